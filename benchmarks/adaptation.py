@@ -130,7 +130,7 @@ def main() -> None:
     """Serve twice, and simulate drifts."""
     with shipped_file("resnet8_fashion_mnist.onnx") as path:
         network = read_onnx(path)
-    design = explore(network.workload, load_board("zc706")).design
+    design = explore(network.workload, load_board("zc706"), model="paper", core="rtl").design
     program = compile_program(quantise(network), design)
     images = shipped_images().images[:64]
     sys.setswitchinterval(SWITCH_S)

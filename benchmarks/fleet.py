@@ -21,6 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from urllib.request import urlopen
 
 import grpc
 import numpy as np
+import numpy.typing as npt
 from front_end import cpu_s, demo_bundle
 
 import fluidnpu
@@ -70,25 +72,39 @@ def predicted(folder: Path, design: Design, count: int, slo_ns: int) -> float:
     fleet = placement.read_fleet(folder / "fleet.toml", bundle=lambda place: Bundle.read(place).profile)
     serving = Serving.of(design)
     capacity = 1 / serving.least_load(1.0)
-    whole = placement.Job(network="demo", first=0, last=design.stages - 1, batch=design.b_max)
-    pool = placement.Pool(type="board", devices=tuple(one.name for one in fleet.devices), jobs=(whole,))
-    route = placement.Route(network="demo", pools=(0,), rate_per_s=count * capacity)
-    plan = placement.Plan(
-        fleet=fleet.digest,
-        objective="goodput",
-        slo_ns=slo_ns,
-        pools=(pool,),
-        routes=(route,),
-        rate_per_s=count * capacity,
-    )
+    plan = whole_plan(fleet, design, count * capacity, slo_ns)
     policy = make_policy("fluid", serving.setting(0.7 * capacity, slo_ns))
     return placement.goodput(fleet, plan, in_time=GOOD, policy=policy, steps=8)
 
 
-def offered(place: str, rate: float, seconds: float, slo_s: float, seed: int = 1) -> tuple[float, int, int]:
-    """Send a Poisson stream; return the share answered in time, the requests and the errors."""
+def whole_plan(fleet: placement.Fleet, design: Design, rate: float, slo_ns: int) -> placement.Plan:
+    """The plan by which every board serves the whole network."""
+    whole = placement.Job(network="demo", first=0, last=design.stages - 1, batch=design.b_max)
+    pool = placement.Pool(type="board", devices=tuple(one.name for one in fleet.devices), jobs=(whole,))
+    route = placement.Route(network="demo", pools=(0,), rate_per_s=rate)
+    return placement.Plan(
+        fleet=fleet.digest, objective="goodput", slo_ns=slo_ns, pools=(pool,), routes=(route,), rate_per_s=rate
+    )
+
+
+def offered(
+    place: str,
+    rate: float,
+    seconds: float,
+    slo_s: float,
+    seed: int = 1,
+    *,
+    gaps: npt.NDArray[np.float64] | None = None,
+    chosen: npt.NDArray[np.int64] | None = None,
+) -> tuple[float, int, int]:
+    """Send a Poisson stream; return the share answered in time, the requests and the errors.
+
+    `gaps` between arrivals, of mean 1, and the places of the images: drawn where they are not given.
+    """
     rng, images = np.random.default_rng(seed), shipped_images(IMAGES).images
-    at = np.cumsum(rng.exponential(1 / rate, max(50, int(rate * seconds))))
+    gaps = rng.exponential(1.0, max(50, int(rate * seconds))) if gaps is None else gaps
+    at = np.cumsum(gaps / rate)
+    places = rng.integers(IMAGES, size=len(at)) if chosen is None else chosen
     due: dict[str, float] = {}
     met: list[bool] = []
     errors = 0
@@ -98,7 +114,7 @@ def offered(place: str, rate: float, seconds: float, slo_s: float, seed: int = 1
         began = time.perf_counter()
         for number, moment in enumerate(at):
             time.sleep(max(0.0, began + moment - time.perf_counter()))
-            image = images[rng.integers(IMAGES)]
+            image = images[places[number]]
             made = message("ModelInferRequest")(model_name="demo", id=str(number))
             made.inputs.add(name="image", datatype="UINT8", shape=(1, *image.shape))
             made.raw_input_contents.append(image.tobytes())
@@ -120,15 +136,7 @@ def served(folder: Path, count: int, goodput: float, given: argparse.Namespace) 
     """Yield a row a share of the predicted goodput."""
     design = Bundle.read(folder / "slowed").design
     slo_ns = 5 * design.latency.between(0, design.stages - 1, 1)
-    command = [sys.executable, "-c", "from fluidnpu.cli import main; main()", "serve", "--fleet", "fleet.toml"]
-    command += ["--http", "0", "--grpc", "0", "--json", "--max-queue", "20000", "--rate", str(goodput)]
-    front = subprocess.Popen([*command, "--slo", f"{slo_ns}ns"], cwd=folder, stdout=subprocess.PIPE, text=True)
-    assert front.stdout is not None
-    try:
-        urls = json.loads(front.stdout.readline())["urls"]
-        with fluidnpu.connect(urls["http"]) as npu:
-            for image in itertools.chain(*[shipped_images(IMAGES).images] * (2 * count)):
-                npu.infer(image, slo_ms=1e5)  # so that boards recall, and compute nothing while they are measured
+    with front_of(folder, count, goodput, slo_ns) as (front, urls):
         for share in map(float, given.shares.split(",")):
             with urlopen(urls["http"] + "/live.json") as answer:
                 pids = [one["pid"] for one in json.load(answer)["boards"]]
@@ -148,6 +156,23 @@ def served(folder: Path, count: int, goodput: float, given: argparse.Namespace) 
                 "front_cpu_ms": round(1e3 * front_s / requests, 2),
                 "boards_cpu_ms": round(1e3 * boards_s / requests, 2),
             }
+
+
+@contextmanager
+def front_of(
+    folder: Path, count: int, rate: float, slo_ns: int
+) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
+    """Serve the folder's fleet, made for a rate; yield its process and the addresses of its surfaces."""
+    command = [sys.executable, "-c", "from fluidnpu.cli import main; main()", "serve", "--fleet", "fleet.toml"]
+    command += ["--http", "0", "--grpc", "0", "--json", "--max-queue", "20000", "--rate", str(rate)]
+    front = subprocess.Popen([*command, "--slo", f"{slo_ns}ns"], cwd=folder, stdout=subprocess.PIPE, text=True)
+    assert front.stdout is not None
+    try:
+        urls = json.loads(front.stdout.readline())["urls"]
+        with fluidnpu.connect(urls["http"]) as npu:
+            for image in itertools.chain(*[shipped_images(IMAGES).images] * (2 * count)):
+                npu.infer(image, slo_ms=1e5)  # so that boards recall, and compute nothing while they are measured
+        yield front, urls
     finally:
         front.terminate()
         front.wait(60)

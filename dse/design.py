@@ -435,6 +435,33 @@ class Design:
             hardware=self.hardware or Hardware(digest=self.digest, layers=len(self.layers)),
         )
 
+    def of_stages(
+        self,
+        exits: Sequence[int],
+        layers: Sequence[Sequence[int]],
+        latency: LatencyTable,
+        exit_rates: tuple[float, ...] | None,
+    ) -> Design:
+        """The design of a part of the network on the same NPU: its stage k runs `layers[k]` and ends at exit
+        `exits[k]`.
+
+        `latency` and `exit_rates` are of the part's stages; all samples that are left leave it at its last
+        exit.
+        """
+        chosen = [replace(self.layers[k], stage=stage) for stage, members in enumerate(layers) for k in members]
+        names, indices = tuple(self.exits[exit] for exit in exits), [k for members in layers for k in members]
+        return replace(
+            self,
+            workload_digest=Workload(name="", layers=tuple(chosen), exits=names).digest,
+            layers=tuple(chosen),
+            exits=names,
+            exit_rates=exit_rates,
+            plans=tuple(self.plans[k] for k in indices),
+            joins=tuple(self.join(k) for k in indices),
+            latency=latency,
+            hardware=self.hardware or Hardware(digest=self.digest, layers=len(self.layers)),
+        )
+
     def part_for(self, workload: Workload) -> Design | None:
         """The design for these layers and exits: itself, one of its parts, or None."""
         each = [self.part(index) for index in range(len(self.parts))] or [self]

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from .errors import UsageError, one_sentence
 from .outputs import FILE_OUT as FILE_OUT
@@ -83,6 +84,11 @@ def reading(command: Decorated) -> Decorated:
         help="outputs of an ONNX file that are exits; others are given out as they are  [default: every vector]",
     )
     return weights(logits(command))
+
+
+def is_default(name: str) -> bool:
+    """Tell if an option of the command that runs has its default, which nobody typed."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.DEFAULT
 
 
 def reading_options() -> tuple[int | None, tuple[str, ...] | None]:

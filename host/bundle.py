@@ -6,11 +6,13 @@ It holds `design.json`, `program.json` and `program.bin`, which must belong toge
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fluidnpu.dse import Design, DesignError
 from fluidnpu.hls import Program, ProgramError
+from fluidnpu.hls.program import WORD_BYTES, crossing
 from fluidnpu.models.files import write_files
 from fluidnpu.scheduler.placement import Profile
 
@@ -52,11 +54,19 @@ class Bundle:
 
     @property
     def profile(self) -> Profile:
-        """Time and memory by stage, for plans on many devices; memory is that of the compiled program."""
+        """Time and memory by stage, for plans on many devices; memory is that of the compiled program.
+
+        What crosses from a stage to the next is known, too, where it is one tensor.
+        """
         profile = Profile.of_design(self.design)
         more = max(0, len(self.program.image()) - profile.weights_bytes)
-        first = replace(profile.blocks[0], weights_bytes=profile.blocks[0].weights_bytes + more)
-        return replace(profile, blocks=(first, *profile.blocks[1:]), slot_bytes=self.program.slot_bytes)
+        blocks = [replace(profile.blocks[0], weights_bytes=profile.blocks[0].weights_bytes + more), *profile.blocks[1:]]
+        for stage in range(len(blocks) - 1):
+            with contextlib.suppress(ProgramError):
+                place = self.program.tensors[crossing(self.program, stage)]
+                crosses = WORD_BYTES * place.height * place.width * place.channels
+                blocks[stage] = replace(blocks[stage], cut_bytes=crosses)
+        return replace(profile, blocks=tuple(blocks), slot_bytes=self.program.slot_bytes)
 
     def write(self, folder: Path | str) -> None:
         """Write the three files into a folder, made if need be; all of them or none are replaced."""

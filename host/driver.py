@@ -218,6 +218,8 @@ class Driver:
             if image.shape != shape:
                 raise DriverUsageError(f"a sample must be of shape {shape}, not {image.shape}")
             return image.astype(np.int16)
+        if not program.takes_images:
+            raise DriverUsageError(f"a sample of a part of a network must be int16 as stored, not {image.dtype}")
         if image.dtype != np.uint8 and not np.issubdtype(image.dtype, np.floating):
             raise DriverUsageError(f"a sample must be of uint8, int16 or floats, not {image.dtype}")
         if not 1 <= image.ndim <= 3:
@@ -253,6 +255,21 @@ class Driver:
         stored = self.stored_logits(slots, exit_index)
         network, exit_index = self._stages[exit_index]
         return stored * self.programs[network].exits[exit_index].scale
+
+    def onward(self, slots: Sequence[int]) -> npt.NDArray[np.int16]:
+        """Read the tensor with which samples go on from a part, as stored: int16 (len(slots), H, W, C).
+
+        Raises DriverUsageError for slots of a program that samples do not go on from.
+        """
+        self._check_slots(slots)
+        tensors = []
+        for slot in slots:
+            program = self.programs[self._owner[slot]]
+            if not program.onward:
+                raise DriverUsageError(f"samples must go on from '{program.network}', and they end there")
+            self._bus.invalidate(self._buffers[1], *self._bytes_of(slot, program.onward))
+            tensors.append(program.read_tensor(self._memory[slot], program.onward))
+        return np.stack(tensors)
 
     def stored_outputs(self, slots: Sequence[int], stage: int) -> dict[str, npt.NDArray[np.int16]]:
         """Read the outputs that are no exits after a stage, int16 (len(slots), *shape), by name.

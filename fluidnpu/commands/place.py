@@ -15,7 +15,7 @@ from fluidnpu.scheduler import placement
 
 from .. import show
 from ..errors import UsageError
-from ..options import EXPLAIN, FILE_OUT, JSON, PATH, takes
+from ..options import EXPLAIN, FILE_OUT, FOLDER_OUT, JSON, PATH, takes
 from .fleets import read_fleet
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..reports.placement import Asked
 
 MICROS = 1_000_000
+FORMS = ("stock", "data parallel", "serial", "pipeline", "mix")  # as the planner has them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +42,9 @@ class PlaceOptions:
     wait_for_links: bool
     gap: str
     nodes: int
+    forms: str | None
     out: Path | None
+    parts: Path | None
     report: Path | None
     explain: bool
     as_json: bool
@@ -65,7 +68,18 @@ class PlaceOptions:
     show_default=True,
     help="most nodes of branch and bound; more of them take longer and bring value and bound together",
 )
+@click.option(
+    "--forms",
+    metavar="FORM[,FORM...]",
+    help=f"forms of serving to choose from: {', '.join(FORMS)}  [default: all]",
+)
 @click.option("--out", type=FILE_OUT, metavar="PLAN.json", help="where to write the plan")
+@click.option(
+    "--parts",
+    type=FOLDER_OUT,
+    metavar="FOLDER",
+    help="with --out: where to write the bundles of the parts that the plan cuts, for boards with an address",
+)
 @click.option("--report", type=FILE_OUT, metavar="FILE.html", help="where to write the plan as a picture, with curves")
 @EXPLAIN
 @JSON
@@ -85,12 +99,14 @@ def command(options: PlaceOptions) -> None:
     found = together(fleet, options) if options.network is None and len(fleet.networks) > 1 else planned(fleet, options)
     if options.out is not None:
         files.write_file(options.out, found.plan.dumps())
+    parts = written_parts(options)
     if options.report is not None:
         from ..reports.placement import render_placement
 
         files.write_file(options.report, render_placement(fleet, found, asked(options)))
     if options.as_json:
-        show.emit({"plan": found.plan.to_dict(), "forms": [asdict(form) for form in found.forms], **proof(found.plan)})
+        told = {"plan": found.plan.to_dict(), "forms": [asdict(form) for form in found.forms], **proof(found.plan)}
+        show.emit(told if parts is None else {**told, "parts": [str(part) for part in parts]})
         return
     out = show.console()
     columns = print_placement(out, found)
@@ -98,8 +114,26 @@ def command(options: PlaceOptions) -> None:
         show.explain(out, columns)
     if options.out is not None:
         out.print(f"plan written to [bold]{options.out}[/]")
+    for part in parts or ():
+        out.print(f"part written to [bold]{part}[/]: serve {part.name}={part} where the plan has it")
+    if parts == []:
+        out.print("the plan cuts no network, so no part was written")
     if options.report is not None:
         out.print(f"report written to [bold]{options.report}[/]")
+
+
+def written_parts(options: PlaceOptions) -> list[Path] | None:
+    """Write the bundles of the plan's parts; None where they were not asked for.
+
+    Raises UsageError, and what reading the fleet to serve it raises.
+    """
+    if options.parts is None:
+        return None
+    if options.out is None:
+        raise UsageError("--parts are those of a plan that is kept, so it needs --out PLAN.json")
+    from fluidnpu.host.fleet import Roster
+
+    return Roster.read(options.fleet, options.out).write_parts(options.parts)
 
 
 def asked(options: PlaceOptions) -> Asked:
@@ -120,6 +154,8 @@ def asked(options: PlaceOptions) -> Asked:
 
 def together(fleet: placement.Fleet, options: PlaceOptions) -> placement.Placement:
     """Plan all networks of a fleet side by side. Raises UsageError and the errors of `scheduler`."""
+    if options.forms is not None:
+        raise UsageError("--forms are those of one network; name it with --network")
     if options.rate is not None or options.budget is not None:
         raise UsageError("--rate and --budget are for one network; name it with --network")
     plan = placement.place_together(
@@ -150,6 +186,7 @@ def planned(fleet: placement.Fleet, options: PlaceOptions) -> placement.Placemen
         overlap=not options.wait_for_links,
         gap=max(1e-9, share("--gap", options.gap)),
         nodes=options.nodes,
+        forms=FORMS if options.forms is None else tuple(one.strip() for one in options.forms.split(",")),
     )
 
 

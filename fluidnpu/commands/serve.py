@@ -23,7 +23,7 @@ from fluidnpu.scheduler.policies import POLICY_FILES
 
 from .. import show
 from ..errors import UsageError, add_note
-from ..options import DATA, EXIT_RATES, JSON, PATH, POWER, numbers, read_power, takes
+from ..options import DATA, EXIT_RATES, JSON, PATH, POWER, is_default, numbers, read_power, takes
 from .board_power import board_power, energies, energy_lines, read_meanwhile
 from .networks import noise
 from .serve_fleet import serve_fleet
@@ -225,7 +225,7 @@ def command(options: ServeOptions) -> None:
             engine=options.engine,
             shard=options.shard,
             ray_address=options.ray_address,
-            policy=options.policy,
+            policy=None if is_default("policy") else options.policy,
             rate_per_s=options.rate,
             slo=options.slo,
             criteria=options.criteria,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fluidnpu import scheduler
 from fluidnpu.host import fleet, oip
+from fluidnpu.scheduler.policies import splits_text
 
 from .. import show
 from ..errors import UsageError
@@ -27,7 +28,7 @@ def serve_fleet(
     engine: str,
     shard: int,
     ray_address: str | None,
-    policy: str,
+    policy: str | None,
     rate_per_s: float | None,
     slo: str | None,
     criteria: str | None,
@@ -47,6 +48,12 @@ def serve_fleet(
         raise UsageError("--ray-address is for --engine ray")
     out = show.console(as_json)
     roster = fleet.Roster.read(file, plan)
+    for name, given in (("--criteria", criteria), ("--tenants", tenants)):
+        if given is not None and roster.relays:
+            raise UsageError(
+                f"{name} is for boards with whole networks, and the plan cuts {', '.join(roster.relays)}: samples leave a "
+                f"part by its program's thresholds"
+            )
     if tenants is not None:
         fleet.shared_by(tenants, len(roster.seats))  # refused here, in one sentence
         if reached := [seat.name for seat in roster.seats if seat.address]:
@@ -101,7 +108,8 @@ def _started(out: Console, server: oip.NetworkServer, front: fleet.FleetFront, a
         for one in leaves
     ]
     if as_json:
-        show.emit({"urls": urls, "boards": boards, "capacity_per_s": front.capacity_per_s})
+        ways = {name: [asdict(way) for way in relay.ways] for name, relay in front.roster.relays.items()}
+        show.emit({"urls": urls, "boards": boards, "capacity_per_s": front.capacity_per_s, "ways": ways})
         sys.stdout.flush()
         return
     for leaf in leaves:
@@ -113,6 +121,9 @@ def _started(out: Console, server: oip.NetworkServer, front: fleet.FleetFront, a
         out.print(
             f"plan {plan.digest[:12]}: {plan.form}, {plan.rate_per_s:.4g}/s, at most {plan.gap_pct:.1f} % below the best"
         )
+    for name, relay in front.roster.relays.items():
+        for way in relay.ways:
+            out.print(f"[bold]{name}[/]: {way.rate_per_s:.4g}/s by way of {', then '.join(way.models)}")
     for name, ensemble in front.roster.ensembles.items():
         rule = ensemble.rule
         until = f" within {1e3 * ensemble.wait_s:g} ms, or of those that came" if ensemble.wait_s else ""
@@ -129,4 +140,7 @@ def _started(out: Console, server: oip.NetworkServer, front: fleet.FleetFront, a
 def _served(leaf: fleet.Leaf, model: str) -> str:
     """Name a model with what the plan gives it, where there is one."""
     duty = leaf.duties.get(model)
-    return model if duty is None else f"{model} (batch {duty.batch}, {100 * duty.weight:.3g} % of its time)"
+    if duty is None:
+        return model
+    turns = f", splits in turns {splits_text(duty.splits)}" if duty.splits else ""
+    return f"{model} (batch {duty.batch}, {100 * duty.weight:.3g} % of its time{turns})"

@@ -1,4 +1,7 @@
 from .compiler import check_made_for as check_made_for
+from .cutting import Stages as Stages
+from .cutting import crossing as crossing
+from .cutting import cut as cut
 from .descriptor import DESCRIPTOR_BYTES as DESCRIPTOR_BYTES
 from .descriptor import Descriptor as Descriptor
 from .exact_jobs import layer_jobs as layer_jobs
@@ -11,5 +14,7 @@ from .layout import part_words as part_words
 from .layout import unpack_weights as unpack_weights
 from .linking import Image as Image
 from .linking import link as link
+from .program import WORD_BYTES as WORD_BYTES
+from .program import Cut as Cut
 from .program import digest_build_id as digest_build_id
 from .row_buffer import buffer_bytes as buffer_bytes

@@ -28,6 +28,7 @@ from .descriptor import DESCRIPTOR_BYTES, Descriptor
 
 SCHEMA = 1
 SCHEMA_WITH_OUTPUTS = 2  # for programs that give out more than logits; older readers would lose it in silence
+SCHEMA_OF_PARTS = 3  # for parts of a program, likewise
 ALIGNMENT = 64  # bytes; tensors, weight parts and slots begin on multiples of it
 WORD_BYTES = 2
 ADDRESS_LIMIT = 1 << 32  # offsets in descriptors and SLOT_BYTES have 32 bits
@@ -117,13 +118,28 @@ class TensorOutput:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Cut:
+    """The place of a part in the whole program, which has the digest `whole`.
+
+    `first`: its first stage there; `exits`: the numbers of its exits there. `onward`: the tensor with which
+    samples that do not leave at its last exit go on; empty at the end of the network.
+    """
+
+    whole: str
+    first: int
+    exits: tuple[int, ...]
+    onward: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Program:
     """Everything that the host gives an NPU to run one network; the contract of ADR 5.
 
     `stages[s]` is (first, last) layer of stage s, inclusive. `input_scale`: value of one step of the input
     tensor. `intake`: the way from a user's image to that tensor; None: uint8 over 255, floats in 0..1.
     `data`: the images that come with fluidnpu and that the network was trained for; "" for others. `check` is
-    what thresholds are compared with.
+    what thresholds are compared with. `cut`: of a part of a program; its last exit has a threshold where
+    samples go on, and its input is a tensor as stored where it begins in the middle.
     """
 
     network: str
@@ -142,6 +158,7 @@ class Program:
     intake: Intake | None = None
     data: str = ""
     check: Check = ExitCheck.TOP
+    cut: Cut | None = None
 
     def __post_init__(self) -> None:
         if len(self.fbcb_words) != len(self.descriptors) * self.b_max:
@@ -155,6 +172,7 @@ class Program:
             )
         logits = (exit.tensor for exit in self.exits if exit.tensor is not None)
         missing = {self.input, *logits, *(one.output.tensor for one in self.outputs)} - set(self.tensors)
+        missing |= {self.onward} - {"", *self.tensors}
         if missing:
             raise ProgramError(
                 f"every exit, every output and the input need a place in the slot; missing: {', '.join(sorted(missing))}"
@@ -172,6 +190,16 @@ class Program:
         """The threshold of every exit but the last; 1, which nobody exceeds, where an exit has none."""
         return tuple(1.0 if exit.threshold is None else exit.threshold for exit in self.exits[:-1])
 
+    @property
+    def onward(self) -> str:
+        """The tensor with which samples go on from this part; empty where all of them end."""
+        return "" if self.cut is None else self.cut.onward
+
+    @property
+    def takes_images(self) -> bool:
+        """False for a part that begins in the middle: it takes a tensor as stored."""
+        return self.cut is None or self.cut.first == 0
+
     @cached_property
     def segments(self) -> tuple[int, ...]:
         """The last layer of each stage that a later stage or an output needs; the exit's head follows it.
@@ -185,7 +213,7 @@ class Program:
         def tensor(offset: int) -> str:
             return names[bisect_right(starts, offset) - 1]
 
-        wanted = {one.output.tensor for one in self.outputs}
+        wanted = {self.onward, *(one.output.tensor for one in self.outputs)}
         ends = [last for _, last in self.stages]
         for stage in range(len(self.stages) - 1, -1, -1):
             first, last = self.stages[stage]
@@ -265,7 +293,7 @@ class Program:
         """The files of a program: `program.bin` is `image`, `program.json` the rest with digests."""
         image = self.image()
         body: dict[str, Any] = {
-            "schema": SCHEMA_WITH_OUTPUTS if self.outputs else SCHEMA,
+            "schema": SCHEMA_OF_PARTS if self.cut else SCHEMA_WITH_OUTPUTS if self.outputs else SCHEMA,
             "network": self.network,
             "design_digest": self.design_digest,
             "b_max": self.b_max,
@@ -288,6 +316,8 @@ class Program:
             body["data"] = self.data
         if self.check is not ExitCheck.TOP:  # absent for the usual one, as in files of earlier versions
             body["check"] = self.check.text
+        if self.cut is not None:
+            body["cut"] = {**asdict(self.cut), "exits": list(self.cut.exits)}
         body["digest"] = _digest(body)
         return {
             "program.json": (json.dumps(body, sort_keys=True, indent=1, allow_nan=False) + "\n").encode(),
@@ -314,10 +344,10 @@ class Program:
             raw, image = json.loads(read_text(manifest, "JSON")), regular_file(binary).read_bytes()
         except (OSError, FileError, json.JSONDecodeError) as error:
             raise ProgramError(f"'{folder}' must hold a readable program.json and program.bin: {error}") from None
-        if not isinstance(raw, dict) or raw.get("schema") not in (SCHEMA, SCHEMA_WITH_OUTPUTS):
+        if not isinstance(raw, dict) or raw.get("schema") not in (SCHEMA, SCHEMA_WITH_OUTPUTS, SCHEMA_OF_PARTS):
             schema = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__
             raise ProgramError(
-                f"{manifest} must be a program of schema {SCHEMA} or {SCHEMA_WITH_OUTPUTS}, not {schema!r}; build it again"
+                f"{manifest} must be a program of schema {SCHEMA} to {SCHEMA_OF_PARTS}, not {schema!r}; build it again"
             )
         if raw.get("digest") != _digest({key: value for key, value in raw.items() if key != "digest"}):
             raise ProgramError(f"{manifest} was changed by hand: its digest no longer matches its contents")
@@ -360,6 +390,7 @@ class Program:
             intake=Intake.of_dict(raw["intake"], _shape(places[raw["input"]])) if "intake" in raw else None,
             data=str(raw.get("data", "")),
             check=read_check(raw.get("check", ExitCheck.TOP.value)),
+            cut=Cut(**{**raw["cut"], "exits": tuple(raw["cut"]["exits"])}) if "cut" in raw else None,
         )
 
 

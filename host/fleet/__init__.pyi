@@ -10,6 +10,8 @@ from .front import open_fleet as open_fleet
 from .leaf import Leaf as Leaf
 from .leaf import State as State
 from .leaf import Times as Times
+from .parts import part_of as part_of
+from .relay import Relay as Relay
 from .roster import Roster as Roster
 from .shards import ShardedFront as ShardedFront
 from .shards import ShardOptions as ShardOptions

@@ -14,7 +14,7 @@ import os
 import random
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,21 +28,27 @@ from ..devices.device import Device, WallClock
 from ..devices.occupancy import Occupancy
 from ..devices.recall import Recall
 from ..devices.simulated import SimulatedNpu
+from ..driver import MASK_SLOTS
 from ..oip.limits import Limits
 from ..oip.running import NetworkServer, ServeOptions, run_server
 from ..serving.model import ModelOptions
 from ..serving.models import Models, named_folders
+from .duties import Duty
+
+USUAL = "fluid"  # the policy of a board that nobody names one for
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoardOptions:
     """The circumstances of a board that is started here: see `ModelOptions`.
 
-    `tenants`: the file of those that share each model's NPU, on every board alike; each of `boards` boards
-    expects its part of their rates.
+    `policy`: None for that of a plan, or else `fluid`; `slots`: samples that a board holds (0: as many as the
+    largest batch). `tenants`: the file of those that share each model's NPU, on every board alike; each of
+    `boards` boards expects its part of their rates.
     """
 
-    policy: str = "fluid"
+    policy: str | None = None
+    slots: int = 0
     slo_ns: int | None = None
     rate_per_s: float | None = None
     criteria: str | None = None
@@ -52,10 +58,23 @@ class BoardOptions:
     guarded: bool = False
     wrong_bits: float = 0.0
 
+    def by_plan(self, duties: Mapping[str, Duty], b_max: int) -> BoardOptions:
+        """Return the options of a board with these duties: a single network's splits take turns by plan.
+
+        Where several networks share a board their turns are the front's, and each has the usual policy.
+        `b_max`: largest batch of the board.
+        """
+        if self.policy is not None or self.tenants is not None or len(duties) != 1:
+            return self
+        (duty,) = duties.values()
+        slots = max(b_max, min(duty.slots, MASK_SLOTS)) if duty.splits else 0
+        return replace(self, policy=duty.policy or None, slots=slots)
+
     def words(self) -> list[str]:
         """Return the command line that says the same."""
         said = [
-            ("policy", self.policy),
+            ("policy", self.policy or USUAL),
+            ("slots", self.slots or None),
             ("slo-ns", self.slo_ns),
             ("rate", self.rate_per_s),
             ("criteria", self.criteria),
@@ -120,7 +139,8 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("bundles", nargs="+", metavar="NAME=BUNDLE")
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--policy", default="fluid")
+    parser.add_argument("--policy", default=USUAL)
+    parser.add_argument("--slots", type=int)
     parser.add_argument("--slo-ns", type=int)
     parser.add_argument("--rate", type=float)
     parser.add_argument("--criteria")
@@ -137,6 +157,7 @@ def main(words: Sequence[str] | None = None) -> None:
         criteria=given.criteria,
         tenancy=None if given.tenants is None else shared_by(given.tenants, given.boards),
         queue=given.queue,
+        slots=given.slots,
         guarded=given.guarded,
         opened=_one_npu(given.wrong_bits),
     )

@@ -49,6 +49,7 @@ from .roster import Roster, Seat
 NAME = "campaign"
 LONGEST_S = 60.0  # a request without an answer by then has none
 STOPPED_S = (0.2, 1.5)  # of a board that hangs
+MOST_STRIKES = 20  # times the wanted faults, until one has met a board in the midst of a request
 Right = tuple[int, int, bytes]  # exit, class and the bytes of the logits
 
 
@@ -123,8 +124,10 @@ def run_campaign(
 ) -> Findings:
     """Ask until `faults` have struck and `requests` are answered, and return what was seen.
 
-    A fault strikes every `every_s` seconds on average, never the last board that is ready; a client pauses
-    `pause_s` after each answer. `lying`: share of jobs in which one more board, the last, gives wrong bits.
+    A fault strikes every `every_s` seconds on average a board that is at work, never the last one that is
+    ready; a client pauses `pause_s` after each answer. More faults strike while none has cost a request its
+    board: an answer may be under way when its board is struck. `lying`: share of jobs in which one more
+    board, the last, gives wrong bits; the campaign also waits until it is found, a minute at most.
     """
     bundle = Bundle.read(folder)
     rights = rights_of(bundle, images)
@@ -149,11 +152,16 @@ def run_campaign(
         threads = [threading.Thread(target=one.run, daemon=True) for one in asking]
         for thread in threads:
             thread.start()
-        struck = _strikes(fronts[0], random.Random(seed), every_s)
+        struck, dispatcher = _strikes(fronts[0], random.Random(seed), every_s), fronts[0].dispatcher
         while any(thread.is_alive() for thread in threads):
-            if sum(found.faults.values()) < faults:
+            count = sum(found.faults.values())
+            in_vain = not dispatcher.counts["resent"] and count < MOST_STRIKES * faults
+            at_large = bool(lying) and dispatcher.leaves[-1].state is not State.SICK
+            if count < faults or in_vain:
                 found.faults[next(struck)] += 1
-            elif sum(one.found.right for one in asking) >= requests:
+            elif sum(one.found.right for one in asking) >= requests and not (
+                at_large and time.monotonic() - began < LONGEST_S
+            ):
                 break
             else:
                 time.sleep(0.02)
@@ -183,9 +191,10 @@ def _strikes(front: FleetFront, rng: random.Random, every_s: float) -> Generator
         while True:
             time.sleep(rng.expovariate(1 / every_s))
             ready = [leaf for leaf in front.dispatcher.leaves if leaf.state is State.READY]
-            if len(ready) < 2:
+            busy = [leaf for leaf in ready if leaf.attempts]
+            if len(ready) < 2 or not busy:
                 continue
-            pid = front.processes[rng.choice(ready).name].pid
+            pid = front.processes[rng.choice(busy).name].pid
             kind = next(kinds)
             _signal(pid, signal.SIGKILL if kind == "killed" else signal.SIGSTOP)
             if kind == "stopped":

@@ -36,13 +36,14 @@ from ..errors import (
     UnknownModelError,
 )
 from ..oip.calls import Answer, Call, Parameter, Wishes
+from ..oip.interface import OF_PARTS
 from .leaf import RETURNING, Leaf, State
 from .link import write_request
 from .piece import Piece
-from .reference import Reference
+from .reference import JUDGED, Reference
 
 _log = logging.getLogger("fluidnpu.fleet")
-_JUDGED = ("label", "confidence", "exit", "logits")
+_BITS = ("exit", "logits", "label", *OF_PARTS)  # which decide all else
 _PAUSE_S = 0.02  # before a board that refused is asked again, times the refusals so far
 _PROBE_S = (0.05, 0.1, 0.2, 0.5)  # between looks at a board that is away; the last one repeats
 _IDLE_PROBE_S = 1.0  # between looks at a board without work
@@ -106,7 +107,7 @@ class Dispatcher:
         for leaf in leaves:
             for model in leaf.times:
                 self._serving.setdefault(model, []).append(leaf)
-        self._rng = random.Random(self.options.seed)
+        self.rng = random.Random(self.options.seed)
         self._held: dict[Piece, None] = {}  # in the order of arrival
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count()
@@ -167,6 +168,14 @@ class Dispatcher:
         """Return the boards that serve a model, in any state."""
         return self._serving.get(model, ())
 
+    def has_board(self, model: str) -> bool:
+        """Tell if a board that serves a model takes requests."""
+        return any(leaf.ready for leaf in self.boards_of(model))
+
+    def batch(self, model: str) -> int:
+        """Samples of a model that one message may hold on some board."""
+        return max(leaf.batch(model) for leaf in self.boards_of(model))
+
     def _spawn(self, work: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
@@ -188,13 +197,19 @@ class Dispatcher:
         finally:
             self.end(pieces)
 
-    def begin(self, call: Call, wishes: Wishes) -> list[Piece]:
-        """Cut a call into pieces and send them; the caller must `end` them. Raises as `infer`."""
+    def begin(self, call: Call, wishes: Wishes, *, born: float | None = None, admitted: bool = False) -> list[Piece]:
+        """Cut a call into pieces and send them; the caller must `end` them. Raises as `infer`.
+
+        `born`: when the request came, on the loop's clock, which objective and limit count from (None: now).
+        `admitted`: its samples are counted as waiting already, and are not refused for the queue's sake.
+        """
         count = _samples(call)
-        if self.waiting + count > self.options.queue:
+        if not admitted and self.waiting + count > self.options.queue:
             raise QueueFullError(f"{self.waiting} samples wait for an answer already, and {self.options.queue} may")
         pieces = list(self._cut(call, wishes, count))
-        self.waiting += sum(piece.count for piece in pieces)
+        for piece in pieces:
+            piece.counted, piece.born = not admitted, piece.born if born is None else born
+        self.waiting += sum(piece.count for piece in pieces if piece.counted)
         try:
             for piece in pieces:
                 self._send(piece)
@@ -206,7 +221,7 @@ class Dispatcher:
     def end(self, pieces: Sequence[Piece]) -> None:
         """Forget pieces, with or without an answer; those without need none any more."""
         for piece in pieces:
-            self.waiting -= piece.count
+            self.waiting -= piece.count if piece.counted else 0
             self._let_go(piece)
 
     def _cut(self, call: Call, wishes: Wishes, count: int) -> Iterable[Piece]:
@@ -228,9 +243,9 @@ class Dispatcher:
         count, drawn = min(count, len(leaves)), list[Leaf]()
         left = [(leaf, leaf.duties[model].rate_per_s) for leaf in leaves if model in leaf.duties]
         if not any(rate for _, rate in left):
-            return self._rng.sample(leaves, count)
+            return self.rng.sample(leaves, count)
         while left and len(drawn) < count:
-            one = self._rng.choices(left, [rate or 1e-9 for _, rate in left])[0]
+            one = self.rng.choices(left, [rate or 1e-9 for _, rate in left])[0]
             left.remove(one)
             drawn.append(one[0])
         return drawn
@@ -338,7 +353,9 @@ class Dispatcher:
         criteria = duty.criteria if (duty := leaf.duties.get(call.model)) is not None else None
         if criteria is not None:
             parameters.setdefault("criteria", criteria)
-        outputs = tuple(dict.fromkeys((*call.outputs, *_JUDGED))) if piece.audited and call.outputs else call.outputs
+        outputs = call.outputs
+        if piece.audited and outputs:
+            outputs = tuple(dict.fromkeys((*outputs, *self._judged(call.model))))
         return write_request(call.model, piece.key, piece.inputs, outputs, parameters)
 
     def _slo_ns(self, piece: Piece) -> int:
@@ -581,6 +598,10 @@ class Dispatcher:
 
     # -- audits ----------------------------------------------------------------------------------------------
 
+    def _judged(self, model: str) -> tuple[str, ...]:
+        """Return the outputs that an audit of a model looks at."""
+        return self._references[model].judged if model in self._references else JUDGED
+
     def _audit_next(self, leaf: Leaf) -> None:
         """Audit the next piece of a leaf, since an audit that was due came to nothing."""
         leaf.turns = self.options.audit_every
@@ -593,21 +614,26 @@ class Dispatcher:
             return
         other = min(others, key=lambda one: one.finish_s(piece.call.model, piece.count))
         self.counts["audits"] += 1
-        parameters: dict[str, Parameter] = {"priority": 8, "slo_ms": 1e6}  # behind everybody else's
+        leaf.counts["audited"] += 1
+        # In no hurry, but in the line of everybody: behind all others it would wait for ever on a busy board,
+        # and a liar would go on.
+        parameters: dict[str, Parameter] = {"slo_ms": 1e6}
         duty = leaf.duties.get(piece.call.model)
         if criteria := piece.call.parameters.get("criteria", None if duty is None else duty.criteria):
             parameters["criteria"] = criteria
-        asked = write_request(piece.call.model, f"{piece.key}.audit", piece.inputs, _JUDGED, parameters)
+        judged = self._judged(piece.call.model)
+        asked = write_request(piece.call.model, f"{piece.key}.audit", piece.inputs, judged, parameters)
         try:
             second = await other.link.infer(asked, self.options.hold_s)
         except HostError:  # it has other troubles, which others look after
             self._audit_next(leaf)
             return
-        if _same(answer, second):
+        if all(np.array_equal(answer.outputs[name], second.outputs[name]) for name in judged if name in _BITS):
+            self.counts["audits_agreed"] += 1
             return
         self.counts["audits_differed"] += 1
-        for judged, said in ((leaf, answer), (other, second)):
-            await self._judge(piece, judged, said)
+        for suspect, said in ((leaf, answer), (other, second)):
+            await self._judge(piece, suspect, said)
 
     async def _judge(self, piece: Piece, leaf: Leaf, answer: Answer) -> None:
         (images,) = piece.inputs.values()
@@ -640,11 +666,6 @@ def _samples(call: Call) -> int:
     if len(counts) != 1:
         raise ProtocolError(f"all inputs of a request must have as many samples, not {sorted(counts)}")
     return int(counts.pop())
-
-
-def _same(a: Answer, b: Answer) -> bool:
-    """Tell if two answers have the same bits: exits and logits, which decide all else."""
-    return all(np.array_equal(a.outputs[name], b.outputs[name]) for name in ("exit", "logits", "label"))
 
 
 def _joined(answers: Sequence[Answer]) -> Answer:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from ..bundle import Bundle
@@ -27,7 +29,7 @@ from .metrics import render_metrics
 from .page import live_page, snapshot
 from .processes import Process
 from .reference import Reference
-from .roster import Roster
+from .roster import Roster, Seat
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,12 +47,13 @@ class FleetFront:
     def __init__(self, roster: Roster, options: FleetOptions, limits: Limits, version: str) -> None:
         self.roster, self.options, self.limits, self.version = roster, options, limits, version
         self.draining = False
-        names = (*roster.bundles, *roster.ensembles)
+        names = (*roster.models, *roster.ensembles)
         self.counts = {model: ModelCounts() for model in names}
         self.repeats = {model: Repeats() for model in names}
         self.processes: dict[str, Process] = {}
         self.liars: dict[str, float] = {}  # of campaigns: share of jobs in which a board started here gives wrong bits
         self._dispatcher: Dispatcher | None = None
+        self._parts: tempfile.TemporaryDirectory[str] | None = None  # bundles that a plan cut, for boards started here
         self._instance = secrets.token_hex(8)
 
     @property
@@ -70,15 +73,23 @@ class FleetFront:
         self._dispatcher = self._made(leaves)
         await self._dispatcher.start()
         for model, counts in self.counts.items():
-            counts.slo_ns = self._dispatcher.objective_ns(self._networks(model), Wishes())
+            relay = self.roster.relays.get(model)
+            counts.slo_ns = (
+                self._dispatcher.objective_ns(self._networks(model), Wishes())
+                if relay is None
+                else relay.slo_ns(self._dispatcher)
+            )
 
     async def _open(self) -> list[Leaf]:
         """Start or reach what answers for this front, and return it. Raises BoardError."""
         loop = asyncio.get_running_loop()
         for seat in self.roster.seats:
             if not seat.address:
-                options = replace(self.options.boards, wrong_bits=self.liars.get(seat.name, 0.0))
-                self.processes[seat.name] = Process(seat.name, seat.folders, options)
+                boards = self.options.boards.by_plan(
+                    seat.duties, max(one.design.b_max for one in seat.bundles.values())
+                )
+                options = replace(boards, wrong_bits=self.liars.get(seat.name, 0.0))
+                self.processes[seat.name] = Process(seat.name, self._folders(seat), options)
         started = [loop.run_in_executor(None, one.start) for one in self.processes.values()]
         for one in await asyncio.gather(*started, return_exceptions=True):
             if isinstance(one, BaseException):
@@ -86,11 +97,23 @@ class FleetFront:
         leaves = []
         for seat in self.roster.seats:
             address = seat.address or self.processes[seat.name].address
-            link = Link(address, self.options.token if seat.address else None)
+            link = Link(address, seat.token or self.options.token, seat.ca) if seat.address else Link(address)
             leaves.append(
                 Leaf(name=seat.name, address=address, link=link, times=self.roster.times(seat), duties=seat.duties)
             )
         return leaves
+
+    def _folders(self, seat: Seat) -> dict[str, Path]:
+        """Return the folders of a board that is started here; of parts they are written now."""
+        found = dict(seat.folders)
+        for model in seat.bundles.keys() - seat.folders.keys():
+            if self._parts is None:
+                self._parts = tempfile.TemporaryDirectory(prefix="fluidnpu-parts-")
+            bundle = seat.bundles[model]
+            found[model] = Path(self._parts.name) / f"{model}-{bundle.program.digest[:16]}"
+            if not found[model].is_dir():
+                bundle.write(found[model])
+        return found
 
     def _made(self, leaves: Sequence[Leaf]) -> Dispatcher:
         """Return the dispatcher, which knows by what facts to tell the boards."""
@@ -108,6 +131,8 @@ class FleetFront:
             await self._dispatcher.close()
         loop = asyncio.get_running_loop()
         await asyncio.gather(*(loop.run_in_executor(None, one.close) for one in self.processes.values()))
+        if self._parts is not None:
+            self._parts.cleanup()
 
     # -- health and metadata ---------------------------------------------------------------------------------
 
@@ -119,7 +144,7 @@ class FleetFront:
     @property
     def ready(self) -> bool:
         """True when every model has a board."""
-        return not self.draining and all(self._boards(model) for model in self.roster.bundles)
+        return not self.draining and all(map(self._has_boards, self.roster.models))
 
     def check(self, name: str, version: str = "") -> None:
         """Raise UnknownModelError for a model that no board of the fleet file has."""
@@ -133,11 +158,19 @@ class FleetFront:
     def is_ready(self, name: str, version: str = "") -> bool:
         """Tell if a model has a board. Raises UnknownModelError."""
         self.check(name, version)
-        return not self.draining and all(self._boards(model) for model in self._networks(name))
+        return not self.draining and self._has_boards(name)
+
+    def _has_boards(self, name: str) -> bool:
+        """Tell if all that a model needs has a board: of a network in parts, all of one way."""
+        if name in self.roster.relays:
+            return bool(self.roster.relays[name].open_ways(self.dispatcher.has_board))
+        return all(map(self.dispatcher.has_board, self._networks(name)))
 
     def _networks(self, name: str) -> tuple[str, ...]:
-        """Return the networks of an ensemble, or the model itself."""
-        return self.roster.ensembles[name].rule.networks if name in self.roster.ensembles else (name,)
+        """Return the networks of an ensemble, the parts of a network, or the model itself."""
+        if name in self.roster.ensembles:
+            return self.roster.ensembles[name].rule.networks
+        return self.roster.relays[name].models if name in self.roster.relays else (name,)
 
     def _boards(self, model: str) -> list[Leaf]:
         return [leaf for leaf in self.dispatcher.boards_of(model) if leaf.ready]
@@ -170,7 +203,9 @@ class FleetFront:
         }
 
     def bundle(self, model: str) -> Bundle:
-        """Return one of the bundles of a model."""
+        """Return one of the bundles of a model, of all of its network."""
+        if model in self.roster.relays:
+            return self.roster.relays[model].bundle
         return next(iter(self.roster.bundles[model].values()))
 
     # -- inference -------------------------------------------------------------------------------------------
@@ -191,12 +226,12 @@ class FleetFront:
         count = max((array.shape[0] for array in call.inputs.values() if array.ndim), default=0)
         if count > self.limits.batch:
             raise TooLargeError(f"a request must hold at most {self.limits.batch} samples, not {count}")
-        ensemble = self.roster.ensembles.get(call.model)
+        several = self.roster.ensembles.get(call.model) or self.roster.relays.get(call.model)
         try:
-            if ensemble is None:
+            if several is None:
                 answer = await self.dispatcher.infer(call, wishes)
             else:
-                answer = await ensemble.infer(self.dispatcher, call, wishes)
+                answer = await several.infer(self.dispatcher, call, wishes)
         except HostError as error:
             counts.errors[type(error).__name__] += 1
             raise
@@ -287,7 +322,7 @@ class FleetFront:
     def openapi(self, *, admin: bool) -> dict[str, Any]:
         """Return the document of the REST surface."""
         programs = {
-            model: self.bundle(model).program if model in self.roster.bundles else None for model in self.counts
+            model: None if model in self.roster.ensembles else self.bundle(model).program for model in self.counts
         }
         file = self.options.boards.tenants
         named = [] if file is None else [one.name for one in shared_by(file).tenants]
@@ -300,8 +335,12 @@ class FleetFront:
 
         That of an ensemble is its scarcest network's.
         """
-        found = {
+        boards = {
             model: sum(leaf.capacity_per_s(model) for leaf in self._boards(model)) for model in self.roster.bundles
+        }
+        found = {
+            model: self.roster.relays[model].capacity_per_s(boards) if model in self.roster.relays else boards[model]
+            for model in self.roster.models
         }
         for name in self.roster.ensembles:
             found[name] = min(found[network] for network in self._networks(name))

@@ -28,10 +28,16 @@ _OPTIONS = [
 
 
 class Link:
-    """A channel to one board. Every call has a time limit; errors are the board's own, or BoardError."""
+    """A channel to one board. Every call has a time limit; errors are the board's own, or BoardError.
 
-    def __init__(self, address: str, token: str | None = None) -> None:
-        self._channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
+    `ca`: PEM certificates; with them the channel speaks TLS, and the board's must be signed by one.
+    """
+
+    def __init__(self, address: str, token: str | None = None, ca: bytes | None = None) -> None:
+        if ca is None:
+            self._channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
+        else:
+            self._channel = grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(ca), options=_OPTIONS)
         self._metadata = () if token is None else (("authorization", f"Bearer {token}"),)
         self._infer, self._ready = self._method("ModelInfer"), self._method("ModelReady")
 

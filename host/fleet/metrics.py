@@ -19,6 +19,7 @@ _BOARD = {
     "late": "answers that came when another had been given",
     "overdue": "requests that were asked elsewhere, since it was late or gone",
     "refused": "requests that it refused",
+    "audited": "answers that were asked of another board, too, to compare the bits",
     "wrong": "answers with wrong bits, as audits found",
     "ignored": "answers that came after it was found sick",
 }
@@ -26,6 +27,7 @@ _FLEET = {
     "resent": "messages beyond the first of a request",
     "held": "times that a request waited for any board",
     "audits": "requests that were asked twice to compare the bits",
+    "audits_agreed": "audits whose answers had the same bits",
     "audits_differed": "audits whose answers differed",
 }
 

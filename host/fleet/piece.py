@@ -25,6 +25,7 @@ class Piece:
     born: float  # on the clock of the event loop
     key: str
     future: asyncio.Future[Answer]
+    counted: bool = True  # among the samples that wait for an answer
     drawn: str = ""  # the board whose planned batch it was cut for
     avoided: set[str] = field(default_factory=set)
     refusals: int = 0

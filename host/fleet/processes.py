@@ -25,7 +25,7 @@ class Process:
     """One board's process. It keeps its port over restarts, since the dispatcher knows it by that."""
 
     def __init__(self, name: str, folders: Mapping[str, Path], options: BoardOptions) -> None:
-        self.name, self._folders, self._options = name, folders, options
+        self.name, self._folders, self.options = name, folders, options
         self.address, self.restarts = "", 0
         self._closing = threading.Event()
         self._process: subprocess.Popen[str] | None = None
@@ -47,7 +47,7 @@ class Process:
     def _begin(self, port: int) -> str:
         words = [f"{model}={folder}" for model, folder in self._folders.items()]
         self._process = process = subprocess.Popen(
-            [sys.executable, "-m", "fluidnpu.host.fleet.board", f"--port={port}", *self._options.words(), *words],
+            [sys.executable, "-m", "fluidnpu.host.fleet.board", f"--port={port}", *self.options.words(), *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=None,

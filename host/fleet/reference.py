@@ -11,12 +11,16 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from fluidnpu.models.exits import stated
+from fluidnpu.hls import Program
+from fluidnpu.models.exits import exceeds_threshold, stated, sureness
 
 from ..bundle import Bundle
 from ..devices.simulated import SimulatedNpu
 from ..driver import Driver
+from ..oip.interface import OF_PARTS
 from ..oip.tensors import Array
+
+JUDGED = ("label", "confidence", "exit", "logits")
 
 
 class Reference:
@@ -31,26 +35,53 @@ class Reference:
         """Return the logits of one image (H, W, C) at every exit, float32 (classes,). Raises
         DriverUsageError.
         """
+        return [one.astype(np.float32) for one in self.computed(image)[0]]
+
+    def computed(self, image: Array) -> tuple[list[npt.NDArray[np.float64]], Array | None]:
+        """Return the logits at every exit, and of a part the tensor with which a sample goes on."""
         with self._lock:
             self._driver.write_sample(0, image)
             self._driver.activate((0,))
             found = []
             for stage in range(self._driver.design.stages):
                 self._driver.run_stage(stage)
-                found.append(self._driver.logits((0,), stage)[0].astype(np.float32))
+                found.append(self._driver.logits((0,), stage)[0])
+            onward = self._driver.onward((0,))[0] if self._driver.program.onward else None
             self._driver.activate(())
-        return found
+        return found, onward
+
+    @property
+    def judged(self) -> tuple[str, ...]:
+        """The outputs that two boards must agree in, to the bit."""
+        return (*JUDGED, *(OF_PARTS if self._driver.program.onward else ()))
 
     def objection(self, images: Array, outputs: Mapping[str, Array]) -> str:
         """Return a phrase on the first sample whose answer is not the bundle's; empty where all are right."""
+        tensors = iter(outputs.get("onward", ()))
         for row, (image, exit) in enumerate(zip(images, outputs["exit"], strict=True)):
-            right = self.logits(image)
-            if not 0 <= exit < len(right):
+            logits, onward = self.computed(image)
+            if not 0 <= exit < len(logits):
                 return f"sample {row} left at exit {exit}, which there is not"
-            wrong = int((right[exit] != outputs["logits"][row]).sum())
+            right = logits[exit]
+            wrong = int((right.astype(np.float32) != outputs["logits"][row]).sum())
             if wrong:
-                return f"{wrong} of {len(right[exit])} logits of exit {exit} have wrong bits"
-            named = int(stated(right[exit][None], self._driver.program.check)[1][0])
+                return f"{wrong} of {len(right)} logits of exit {exit} have wrong bits"
+            program = self._driver.program
+            named = int(stated(right[None], program.check)[1][0])
             if int(outputs["label"][row]) != named:
                 return f"label {int(outputs['label'][row])} is not that of its logits"
+            if onward is None:
+                continue
+            goes_on = exit == len(logits) - 1 and goes_on_at(program, right)
+            if bool(outputs["goes_on"][row]) != goes_on:
+                return f"sample {row} {'left' if goes_on else 'goes on'} at exit {exit}, where it must not"
+            tensor = next(tensors, None) if goes_on else onward
+            if not np.array_equal(onward, [] if tensor is None else tensor):
+                return f"the tensor with which sample {row} goes on has wrong bits"
         return ""
+
+
+def goes_on_at(program: Program, logits: npt.NDArray[np.float64]) -> bool:
+    """Tell if a sample with these logits (classes,) does not leave a part at its last exit."""
+    limit = program.exits[-1].threshold
+    return not exceeds_threshold(sureness(logits[None], program.check), 1.0 if limit is None else limit)[0]

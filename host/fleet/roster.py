@@ -6,6 +6,7 @@ A board with an address is reached there; one without is started on this machine
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -13,27 +14,38 @@ from pathlib import Path
 
 import numpy as np
 
+from fluidnpu.hls.program import Stages
 from fluidnpu.scheduler import placement
 
 from ..bundle import Bundle
 from ..errors import BundleError, DriverUsageError
-from .duties import Duty, duties_of
+from ..oip.access import read_token
+from ..oip.tensors import Array
+from .duties import Duty, duties_of, ways_of
 from .ensemble import Ensemble
 from .leaf import Times
+from .parts import part_of
 from .reference import Reference
+from .relay import Relay
 
 _PROBES = 3  # random images on which bundles of different designs are compared
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seat:
-    """One board: its address (host:port; empty: to be started here) and its bundles by model name."""
+    """One board: its address (host:port; empty: to be started here) and its bundles by model name.
+
+    `folders` lack the parts of networks that a plan makes, which are written where a board needs them.
+    """
 
     name: str
     address: str
     folders: Mapping[str, Path]
     bundles: Mapping[str, Bundle]
     duties: Mapping[str, Duty] = field(default_factory=dict)  # of a plan, by model
+    type: str = ""
+    ca: bytes | None = field(default=None, repr=False)  # PEM: TLS, and who signs for its server
+    token: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +53,8 @@ class Roster:
     """The boards of a fleet; every model's bundles give the same bits. Raises BundleError.
 
     `plan`: it says what each board serves; boards that it leaves idle have no seat. `exit_rates`: shares by
-    model that the fleet file names. `ensembles`: models that are answered by several networks together.
+    network that the fleet file names. `ensembles`: models that are answered by several networks together.
+    `relays`: networks of which boards have parts.
     """
 
     name: str
@@ -49,6 +62,7 @@ class Roster:
     plan: placement.Plan | None = None
     exit_rates: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     ensembles: Mapping[str, Ensemble] = field(default_factory=dict)
+    relays: Mapping[str, Relay] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for model, bundles in self.bundles.items():
@@ -69,20 +83,42 @@ class Roster:
                 found.setdefault(model, {})[seat.name] = bundle
         return found
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The networks that clients may ask: those that boards serve whole, and those in parts."""
+        of_parts = {model for relay in self.relays.values() for model in relay.models}
+        return (*(model for model in self.bundles if model not in of_parts), *self.relays)
+
     def times(self, seat: Seat) -> dict[str, Times]:
         """Return the predicted times of a board by model, by the file's exit rates, the design's, or equal
         ones.
         """
         found = {}
         for model, bundle in seat.bundles.items():
-            design = bundle.design
-            rates = self.exit_rates.get(model) or design.exit_rates or (1 / design.stages,) * design.stages
+            design, duty = bundle.design, seat.duties.get(model)
+            told = self.exit_rates.get(model)
+            if duty is not None and duty.stages is not None:
+                told = duty.stages.rates(self.exit_rates.get(duty.network))
+            rates = told or design.exit_rates or (1 / design.stages,) * design.stages
             found[model] = Times.of(design.latency, rates)
         return found
 
     def only(self, names: Collection[str]) -> Roster:
-        """Return the same fleet with some of its boards, and without ensembles, which need all of them."""
-        return replace(self, seats=tuple(seat for seat in self.seats if seat.name in names), ensembles={})
+        """Return the same fleet with some of its boards; ensembles and parts of networks are for a front of
+        all of them.
+        """
+        seats = tuple(seat for seat in self.seats if seat.name in names)
+        return replace(self, seats=seats, ensembles={}, relays={})
+
+    def write_parts(self, folder: Path | str) -> list[Path]:
+        """Write the bundles of the plan's parts, a folder a type of board and a model; return the folders."""
+        found = dict[Path, Bundle]()
+        for seat in self.seats:
+            for model in seat.bundles.keys() - seat.folders.keys():
+                found[Path(folder) / seat.type / model] = seat.bundles[model]
+        for place, bundle in sorted(found.items()):
+            bundle.write(place)
+        return sorted(found)
 
     @classmethod
     def read(cls, path: Path | str, plan: Path | str | None = None) -> Roster:
@@ -100,10 +136,15 @@ class Roster:
         fleet = placement.read_fleet(path, bundle=opened)
         given = None if plan is None else _read_plan(Path(plan))
         duties = None if given is None else duties_of(given, fleet)
+        ways = {} if given is None else ways_of(given, fleet)
         seats = tuple(_seats(fleet, path.parent, known, duties))
         programs = {model: bundle.program for seat in seats for model, bundle in seat.bundles.items()}
         ensembles = {}
         for name, facts in fleet.ensembles.items():
+            if cut := [one for one in facts.networks if one in ways]:
+                raise DriverUsageError(
+                    f"every network of ensemble '{name}' must be whole on its boards, and the plan cuts {', '.join(cut)}"
+                )
             if missing := [one for one in facts.networks if one not in programs]:
                 raise DriverUsageError(
                     f"every network of ensemble '{name}' must be on a board, and {', '.join(missing)} "
@@ -111,7 +152,17 @@ class Roster:
                 )
             ensembles[name] = Ensemble.of(facts, programs)
         rates = {name: facts.exit_rates for name, facts in fleet.networks.items() if facts.exit_rates is not None}
-        return cls(name=fleet.name, seats=seats, plan=given, exit_rates=rates, ensembles=ensembles)
+        relays = {}
+        for network, mine in ways.items():
+            whole = _whole(fleet, path.parent, known, network, seats)
+            relays[network] = Relay(
+                name=network,
+                bundle=whole,
+                ways=mine,
+                programs={model: programs[model] for way in mine for model in way.models},
+                exit_rates=fleet.networks[network].exit_rates or whole.design.exit_rates,
+            )
+        return cls(name=fleet.name, seats=seats, plan=given, exit_rates=rates, ensembles=ensembles, relays=relays)
 
 
 def _read_plan(path: Path) -> placement.Plan:
@@ -127,23 +178,76 @@ def _seats(
     known: Mapping[Path, Bundle],
     duties: Mapping[str, Mapping[str, Duty]] | None,
 ) -> Iterable[Seat]:
+    parts: dict[tuple[Path, Stages], Bundle] = {}
     for device in fleet.devices:
-        mine = {} if duties is None else duties.get(device.name, {})
-        if duties is not None and not mine:
-            continue
         kind = fleet.types[device.type]
-        paths = {model: path for model, path in kind.paths.items() if duties is None or model in mine}
-        if not paths:
+        if duties is None:
+            mine = {network: Duty(batch=0, network=network) for network in kind.paths}
+        elif device.name in duties:
+            mine = dict(duties[device.name])
+        else:
+            continue
+        if not mine:
             raise BundleError(f"board '{device.name}' must serve a network, and type '{device.type}' names none")
-        for model, (source, name) in paths.items():
-            if source != "bundle":
-                raise BundleError(
-                    f"type '{kind.name}' must name the bundle of '{model}' to be served, and it names the {source} "
-                    f"'{name}'"
-                )
-        folders = {model: folder / name for model, (_, name) in paths.items()}
-        bundles = {model: known[place] for model, place in folders.items()}
-        yield Seat(name=device.name, address=device.address, folders=folders, bundles=bundles, duties=mine)
+        folders, bundles = dict[str, Path](), dict[str, Bundle]()
+        for model, duty in mine.items():
+            place = folder / _bundle_path(kind, duty.network)
+            if duty.stages is None:
+                folders[model], bundles[model] = place, known[place]
+                continue
+            if (place, duty.stages) not in parts:
+                parts[place, duty.stages] = part_of(known[place], duty.stages)
+            bundles[model] = parts[place, duty.stages]
+        given = {} if duties is None else mine
+        yield Seat(
+            name=device.name,
+            address=device.address,
+            folders=folders,
+            bundles=bundles,
+            duties=given,
+            type=kind.name,
+            ca=_certificates(folder / device.ca, device.name) if device.ca else None,
+            token=_token(folder / device.token_file, device.name) if device.token_file else None,
+        )
+
+
+def _certificates(file: Path, board: str) -> bytes:
+    """Read PEM certificates. Raises DriverUsageError."""
+    try:
+        text = file.read_text(encoding="ascii")
+        ssl.create_default_context(cadata=text)
+    except (OSError, UnicodeDecodeError, ssl.SSLError) as error:
+        raise DriverUsageError(
+            f"ca of board '{board}' must be a file of PEM certificates, and '{file}' is not: {error}"
+        ) from None
+    return text.encode()
+
+
+def _token(file: Path, board: str) -> str | None:
+    """Read a token. Raises DriverUsageError."""
+    try:
+        return read_token(file)
+    except (OSError, UnicodeDecodeError) as error:
+        raise DriverUsageError(f"token_file of board '{board}' must be readable: {error}") from None
+
+
+def _bundle_path(kind: placement.DeviceType, network: str) -> str:
+    """Return the path of the bundle that a type names for a network. Raises BundleError."""
+    source, name = kind.paths[network]
+    if source != "bundle":
+        raise BundleError(
+            f"type '{kind.name}' must name the bundle of '{network}' to be served, and it names the {source} '{name}'"
+        )
+    return name
+
+
+def _whole(
+    fleet: placement.Fleet, folder: Path, known: Mapping[Path, Bundle], network: str, seats: Iterable[Seat]
+) -> Bundle:
+    """Return the bundle of a whole network, of the first board that has a part of it."""
+    name = next(seat.name for seat in seats if any(duty.network == network for duty in seat.duties.values()))
+    kind = fleet.types[next(device.type for device in fleet.devices if device.name == name)]
+    return known[folder / _bundle_path(kind, network)]
 
 
 def disagreement(a: Bundle, b: Bundle) -> str:
@@ -158,11 +262,20 @@ def disagreement(a: Bundle, b: Bundle) -> str:
     names = tuple(tuple(exit.name for exit in program.exits) for program in (one, other))
     if names[0] != names[1]:
         return f"exits {list(names[0])} and {list(names[1])}"
-    if one.thresholds != other.thresholds:
-        return f"thresholds {list(one.thresholds)} and {list(other.thresholds)}"
-    here, there = Reference(a), Reference(b)
-    for image in np.random.default_rng(0).integers(0, 256, (_PROBES, *one.input_intake.shape), dtype=np.uint8):
-        for name, x, y in zip(names[0], here.logits(image), there.logits(image), strict=True):
+    limits = tuple([exit.threshold for exit in program.exits] for program in (one, other))
+    if one.thresholds != other.thresholds or (one.onward and limits[0] != limits[1]):
+        return f"thresholds {limits[0]} and {limits[1]}"
+    here, there, rng = Reference(a), Reference(b), np.random.default_rng(0)
+    shape = (_PROBES, *one.input_intake.shape)
+    if one.takes_images:
+        samples: Array = rng.integers(0, 256, shape, dtype=np.uint8)
+    else:
+        samples = rng.integers(-(1 << 12), 1 << 12, shape, dtype=np.int16)
+    for image in samples:
+        (mine, onward), (others, there_onward) = here.computed(image), there.computed(image)
+        for name, x, y in zip(names[0], mine, others, strict=True):
             if not np.array_equal(x, y):
                 return f"the logits of exit '{name}' on a random image"
+        if onward is not None and there_onward is not None and not np.array_equal(onward, there_onward):
+            return "the tensor with which a random sample goes on"
     return ""

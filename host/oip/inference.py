@@ -26,7 +26,7 @@ from ..serving.model import Model
 from ..serving.models import VERSION, Models
 from ..serving.replies import Reply
 from .calls import LONGEST_WHY, Answer, Call, Parameter, Wishes, read_wishes
-from .interface import PIXELS, called, input_of, outputs_of
+from .interface import PIXELS, STORED, called, input_of, outputs_of
 from .limits import Limits
 from .metrics import render_metrics
 from .openapi import document
@@ -77,6 +77,7 @@ class _Face:
     input: TensorInfo
     outputs: tuple[str, ...]
     others: tuple[Output, ...]  # the outputs that are no exits
+    onward: tuple[int, ...]  # shape of the tensor with which samples go on from a part
 
 
 class Inference:
@@ -191,7 +192,7 @@ class Inference:
             call.model,
             VERSION,
             call.id,
-            joined(replies, wanted, face.others),
+            joined(replies, wanted, face.others, face.onward),
             parameters_of(replies, model.energy_nj) | _numbers(model, replies),
         )
 
@@ -199,8 +200,14 @@ class Inference:
         bundle, known = model.bundle, self._faces.get(model.name)
         if known is None or known.bundle is not bundle:
             program = bundle.program
-            names = tuple(each.name for each in outputs_of(program))
-            known = _Face(bundle, input_of(program), names, tuple(one.output for one in program.outputs))
+            outputs = outputs_of(program)
+            known = _Face(
+                bundle,
+                input_of(program),
+                tuple(each.name for each in outputs),
+                tuple(one.output for one in program.outputs),
+                next((each.shape[1:] for each in outputs if each.name == "onward"), ()),
+            )
             self._faces[model.name] = known
         return known
 
@@ -213,6 +220,8 @@ class Inference:
             raise ProtocolError(
                 f"input '{expected.name}' must have the shape {list(expected.shape)}, not {list(array.shape)}"
             )
+        if expected.datatype == STORED and array.dtype != np.int16:
+            raise ProtocolError(f"input '{expected.name}' must hold {STORED} as stored, not {array.dtype}")
         if not len(array):
             raise ProtocolError(f"input '{expected.name}' must hold at least one sample, and it holds none")
         if len(array) > self.limits.batch:
@@ -369,9 +378,23 @@ class Inference:
         return document(self.version, programs, admin=admin, tenants=["", *dict.fromkeys(named)])
 
 
-def joined(replies: Sequence[Reply], wanted: Sequence[str], others: Sequence[Output] = ()) -> dict[str, Array]:
-    """Return the outputs of a request's samples, in their order; `others` are those that are no exits."""
-    return {name: _OWN[name](replies) if name in _OWN else _stacked(name, replies, others) for name in wanted}
+def joined(
+    replies: Sequence[Reply], wanted: Sequence[str], others: Sequence[Output] = (), onward: tuple[int, ...] = ()
+) -> dict[str, Array]:
+    """Return the outputs of a request's samples, in their order; `others` are those that are no exits.
+
+    `onward`: shape of the tensor with which samples go on from a part.
+    """
+    found = {}
+    for name in wanted:
+        if name in _OWN:
+            found[name] = _OWN[name](replies)
+        elif name == "onward":
+            tensors = [reply.onward for reply in replies if reply.onward is not None]
+            found[name] = np.stack(tensors) if tensors else np.zeros((0, *onward), np.int16)
+        else:
+            found[name] = _stacked(name, replies, others)
+    return found
 
 
 def _stacked(name: str, replies: Sequence[Reply], others: Sequence[Output]) -> Array:
@@ -387,6 +410,7 @@ _OWN: dict[str, Callable[[Sequence[Reply]], Array]] = {
     "logits": lambda replies: np.array([reply.logits for reply in replies], np.float32),
     "keypoints": lambda replies: np.array([reply.keypoints for reply in replies], np.float32),
     "label_map": lambda replies: np.array([reply.label_map for reply in replies], np.uint8),
+    "goes_on": lambda replies: np.array([reply.onward is not None for reply in replies], np.bool_),
 }
 
 

@@ -13,10 +13,18 @@ from .tensors import TensorInfo
 PIXELS = "UINT8"
 OWN = ("label", "confidence", "exit", "logits")  # the outputs that every model has
 OF_MAPS = ("keypoints", "label_map")  # of which a model whose exits give maps has one
+OF_PARTS = ("goes_on", "onward")  # which a part of a network has beside them
+STORED = "INT16"  # activations, in the NPU's own format
 
 
 def input_of(program: Program) -> TensorInfo:
-    """Return the one input of a model: pixels (N, height, width, channels), -1 for a size that is resized."""
+    """Return the one input of a model: pixels (N, height, width, channels), -1 for a size that is resized.
+
+    A part that begins in the middle of a network takes a tensor as stored.
+    """
+    if not program.takes_images:
+        place = program.tensors[program.input]
+        return TensorInfo(program.input, STORED, (-1, place.height, place.width, place.channels))
     height, width, channels = program.input_intake.shape
     resized = program.input_intake.preprocessing.resize != "none"
     return TensorInfo(program.input, PIXELS, (-1, -1 if resized else height, -1 if resized else width, channels))
@@ -26,7 +34,8 @@ def outputs_of(program: Program) -> tuple[TensorInfo, ...]:
     """Return the outputs of a model: a row a sample; of one that left before an output is computed, NaN.
 
     Maps of exits are flat in `logits` (height, width, channels), and what they say is `keypoints` or
-    `label_map`.
+    `label_map`. Of a part of a network, `goes_on` says which samples did not leave at its last exit, and
+    `onward` has the tensors of those alone, in their order.
     """
     places = [program.tensors[exit.tensor] if exit.tensor else None for exit in program.exits]
     classes = {0 if one is None else one.height * one.width * one.channels for one in places}
@@ -36,8 +45,17 @@ def outputs_of(program: Program) -> tuple[TensorInfo, ...]:
         TensorInfo("exit", "INT32", (-1,)),
         TensorInfo("logits", "FP32", (-1, classes.pop() if len(classes) == 1 else -1)),
         *_of_maps(program),
+        *_of_parts(program),
         *(TensorInfo(called(one.output), "FP32", (-1, *one.output.shape)) for one in program.outputs),
     )
+
+
+def _of_parts(program: Program) -> tuple[TensorInfo, ...]:
+    if not program.onward:
+        return ()
+    place = program.tensors[program.onward]
+    shape = (-1, place.height, place.width, place.channels)
+    return (TensorInfo("goes_on", "BOOL", (-1,)), TensorInfo("onward", STORED, shape))
 
 
 def _of_maps(program: Program) -> tuple[TensorInfo, ...]:
@@ -52,4 +70,4 @@ def _of_maps(program: Program) -> tuple[TensorInfo, ...]:
 
 def called(output: Output) -> str:
     """Return the name of an output that is no exit, beside those that models have of their own."""
-    return f"output.{output.name}" if output.name in (*OWN, *OF_MAPS) else output.name
+    return f"output.{output.name}" if output.name in (*OWN, *OF_MAPS, *OF_PARTS) else output.name

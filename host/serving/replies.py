@@ -26,6 +26,7 @@ from ..errors import DeviceError
 Image = npt.NDArray[Any]
 
 OVERDUE = "deadline passed"
+GOES_ON = "goes on with the next part"
 EXPIRED = "the time that the request allowed passed in the queue"
 
 
@@ -54,7 +55,9 @@ class Reply(_Ended):
     exit that it left at, `outputs` what the network gives out beside its exits, by name. An exit that gives
     maps has them flat in `logits` and names no class (-1); its answer is `keypoints` float32 (landmarks, 3),
     row and column as shares of the image and confidence, or `label_map` uint8 (height, width). `because`:
-    the clause of the criterion, or the reason of the policy, for which it left where it did.
+    the clause of the criterion, or the reason of the policy, for which it left where it did. `onward`: of a
+    sample that goes on from a part of a network, int16 (height, width, channels) as stored; what else is said
+    is then that of the exit at which it did not leave.
     """
 
     prediction: int
@@ -66,6 +69,7 @@ class Reply(_Ended):
     outputs: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict, compare=False, repr=False)
     keypoints: npt.NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
     label_map: npt.NDArray[np.uint8] | None = field(default=None, compare=False, repr=False)
+    onward: npt.NDArray[np.int16] | None = field(default=None, compare=False, repr=False)
     outcome: Outcome = Outcome.EXIT
     because: str = field(default="", compare=False)
 

@@ -19,7 +19,7 @@ from itertools import chain
 import numpy as np
 
 from fluidnpu.dse import Design
-from fluidnpu.models.exits import stated, sureness
+from fluidnpu.models.exits import exceeds_threshold, stated, sureness
 from fluidnpu.models.graph import Check, ExitCheck, MapCheck
 from fluidnpu.scheduler import (
     Action,
@@ -39,7 +39,7 @@ from fluidnpu.scheduler.simulation import ActiveExits, InForce, Watcher, shadow_
 
 from ..driver import Driver, Job
 from ..errors import DeviceError, DriverUsageError, GaveUpError
-from .replies import EXPIRED, OVERDUE, PLAIN, Fate, Image, Observer, Refusal, Reply, Terms, map_answers
+from .replies import EXPIRED, GOES_ON, OVERDUE, PLAIN, Fate, Image, Observer, Refusal, Reply, Terms, map_answers
 
 _log = logging.getLogger(__name__)
 
@@ -294,7 +294,8 @@ class Runtime:
         plain = check is ExitCheck.TOP or isinstance(check, MapCheck)
         checked = sures if plain else self._checked(batch, logits, check)
         started = [self._start[request.id] for request in batch]
-        reasons = [LAST] * len(batch) if last else self._exits[network].leaving(batch, started, exit, end, checked)
+        ruled = self._exits[network]
+        reasons = self._at_the_end(network, checked) if last else ruled.leaving(batch, started, exit, end, checked)
         on = self._watched(end, run, reasons, labels)
         rows = zip(batch, logits, sures, labels, reasons, strict=True)
         for request, row, sure, label, reason in rows:
@@ -327,6 +328,16 @@ class Runtime:
                     )
         self._ledger.finish(run, staying)
         return fates
+
+    def _at_the_end(self, network: int, checked: Sequence[float]) -> list[str]:
+        """Return the reasons at a network's last exit; of a part, some samples go on there."""
+        program = self.driver.programs[network]
+        if not program.onward:
+            return [LAST] * len(checked)
+        limit = program.exits[-1].threshold
+        limit = 1.0 if limit is None else limit
+        leaves = f"confidence > {limit:g}"
+        return [leaves if exceeds_threshold(sure, limit) else GOES_ON for sure in checked]
 
     def _pass_by(self, run: Run, start_ns: int, end_ns: int) -> None:
         """Let a batch run on past an inactive exit."""
@@ -500,6 +511,7 @@ class Runtime:
         stage = self.networks.entry(request) + exit
         given = self.driver.outputs([self._slot[request.id]], stage) if self.driver.program.outputs else {}
         points, pixels = map_answers(logits, self._check_of(request))
+        onward = self.driver.onward([self._slot[request.id]])[0] if because == GOES_ON else None
         return Reply(
             request_id=request.id,
             prediction=label,
@@ -518,6 +530,7 @@ class Runtime:
             outputs={name: values[0] for name, values in given.items()},
             keypoints=points,
             label_map=pixels,
+            onward=onward,
         )
 
     def _check_of(self, request: Request) -> Check:

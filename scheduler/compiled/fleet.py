@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .loop import act
-from .state import at, decide, deepest, jit, run
+from .state import at, decide, deepest, jit, oldest_first, run
 from .twin import ACTION, COUNTS, NEVER, RUN, WAIT, Ints, Npu, Records, State, Stream
 from .wrappers import answer_early, shed_hopeless
 
@@ -32,11 +32,13 @@ class TurnsTwin(NamedTuple):
     """The policy of a plan: splits in turns, each at its own full batch.
 
     `begins[stage]`: 1 where a split begins, so samples of several runs may be fused there; elsewhere the
-    batch in flight goes on. `batch[stage]`: the full batch of the split.
+    batch in flight goes on. `batch[stage]`: the full batch of the split. `patience`: objectives after which
+    the oldest goes first; 0 for never.
     """
 
     begins: Ints
     batch: Ints
+    patience: int
 
     @jit
     def decide(self, state: State, npu: Npu, stream: Stream) -> None:
@@ -46,6 +48,8 @@ class TurnsTwin(NamedTuple):
             if state.many[stage] and not self.begins[stage]:
                 run(state, stage, min(state.many[stage], npu.b_max))
                 return
+        if self.patience and oldest_first(state, npu, stream, self.patience, npu.slots):
+            return
         free = npu.slots - state.counts[0].held
         for stage in range(stages - 1, 0, -1):
             if state.many[stage] >= self.batch[stage] and self.begins[stage]:

@@ -48,6 +48,7 @@ else:  # a board's image may have Python 3.10
     import tomli as tomllib
 
 SCHEMA = 1
+_ACCESS = ("ca", "token_file")  # of a device: no matter of a plan
 KINDS = ("npu", "cpu")
 SOURCES = ("profile", "design", "bundle")  # what a type may say about a network, and how it is opened
 MICROS = 1_000_000  # of a currency unit: costs are whole numbers, so that sums and ties are exact
@@ -131,12 +132,18 @@ class DeviceType:
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """One device of the fleet. `address`: host:port of its server, empty where nobody serves."""
+    """One device of the fleet. `address`: host:port of its server, empty where nobody serves.
+
+    `ca` and `token_file`: files, relative to that of the fleet, with the certificates that its server's must
+    be signed by (empty: no TLS), and with the token that it asks for.
+    """
 
     name: str
     type: str
     link: str
     address: str = ""
+    ca: str = ""
+    token_file: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,7 +246,9 @@ class Fleet:
             "networks": {name: asdict(one) for name, one in self.networks.items()},
             "types": types,
             "links": {name: asdict(one) for name, one in self.links.items()},
-            "devices": [asdict(one) for one in self.devices],
+            "devices": [
+                {key: value for key, value in asdict(one).items() if key not in _ACCESS} for one in self.devices
+            ],
             "head": self.head,
             **({"ensembles": {name: asdict(one) for name, one in self.ensembles.items()}} if self.ensembles else {}),
         }
@@ -514,10 +523,15 @@ def _devices(place: _Place, links: Mapping[str, Link]) -> list[Device]:
     if addresses and len(addresses) != count:
         raise FleetError(f"{place.at('addresses')} must be {count}, one a device, not {len(addresses)}")
     link = place.text("link", next(iter(links), ""))
+    access = {key: place.text(key, "") for key in _ACCESS}
     place.done()
+    if not addresses and (odd := [key for key, given in access.items() if given]):
+        raise FleetError(
+            f"{place.at(odd[0])} is for devices with addresses, and these are started where they are needed"
+        )
     names = [name] if count == 1 else [f"{name}-{k}" for k in range(count)]
     addresses = addresses or [""] * count
-    return [Device(name=n, type=kind, link=link, address=a) for n, a in zip(names, addresses, strict=True)]
+    return [Device(name=n, type=kind, link=link, address=a, **access) for n, a in zip(names, addresses, strict=True)]
 
 
 def _outline(profile: Profile) -> tuple[int, list[str]]:

@@ -22,3 +22,4 @@ from .replanning import Straggler as Straggler
 from .replanning import with_rates as with_rates
 from .turns import Turns as Turns
 from .twin import Fault as Fault
+from .twin import serve_stream as serve_stream

@@ -301,7 +301,7 @@ class _Setting:
         """Give the twin of each pool. Raises FleetError for a policy without one, or with a memory."""
         if policy is None:
             return tuple(
-                Compiled(loop.TurnsTwin(np.array(table.begins, np.int64), np.array(table.batch, np.int64)))
+                Compiled(loop.TurnsTwin(np.array(table.begins, np.int64), np.array(table.batch, np.int64), 0))
                 for table in self.tables
             )
         found = []

@@ -11,5 +11,6 @@ from .registry import REGISTRY as REGISTRY
 from .selection import Choice as Choice
 from .selection import Trial as Trial
 from .setting import Setting as Setting
+from .turns import splits_text as splits_text
 from .weights import Weights as Weights
 from .wrappers.anytime import Anytime as Anytime

@@ -19,6 +19,7 @@ POLICY_FILES: dict[str, str] = {  # the module relative to this folder, or the f
     "fluid-repaired": ".fluid",
     "lazy": ".peers",
     "staged": ".peers",
+    "turns": ".turns",
     "optimal": ".optimal",
     "credit": ".credit",
     "guarded": ".guarded",

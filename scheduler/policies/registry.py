@@ -8,7 +8,7 @@ Parameters follow the name, separated by colons; `anytime=3%` and `shed=1` fit e
 0.03
 >>> make_policy("lifo")
 Traceback (most recent call last):
-fluidnpu.scheduler.errors.SchedulerError: policy must be one of adaptive, ..., staged, not 'lifo'
+fluidnpu.scheduler.errors.SchedulerError: policy must be one of adaptive, ..., turns, not 'lifo'
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def with_candidates(name: str) -> Network:
 def table_of(name: str) -> CandidateTable:
     """Return the times of its parts on the board, by the `paper` model, for batches up to 16."""
     network = with_candidates(name)
-    design = explore(workload_in_parts(network), load_board(BOARD), b_max=BATCH, model="paper").design
+    design = explore(workload_in_parts(network), load_board(BOARD), b_max=BATCH, model="paper", core="rtl").design
     return CandidateTable.of(design, [exit.name for exit in network.exits[:-1]])
 
 

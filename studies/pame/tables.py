@@ -30,17 +30,28 @@ def tables_markdown(study: Body, command: str) -> str:
 
 def selections(part: Body) -> list[str]:
     """Write a row a selection: the first exit alone, one by one, and the best that was found."""
-    lines = table_head(["images, eta", "selection", "exits", "average %", "tail %", "late batches", "precision kept %"])
+    head = [
+        "images, eta",
+        "selection",
+        "exits",
+        "average %",
+        "above the best %",
+        "tail %",
+        "late %",
+        "precision kept %",
+    ]
+    lines = table_head(head)
     for key in sorted(part):
+        best = part[key]["proven"]
+        above = {"greedy": f"{best['greedy_above_pct']:.2f}", "exchanged": f"{best['exchanged_above_pct']:.2f}"}
         for label, which in (("first exit", "first"), ("one by one", "greedy"), ("exchanged", "exchanged")):
             one = part[key][which]
-            cells = [f"{one[name]:.1f}" for name in ("average_change_pct", "tail_change_pct")]
-            late = f"{100 * one['late_batches']:.1f} %"
-            lines.append(table_row([key, label, _chain(one["chain"]), *cells, late, f"{one['kept_pct']:.2f}"]))
-        best = part[key]["proven"]
-        bound = f"{best['average_change_pct']:.1f}"
-        text = f"gap at most {best['gap_pct']:.2f} %, greedy {best['greedy_above_pct']:.2f} %, exchanged {best['exchanged_above_pct']:.2f} % above it"
-        lines.append(table_row([key, f"best found on {best['samples']}", _chain(best["chain"]), bound, text, "", ""]))
+            average, tail = (f"{one[name]:.1f}" for name in ("average_change_pct", "tail_change_pct"))
+            late, kept = f"{100 * one['late_batches']:.1f}", f"{one['kept_pct']:.2f}"
+            lines.append(table_row([key, label, _chain(one["chain"]), average, above.get(which, ""), tail, late, kept]))
+        label, gap = f"best found on {best['samples']}", f"gap at most {best['gap_pct']:.2f}"
+        average = f"{best['average_change_pct']:.1f}"
+        lines.append(table_row([key, label, _chain(best["chain"]), average, gap, "", "", ""]))
     return lines
 
 

@@ -33,7 +33,7 @@ DEVICES: dict[str, Callable[[Design], Device]] = {
 )
 def test_a_full_size_network_is_golden_behind_the_driver(name: str, device: str) -> None:
     qnet = quantise(random_full_size(name, 4))
-    design = explore(qnet.network.workload, load_board("zc706"), b_max=3, memory="pl").design
+    design = explore(qnet.network.workload, load_board("zc706"), b_max=3, memory="pl", model="paper", core="rtl").design
     npu = DEVICES[device](design)
     driver = Driver(npu, compile_program(qnet, design), design, slots=3, patience=PATIENCE)
     driver.load()

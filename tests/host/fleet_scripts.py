@@ -88,6 +88,8 @@ async def gated(link: Scripted, request: Any) -> Answer:
 class Doubles:
     """The judge of these boards."""
 
+    judged = ("label", "confidence", "exit", "logits")
+
     def objection(self, images: Any, outputs: Any) -> str:
         right = 2 * images.reshape(len(images), -1).astype(np.float32)
         return "" if np.array_equal(right, outputs["logits"]) else "wrong bits"

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.dse import LatencyTable
+from fluidnpu.hls.program import Stages
 from fluidnpu.host import Bundle, DriverUsageError
 from fluidnpu.host.errors import BoardError, ExpiredError
 from fluidnpu.host.fleet import Dispatcher, Duty, Roster, Times
@@ -226,21 +227,22 @@ def test_plans_that_boards_cannot_follow_are_refused() -> None:
     whole = Job(network="toy", first=0, last=3, batch=2, rate_per_s=9.0)
     first, second = replace(whole, last=1), replace(whole, first=2)
     assert duties_of(of_jobs(first, second), fleet)["board-0"]["toy"].batch == 2
-    with pytest.raises(DriverUsageError, match=r"leads through pools 0 and 1: a pipeline needs programs of parts"):
-        duties_of(of_jobs(first, second, pools=2), fleet)
-    with pytest.raises(DriverUsageError, match="must end at an exit, and one ends at block 0"):
+    apart = duties_of(of_jobs(first, second, pools=2), fleet)
+    assert {board: list(mine) for board, mine in apart.items()} == {"board-0": ["toy.0-0"], "board-1": ["toy.1-1"]}
+    with pytest.raises(DriverUsageError, match="must begin and end at an exit, and one does at block 0"):
         duties_of(of_jobs(replace(whole, last=0), replace(whole, first=1)), fleet)
     assert duties_of(of_jobs(replace(whole, ramps="none")), fleet)["board-0"]["toy"].criteria == "false"
 
 
-def test_a_job_that_leaves_out_exits_inside_is_refused() -> None:
+def test_a_job_that_leaves_out_exits_inside_is_a_part_without_their_heads() -> None:
     blocks = tuple(Block(name=f"b{k}", ns=(1000, 1500), exit=f"e{k}") for k in range(3))
     kind = replace(toy_fleet(2).types["board"], profiles={"toy": Profile(network="toy", blocks=blocks)})
     fleet = replace(toy_fleet(2), types={"board": kind}, networks={"toy": NetworkFacts(name="toy")})
     jobs = Job(network="toy", first=0, last=0, batch=2), Job(network="toy", first=1, last=2, batch=2, ramps="last")
     plan = replace(of_jobs(*jobs), fleet=fleet.digest)
-    with pytest.raises(DriverUsageError, match=r"all exits of a job must run .* one of 'toy' leaves out 1"):
-        duties_of(plan, fleet)
+    duty = duties_of(plan, fleet)["board-0"]["toy.0-2.x1"]
+    assert duty.stages == Stages(first=0, last=2, exits=(0, 2))
+    assert duty.criteria is None
 
 
 def test_a_board_without_a_planned_rate_is_not_drawn_beside_one_that_has() -> None:

@@ -48,6 +48,8 @@ WRAPPED = (
     "guarded:dial=0:patience=1.5:give_up=10%:anytime=30%:shed=1",
     "greedy:b_max=2",
     "adaptive:timeout=30ns",
+    "turns:splits=0x2+1x1",
+    "turns:anytime=30%:shed=1",
 )
 ALL = (*(name for name in REGISTRY if name != "adaptive"), *WRAPPED)
 

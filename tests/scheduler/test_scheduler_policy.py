@@ -28,6 +28,7 @@ PLAIN = (
     "adaptive:timeout=9ms",
     "lazy:exit_aware=1",
     "staged:tau_b=2",
+    "turns:splits=0x3+1x2",
 )
 ALL = (
     *PLAIN,

@@ -1,0 +1,145 @@
+"""Goodput that is predicted for fleets of simulated boards, beside what they serve over loopback.
+
+    python benchmarks/fleet_goodput.py --boards 1,4,8 --cases exits,two,four
+
+Real processes and the real protocol on this machine, which should have nothing else to do. Networks are the
+demo's, their designs' times multiplied, so that the whole fleet serves some `--total` images a second.
+`exits`: a classifier with early exits and an open-loop Poisson client; the largest rate at which 99 % are
+answered within five latencies of a lone image. Twin and fleet are given the same arrivals and the same
+images, scaled to each rate, so that no draw tells them apart. `two`: two networks that share every board by
+plan, with clients that always have requests open. `four`: an ensemble of four. There the plan is the
+prediction. Ends with 1 when a row is off by more than `--within`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from fleet import FLEET, GOOD, IMAGES, front_of, offered, slowed, whole_plan
+from front_end import demo_bundle
+from plans import served, write_fleet
+
+from fluidnpu.host import Bundle
+from fluidnpu.host.fleet.campaign import rights_of
+from fluidnpu.models import shipped_images
+from fluidnpu.scheduler import Serving, make_policy, placement
+
+NETWORKS = {"two": (2.0, 1.0), "four": (4.0, 3.0, 2.0, 1.0)}  # rates of the networks alone on a board, in shares
+STEPS = 12  # of a bisection in the twin
+Floats = npt.NDArray[np.float64]
+
+
+def largest(in_time: Callable[[float], float], low: float, high: float, steps: int) -> float:
+    """Bisect the largest rate at which enough are in time; `low` is taken to be one."""
+    for _ in range(steps):
+        middle = (low + high) / 2
+        low, high = (middle, high) if in_time(middle) >= GOOD else (low, middle)
+    return low
+
+
+def exits(folder: Path, boards: int, given: Namespace) -> dict[str, Any]:
+    """Return predicted and served goodput of a classifier with exits."""
+    demo = Bundle.read(demo_bundle(folder / "demo"))
+    pool = shipped_images(IMAGES).images
+    leaves = np.array([exit for exit, _, _ in rights_of(demo, pool)])
+    bundle = slowed(demo, given.total / boards)
+    design = bundle.design
+    bundle.write(folder / "slowed")
+    (folder / "fleet.toml").write_text(FLEET.format(count=boards, rates=list(design.exit_rates or ())))
+    fleet = placement.read_fleet(folder / "fleet.toml", bundle=lambda place: Bundle.read(place).profile)
+    slo_ns = 5 * design.latency.between(0, design.stages - 1, 1)
+    capacity = boards / Serving.of(design).least_load(1.0)
+    rng = np.random.default_rng(given.seed)
+    gaps, chosen = rng.exponential(1.0, given.requests), rng.integers(IMAGES, size=given.requests)
+    told = 0.7 * capacity  # the rate that every board's policy is made for
+    policy = make_policy("fluid", Serving.of(design).setting(told / boards, slo_ns))
+    plan = whole_plan(fleet, design, capacity, slo_ns)
+
+    def predicted(rate: float) -> float:
+        at = np.cumsum(gaps * 1e9 / rate).astype(np.int64)
+        done = placement.parts.serve_stream(fleet, plan, at, leaves[chosen], policy=policy)
+        return float((done.latency_ns <= slo_ns).mean())
+
+    expected = largest(predicted, 0.0, 1.2 * capacity, STEPS)
+    seen: dict[float, float] = {}
+    with front_of(folder, boards, told, slo_ns) as (_, urls):
+
+        def measured(rate: float) -> float:
+            share, _, errors = offered(urls["grpc"], rate, 0.0, slo_ns / 1e9, gaps=gaps, chosen=chosen)
+            seen[round(rate, 2)] = round(100 * share, 2)
+            if errors:
+                raise SystemExit(f"{errors} requests were refused at {rate:.1f}/s")
+            return share
+
+        found = largest(measured, 0.85 * expected, 1.05 * expected, given.steps)
+    return {"predicted_per_s": round(expected, 2), "served_per_s": round(found, 2), "in_time_pct": seen}
+
+
+def together(folder: Path, boards: int, given: Namespace, case: str) -> dict[str, Any]:
+    """Return the planned and the served rate of networks side by side, or of their ensemble."""
+    shares = NETWORKS[case]
+    alone = given.total / boards * len(shares)  # networks have a part of each board
+    rates = {f"n{place}": share * alone / sum(shares) for place, share in enumerate(shares)}
+    path, plan = write_fleet(folder, boards, rates)
+    open_ = max(2, 2 * boards)
+    windows = {"all": open_} if case == "four" else dict.fromkeys(rates, open_)
+    found = served(path, windows, given.images, given.seconds, turns=True)
+    return {
+        "predicted_per_s": round(plan.rate_per_s, 3),
+        "served_per_s": round(min(found.values()), 3),
+        "each_per_s": {model: round(rate, 3) for model, rate in found.items()},
+    }
+
+
+def rows(given: Namespace) -> Iterator[dict[str, Any]]:
+    """Yield a row a case and number of boards."""
+    for case in given.cases.split(","):
+        for boards in map(int, given.boards.split(",")):
+            began = time.monotonic()
+            with tempfile.TemporaryDirectory() as scratch:
+                make = exits if case == "exits" else together
+                more = () if case == "exits" else (case,)
+                row = make(Path(scratch), boards, given, *more)  # type: ignore[operator]
+            off = row["served_per_s"] / row["predicted_per_s"] - 1
+            yield {
+                "case": case,
+                "boards": boards,
+                **row,
+                "off_pct": round(100 * off, 2),
+                "within": bool(off >= -given.within) if case != "exits" else bool(abs(off) <= given.within),
+                "took_s": round(time.monotonic() - began),
+                "load": round(os.getloadavg()[0], 1),
+            }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--boards", default="1,4,8")
+    parser.add_argument("--cases", default="exits,two,four")
+    parser.add_argument("--total", type=float, default=60.0, help="images a second of the whole fleet")
+    parser.add_argument("--requests", type=int, default=1500, help="exits: of each stream")
+    parser.add_argument("--steps", type=int, default=5, help="exits: streams, each of which halves the range")
+    parser.add_argument("--images", type=int, default=8, help="two, four: in a request")
+    parser.add_argument("--seconds", type=float, default=40.0, help="two, four: measured")
+    parser.add_argument("--within", type=float, default=0.02)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    good = True
+    for row in rows(given):
+        print(json.dumps(row), flush=True)
+        good &= row["within"]
+    return int(not good)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
