@@ -181,8 +181,9 @@ def fine_tune_or_freeze(
     backbone.
 
     That backbone is the one of the single-exit network trained as long: the last exit is that network to the
-    bit, so nothing is lost, where the network as given may be worse than what joint training left. Returns what is to be used, and the joint training that was given up for it;
-    None where it was not costly. Each has a checkpoint of its own. Raises as `fine_tune`.
+    bit, so nothing is lost, where the network as given may be worse than what joint training left. Returns
+    what is to be used, and the joint training that was given up for it; None where it was not costly. Each
+    has a checkpoint of its own. Raises as `fine_tune`.
     """
     joint = fine_tune(network, data, schedule, checkpoint=checkpoint, progress=progress)
     if not joint.costly:
