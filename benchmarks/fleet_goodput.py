@@ -109,7 +109,7 @@ def rows(given: Namespace) -> Iterator[dict[str, Any]]:
             with tempfile.TemporaryDirectory() as scratch:
                 make = exits if case == "exits" else together
                 more = () if case == "exits" else (case,)
-                row = make(Path(scratch), boards, given, *more)  # type: ignore[operator]
+                row = make(Path(scratch), boards, given, *more)
             off = row["served_per_s"] / row["predicted_per_s"] - 1
             yield {
                 "case": case,
