@@ -117,6 +117,16 @@ def test_late_batches_move_the_exit_later_and_leave_thresholds_alone() -> None:
     assert active.now.exits.active == ()
 
 
+def test_an_exit_that_moves_later_passes_those_that_are_active() -> None:
+    made, parts = plan(RECORDED, ((0, 0.8), (1, 0.85))), times(head=0.25)
+    _, watch, _ = served(made, parts, load(2000, 0.5, 3))
+    moved = next(event for event in watch.events if "exit 1 moves" in event.why)
+    usual = made.thresholds(parts)
+    assert usual[1] is not None is not usual[2]
+    assert moved.exits == ExitSet((None, 0.85, usual[2]))  # the second stays as it is
+    assert "exit 1 moves to exit 3" in moved.why
+
+
 def test_without_exits_the_selection_is_tried_again() -> None:
     stream = joined(load(1200, 0.5, 3), load(1500, 0.1, 5))
     _, watch, active = served(PLAN, times(head=0.25), stream, Watching(distance=200))

@@ -131,6 +131,21 @@ def test_eta_itself_is_kept_and_a_hair_above_it_is_not() -> None:
         assert script.judgement.kind == kind
 
 
+def test_a_shadow_that_left_under_another_set_is_no_evidence_about_this_one() -> None:
+    script = Script(((0, 0.8), (2, 0.85)), evidence=40)
+    script.alarm()
+    straggler, runs_on = script.sample(0, WRONG)
+    assert runs_on
+    script.shadows(2, 10, 30)
+    assert script.judgement is not None
+    assert script.judgement.kind == "change"
+    assert script.watch.alarmed  # evidence is gathered again
+    script.watch.shadow_ended(0, straggler, RIGHT)
+    assert script.watch.window.shadows == [0, 0, 0]
+    script.shadows(0, 1, 0)
+    assert script.watch.window.shadows == [1, 0, 0]
+
+
 def test_hardly_any_leavers_are_a_judgement_of_their_own() -> None:
     """Where nobody leaves no shadow comes; after twenty times as many requests nothing can be lost."""
     script = Script(((0, 0.8), (2, 0.85)), evidence=5)
