@@ -107,9 +107,8 @@ def rows(given: Namespace) -> Iterator[dict[str, Any]]:
         for boards in map(int, given.boards.split(",")):
             began = time.monotonic()
             with tempfile.TemporaryDirectory() as scratch:
-                make = exits if case == "exits" else together
-                more = () if case == "exits" else (case,)
-                row = make(Path(scratch), boards, given, *more)  # type: ignore[operator]
+                here = Path(scratch)
+                row = exits(here, boards, given) if case == "exits" else together(here, boards, given, case)
             off = row["served_per_s"] / row["predicted_per_s"] - 1
             yield {
                 "case": case,
