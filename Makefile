@@ -15,22 +15,22 @@ demo: $(VENV)/.installed-demo ## design, verify and serve the shipped early-exit
 	@$(VENV)/bin/fluidnpu demo --out out/demo
 
 test: $(VENV)/.installed-test lint ## lint, types and the default tests
-	$(PY) -m pytest -q -n 2 -m "not long"
+	$(PY) -m pytest -q -n 2 --dist worksteal -m "not long"
 
 # Tracing costs half as much again in the tests' own processes, so it is a target of its own.
 coverage: $(VENV)/.installed-test ## the default tests with the share of lines that they run, by file
-	$(PY) -m pytest -q -n 2 -m "not long" --cov --cov-report=term:skip-covered
+	$(PY) -m pytest -q -n 2 --dist worksteal -m "not long" --cov --cov-report=term:skip-covered
 
 # What only measures the RTL is part of test-long.
 MEASURES := synthesis mutation efficiency full_size
 test-rtl: $(VENV)/.installed-test ## every RTL bench, proof and coverage bin; of what repeats, one case
-	$(PY) -m pytest -q -n 2 -m "not matrix" tests/rtl_tb $(MEASURES:%=--ignore-glob='*%*')
+	$(PY) -m pytest -q -n 2 --dist worksteal -m "not matrix" tests/rtl_tb $(MEASURES:%=--ignore-glob='*%*')
 
 test-long: $(VENV)/.installed-test ## one case of every long kind, for changes of RTL, cycles or the HLS core
-	$(PY) -m pytest -q -n 2 -m "long and not matrix"
+	$(PY) -m pytest -q -n 2 --dist worksteal -m "long and not matrix"
 
 test-matrix: $(VENV)/.installed-test ## the same kinds with more seeds, designs and seeded bugs
-	$(PY) -m pytest -q -n 2 -m matrix
+	$(PY) -m pytest -q -n 2 --dist worksteal -m matrix
 
 TABLES := $(foreach on,zc706-pl zcu104-ps_striped,resnet50-$(on) resnet50-$(on)-ideal inception_v3-$(on) inception_v3-$(on)-ideal)
 tables: $(VENV)/.installed-test ## docs/explanation/cycles anew: every layer of two networks on both boards, RTL beside the exact model (hours)

@@ -20,7 +20,7 @@ def main() -> None:
         network = read_onnx(path)
     qnet, images = quantise(network), shipped_images(8).images
     for name in list_boards():
-        design = explore(network.workload, load_board(name)).design
+        design = explore(network.workload, load_board(name), model="paper", core="rtl").design
         start = time.perf_counter()
         compile_core(design)
         print(

@@ -127,7 +127,7 @@ def design_of(work: Workload, board: Board, wanted: argparse.Namespace, batches:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--network", choices=FULL_SIZE, default=FULL_SIZE[0])
+    parser.add_argument("--network", choices=FULL_SIZE, default="resnet50")
     parser.add_argument("--board", default="zc706")
     parser.add_argument("--memory")
     parser.add_argument("--core", choices=CORES, default="hls")

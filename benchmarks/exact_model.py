@@ -33,7 +33,9 @@ def main() -> None:
     wanted = parser.parse_args()
     board = load_board(wanted.board)
     qnet = quantise(random_full_size(wanted.network))
-    design = explore(qnet.network.workload, board, b_max=wanted.batch, memory=wanted.memory).design
+    design = explore(
+        qnet.network.workload, board, b_max=wanted.batch, memory=wanted.memory, model="paper", core="rtl"
+    ).design
     program = compile_program(qnet, design)
     jobs = layer_jobs(program, design, wanted.batch)
     slots = [(1 << 30) + index * program.slot_bytes for index in range(wanted.batch)]

@@ -115,7 +115,7 @@ def rows(given: Namespace) -> Iterator[dict[str, Any]]:
                 "boards": boards,
                 **row,
                 "off_pct": round(100 * off, 2),
-                "within": bool(off >= -given.within) if case != "exits" else bool(abs(off) <= given.within),
+                "within": bool(abs(off) <= given.within),
                 "took_s": round(time.monotonic() - began),
                 "load": round(os.getloadavg()[0], 1),
             }

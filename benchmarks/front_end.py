@@ -60,7 +60,7 @@ def demo_bundle(folder: Path) -> Path:
     """Write the demo's bundle for a ZC706."""
     with shipped_file("resnet8_fashion_mnist.onnx") as path:
         network = read_onnx(path)
-    design = explore(network.workload, load_board("zc706")).design
+    design = explore(network.workload, load_board("zc706"), model="paper", core="rtl").design
     Bundle(design=design, program=compile_program(quantise(network), design)).write(folder)
     return folder
 

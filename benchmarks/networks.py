@@ -22,7 +22,7 @@ from fluidnpu.dse.exact.search import Evaluation, evaluate_array
 from fluidnpu.dse.exact.sharing import share_memory
 from fluidnpu.dse.hardware import roofline_cycles
 from fluidnpu.models import LayerShape, Workload
-from fluidnpu.models.zoo import FULL_SIZE, full_size
+from fluidnpu.models.zoo import full_size
 
 DEEPEST = 8192  # rows of a bank, before RAM is shared
 CORE = "hls"  # which asks nothing of columns; the reference core takes as many cycles
@@ -121,12 +121,12 @@ def main() -> None:
     """Print the page."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--batches", default="1,8")
-    parser.add_argument("--network", action="append", choices=FULL_SIZE, default=[])
+    parser.add_argument("--network", action="append", choices=tuple(CASES), default=[])
     wanted = parser.parse_args()
     batches = [int(batch) for batch in wanted.batches.split(",")]
     rows = [
         count(network, *place, array, batches)
-        for network in wanted.network or FULL_SIZE
+        for network in wanted.network or CASES
         for place, array in zip(PLACES, CASES[network], strict=True)
     ]
     print(f"# Four networks on both boards\n\n{HEAD}")

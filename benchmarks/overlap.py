@@ -25,7 +25,8 @@ from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import Program, compile_program, register
 from fluidnpu.host import Driver, VirtualClock, serve_requests
 from fluidnpu.models import Exit, quantise
-from fluidnpu.models.zoo import Builder, with_random_weights
+from fluidnpu.models.graph import Builder
+from fluidnpu.models.zoo import with_random_weights
 from fluidnpu.scheduler import Action, Policy, View, make_policy, poisson
 from fluidnpu.scheduler.exits import Seen
 from fluidnpu.studies.fluid_batching.paper import table2_rows

@@ -97,7 +97,7 @@ def main() -> None:
     with shipped_file(SHIPPED) as path:
         qnet = quantise(read_onnx(wanted.model or path))
     board = load_board(wanted.board)
-    design = explore(qnet.network.workload, board, memory=wanted.memory).design
+    design = explore(qnet.network.workload, board, memory=wanted.memory, model="paper", core="rtl").design
     batches = [int(batch) for batch in wanted.batches.split(",")]
     model = NpuModel.of(design)
     model.build()

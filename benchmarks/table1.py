@@ -103,7 +103,9 @@ def main() -> None:
     work = {name: read_layer_table(folder / f"layers_{name}.json") for name in ("resnet50", "inception_v3")}
     print("Table I, `paper` model\n")
     for row in TABLE:
-        exploration = explore(work[row.network], load_board(row.board), b_max=B_MAX, memory="ps")
+        exploration = explore(
+            work[row.network], load_board(row.board), b_max=B_MAX, memory="ps", model="paper", core="rtl"
+        )
         compare(row, exploration)
         gops_table(exploration)
     print("\nSpeed of the search")

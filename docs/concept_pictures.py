@@ -454,13 +454,13 @@ def latencies() -> Sheet:
 
 @cache
 def _resnet50_design() -> Design:
-    return explore(full_size("resnet50").workload, load_board("zc706")).design
+    return explore(full_size("resnet50").workload, load_board("zc706"), model="paper", core="rtl").design
 
 
 @cache
 def _shipped_design() -> Design:
     with shipped_file("resnet8_fashion_mnist.onnx") as path:
-        return explore(read_onnx(path).workload, load_board("zc706")).design
+        return explore(read_onnx(path).workload, load_board("zc706"), model="paper", core="rtl").design
 
 
 PICTURES: dict[str, Callable[[], Sheet]] = {

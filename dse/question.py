@@ -3,7 +3,7 @@
 >>> from fluidnpu.boards import load_board
 >>> from fluidnpu.models import LayerShape
 >>> work = Workload(name="one", layers=(LayerShape(name="conv", r=196, p=288, c=64),))
->>> question = Question(workload=work, board=load_board("zc706"), b_max=2, objective="latency")
+>>> question = Question(workload=work, board=load_board("zc706"), b_max=2, objective="latency", model="paper")
 >>> question.batch_weights, question.batches
 ((1.0, 0.0), (1,))
 """
@@ -25,10 +25,11 @@ from .hardware.array import stream_words
 from .hardware.clock import at_predicted_clock
 from .hardware.dram import DramModel
 
-CORES = ("rtl", "hls")  # the reference core in SystemVerilog, and the one that Vivado HLS makes
-MODELS = ("paper", "exact")  # of cycles
+CORES = ("hls", "rtl")  # the one that Vivado HLS makes, and the reference core in SystemVerilog
+MODELS = ("exact", "paper")  # cycles of our RTL, and the publication's
 OBJECTIVES = ("throughput", "latency")  # the sum of w_b GOP/s over batch sizes, or time at b = 1
-EVALUATIONS = 24  # arrays that the exact model evaluates, at the most: seconds each for a large network
+# A quick search counts as many arrays as have this many multiply-accumulates to count, batches 1..b_max each.
+QUICK_MACS, QUICK_MOST = 4_000_000_000, 8
 
 Progress = Callable[[int, int], None]  # (steps done, steps in all)
 _T = TypeVar("_T")
@@ -56,7 +57,8 @@ def check_windows(workload: Workload) -> None:
     lost = next((layer.name for layer in workload.layers if layer.window is None), None)
     if lost is not None:
         raise DesignError(
-            f"the exact model needs the window of every layer, and '{lost}' has none: give the network as ONNX"
+            f"the exact model needs the window of every layer, and '{lost}' has none: "
+            "give the network as ONNX, or ask for the paper's model"
         )
     check_macs(workload)
 
@@ -95,7 +97,7 @@ class Target:
 
     def __post_init__(self) -> None:
         if self.core not in CORES:
-            raise DesignError(f"core must be 'rtl' or 'hls', not {self.core!r}")
+            raise DesignError(f"core must be 'hls' or 'rtl', not {self.core!r}")
 
     @classmethod
     def of(cls, design: Design, board: Board, core: str = CORES[0]) -> Target:
@@ -126,10 +128,11 @@ class Question:
     """A workload, a board, and the designs to choose from. Raises DesignError or BoardError.
 
     `weights`: w_b of Eq. 2, b_max of them, all one by default. `objective`: "throughput", weighted over batch
-    sizes, or "latency" of a single sample, which is throughput at b = 1 alone. `model`: "paper" or "exact".
+    sizes, or "latency" of a single sample, which is throughput at b = 1 alone. `model`: "exact" or "paper".
     `memory`: the one of the board that tensors live in, its first by default. `core`: the one whose
-    accumulators must fit, "rtl" or "hls". `evaluations`: arrays that the exact model evaluates at most. With
-    the model "exact" the board's clock becomes the predicted one where that is lower (`at_predicted_clock`).
+    accumulators must fit, "hls" or "rtl". `evaluations`: arrays that the exact model evaluates at most, by
+    default those of a quick search. With the model "exact" the board's clock becomes the predicted one where
+    that is lower (`at_predicted_clock`). The defaults are those of the command line.
 
     `mix`: networks with their shares of requests, for one array that serves them all; `workload` then has
     their layers one after another (`of_mix`). Work and time are those of a request on average.
@@ -144,14 +147,14 @@ class Question:
     memory: str | None = None
     core: str = CORES[0]
     acc_bits: int = 48
-    evaluations: int = EVALUATIONS
+    evaluations: int | None = None
     mix: tuple[tuple[Workload, float], ...] = ()
 
     def __post_init__(self) -> None:
         if self.mix and self.workload != side_by_side([work for work, _ in self.mix]):
             raise DesignError("the workload of a mix must be its networks side by side")
         if self.model not in MODELS:
-            raise DesignError(f"model must be 'paper' or 'exact', not {self.model!r}")
+            raise DesignError(f"model must be 'exact' or 'paper', not {self.model!r}")
         _ = self.target  # looks at the core
         if self.objective not in OBJECTIVES:
             raise DesignError(f"objective must be 'throughput' or 'latency', not {self.objective!r}")
@@ -165,7 +168,7 @@ class Question:
             object.__setattr__(self, "board", at_predicted_clock(self.board))
         check_b_max(self.b_max)
         check_weights(self.weights, self.b_max)
-        if self.model == "exact" and self.evaluations < 1:
+        if self.evaluations is not None and self.evaluations < 1:
             raise DesignError(f"evaluations must be at least 1, not {self.evaluations}")
 
     @classmethod
@@ -181,6 +184,17 @@ class Question:
             raise DesignError(f"the shares of a mix must be above zero, not {shares}")
         scaled = tuple((work, share / sum(shares)) for work, share in mix)
         return cls(workload=side_by_side([work for work, _ in mix]), board=board, mix=scaled, **more)
+
+    @cached_property
+    def most_evaluations(self) -> int:
+        """Arrays that the exact model counts at most; a quick search counts more of a smaller network.
+
+        It depends on nothing but the question, so that the answer does not depend on the machine.
+        """
+        if self.evaluations is not None:
+            return self.evaluations
+        counted = max(1, self.workload.macs * self.b_max * (self.b_max + 1) // 2)
+        return max(1, min(QUICK_MOST, QUICK_MACS // counted))
 
     @cached_property
     def macs(self) -> float:

@@ -3,7 +3,8 @@
 
 >>> import fluidnpu
 >>> layers = (fluidnpu.LayerShape(name="fc", r=1, p=64, c=32),)
->>> fluidnpu.explore(fluidnpu.Workload(name="one", layers=layers), fluidnpu.load_board("zc706")).design.board
+>>> work = fluidnpu.Workload(name="one", layers=layers)
+>>> fluidnpu.explore(work, fluidnpu.load_board("zc706"), model="paper").design.board
 'zc706'
 """
 

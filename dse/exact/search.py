@@ -393,7 +393,7 @@ class _Race:
         """True while an array of that bound may win and the budget is not spent."""
         if bound <= self.value:
             return False
-        if len(self.trace) == self.question.evaluations:
+        if len(self.trace) == self.question.most_evaluations:
             self.unseen = bound
             return False
         return True
@@ -416,7 +416,7 @@ class _Race:
         self.trace.append((replace(point, t_r=fitted.t_r), bound, value))
         _log.info("array %d: %s reaches %.4g of at most %.4g", len(self.trace), self.trace[-1][0], value, bound)
         if self.progress is not None:
-            self.progress(len(self.trace), self.question.evaluations)
+            self.progress(len(self.trace), self.question.most_evaluations)
         if value > self.value:
             self.best, self.value = evaluation, value
 

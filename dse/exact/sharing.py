@@ -7,7 +7,7 @@ large row blocks; both are bits of the same RAM.
 >>> from fluidnpu.models import Window
 >>> window = Window(kernel=(3, 3), out=(56, 56), channels=64)
 >>> work = Workload(name="one", layers=(LayerShape(name="conv", r=3136, p=576, c=64, window=window),))
->>> question = Question(workload=work, board=load_board("zc706"), b_max=1)
+>>> question = Question(workload=work, board=load_board("zc706"), b_max=1, core="rtl")
 >>> shared = share_memory(question, Point(t_r=4096, t_p=7, t_c=128))
 >>> shared.fit.t_r, shared.fit.buffer_words, shared.plans[0][0].block
 (1024, 262144, 336)

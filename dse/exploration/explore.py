@@ -3,7 +3,7 @@
 >>> from fluidnpu.boards import load_board
 >>> from fluidnpu.models import LayerShape, Workload
 >>> work = Workload(name="one", layers=(LayerShape(name="conv", r=196, p=288, c=64),))
->>> found = explore(work, load_board("zc706"), b_max=2)
+>>> found = explore(work, load_board("zc706"), b_max=2, model="paper")
 >>> found.published.dsp <= 900 and found.fit.ramb18 <= 1090
 True
 """
@@ -18,14 +18,15 @@ from fluidnpu.boards import Board
 from fluidnpu.models import Kind, LayerShape, Workload
 
 from ..design import Design, LatencyTable, Part
-from ..errors import FitError
+from ..errors import DesignError, FitError
 from ..exact.search import LEAST, ExactRanking, search_exact
 from ..exact.sharing import Shared, share_memory
+from ..jit import has_numba
 from ..paper.latency import POOL_NOTE, stage_latency
 from ..paper.model import Point, gops, total_ticks
 from ..paper.plans import plan_all, published_plan
 from ..paper.search import Ranking, rank
-from ..question import CORES, EVALUATIONS, MODELS, OBJECTIVES, Progress, Question
+from ..question import CORES, MODELS, OBJECTIVES, Progress, Question
 from ..resources.buildable import buildable
 from ..resources.fit import LOGIC_NOTE, fit
 from .result import Exploration
@@ -41,7 +42,7 @@ def explore(
     model: str = MODELS[0],
     memory: str | None = None,
     core: str = CORES[0],
-    evaluations: int = EVALUATIONS,
+    evaluations: int | None = None,
     progress: Progress | None = None,
 ) -> Exploration:
     """Search the whole space, then build the best point that can be built.
@@ -68,6 +69,11 @@ def answer(question: Question, progress: Progress | None = None) -> Exploration:
     The published optimum is the `paper` model's. With the `exact` model the design to build, its plans, its
     GOP/s and its latency table are those that `search_exact` evaluates.
     """
+    if question.model == "exact" and not has_numba():
+        raise DesignError(
+            "counting cycles exactly needs Numba, which is not installed (without it a search would take days): "
+            "pip install 'fluidnpu[fast]', or ask for the paper's model"
+        )
     ranking = rank(question, progress=progress)
     if question.model == "exact":
         return _exact_answer(question, ranking, search_exact(question, progress))
@@ -222,7 +228,9 @@ def build_design(
     that tensors live in, the board's first by default. `core`: the one that must fit and place. Raises
     DesignError or FitError.
     """
-    question = Question(workload=workload, board=board, b_max=b_max, memory=memory, core=core, acc_bits=acc_bits)
+    question = Question(
+        workload=workload, board=board, b_max=b_max, memory=memory, core=core, acc_bits=acc_bits, model="paper"
+    )
     return _paper_design(question, share_memory(question, point), published_t_r=point.t_r)
 
 

@@ -237,7 +237,11 @@ def search(
 ) -> Ranking:
     """Rank every legal point of a board for a workload under Eq. 2. Raises DesignError."""
     question = Question(
-        workload=workload, board=board, b_max=b_max, weights=None if weights is None else tuple(weights)
+        workload=workload,
+        board=board,
+        b_max=b_max,
+        weights=None if weights is None else tuple(weights),
+        model="paper",
     )
     return rank(question, batching=batching, stackable=stackable, progress=progress)
 

@@ -236,7 +236,7 @@ def _paper_run(seed: int) -> PaperRun:
     """
     with shipped_file("layers_resnet50.json") as path:
         work = equidistant_exits(read_layer_table(path), len(PAPER_EXIT_RATES), PAPER_EXIT_RATES)
-    exploration = explore(work, load_board("zc706"), memory="ps")
+    exploration = explore(work, load_board("zc706"), memory="ps", model="paper", core="rtl")
     exits = draw_exits(PAPER_EXIT_RATES, PAPER_REQUESTS, np.random.default_rng(seed))
     curves = load_curves(exploration.design.latency, exits, PAPER_RATES, round(PAPER_SLO_MS * 1e6), seed)
     return PaperRun(exploration=exploration, slo_ms=PAPER_SLO_MS, requests=PAPER_REQUESTS, curves=curves)

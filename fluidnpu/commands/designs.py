@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,8 +22,7 @@ DEFAULT_B_MAX = 8
 MOST_WEIGHT = 1e100
 # The same question gets the same answer from `dse` and `build`.
 DEFAULT_CYCLES, DEFAULT_CORE = "exact", "hls"
-# A quick search counts as many arrays as have this many multiply-accumulates to count, batches 1..b_max each.
-QUICK_MACS, QUICK_MOST, LONG = 4_000_000_000, 8, 24
+LONG = 24  # arrays that a longer search than the quick one counts
 log = logging.getLogger(__name__)
 
 
@@ -35,16 +32,16 @@ class Search:
 
     b_max: int | None = None
     memory: str | None = None
-    cycle_model: str = "paper"
+    cycle_model: str = "exact"
     weights: str | None = None
     objective: str = "throughput"
-    core: str = "rtl"
+    core: str = "hls"
     evaluations: int | None = None
 
 
 def default_cycles() -> str:
     """Give the cycle model of a command that cannot be asked for one: the exact one, where Numba is there."""
-    return "paper" if importlib.util.find_spec("numba") is None else DEFAULT_CYCLES
+    return DEFAULT_CYCLES if dse.has_numba() else "paper"
 
 
 def explored(
@@ -58,13 +55,7 @@ def explored(
 
     Raises UsageError and the errors of `dse`.
     """
-    if search.cycle_model == "exact" and importlib.util.find_spec("numba") is None:
-        raise UsageError(
-            "counting cycles exactly needs Numba, which is not installed (without it a search would take days): "
-            "pip install 'fluidnpu[fast]', or ask for the publication's model with --cycles paper"
-        )
     b_max = DEFAULT_B_MAX if search.b_max is None else search.b_max
-    works = [one for one, _ in mix] or [work]
     asked: dict[str, Any] = {
         "board": board,
         "b_max": b_max,
@@ -73,37 +64,32 @@ def explored(
         "weights": _weights(search.weights),
         "objective": search.objective,
         "core": search.core,
-        "evaluations": quick_evaluations(works, b_max) if search.evaluations is None else search.evaluations,
+        "evaluations": search.evaluations,
     }
     try:
         question = dse.Question.of_mix(mix, **asked) if mix else dse.Question(workload=work, **asked)
+        found = _answered(out, question, board.name)
     except dse.DesignError as error:
-        if search.cycle_model == "exact" and any(layer.window is None for one in works for layer in one.layers):
-            add_note(error, "or ask for the publication's model, which needs no windows, with --cycles paper")
+        windows = all(layer.window is not None for one, _ in mix or [(work, 1)] for layer in one.layers)
+        if search.cycle_model == "exact" and not (windows and dse.has_numba()):
+            add_note(error, "that is --cycles paper")
         raise
-    name = question.workload.name
-    log.info("searching designs for %s on %s by the %s model", name, board.name, search.cycle_model)
-    label = "bounding" if search.cycle_model == "exact" else "ranking"
-    with show.progress(out, f"{label} arrays for {board.name}") as step:
-        found = dse.answer(question, _relabelled(step, question, board.name))
     log.info("chose %s: %d of %d arrays counted", show.point(found.design), found.evaluated, found.arrays)
     return found
 
 
-def quick_evaluations(works: Sequence[models.Workload], b_max: int) -> int:
-    """Give the number of arrays that a quick search counts: the more, the smaller the networks.
-
-    It depends on nothing but the question, so that the answer does not depend on the machine.
-    """
-    counted = max(1, sum(work.macs for work in works) * b_max * (b_max + 1) // 2)
-    return max(1, min(QUICK_MOST, QUICK_MACS // counted))
+def _answered(out: Console, question: dse.Question, board: str) -> dse.Exploration:
+    log.info("searching designs for %s on %s by the %s model", question.workload.name, board, question.model)
+    label = "bounding" if question.model == "exact" else "ranking"
+    with show.progress(out, f"{label} arrays for {board}") as step:
+        return dse.answer(question, _relabelled(step, question, board))
 
 
 def _relabelled(step: show.Step, question: dse.Question, board: str) -> show.Step:
     """Tell bounding, which goes over layers, from counting, which goes over arrays."""
 
     def report(done: int, total: int, say: str = "") -> None:
-        counting = question.model == "exact" and total == question.evaluations and done <= total
+        counting = question.model == "exact" and total == question.most_evaluations and done <= total
         step(done, total, f"counting arrays for {board}" if counting else say)
 
     return report

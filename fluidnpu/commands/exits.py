@@ -44,6 +44,8 @@ class ExitsOptions(ExitSettings, Selecting):
     check: str | None
     head: str | None
     output: str | None
+    maps: int | None
+    enlarge: int | None
     count: float | None
     every: int | None
     top: int | None
@@ -57,7 +59,7 @@ class ExitsOptions(ExitSettings, Selecting):
 @click.command(
     "exits",
     help="Where MODEL can be left early; heads put there and fitted; thresholds, rates and calibration of a model file. "
-    "MODEL is ONNX, or resnet50 or inception_v3 with random weights.",
+    "MODEL is ONNX, or a full-size network by its name (resnet50, mobilenet_v2, ...) with random weights.",
 )
 @click.argument("model", type=PATH)
 @click.option(
@@ -102,6 +104,19 @@ class ExitsOptions(ExitSettings, Selecting):
 )
 @click.option("--output", metavar="NAME", help="the output that --head is about  [default: the only one]")
 @click.option(
+    "--maps",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="give a classifier a new head of N labels or landmarks in place of its own, with random weights; "
+    "`fluidnpu train --from` trains it; needs --head",
+)
+@click.option(
+    "--enlarge",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="of a new head: double the sides N times, by transposed convolutions  [default: to a quarter of the image's]",
+)
+@click.option(
     "--count",
     type=float,
     metavar="SHARE",
@@ -127,7 +142,7 @@ class ExitsOptions(ExitSettings, Selecting):
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="seed of resnet50's and inception_v3's weights, and of the images that --fit holds out",
+    help="seed of a named network's and of a new head's weights, and of the images that --fit holds out",
 )
 @reading
 @JSON
@@ -254,6 +269,20 @@ def _with_head(network: models.Network, options: ExitsOptions) -> models.Network
     """
     asked = {"count": options.count, "every": options.every, "top": options.top}
     given = {key: value for key, value in asked.items() if value is not None}
+    if options.enlarge is not None and options.maps is None:
+        raise UsageError("--enlarge is about a new head, so it needs --maps")
+    if options.maps is not None:
+        if options.head is None or options.output is not None:
+            raise UsageError("--maps makes a new head of the task that --head names, and needs no --output")
+        task = MapTask(options.head)
+        return model_exits.with_map_head(
+            network,
+            task,
+            options.maps,
+            enlarge=options.enlarge,
+            seed=options.seed,
+            **given,  # type: ignore[arg-type]
+        )
     if options.head is not None:
         return model_exits.with_maps(network, MapTask(options.head), options.output, **given)  # type: ignore[arg-type]
     if options.output is not None:

@@ -87,8 +87,8 @@ def tuning_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--or-frozen",
             is_flag=True,
-            help="train jointly and, where that costs the last exit more than half a point, once more with --frozen, "
-            "which is then written",
+            help="train jointly and, where that costs the last exit more than half a point, train exits on the frozen "
+            "backbone of the single-exit network trained as long, which is then written",
         ),
         click.option(
             "--weights",
@@ -218,7 +218,7 @@ def _print(out: Console, tuned: training.TunedExits, report: dict[str, Any], joi
     if joint is not None:
         out.print(
             f"  [yellow]joint training left the last exit {joint.cost_points:.2f} points below the single-exit network "
-            "trained as long[/], so it was given up: these exits have the backbone of the network as given"
+            "trained as long[/], so it was given up: these exits have that network's backbone, frozen"
         )
     if tuned.advice is not None:
         out.print(f"  [yellow]{tuned.advice}[/]")

@@ -143,7 +143,10 @@ def selected(out: Console, network: models.Network, options: Selecting) -> tuple
             f"--select chooses among early exits, and '{network.name}' has none; --candidates attaches them"
         )
     if options.plan is not None and isinstance(network.check, MapCheck):
-        raise UsageError("--plan is for exits that name classes: what maps lose is not judged while they are served")
+        raise UsageError(
+            "--plan is for exits that name classes: adapting raises thresholds until precision is back, and the check of "
+            "maps hardly tells which samples lose"
+        )
     goal = tuning.Goal(
         eta=DEFAULT_ETA if options.eta is None else options.eta,
         batch=options.batch or DEFAULT_BATCH,

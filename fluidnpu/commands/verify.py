@@ -13,7 +13,7 @@ from fluidnpu.hls import core as hls_core
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
 from ..options import BOARD, DATA, DESIGN_B_MAX, DESIGN_FILE, JSON, PATH, reading, takes
-from .designs import Search, chosen_design
+from .designs import Search, chosen_design, default_cycles
 from .networks import NOISE_SEED, given_images, noise, quantised, read_network
 
 
@@ -52,7 +52,8 @@ def verify_core(options: VerifyOptions) -> None:
     out = show.console(options.as_json)
     board, network = boards.load_board(options.board), read_network(options.model)
     images = given_images(network, options.data)
-    design = chosen_design(out, network, board, Search(b_max=options.b_max), options.design_file)
+    search = Search(b_max=options.b_max, cycle_model=default_cycles())
+    design = chosen_design(out, network, board, search, options.design_file)
     sizes = parse_batches(options.batches, design.b_max)
     if images is None:
         images = noise(network.intake, max(sizes))

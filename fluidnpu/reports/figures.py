@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import log
 from typing import Any
 
-from fluidnpu.studies.drawing import GRID, INK, ON_COLOUR, PALETTE, WIDTH, YELLOW, new_figure, to_svg
+from fluidnpu.studies.drawing import GRID, INK, ON_COLOUR, PALETTE, WIDTH, YELLOW, logarithmic, new_figure, to_svg
 
 DASHES = ("-", "--", "-", "--", ":")  # lines that lie on each other are told apart
 LIGHT = {PALETTE[1], PALETTE[4], PALETTE[5], YELLOW}  # too light for white letters
@@ -43,7 +43,7 @@ def load_curves(curves: Mapping[str, Sequence[LoadPoint]], slo_ms: float, marked
         ("NPU wall-clock utilisation (%)", "utilisation_pct", False),
     )
     figure, axes = new_figure(WIDTH, 6.4, 2, 2)
-    for axis, (title, key, logarithmic) in zip(axes, panels, strict=True):
+    for axis, (title, key, in_decades) in zip(axes, panels, strict=True):
         for number, (name, points) in enumerate(curves.items()):
             axis.plot(
                 [p.rate_per_s / unit for p in points],
@@ -55,10 +55,9 @@ def load_curves(curves: Mapping[str, Sequence[LoadPoint]], slo_ms: float, marked
                 markersize=3,
                 linewidth=1.6,
             )
-        if logarithmic:
+        if in_decades:
             axis.set_yscale("log")
-            axis.yaxis.set_major_formatter("{x:g}")
-            axis.yaxis.set_minor_formatter("")
+            logarithmic(axis.yaxis)
             axis.axhline(slo_ms, color=INK, linewidth=0.8, linestyle="--")
             axis.annotate("SLO", (0.01, slo_ms), xycoords=("axes fraction", "data"), va="bottom", fontsize=8, color=INK)
         else:
@@ -171,9 +170,8 @@ def roofline(
         axis.annotate(label, place, textcoords="offset points", xytext=offset, fontsize=9, color=INK)
     axis.set_xscale("log")
     axis.set_yscale("log")
-    for ruler in (axis.xaxis, axis.yaxis):
-        ruler.set_major_formatter("{x:g}")
-        ruler.set_minor_formatter("")
+    logarithmic(axis.xaxis)
+    logarithmic(axis.yaxis)
     axis.set_xlabel(per_word, fontsize=9, color=INK)
     axis.set_title(f"{title} (GOP/s; named: those furthest below the roof)", fontsize=10, color=INK, loc="left")
     return to_svg(figure)
@@ -254,8 +252,7 @@ def pareto_front(points: Sequence[Corner], chosen: Corner, title: str) -> str:
         axis.scatter(chosen[column], chosen[3], **ring)
         axis.set_xlabel(label, fontsize=9, color=INK)
     panels[0].set_xscale("log")
-    panels[0].xaxis.set_major_formatter("{x:g}")
-    panels[0].xaxis.set_minor_formatter("")
+    logarithmic(panels[0].xaxis)
     _scale(figure.colorbar(shown, ax=panels, pad=0.01), "DSPs")
     panels[0].set_ylabel("weighted GOP/s", fontsize=9, color=INK)
     figure.suptitle(title, fontsize=10, color=INK, x=0.01, ha="left")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fluidnpu.studies.drawing import INK, WIDTH, Look, new_figure, to_svg
+from fluidnpu.studies.drawing import INK, WIDTH, Look, logarithmic, new_figure, to_svg
 
 
 def latency_distribution(samples: Mapping[str, Sequence[float]], slo_ms: float, look: Mapping[str, Look]) -> str:
@@ -26,8 +26,7 @@ def latency_distribution(samples: Mapping[str, Sequence[float]], slo_ms: float, 
     axis.set_yscale("log")
     axis.set_ylim(0.1, 110)
     axis.set_xlim(0, 1.1 * longest)
-    axis.yaxis.set_major_formatter("{x:g}")
-    axis.yaxis.set_minor_formatter("")
+    logarithmic(axis.yaxis)
     axis.set_xlabel("latency (ms)", fontsize=9, color=INK)
     axis.set_title("requests that take longer (%)", fontsize=10, color=INK, loc="left")
     axis.legend(frameon=False, fontsize=9, labelcolor=INK)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from fluidnpu.boards import Board
-from fluidnpu.dse import Design
+from fluidnpu.dse import CORES, Design
 
 from ..core.banks import hls_core_lacks, hls_ultra_banks
 from ..core.render import render, render_core
@@ -34,7 +34,6 @@ from .tools import TOOLS, Tools
 MANIFEST = "manifest.json"
 MANIFEST_SCHEMA = 1
 DATA_PLANE = "fluidnpu_data_plane"
-CORES = ("hls", "rtl")
 
 Files = dict[str, str | bytes]
 

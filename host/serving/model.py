@@ -20,6 +20,7 @@ from typing import Any
 
 from fluidnpu.boards import list_boards, load_board
 from fluidnpu.dse import Design, DesignError
+from fluidnpu.models.graph import MapCheck
 from fluidnpu.scheduler import Outcome, Policy, SchedulerError, Serving, make_policy
 from fluidnpu.scheduler.exits import (
     Bound,
@@ -603,6 +604,11 @@ class Model:
                 raise DriverUsageError(f"exits adapt where an NPU serves one network, not {len(designs)}")
             if self._usual[0] is not None:
                 raise DriverUsageError("exits that adapt have thresholds of their own, so no other criterion fits them")
+            if isinstance(bundles[0].program.check, MapCheck):
+                raise DriverUsageError(
+                    f"exits that adapt name classes, and those of '{self.names[0]}' give maps, of which the check hardly "
+                    "tells which samples lose; `exits` on the admin surface changes them by hand"
+                )
             self.options.adapt.check(designs[0].exits)
         for network, (design, folder, usual) in enumerate(zip(designs, self._folders, self._usual, strict=True)):
             if usual is not None:

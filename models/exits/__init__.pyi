@@ -6,6 +6,7 @@ from .heads import equidistant_tensors as equidistant_tensors
 from .heads import exit_places as exit_places
 from .heads import keep_exits as keep_exits
 from .heads import single_exit as single_exit
+from .map_heads import with_map_head as with_map_head
 from .maps import with_maps as with_maps
 from .measuring import measured as measured
 from .measuring import with_check as with_check
@@ -22,4 +23,3 @@ from .rule import sureness as sureness
 from .rule import sureness_of_exits as sureness_of_exits
 from .scores import check_labels as check_labels
 from .scores import scores as scores
-from .selection import choose_threshold as choose_threshold

@@ -31,7 +31,10 @@ def with_maps(
     """
     last = network.exits[-1]
     if last.logits is not None or len(network.exits) > 1:
-        raise NetworkError(f"'{network.name}' decides between classes, so none of its outputs can be its exit's map")
+        raise NetworkError(
+            f"'{network.name}' decides between classes, so none of its outputs can be its exit's map; --maps N puts a new "
+            "head in their place"
+        )
     chosen = _chosen(network, output)
     height, width, channels = shape = network.tensors[chosen.tensor]
     plain = chosen.shape == (channels, height, width) and chosen.axes in ("chw", "c", "hw", "ch", "cw", "h", "w", "")

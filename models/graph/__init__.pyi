@@ -1,3 +1,4 @@
+from .builder import Builder as Builder
 from .checks import Check as Check
 from .checks import ExitCheck as ExitCheck
 from .checks import MapCheck as MapCheck

@@ -81,9 +81,14 @@ class TunedExits:
 
     @property
     def advice(self) -> str | None:
-        """One sentence where joint training was costly; None elsewhere."""
-        if not self.costly:
+        """One sentence where the last exit lies half a point below the reference; None elsewhere."""
+        if self.cost_points <= COSTLY_POINTS:
             return None
+        if self.schedule.frozen:
+            return (
+                f"the network as given lies {self.cost_points:.2f} points below the single-exit network trained as long; "
+                "attach exits to that one, which is written beside it"
+            )
         return (
             f"joint training left the last exit {self.cost_points:.2f} points below the single-exit network trained as "
             "long; train longer, or keep the backbone as it is with `--frozen`, or `--or-frozen` where this happens"
@@ -105,7 +110,18 @@ def fine_tune(
     that was stopped continues there, with the same result. Raises NetworkError, DataError, and TrainingError,
     which names the step at which a loss was not finite.
     """
-    schedule = schedule or Schedule()
+    return _fine_tuned(network, data, schedule or Schedule(), checkpoint, progress)
+
+
+def _fine_tuned(
+    network: Network,
+    data: ImageSet | TorchDataset,
+    schedule: Schedule,
+    checkpoint: Path | str | None,
+    progress: Progress | None,
+    known: TunedExits | None = None,
+) -> TunedExits:
+    """Fine-tune; the references of a `known` run on the same images are not made again."""
     single = single_exit(network)
     if isinstance(network.check, MapCheck) and schedule.augment != "none":
         raise DataError(f"shifted images need shifted truths, so '{network.name}' of maps is trained with no augment")
@@ -114,7 +130,7 @@ def fine_tune(
     learn, held = examples.split(held_out, schedule.seed)
     if len(learn) < schedule.batch_size:
         raise DataError(f"one batch needs {schedule.batch_size} images to learn from, and {len(learn)} are left")
-    both = 1 if len(network.exits) == 1 else 2
+    both = 1 if len(network.exits) == 1 or known is not None else 2
     steps = both * schedule.epochs * (len(learn) // schedule.batch_size)
 
     def told(phase: int) -> Progress | None:
@@ -132,11 +148,16 @@ def fine_tune(
         reference = _Run(single, learn, held, plain, folder and folder / "reference.checkpoint", told(1)).run()
     calibration = _sample(learn)
     finished, accuracies = _judged(tuned.network, calibration, held)
-    other, judged = _judged(reference.network, calibration, held) if both == 2 else (finished, accuracies)
-    given = _judged(single, calibration, held)[1]
+    finished = replace(finished, metadata={**network.metadata, **_provenance(schedule, learn, held, tuned.epochs)})
+    if known is None:
+        other, judged = _judged(reference.network, calibration, held) if both == 2 else (finished, accuracies)
+        other = replace(other, metadata={**network.metadata, **_provenance(schedule, learn, held, reference.epochs)})
+        given = _judged(single, calibration, held)[1]
+    else:
+        other, judged, given = known.reference, known.reference_accuracies, known.given
     return TunedExits(
-        network=replace(finished, metadata={**network.metadata, **_provenance(schedule, learn, held, tuned.epochs)}),
-        reference=replace(other, metadata={**network.metadata, **_provenance(schedule, learn, held, reference.epochs)}),
+        network=finished,
+        reference=other,
         schedule=schedule,
         learned=len(learn),
         held_out=len(held),
@@ -159,15 +180,18 @@ def fine_tune_or_freeze(
     """Fine-tune jointly and, where that costs the last exit more than half a point, once more with a frozen
     backbone.
 
-    Returns what is to be used, and the joint training that was given up for it; None where it was not costly.
-    Each has a checkpoint of its own. Raises as `fine_tune`.
+    That backbone is the one of the single-exit network trained as long: the last exit is that network to the
+    bit, so nothing is lost, where the network as given may be worse than what joint training left. Returns
+    what is to be used, and the joint training that was given up for it; None where it was not costly. Each
+    has a checkpoint of its own. Raises as `fine_tune`.
     """
     joint = fine_tune(network, data, schedule, checkpoint=checkpoint, progress=progress)
     if not joint.costly:
         return joint, None
     folder = None if checkpoint is None else Path(checkpoint) / "frozen"
+    start = replace(network, parameters={**network.parameters, **joint.reference.parameters})
     frozen = replace(joint.schedule, frozen=True)
-    return fine_tune(network, data, frozen, checkpoint=folder, progress=progress), joint
+    return _fine_tuned(start, data, frozen, folder, progress, joint), joint
 
 
 @dataclass

@@ -1,4 +1,3 @@
-from .builder import Builder as Builder
 from .full_size import FULL_SIZE as FULL_SIZE
 from .full_size import full_size as full_size
 from .full_size import random_full_size as random_full_size

@@ -1,5 +1,5 @@
-"""ResNet-50 (v1.5), Inception-v3, MobileNet-v2 and EfficientNet-lite0 at full size, as layer skeletons or
-with random weights.
+"""ResNet-18, 34, 50 and 101 (v1.5), Inception-v3, MobileNet-v2 and EfficientNet-lite0 at full size, as layer
+skeletons or with random weights.
 
 No framework. Layers have torchvision's names where it has the network. Batch normalisations are folded, as in
 every network this package runs; Inception's training-only classifier is left out. He et al. 2016, table 1,
@@ -8,20 +8,22 @@ EfficientNet-lite0 as Tan and Le 2019, table 1, without squeeze and excitation a
 (github.com/tensorflow/tpu, models/official/efficientnet/lite), padded at the far side of even sizes.
 
 >>> [(len(net.layers), net.workload.macs) for net in map(full_size, FULL_SIZE)]
-[(56, 4089184256), (109, 5713216096), (54, 300774272), (51, 385187552)]
+[(23, 1814073344), (39, 3663761408), (56, 4089184256), (107, 7801405440), (109, 5713216096), \
+(54, 300774272), (51, 385187552)]
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..errors import NetworkError
 from ..exits.heads import attach_exits, equidistant_tensors
+from ..graph.builder import Builder
 from ..graph.network import Exit, Network
 from ..graph.shapes import Kind, Pair
-from .builder import Builder
 from .synthetic import with_random_weights
 
 CLASSES = 1000
@@ -33,17 +35,38 @@ def _one_exit(net: Builder, name: str, source: str) -> Network:
     return net.network(name, [Exit(name="final", logits="final")])
 
 
-def _resnet50() -> Network:
+# Blocks by stage, and True where they are bottlenecks (He et al., table 1).
+_RESNETS = {
+    "resnet18": ((2, 2, 2, 2), False),
+    "resnet34": ((3, 4, 6, 3), False),
+    "resnet50": ((3, 4, 6, 3), True),
+    "resnet101": ((3, 4, 23, 3), True),
+}
+
+
+def _resnet(name: str) -> Network:
+    stages, bottleneck = _RESNETS[name]
     net = Builder({"image": (224, 224, 3)})
     value = net.pool(Kind.MAX_POOL, "maxpool", net.conv("conv1", "image", 64, 7, 2), 2, 1)
-    for stage, (width, blocks) in enumerate(((64, 3), (128, 4), (256, 6), (512, 3)), start=1):
+    for stage, blocks in enumerate(stages, start=1):
         for block in range(blocks):
-            name, stride = f"layer{stage}.{block}", 2 if stage > 1 and block == 0 else 1
-            inner = net.conv(f"{name}.conv2", net.conv(f"{name}.conv1", value, width), width, 3, stride)
-            if block == 0:
-                value = net.conv(f"{name}.downsample", value, 4 * width, 1, stride, clip=(None, None))
-            value = net.conv(f"{name}.conv3", inner, 4 * width, residual=value)
-    return _one_exit(net, "resnet50", value)
+            stride = 2 if stage > 1 and block == 0 else 1
+            value = _residual_block(net, f"layer{stage}.{block}", value, 32 << stage, stride, bottleneck)
+    return _one_exit(net, name, value)
+
+
+def _residual_block(net: Builder, name: str, source: str, width: int, stride: int, bottleneck: bool) -> str:
+    """Append a block; its shortcut is a 1x1 convolution where the shape changes."""
+    channels = 4 * width if bottleneck else width
+    if bottleneck:
+        inner = net.conv(f"{name}.conv2", net.conv(f"{name}.conv1", source, width), width, 3, stride)
+    else:
+        inner = net.conv(f"{name}.conv1", source, width, 3, stride)
+    short = source
+    if stride > 1 or net.tensors[source][2] != channels:
+        short = net.conv(f"{name}.downsample", source, channels, 1, stride, clip=(None, None))
+    last, kernel = (f"{name}.conv3", 1) if bottleneck else (f"{name}.conv2", 3)
+    return net.conv(last, inner, channels, kernel, residual=short)
 
 
 _Step = tuple[str, int, int | Pair]  # suffix, channels, kernel
@@ -241,7 +264,7 @@ def _efficientnet_lite0() -> Network:
 
 
 _MAKERS: dict[str, Callable[[], Network]] = {
-    "resnet50": _resnet50,
+    **{name: partial(_resnet, name) for name in _RESNETS},
     "inception_v3": _inception_v3,
     "mobilenet_v2": _mobilenet_v2,
     "efficientnet_lite0": _efficientnet_lite0,

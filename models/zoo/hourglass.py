@@ -14,9 +14,9 @@ import numpy as np
 from ..exits.bridges import attach_bridges
 from ..exits.measuring import with_check, with_thresholds
 from ..exits.regions import candidate_tensors
+from ..graph.builder import Builder
 from ..graph.checks import MapCheck, MapTask
 from ..graph.network import Exit, Network
-from .builder import Builder
 from .synthetic import with_random_weights
 
 

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from ..graph.builder import Builder
 from ..graph.network import Exit, Network
 from ..graph.outputs import ACTIVATIONS, Output
 from ..graph.shapes import Kind, Pair, Shape
-from .builder import Builder
 from .synthetic import with_random_weights
 
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..errors import NetworkError
+from ..graph.builder import Builder
 from ..graph.network import Exit, Network
 from ..graph.shapes import Shape
-from .builder import Builder
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ..graph.builder import Builder
 from ..graph.network import Exit, Network, Parameters
 from ..graph.shapes import Kind, Pair, Shape
 from ..numeric.float_reference import tensor_ranges
-from .builder import Builder
 
 
 def with_random_weights(network: Network, seed: int, calibration_images: int = 8) -> Network:

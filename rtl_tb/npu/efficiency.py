@@ -105,7 +105,7 @@ def uses(design: Design, runs: Sequence[LayerCycles], batch: int) -> list[Use]:
 @cache
 def _network() -> tuple[Design, Program]:
     qnet = quantise(random_full_size("resnet50"))
-    design = build_design(qnet.network.workload, load_board(BOARD), POINT, memory=MEMORY, b_max=1)
+    design = build_design(qnet.network.workload, load_board(BOARD), POINT, memory=MEMORY, core="rtl", b_max=1)
     return design, compile_program(qnet, design)
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -165,7 +167,9 @@ class Build:
         for name in self.kind.runtime:
             if (runtime / name).exists():
                 shutil.copyfile(runtime / name, folder / name)
-        command = ["make", "-j1", "-C", str(folder), "-f", "Vtop.mk", f"VM_TRACE={int(self.waves)}"]
+        # Verilator's rules ask for `python`, and Debian 12 has none outside an environment.
+        told = (f"VM_TRACE={int(self.waves)}", f"PYTHON3={shlex.quote(sys.executable)}")
+        command = ["make", "-j1", "-C", str(folder), "-f", "Vtop.mk", *told]
         _call(command, folder, self.kind.make)
         runtime.mkdir(parents=True, exist_ok=True)
         for name in self.kind.runtime:

@@ -4,6 +4,7 @@ from .canvas import ON_COLOUR as ON_COLOUR
 from .canvas import PALETTE as PALETTE
 from .canvas import WIDTH as WIDTH
 from .canvas import YELLOW as YELLOW
+from .canvas import logarithmic as logarithmic
 from .canvas import new_figure as new_figure
 from .canvas import to_svg as to_svg
 from .charts import Look as Look

@@ -33,6 +33,15 @@ def new_figure(width: float, height: float, columns: int = 1, rows: int = 1) -> 
     return figure, axes
 
 
+def logarithmic(ruler: Any) -> None:
+    """Make a ruler of a figure logarithmic, with plain numbers at 1, 2 and 5: a short one has some, too."""
+    from matplotlib.ticker import LogLocator
+
+    ruler.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ruler.set_major_formatter("{x:g}")
+    ruler.set_minor_formatter("")
+
+
 def to_svg(figure: Any) -> str:
     """Give the figure as an `<svg>` element; the same numbers give the same bytes."""
     import matplotlib

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .canvas import GRID, INK, PALETTE, WIDTH, new_figure, to_svg
+from .canvas import GRID, INK, PALETTE, WIDTH, logarithmic, new_figure, to_svg
 
 Value = tuple[float, float, float] | None  # mean, low, high; None where the load is unstable
 Curve = Sequence[tuple[float, Mapping[str, Value]]]  # x, and values by key
@@ -78,19 +78,15 @@ def _curve(axis: Any, name: str, points: Sequence[tuple[float, Value]], look: Lo
 
 
 def _dress(axis: Any, panel: Panel) -> None:
-    from matplotlib.ticker import LogLocator
-
     if panel.logarithmic:
         axis.set_yscale("log")
-        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axis.yaxis.set_major_formatter("{x:g}")
-        axis.yaxis.set_minor_formatter("")
+        logarithmic(axis.yaxis)
     else:
         axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]) if panel.percent else None)
     if panel.line_at is not None:
         axis.axhline(panel.line_at, color=INK, linewidth=0.8, linestyle="--")
-        where = ("axes fraction", "data")
-        axis.annotate(panel.line_name, (0.004, panel.line_at), xycoords=where, va="bottom", fontsize=8, color=INK)
+        where = (1.005, panel.line_at)  # beside the axes, where no curve runs
+        axis.annotate(panel.line_name, where, xycoords=("axes fraction", "data"), va="center", fontsize=8, color=INK)
     axis.set_title(panel.title, fontsize=10, color=INK, loc="left")
 
 

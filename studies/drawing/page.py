@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from ..statements import Verdict, tally
 from .canvas import GRID, INK, PAPER
@@ -37,6 +37,15 @@ def inline_figure(svg: str) -> Markup:
     return Markup(re.sub("|".join(map(re.escape, _THEMED)), lambda found: _THEMED[found[0]], svg))
 
 
+def coded(text: str) -> Markup:
+    """Give a sentence for a page, with what stands between backquotes as code.
+
+    >>> coded("`a < b` holds")
+    Markup('<code>a &lt; b</code> holds')
+    """
+    return Markup(re.sub("`([^`]*)`", r"<code>\1</code>", str(escape(text))))
+
+
 def page_template(package: str, name: str) -> Template:
     """Load a page from the `templates` of a package.
 
@@ -49,6 +58,7 @@ def page_template(package: str, name: str) -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["coded"] = coded
     return environment.get_template(name)
 
 

@@ -31,7 +31,7 @@ def codesign(row: PaperRow, size: Size) -> Answer:
     seen: list[list[int]] = []
     steps, load = [], None
     for _ in range(MOST_STEPS):
-        design = explore(work, board, weights=weights, memory=MEMORY).design
+        design = explore(work, board, weights=weights, memory=MEMORY, model="paper", core="rtl").design
         serving = Serving.of(design)
         load = load or _proportional_load(row, serving, size)
         comparison = compare_at(load, serving, ("fluid",))

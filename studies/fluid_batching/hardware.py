@@ -111,5 +111,5 @@ def recorded_images() -> tuple[Recorded, Design]:
     with shipped_file(MODEL) as path:
         network = read_onnx(path)
     confidences, correct = record_exits(quantise(network), shipped_images())
-    design = explore(network.workload, load_board("zc706"), memory=MEMORY).design
+    design = explore(network.workload, load_board("zc706"), memory=MEMORY, model="paper", core="rtl").design
     return Recorded(confidences=confidences, correct=correct), design

@@ -10,9 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from fluidnpu.models import Exit, Network
-from fluidnpu.models.graph import MapCheck, MapTask
+from fluidnpu.models.graph import Builder, MapCheck, MapTask
 from fluidnpu.models.training import load_torch
-from fluidnpu.models.zoo import Builder
 
 from .composites import CORNERS, LABELS, MAP, SIDE
 

@@ -8,9 +8,9 @@ from functools import lru_cache
 
 from fluidnpu.boards import load_board
 from fluidnpu.dse import explore
-from fluidnpu.models import Exit, Kind, Network
+from fluidnpu.models import Network
 from fluidnpu.models.exits import attach_bridges, backbone_of, candidate_tensors, single_exit, workload_in_parts
-from fluidnpu.models.zoo import Architecture, Builder, skeleton
+from fluidnpu.models.zoo import Architecture, full_size, skeleton
 from fluidnpu.scheduler.tuning import CandidateTable
 
 from .dense import CANDIDATES as MAP_CANDIDATES
@@ -23,25 +23,10 @@ DIGITS = Architecture(name="resnet26_digits", blocks=4, widths=(8, 16, 32), inpu
 CANDIDATES = {"fashion": 6, "digits": 11, "resnet101": 11, "landmarks": MAP_CANDIDATES, "segmentation": MAP_CANDIDATES}
 
 
-def resnet101() -> Network:
-    """Return the skeleton of ResNet-101 (v1.5, 224 x 224, 1000 classes): 3, 4, 23 and 3 bottlenecks."""
-    net = Builder({"image": (224, 224, 3)})
-    value = net.pool(Kind.MAX_POOL, "maxpool", net.conv("conv1", "image", 64, 7, 2), 2, 1)
-    for region, (width, blocks) in enumerate(((64, 3), (128, 4), (256, 23), (512, 3)), start=1):
-        for block in range(blocks):
-            name, stride = f"layer{region}.{block}", 2 if region > 1 and block == 0 else 1
-            inner = net.conv(f"{name}.conv2", net.conv(f"{name}.conv1", value, width), width, 3, stride)
-            if block == 0:
-                value = net.conv(f"{name}.downsample", value, 4 * width, 1, stride, clip=(None, None))
-            value = net.conv(f"{name}.conv3", inner, 4 * width, residual=value)
-    net.classifier(("avgpool", "fc"), value, 1000, "final")
-    return net.network("resnet101", [Exit(name="final", logits="final")])
-
-
 def without_candidates(name: str) -> Network:
     """Return a network of the study with one exit, without weights."""
     if name == "resnet101":
-        return resnet101()
+        return full_size(name)
     known = {"fashion": FASHION, "digits": DIGITS}
     return single_exit(skeleton(known[name])) if name in known else dense_skeleton(name)
 
@@ -57,7 +42,7 @@ def with_candidates(name: str) -> Network:
 def table_of(name: str) -> CandidateTable:
     """Return the times of its parts on the board, by the `paper` model, for batches up to 16."""
     network = with_candidates(name)
-    design = explore(workload_in_parts(network), load_board(BOARD), b_max=BATCH, model="paper").design
+    design = explore(workload_in_parts(network), load_board(BOARD), b_max=BATCH, model="paper", core="rtl").design
     return CandidateTable.of(design, [exit.name for exit in network.exits[:-1]])
 
 

@@ -22,6 +22,7 @@ def render_study(study: Body, command: str, figures: Mapping[str, str]) -> str:
     shown = {
         "selections": _cells(tables.selections(parts["selection"])),
         "splits": _cells(tables.splits(parts)),
+        "arrivals": _cells(tables.arrivals(parts["arrival"])),
         "maps": _cells(tables.maps(parts["maps"])),
         "drift": _cells(tables.drift(parts["drift"]["fashion"])),
         "adaptation": _cells(tables.adaptation(parts["adaptation"]["fashion"])),

@@ -18,6 +18,7 @@ def tables_markdown(study: Body, command: str) -> str:
         ["# Tables of the study of PAME", "", f"Written by `{command}`; do not edit. Simulated."],
         ["## Selections, eta of the own last exit, in-sample", "", *selections(parts["selection"])],
         ["## Splits of Fashion-MNIST, eta 0.99 of the single exit trained as long", "", *splits(parts)],
+        ["## From arrival, beside in service", "", *arrivals(parts["arrival"])],
         ["## Precision (%) when the surest half leaves", "", *checks(parts["checks"])],
         ["## Maps: selections on composited pictures, judged on the other half", "", *maps(parts["maps"])],
         ["## Maps: score (%) when the surest half leaves", "", *map_checks(parts["maps"])],
@@ -29,17 +30,28 @@ def tables_markdown(study: Body, command: str) -> str:
 
 def selections(part: Body) -> list[str]:
     """Write a row a selection: the first exit alone, one by one, and the best that was found."""
-    lines = table_head(["images, eta", "selection", "exits", "average %", "tail %", "late batches", "precision kept %"])
+    head = [
+        "images, eta",
+        "selection",
+        "exits",
+        "average %",
+        "above the best %",
+        "tail %",
+        "late %",
+        "precision kept %",
+    ]
+    lines = table_head(head)
     for key in sorted(part):
+        best = part[key]["proven"]
+        above = {"greedy": f"{best['greedy_above_pct']:.2f}", "exchanged": f"{best['exchanged_above_pct']:.2f}"}
         for label, which in (("first exit", "first"), ("one by one", "greedy"), ("exchanged", "exchanged")):
             one = part[key][which]
-            cells = [f"{one[name]:.1f}" for name in ("average_change_pct", "tail_change_pct")]
-            late = f"{100 * one['late_batches']:.1f} %"
-            lines.append(table_row([key, label, _chain(one["chain"]), *cells, late, f"{one['kept_pct']:.2f}"]))
-        best = part[key]["proven"]
-        bound = f"{best['average_change_pct']:.1f}"
-        text = f"gap at most {best['gap_pct']:.2f} %, greedy {best['greedy_above_pct']:.2f} %, exchanged {best['exchanged_above_pct']:.2f} % above it"
-        lines.append(table_row([key, f"best found on {best['samples']}", _chain(best["chain"]), bound, text, "", ""]))
+            average, tail = (f"{one[name]:.1f}" for name in ("average_change_pct", "tail_change_pct"))
+            late, kept = f"{100 * one['late_batches']:.1f}", f"{one['kept_pct']:.2f}"
+            lines.append(table_row([key, label, _chain(one["chain"]), average, above.get(which, ""), tail, late, kept]))
+        label, gap = f"best found on {best['samples']}", f"gap at most {best['gap_pct']:.2f}"
+        average = f"{best['average_change_pct']:.1f}"
+        lines.append(table_row([key, label, _chain(best["chain"]), average, gap, "", "", ""]))
     return lines
 
 
@@ -62,6 +74,29 @@ def splits(parts: Body) -> list[str]:
             f"{kept:.2f}",
         ]
         lines.append(table_row([which, str(len(rows)), *cells]))
+    return lines
+
+
+def arrivals(part: Body) -> list[str]:
+    """Write a row a load and selection: changes against the network with one exit under the same arrivals."""
+    lines = table_head(
+        [
+            "network, load",
+            "chosen",
+            "exits",
+            "in service %",
+            "from arrival %",
+            "p99 %",
+            "in time %",
+            "one exit in time %",
+        ]
+    )
+    for key in sorted(part):
+        for chosen, one in part[key]["rows"].items():
+            changes = ("in_service_change_pct", "average_change_pct", "p99_change_pct")
+            cells = [f"{one[name]:.1f}" for name in changes]
+            times = [f"{one['met_pct']:.1f}", f"{part[key]['single_met_pct']:.1f}"]
+            lines.append(table_row([key, chosen, _chain(one["chain"]), *cells, *times]))
     return lines
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..running.study import Size, Task
+from .arrivals import LOADS, from_arrival, resnet101_from_arrival
 from .load import adaptation
 from .maps import dense
 from .simulations import ETAS, accuracies, checks, drift, matrices, resnet101, selection, simple_head, splits
@@ -19,6 +20,8 @@ def study_tasks(size: Size) -> list[Task]:
     each = SPLITS // GROUPS if size.seeds >= GROUPS else 2
     tasks = [Task("splits", f"{group}", splits, ("fashion", 0.99, group, each)) for group in range(groups)]
     tasks += [Task("resnet101", "times", resnet101, (size,)), Task("resnet101", "simple", simple_head, ())]
+    tasks += [Task("arrival", f"fashion, {load:g}", from_arrival, ("fashion", load, size)) for load in LOADS]
+    tasks += [Task("arrival", f"resnet101, {load:g}", resnet101_from_arrival, (load, size)) for load in LOADS]
     for name in NAMES:
         tasks += [Task("selection", f"{name}, {eta:g}", selection, (name, eta)) for eta in ETAS]
         tasks += [Task("accuracy", name, accuracies, (name,)), Task("matrices", name, matrices, (name,))]

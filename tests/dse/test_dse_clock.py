@@ -43,9 +43,9 @@ def test_the_slowest_design_counts_where_it_is_slower(monkeypatch: pytest.Monkey
 def test_the_exact_search_counts_at_it_and_its_memory_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """At half the clock memory delivers twice the words a cycle. The paper's model stays at its own clock."""
     work = full_size("resnet50").workload
-    before = Question(workload=work, board=BOARD, model="exact")
+    before = Question(workload=work, board=BOARD, model="exact", core="rtl")
     predict(monkeypatch, one=BOARD.clock_hz / 2e6)
-    after = Question(workload=work, board=BOARD, model="exact")
+    after = Question(workload=work, board=BOARD, model="exact", core="rtl")
     assert (before.board.clock_hz, after.board.clock_hz) == (BOARD.clock_hz, BOARD.clock_hz // 2)
     assert after.dram.total_words == pytest.approx(2 * before.dram.total_words)
-    assert Question(workload=work, board=BOARD).board is BOARD
+    assert Question(workload=work, board=BOARD, model="paper", core="rtl").board is BOARD

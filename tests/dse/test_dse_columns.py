@@ -102,14 +102,14 @@ def test_the_search_offers_the_reference_core_only_what_places() -> None:
     for name in ("zc706", "zcu104"):
         board = load_board(name)
         space = legal_space(board)
-        built = buildable(space, Target(board=board)).shape.array
+        built = buildable(space, Target(board=board, core="rtl")).shape.array
         held = chains(board.dsp_columns, np.asarray(built.t_p))
         assert np.all((held >= built.t_c) | (np.asarray(built.broken) > 0))
         assert np.all((held < built.t_c) | (np.asarray(built.broken) == 0))
         assert np.any(np.asarray(built.broken) > 0)
         assert not np.any(buildable(space, Target(board=board, core="hls")).shape.array.broken)
         unknown = replace(board, dsp_columns=(), sources={})
-        assert len(buildable(space, Target(board=unknown)).space) == np.size(built.t_p)
+        assert len(buildable(space, Target(board=unknown, core="rtl")).space) == np.size(built.t_p)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_the_search_offers_the_reference_core_only_what_places() -> None:
 )
 def test_headline_arrays_place_with_one_break(board: str, t_p: int, t_c: int, cut: Cut) -> None:
     point, on = Point(t_r=512, t_p=t_p, t_c=t_c), load_board(board)
-    array = fit(point, Target(board=on, memory="pl" if board == "zc706" else None)).array
+    array = fit(point, Target(board=on, memory="pl" if board == "zc706" else None, core="rtl")).array
     assert Cut(array.piece, array.broken) == cut
     check_places(lay(on.dsp_columns, t_p, t_c, cut), list(on.dsp_columns), t_p, t_c)
     assert not fit(point, Target(board=on, core="hls")).array.broken
@@ -135,15 +135,15 @@ def test_a_point_that_cannot_be_placed_is_refused() -> None:
     with pytest.raises(
         FitError, match=r"hold 0 whole chains of 650, and 2 PEs .* need 2: .* at most 4 pieces"
     ) as caught:
-        fit(point, Target(board=replace(load_board("zcu104"), lut=1 << 20, ff=1 << 20, sources={})))
+        fit(point, Target(board=replace(load_board("zcu104"), lut=1 << 20, ff=1 << 20, sources={}), core="rtl"))
     assert caught.value.resource == "dsp_columns"
 
 
 def test_a_board_may_keep_slices_for_others() -> None:
     board = replace(load_board("zc706"), dsp_most_pct=90)
     with pytest.raises(FitError, match="it has 810 within the 90 % that its file lets a design take"):
-        fit(Point(t_r=512, t_p=7, t_c=128), Target(board=board, memory="pl"))
-    assert fit(Point(t_r=512, t_p=7, t_c=112), Target(board=board, memory="pl")).dsp <= 810
+        fit(Point(t_r=512, t_p=7, t_c=128), Target(board=board, memory="pl", core="rtl"))
+    assert fit(Point(t_r=512, t_p=7, t_c=112), Target(board=board, memory="pl", core="rtl")).dsp <= 810
 
 
 @pytest.mark.parametrize(

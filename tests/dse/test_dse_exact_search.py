@@ -46,7 +46,7 @@ def conv(
 WORK = Workload(
     name="small", layers=(conv(9, 3, 10, 3, 2), conv(9, 10, 12), replace(conv(9, 12, 20, 3), residual=True))
 )
-ASKED = Question(workload=WORK, board=BOARD, b_max=2, model="exact", evaluations=10_000)
+ASKED = Question(workload=WORK, board=BOARD, b_max=2, model="exact", evaluations=10_000, core="rtl")
 
 
 @settings(max_examples=150, deadline=None)
@@ -138,7 +138,7 @@ def test_the_plan_is_the_fastest_of_those_tried() -> None:
 
 
 def test_an_exact_design_holds_what_was_counted() -> None:
-    found = explore(WORK, BOARD, b_max=2, model="exact", weights=(1.0, 0.0))
+    found = explore(WORK, BOARD, b_max=2, model="exact", weights=(1.0, 0.0), core="rtl")
     assert found.design.model == "exact"
     assert found.design.latency.ns[0][1] >= found.design.latency.ns[0][0]
     one = found.design.latency.ns[0][0] * 1e-9
@@ -157,7 +157,7 @@ def test_an_exact_design_holds_what_was_counted() -> None:
 def test_a_layer_table_is_refused() -> None:
     table = Workload(name="table", layers=(LayerShape(name="fc", r=1, p=8, c=8),))
     with pytest.raises(DesignError, match="window of every layer, and 'fc' has none: give the network as ONNX"):
-        explore(table, BOARD, model="exact")
+        explore(table, BOARD, model="exact", core="rtl")
     pools = Workload(name="none", layers=(replace(conv(2, 4, 4), kind=Kind.MAX_POOL, p=1),))
     with pytest.raises(DesignError, match="at least one GEMM"):
-        explore(pools, BOARD, model="exact")
+        explore(pools, BOARD, model="exact", core="rtl")

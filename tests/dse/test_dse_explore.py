@@ -29,7 +29,7 @@ SMALL = Workload(
 @given(small_boards(), workloads(), st.integers(1, 4))
 def test_every_design_that_comes_out_can_be_built(board: Board, workload: Workload, b_max: int) -> None:
     try:
-        found = explore(workload, board, b_max=b_max)
+        found = explore(workload, board, b_max=b_max, model="paper", core="rtl")
     except FitError as error:
         if error.needed <= error.available:
             pytest.fail(str(error))
@@ -50,7 +50,7 @@ def test_every_design_that_comes_out_can_be_built(board: Board, workload: Worklo
 
 
 def test_json_answers_with_the_published_point_and_the_fitted_one() -> None:
-    found = explore(SMALL, load_board("zcu104"), b_max=4)
+    found = explore(SMALL, load_board("zcu104"), b_max=4, model="paper", core="rtl")
     answer = json.loads(json.dumps(found.to_json()))
     assert (answer["t_r"], answer["t_p"], answer["t_c"]) == (
         found.published.t_r,
@@ -77,7 +77,7 @@ def test_an_optimum_that_cannot_be_built_is_replaced_and_named() -> None:
     """Dot products of two need trees two wide, but a design needs three for its bias words."""
     work = Workload(name="pairs", layers=(LayerShape(name="pair", r=5000, p=2, c=20),))
     board = replace(load_board("zc706"), dsp=40, sources={})
-    found = explore(work, board, b_max=2)
+    found = explore(work, board, b_max=2, model="paper", core="rtl")
     assert found.published.t_p < 3 <= found.design.t_p
     assert any("cannot be built" in note and "t_p of at least 3" in note for note in found.notes)
     better = [p for p, _ in found.ranking.top(len(found.ranking)) if p.t_p >= 3 and p.t_c >= 2]
@@ -88,7 +88,7 @@ def test_notes_say_how_many_plans_differ_from_the_printed_formula() -> None:
     """24 columns on an array made for 256: four samples side by side would be best; there are two lanes."""
     layers = (LayerShape(name="wide", r=784, p=576, c=256), LayerShape(name="narrow", r=49, p=576, c=24))
     work = Workload(name="two", layers=layers)
-    found = explore(work, load_board("zc706"), b_max=4, memory="ps")
+    found = explore(work, load_board("zc706"), b_max=4, memory="ps", model="paper", core="rtl")
     point = Point(t_r=found.design.t_r, t_p=found.design.t_p, t_c=found.design.t_c)
     other = sum(
         published_plan(layer, point, b, 8).b_r != plans[b - 1].b_r
@@ -101,26 +101,30 @@ def test_notes_say_how_many_plans_differ_from_the_printed_formula() -> None:
 
 def test_latency_is_throughput_at_one() -> None:
     board = load_board("zc706")
-    found = explore(SMALL, board, b_max=4, objective="latency")
-    alone = explore(SMALL, board, b_max=4, weights=(1.0, 0.0, 0.0, 0.0))
+    found = explore(SMALL, board, b_max=4, objective="latency", model="paper", core="rtl")
+    alone = explore(SMALL, board, b_max=4, weights=(1.0, 0.0, 0.0, 0.0), model="paper", core="rtl")
     assert found.design == alone.design
-    assert found.objective_gops == found.fitted_gops[0] >= explore(SMALL, board, b_max=4).fitted_gops[0]
+    assert (
+        found.objective_gops
+        == found.fitted_gops[0]
+        >= explore(SMALL, board, b_max=4, model="paper", core="rtl").fitted_gops[0]
+    )
     with pytest.raises(DesignError, match="weights of batch sizes must not be given"):
-        explore(SMALL, board, b_max=4, objective="latency", weights=(1.0, 0.0, 0.0, 0.0))
+        explore(SMALL, board, b_max=4, objective="latency", weights=(1.0, 0.0, 0.0, 0.0), model="paper", core="rtl")
     for wrong in ({"objective": "size"}, {"core": "verilog"}):
         with pytest.raises(DesignError, match="must be '"):
-            explore(SMALL, board, **wrong)  # type: ignore[arg-type]
+            explore(SMALL, board, model="paper", **wrong)  # type: ignore[arg-type]
 
 
 def test_models_have_names() -> None:
-    with pytest.raises(DesignError, match="'paper' or 'exact', not 'magic'"):
-        explore(SMALL, load_board("zc706"), model="magic")
+    with pytest.raises(DesignError, match="'exact' or 'paper', not 'magic'"):
+        explore(SMALL, load_board("zc706"), model="magic", core="rtl")
 
 
 @pytest.mark.parametrize("b_max", [0, 17, 1000])
 def test_b_max_outside_its_range(b_max: int) -> None:
     with pytest.raises(DesignError, match=r"1\.\.16"):
-        explore(SMALL, load_board("zc706"), b_max=b_max)
+        explore(SMALL, load_board("zc706"), b_max=b_max, model="paper", core="rtl")
     with pytest.raises(DesignError, match=r"1\.\.16"):
         build_design(SMALL, load_board("zc706"), Point(t_r=64, t_p=8, t_c=8), b_max=b_max)
 
@@ -137,7 +141,7 @@ def test_a_board_too_small_names_what_the_smallest_design_needs(
     change: dict[str, int], resource: str, says: str
 ) -> None:
     with pytest.raises(FitError, match=says) as caught:
-        explore(SMALL, replace(load_board("zc706"), sources={}, **change))  # type: ignore[arg-type]
+        explore(SMALL, replace(load_board("zc706"), sources={}, **change), model="paper", core="rtl")  # type: ignore[arg-type]
     assert caught.value.resource == resource
     assert caught.value.needed > caught.value.available
     assert "\n" not in str(caught.value)
@@ -160,7 +164,7 @@ def test_ablation_orders_as_the_paper_says() -> None:
 
 
 def test_layer_efficiency_adds_up_to_the_whole() -> None:
-    found = explore(SMALL, load_board("zc706"), b_max=3)
+    found = explore(SMALL, load_board("zc706"), b_max=3, model="paper", core="rtl")
     for b in (1, 2, 3):
         shares = [found.layer_efficiency_pct(index)[b - 1] for index in range(len(SMALL.layers))]
         assert shares[1] == 0.0

@@ -69,7 +69,7 @@ def _fit_or_none(point: Point, target: Target) -> Fit | None:
     st.integers(0, 250),
 )
 def test_what_fits_fits_and_is_as_deep_as_can_be(point: Point, board: Board, layers: int) -> None:
-    found = _fit_or_none(point, Target(board=board, layers=layers))
+    found = _fit_or_none(point, Target(board=board, layers=layers, core="rtl"))
     if found is None:
         return
     assert found.ramb18 == sum(found.parts.values()) <= board.ramb18
@@ -91,7 +91,7 @@ def test_what_fits_fits_and_is_as_deep_as_can_be(point: Point, board: Board, lay
 def test_narrower_sums_are_never_shallower(point: Point, narrow: int, wide: int) -> None:
     assume(narrow <= wide and point.t_p >= 3 and point.t_c >= 2)
     board = replace(load_board("zc706"), dsp=20_000, dsp_columns=(), ramb36=2000, sources={})
-    deep, shallow = (fit(point, Target(board=board, acc_bits=bits)).t_r for bits in (narrow, wide))
+    deep, shallow = (fit(point, Target(board=board, acc_bits=bits, core="rtl")).t_r for bits in (narrow, wide))
     assert deep >= shallow
 
 
@@ -103,7 +103,7 @@ def test_the_published_resnet_points_shrink() -> None:
     assert zc.t_r < 4652
     assert zcu.t_r < 6832
     assert (zcu.uram_banks, zcu.uram288) == (80, 96)  # the input buffer takes the others
-    narrow = fit(Point(t_r=4652, t_p=7, t_c=128), Target(board=load_board("zc706"), acc_bits=36))
+    narrow = fit(Point(t_r=4652, t_p=7, t_c=128), Target(board=load_board("zc706"), acc_bits=36, core="rtl"))
     assert narrow.t_r == 2048
     assert narrow.parts["accumulators"] == 2 * 512  # 512 RAMB36
 
@@ -120,14 +120,16 @@ def test_the_published_resnet_points_shrink() -> None:
 )
 def test_refusals_name_resource_needed_and_available(point: Point, board: str, resource: str, says: str) -> None:
     with pytest.raises(FitError, match=says) as caught:
-        fit(point, Target(board=load_board(board)))
+        fit(point, Target(board=load_board(board), core="rtl"))
     assert caught.value.resource == resource
     assert str(caught.value.needed) in str(caught.value)
     assert str(caught.value.available) in str(caught.value)
 
 
 def test_single_pes_are_allowed_without_stacking() -> None:
-    assert fit(Point(t_r=64, t_p=8, t_c=1), Target(board=load_board("zc706"), stackable=False)).ramb_banks == 2
+    assert (
+        fit(Point(t_r=64, t_p=8, t_c=1), Target(board=load_board("zc706"), stackable=False, core="rtl")).ramb_banks == 2
+    )
 
 
 def test_small_fbcbs_stay_in_lutram() -> None:
@@ -139,10 +141,10 @@ def test_small_fbcbs_stay_in_lutram() -> None:
 @pytest.mark.parametrize(("name", "what"), [("lut", "LUTs"), ("ff", "flip-flops")])
 def test_logic_must_fit_with_its_whole_interval(name: str, what: str) -> None:
     point, board = Point(t_r=512, t_p=7, t_c=64), load_board("zc706")
-    need = getattr(fit(point, Target(board=board)), name)
+    need = getattr(fit(point, Target(board=board, core="rtl")), name)
 
     def with_room(number: int) -> Target:
-        return Target(board=replace(board, sources={}, **{name: number}))  # type: ignore[arg-type]
+        return Target(board=replace(board, sources={}, **{name: number}), core="rtl")  # type: ignore[arg-type]
 
     assert fit(point, with_room(need.high)).dsp == 448
     with pytest.raises(FitError, match=f"need up to {need.high} {what} .* and it has {need.high - 1}") as caught:

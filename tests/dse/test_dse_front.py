@@ -25,7 +25,7 @@ WORK = Workload(
     ),
 )
 
-ASKED = Question(workload=WORK, board=BOARD, b_max=2)
+ASKED = Question(workload=WORK, board=BOARD, b_max=2, model="paper", core="rtl")
 
 
 def _five(found: Front) -> list[tuple[float, ...]]:
@@ -82,6 +82,6 @@ def test_a_front_is_thinned_with_both_ends_kept() -> None:
 
 def test_a_board_on_which_nothing_fits_has_no_front() -> None:
     small = replace(BOARD, lut=10)
-    assert len(front(Question(workload=WORK, board=small, b_max=1))) == 0
+    assert len(front(Question(workload=WORK, board=small, b_max=1, model="paper", core="rtl"))) == 0
     with pytest.raises(FitError, match="LUTs"):
-        explore(WORK, small, b_max=1, model="exact")
+        explore(WORK, small, b_max=1, model="exact", core="rtl")

@@ -22,11 +22,13 @@ def work_of(seed: int) -> Workload:
 
 def mix(*shares: float, **more: object) -> Question:
     works = [work_of(seed) for seed in (4, 16)]
-    return Question.of_mix(list(zip(works, shares, strict=True)), BOARD, **{"b_max": 2, **more})
+    return Question.of_mix(
+        list(zip(works, shares, strict=True)), BOARD, **{"b_max": 2, "model": "paper", "core": "rtl", **more}
+    )
 
 
 def alone(seed: int, **more: object) -> Question:
-    return Question(workload=work_of(seed), board=BOARD, **{"b_max": 2, **more})  # type: ignore[arg-type]
+    return Question(workload=work_of(seed), board=BOARD, **{"b_max": 2, "model": "paper", "core": "rtl", **more})  # type: ignore[arg-type]
 
 
 def test_a_mix_weighs_work_and_time_by_requests() -> None:
@@ -105,4 +107,6 @@ def test_mixes_that_are_none_are_refused() -> None:
     with pytest.raises(DesignError, match="must be above zero"):
         mix(1, 0)
     with pytest.raises(DesignError, match="must be its networks side by side"):
-        Question(workload=work_of(4), board=BOARD, mix=((work_of(4), 0.5), (work_of(16), 0.5)))
+        Question(
+            workload=work_of(4), board=BOARD, mix=((work_of(4), 0.5), (work_of(16), 0.5)), model="paper", core="rtl"
+        )

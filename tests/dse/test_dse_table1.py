@@ -34,7 +34,7 @@ def test_every_row_is_the_unique_optimum(
     network: str, board: str, point: tuple[int, int, int], dsp_pct: float, memory_pct: float
 ) -> None:
     workload = read_layer_table(DATA / f"layers_{network}.json")
-    found = explore(workload, load_board(board))
+    found = explore(workload, load_board(board), model="paper", core="rtl")
     assert (found.published.t_r, found.published.t_p, found.published.t_c) == point
     assert found.ranking.unique
     resources = found.published_resources
@@ -62,7 +62,9 @@ def test_layer_tables_have_the_stated_size() -> None:
 @pytest.mark.parametrize(("network", "board"), [row[:2] for row in ROWS])
 def test_what_is_built_fits_and_stays_within_five_per_cent(network: str, board: str) -> None:
     """Behind ports as wide as the paper's fit has them."""
-    found = explore(read_layer_table(DATA / f"layers_{network}.json"), load_board(board), memory="ps")
+    found = explore(
+        read_layer_table(DATA / f"layers_{network}.json"), load_board(board), memory="ps", model="paper", core="rtl"
+    )
     assert found.fit.ramb18 <= found.board.ramb18
     assert found.fit.uram288 <= found.board.uram288
     assert found.design.t_r < found.published.t_r  # the published depth never fits by geometry

@@ -19,7 +19,7 @@ def convolution(name: str, size: int, channels: int, columns: int, *, groups: in
 
 def found(*layers: LayerShape, b_max: int = 2, memory: str = "pl") -> Exploration:
     work = Workload(name="few", layers=layers)
-    return explore(work, load_board("zc706"), b_max=b_max, model="exact", memory=memory, evaluations=1)
+    return explore(work, load_board("zc706"), b_max=b_max, model="exact", memory=memory, evaluations=1, core="rtl")
 
 
 def test_the_shares_are_those_of_the_counted_cycles() -> None:
@@ -58,7 +58,13 @@ def test_depthwise_layers_are_named_where_they_cost_much() -> None:
 
 
 def test_the_papers_model_counts_no_walls() -> None:
-    one = explore(Workload(name="one", layers=(convolution("a", 14, 64, 64),)), load_board("zc706"), b_max=1)
+    one = explore(
+        Workload(name="one", layers=(convolution("a", 14, 64, 64),)),
+        load_board("zc706"),
+        b_max=1,
+        model="paper",
+        core="rtl",
+    )
     assert one.walls(1) is None
     assert one.waste(1) == []
     assert one.to_json()["fitted"]["walls"] == []

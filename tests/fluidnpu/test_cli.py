@@ -354,7 +354,7 @@ def test_a_search_for_latency_says_so(model: Path) -> None:
 def test_the_options_of_a_search_begin_as_those_of_dse() -> None:
     """The records are typed by hand, so that help loads no room."""
     asked = inspect.signature(dse.explore).parameters
-    names = ("memory", "weights", "objective", "core")
+    names = ("memory", "weights", "objective", "core", "evaluations")
     assert {name: getattr(Search(), name) for name in names} == {name: asked[name].default for name in names}
     assert (Search().cycle_model, DEFAULT_B_MAX) == (asked["model"].default, asked["b_max"].default)
 
@@ -375,7 +375,7 @@ def test_a_build_is_driven_by_the_exact_model_and_fits_its_core(core: str, model
 
 
 def test_without_numba_the_exact_model_is_refused(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("fluidnpu.dse.jit.find_spec", lambda name: None)
     refused(run("dse", model, "--board", "zc706"), "Numba", "fluidnpu[fast]", "--cycles paper")
 
 

@@ -272,6 +272,28 @@ def test_a_map_becomes_the_answer_of_exits(tmp_path: Path) -> None:
     assert "--plan is for exits that name classes" in refused("exits", more, *plan)
 
 
+def test_a_classifier_gets_a_new_head_of_maps_and_exits_before_it(tmp_path: Path) -> None:
+    model, new = single_of(tmp_path), tmp_path / "new.onnx"
+    words = ("--head", "landmarks", "--maps", 3, "--top", 2, "--candidates", 1, "--seed", 5)
+    found = answer("exits", model, *words, "--out", new)
+    assert [row["name"] for row in found["exits"]] == ["exit1", "final"]
+    assert found["check"] == "landmarks:shape=8x4x3,count=0.5,top=2"  # doubled twice, to at least a quarter
+    written = read_onnx(new)
+    assert written.check.text == found["check"]
+    first = {layer.name for layer in read_onnx(model).layers} & {layer.name for layer in written.layers}
+    assert all(
+        np.array_equal(read_onnx(model).parameters[name].weights, written.parameters[name].weights)
+        for name in first & set(written.parameters)
+    )
+    answer("exits", model, "--head", "landmarks", "--maps", 3, "--enlarge", 1, "--out", new)
+    assert read_onnx(new).tensors[read_onnx(new).exits[-1].classes] == (4, 2, 3)
+    assert "needs no --output" in refused("exits", model, "--maps", 3)
+    assert "needs no --output" in refused("exits", model, "--maps", 3, "--head", "landmarks", "--output", "final")
+    assert "--enlarge is about a new head" in refused("exits", model, "--enlarge", 1)
+    assert "2 to 256 labels" in refused("exits", model, "--maps", 1, "--head", "segmentation")
+    assert "--maps N puts a new head in their place" in refused("exits", model, "--head", "landmarks")
+
+
 def single_of(folder: Path) -> Path:
     """A classifier with one exit, whose images are those of the hourglass."""
     small = Architecture(name="small", blocks=1, widths=(4, 8, 8), stem_stride=4, input_shape=(24, 16, 3))

@@ -232,7 +232,7 @@ def made(name: str, exporter: str, path: Path) -> tuple[Any, Any]:
 def on_the_simulated_device(network: Network, images: Any) -> tuple[list[Any], dict[str, Any]]:
     """Search a design with the paper's model, compile, and run; hold every bit to the golden model."""
     qnet = quantise(network, images)
-    design = explore(network.workload, load_board("zc706"), b_max=2).design
+    design = explore(network.workload, load_board("zc706"), b_max=2, model="paper", core="rtl").design
     driver = Driver(SimulatedNpu(design), compile_program(qnet, design), design)
     driver.load()
     for slot, image in enumerate(images):

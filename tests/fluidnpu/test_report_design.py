@@ -15,7 +15,7 @@ WORK = Workload(
 
 
 def test_the_report_holds_the_numbers_and_every_figure() -> None:
-    found = explore(WORK, load_board("zcu104"), b_max=4)
+    found = explore(WORK, load_board("zcu104"), b_max=4, model="paper", core="rtl")
     text = render_design_report(found)
     assert text.count("<svg") == 6  # throughput, plan, two rooflines, Pareto front, resources
     assert found.design.digest[:12] in text
@@ -34,11 +34,16 @@ def test_the_report_holds_the_numbers_and_every_figure() -> None:
 
 
 def test_a_single_batch_size_is_enough() -> None:
-    assert render_design_report(explore(WORK, load_board("zc706"), b_max=1)).count("Roofline at batch") == 1
+    assert (
+        render_design_report(explore(WORK, load_board("zc706"), b_max=1, model="paper", core="rtl")).count(
+            "Roofline at batch"
+        )
+        == 1
+    )
 
 
 def test_every_layer_stands_under_its_roof_and_every_memory_is_listed() -> None:
-    found = explore(WORK, load_board("zcu104"), b_max=4)
+    found = explore(WORK, load_board("zcu104"), b_max=4, model="paper", core="rtl")
     rows = _layer_rows(found, found.words_per_cycle * found.board.clock_hz / 1e9)
     assert [row["layer"].name for row in rows] == ["conv", "fc"]
     for row in rows:
@@ -55,7 +60,7 @@ def test_every_layer_stands_under_its_roof_and_every_memory_is_listed() -> None:
 
 
 def test_the_chosen_design_stands_among_the_alternatives_once() -> None:
-    found = explore(WORK, load_board("zcu104"), b_max=4)
+    found = explore(WORK, load_board("zcu104"), b_max=4, model="paper", core="rtl")
     text = render_design_report(found)
     (chosen,) = re.findall(r'<tr class="chosen"><td>&lt;(.*?)&gt;</td>', text)
     design = found.design
@@ -65,7 +70,7 @@ def test_the_chosen_design_stands_among_the_alternatives_once() -> None:
 
 def test_a_figure_follows_the_page_by_day_and_by_night() -> None:
     """No ink, grid or paper of a light page is left in a figure; letters on colours stay as they are."""
-    text = render_design_report(explore(WORK, load_board("zc706"), b_max=2))
+    text = render_design_report(explore(WORK, load_board("zc706"), b_max=2, model="paper", core="rtl"))
     figures = " ".join(re.findall(r"<svg.*?</svg>", text, re.DOTALL))
     assert "var(--ink)" in figures
     assert not re.findall(r"(?:fill|stroke): (?:#1f2933|#d9dee4)|stroke: #000000|stroke: #ffffff", figures)

@@ -80,7 +80,7 @@ class Vivado:
     located: dict[str, str] = field(default_factory=dict)  # cell of a slice -> its site
 
     def __post_init__(self) -> None:
-        tkinter = pytest.importorskip("tkinter")
+        tkinter = pytest.importorskip("tkinter", reason="needs a Tcl interpreter: on Debian python3-tk")
         self.tcl = tkinter.Tcl()
         self.error: type[Exception] = tkinter.TclError
         self._caught: BaseException | None = None

@@ -35,7 +35,7 @@ def test_an_hls_core_that_does_not_fit_says_so() -> None:
     """Few PEs behind a wide beat: the C++ has a bank a channel of a pool, the reference core one a PE."""
     board = load_board("zcu104")
     work = Workload(name="one", layers=(LayerShape(name="conv", r=196, p=2304, c=256),))
-    design = build_design(work, board, Point(t_r=8192, t_p=54, t_c=8))
+    design = build_design(work, board, Point(t_r=8192, t_p=54, t_c=8), core="rtl")
     (why,) = json.loads(texts(render_project(design, None, board, rtl=rtl_tb.sources()))["manifest.json"])["missing"]
     assert "keeps 116 banks" in why
     assert "the board has 624" in why

@@ -19,7 +19,7 @@ BOARD = load_board("zc706")
 
 @pytest.fixture(scope="module")
 def design() -> Design:
-    return build_design(random_network(3).workload, BOARD, Point(t_r=512, t_p=7, t_c=4), b_max=2)
+    return build_design(random_network(3).workload, BOARD, Point(t_r=512, t_p=7, t_c=4), core="rtl", b_max=2)
 
 
 def project(folder: Path, **files: str) -> Path:
@@ -79,7 +79,7 @@ def test_a_record_has_predicted_and_reported_side_by_side(design: Design, tmp_pa
 
 @pytest.mark.parametrize("memory", ["ps", "pl"])
 def test_what_is_predicted_is_what_the_exploration_says(memory: str, tmp_path: Path) -> None:
-    found = explore(random_network(3).workload, BOARD, b_max=2, memory=memory)
+    found = explore(random_network(3).workload, BOARD, b_max=2, memory=memory, model="paper", core="rtl")
     record = import_reports(project(tmp_path, utilisation=hierarchical()), found.design, BOARD)
     predicted = {m.quantity: m.predicted for m in record.measures}
     said = {name: found.fitted_resources[name]["used"] for name in ("dsp", "ramb18", "lut", "ff")}

@@ -12,8 +12,8 @@ from fluidnpu.dse.exact.search import synthetic_job
 from fluidnpu.hls import ProgramError, compile_program
 from fluidnpu.hls.program import part_words
 from fluidnpu.models import Kind, QuantisedNetwork, quantise
+from fluidnpu.models.graph import Builder
 from fluidnpu.models.graph.network import Exit
-from fluidnpu.models.zoo.builder import Builder
 from fluidnpu.models.zoo.synthetic import with_random_weights
 
 

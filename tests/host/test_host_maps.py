@@ -12,19 +12,21 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from host_worlds import HostWorld, design_of, pixels
-from oip_worlds import NAME, served, triton_grpc
+from oip_worlds import NAME, bundle_of, served, triton_grpc
 
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import compile_program, csim_network
-from fluidnpu.host import Bundle, Driver, SimulatedNpu, serve_requests
+from fluidnpu.host import Bundle, Driver, DriverUsageError, SimulatedNpu, serve_requests
 from fluidnpu.host.devices import rtl_device
 from fluidnpu.host.fleet.reference import Reference
 from fluidnpu.host.oip.interface import outputs_of
+from fluidnpu.host.serving import Model, ModelOptions
 from fluidnpu.models import golden, quantise
 from fluidnpu.models.graph import MapCheck, MapTask, Output, keypoints, label_map
 from fluidnpu.models.zoo import random_hourglass
 from fluidnpu.rtl_tb import DramModel
 from fluidnpu.scheduler import Action, Answer, Outcome, Request, Run, View, make_policy, poisson
+from fluidnpu.scheduler.tuning import AdaptationPlan, Goal
 
 TASKS = list(MapTask)
 SEED = 5
@@ -148,6 +150,25 @@ def test_a_fleet_judges_boards_that_answer_with_maps(task: MapTask) -> None:
     wrong = outputs["logits"].copy()
     wrong[2, 5] += 1
     assert "1 of 288 logits" in reference.objection(images, outputs | {"logits": wrong})
+
+
+def test_exits_with_maps_are_changed_by_hand_and_do_not_adapt(tmp_path: Path) -> None:
+    w = world_of(MapTask.SEGMENTATION, loaded=False)
+    folder, names = bundle_of(w, tmp_path / NAME), tuple(exit.name for exit in w.program.exits[:-1])
+    model = Model(NAME, folder, ModelOptions())
+    model.load()
+    try:
+        model.change_exits({names[0]: None}, "by hand")
+        assert [row["active"] for row in model.exits()["exits"]] == [False, *[True] * (len(names) - 1)]
+    finally:
+        model.close()
+    sure, classes = np.ones((20, len(names) + 1)), np.zeros((20, len(names) + 1), np.int64)
+    plan = AdaptationPlan(
+        names=names, goal=Goal(), chain=(), confidence=sure, classes=classes, truths=classes[:, 0],
+        reference=np.ones(20, bool),
+    )  # fmt: skip
+    with pytest.raises(DriverUsageError, match=r"exits that adapt name classes, and those of .* give maps"):
+        Model(NAME, folder, ModelOptions(adapt=plan)).load()
 
 
 def test_outputs_of_the_same_name_give_way() -> None:

@@ -12,25 +12,10 @@ from hypothesis import strategies as st
 
 from fluidnpu.models import Exit, Network, NetworkError, golden, quantise, read_onnx
 from fluidnpu.models.exits import attach_bridges, backbone_of, candidate_tensors, single_exit
+from fluidnpu.models.graph import Builder
 from fluidnpu.models.numeric import run_float
 from fluidnpu.models.onnx import write_onnx
-from fluidnpu.models.zoo import full_size, random_network, skeleton, with_random_weights
-from fluidnpu.models.zoo.builder import Builder
-
-
-def resnet101() -> Network:
-    """The backbone of PAME's image tasks: 3, 4, 23 and 3 bottlenecks."""
-    net = Builder({"image": (224, 224, 3)})
-    value = net.conv("stem", "image", 64, 7, 2)
-    for region, (width, blocks) in enumerate(((64, 3), (128, 4), (256, 23), (512, 3)), start=1):
-        for block in range(1, blocks + 1):
-            name, stride = f"r{region}b{block}", 2 if block == 1 else 1
-            inner = net.conv(f"{name}_2", net.conv(f"{name}_1", value, width), width, 3, stride)
-            if block == 1:
-                value = net.conv(f"{name}_down", value, 4 * width, 1, stride, clip=(None, None))
-            value = net.conv(f"{name}_3", inner, 4 * width, residual=value)
-    net.classifier(("pool", "fc"), value, 1000, "final")
-    return net.network("resnet101", [Exit(name="final", logits="final")])
+from fluidnpu.models.zoo import FULL_SIZE, full_size, random_network, skeleton, with_random_weights
 
 
 def plain(widths: tuple[int, ...] = (8, 8, 16, 16, 16)) -> Network:
@@ -70,12 +55,15 @@ def names(network: Network, layers: tuple[int, ...]) -> list[str]:
 
 
 def test_regions_are_found_in_every_kind_of_network() -> None:
-    assert sizes(full_size("resnet50")) == [3, 4, 6, 3]
+    assert sizes(full_size("resnet18")) == [2, 2, 2, 2]
+    assert sizes(full_size("resnet34")) == sizes(full_size("resnet50")) == [3, 4, 6, 3]
+    assert sizes(full_size("resnet101")) == [3, 4, 23, 3]  # the paper prints 4 for the last, its exits fit 3
     assert sizes(full_size("inception_v3"))[-5:] == [1, 2, 5, 1, 2]
+    assert sizes(full_size("mobilenet_v2")) == [1, 2, 3, 4, 3, 3, 1, 1]  # the last widens for the classifier
+    assert sizes(full_size("efficientnet_lite0")) == [1, 2, 2, 3, 3, 4, 1, 1]
     assert sizes(single_exit(skeleton("resnet20"))) == [3, 3, 3]
     assert sizes(plain()) == [2, 3]
     assert sizes(mobile(1)) == sizes(mobile(2)) == [1, 2, 2]
-    assert sizes(resnet101()) == [3, 4, 23, 3]  # the paper prints 4 for the last, its exits fit 3
     backbone = backbone_of(plain())
     assert names(plain(), backbone.blocks[2].layers) == ["pool3", "conv3"]  # a pool belongs to the block behind it
     assert names(mobile(2), backbone_of(mobile(2)).blocks[1].layers) == ["expand2", "deep2", "project2"]
@@ -83,7 +71,7 @@ def test_regions_are_found_in_every_kind_of_network() -> None:
 
 
 def test_blocks_stem_and_head_share_out_all_layers() -> None:
-    for network in (full_size("resnet50"), full_size("inception_v3"), plain(), mobile()):
+    for network in (*map(full_size, FULL_SIZE), plain(), mobile()):
         backbone = backbone_of(network)
         parts = [backbone.stem, *(block.layers for block in backbone.blocks), backbone.head]
         assert sorted(index for part in parts for index in part) == list(range(len(network.layers)))
@@ -93,17 +81,19 @@ def test_blocks_stem_and_head_share_out_all_layers() -> None:
 
 def test_the_example_of_the_paper() -> None:
     """Section 5.1: after region 2 of ResNet-101 the bridge is the first block of regions 3 and 4."""
-    network = resnet101()
-    assert network.tensors["r2b4_3_out"] == (28, 28, 512)
-    more = attach_bridges(network, ["r2b4_3_out"])
+    network, place = full_size("resnet101"), "layer2.3.conv3_out"
+    assert network.tensors[place] == (28, 28, 512)
+    more = attach_bridges(network, [place])
     bridge = [layer.name for layer in more.layers if layer.name.startswith("exit1.")]
-    blocks = [f"exit1.r{region}b1_{part}" for region in (3, 4) for part in ("1", "2", "down", "3")]
-    assert bridge == [*blocks, "exit1.pool", "exit1.fc"]
-    assert more.tensors["exit1.r4b1_3_out"] == (7, 7, 2048)
+    blocks = [
+        f"exit1.layer{region}.0.{part}" for region in (3, 4) for part in ("conv1", "conv2", "downsample", "conv3")
+    ]
+    assert bridge == [*blocks, "exit1.avgpool", "exit1.fc"]
+    assert more.tensors["exit1.layer4.0.conv3_out"] == (7, 7, 2048)
 
 
 def test_candidates_stand_where_the_paper_has_them() -> None:
-    network = resnet101()
+    network = full_size("resnet101")
     blocks = [block.tensor for block in backbone_of(network).blocks]
     assert len(blocks) == 33
     assert [blocks.index(tensor) + 1 for tensor in candidate_tensors(network, 11)] == list(range(1, 32, 3))

@@ -69,7 +69,9 @@ def test_one_check_in_file_float_golden_and_program(check: ExitCheck, tmp_path: 
     np.testing.assert_array_equal(sure, table)
     floating = sureness_of_exits(run_float(read, images), check)
     assert np.abs(np.stack(floating, axis=1) - table)[:, 0].max() < 0.2
-    program = compile_program(qnet, explore(read.workload, load_board("zc706"), b_max=2, model="paper").design)
+    program = compile_program(
+        qnet, explore(read.workload, load_board("zc706"), b_max=2, model="paper", core="rtl").design
+    )
     program.save(tmp_path)
     assert Program.load(tmp_path).check is check
     assert ("check" in (tmp_path / "program.json").read_text()) == (check is not ExitCheck.TOP)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from fluidnpu.models import confidence
-from fluidnpu.models.exits import choose_threshold, decide_exits, early_exit_predictions
-from fluidnpu.models.exits.selection import THRESHOLD_GRID
+from fluidnpu.models.exits import decide_exits, early_exit_predictions
+from fluidnpu.models.exits.selection import THRESHOLD_GRID, choose_threshold
 
 
 @given(hnp.arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(1, 6)), elements=st.floats(-50, 50)))

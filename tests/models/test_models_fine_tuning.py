@@ -106,8 +106,10 @@ def test_a_frozen_backbone_stays_to_the_bit(network: Network) -> None:
     assert moved
     for name in moved:
         assert not np.array_equal(frozen.network.parameters[name].weights, network.parameters[name].weights)
-    assert frozen.advice is None  # there is nothing more frozen to offer
     assert frozen.cost_points > 0.5  # the reference learned, the frozen backbone did not
+    assert not frozen.costly
+    assert frozen.advice is not None
+    assert f"as given lies {frozen.cost_points:.2f} points below the single-exit network" in frozen.advice
 
 
 def test_a_costly_joint_training_is_given_up_for_the_frozen_form(
@@ -122,10 +124,15 @@ def test_a_costly_joint_training_is_given_up_for_the_frozen_form(
     assert joint is not None
     assert (joint.costly, joint.cost_points) == (True, cost)
     assert chosen.schedule == replace(schedule, frozen=True)
-    assert chosen.advice is None
-    images = pictures(6).images
-    np.testing.assert_array_equal(run_float(chosen.network, images)[-1], run_float(good, images)[0])
-    assert (run_float(joint.network, images)[-1] != run_float(good, images)[0]).any()
+    assert chosen.cost_points == 0
+    assert (chosen.reference_accuracies, chosen.given) == (joint.reference_accuracies, joint.given)
+    images, long = pictures(6).images, joint.reference
+    np.testing.assert_array_equal(run_float(chosen.network, images)[-1], run_float(long, images)[0])
+    assert (run_float(joint.network, images)[-1] != run_float(long, images)[0]).any()
+    assert (run_float(good, images)[-1] != run_float(long, images)[0]).any()  # which learned, as the exits do
+    np.testing.assert_array_equal(
+        golden.run(quantise(chosen.network), images)[-1], golden.run(quantise(long), images)[0]
+    )
     monkeypatch.setattr(fine_tuning, "COSTLY_POINTS", cost + 1e-6)
     kept, none = fine_tune_or_freeze(network, pictures(), schedule)
     assert none is None

@@ -16,8 +16,19 @@ from fluidnpu.models.numeric import run_float
 from fluidnpu.models.onnx import write_onnx
 from fluidnpu.models.zoo import FULL_SIZE, full_size, random_full_size
 
+TABLES = ("resnet50", "inception_v3", "mobilenet_v2", "efficientnet_lite0")
+# torchvision's counts, with two numbers a channel of each batch normalisation, which are folded here
+PARAMETERS = {"resnet18": 11_689_512, "resnet34": 21_797_672, "resnet50": 25_557_032, "resnet101": 44_549_160}
 
-@pytest.mark.parametrize("name", FULL_SIZE)
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_resnet_has_as_many_parameters_as_torchvisions(name: str) -> None:
+    *convolutions, last = (layer for layer in full_size(name).layers if layer.kind is Kind.GEMM)
+    inside = sum(layer.shape.p * layer.shape.c + 2 * layer.channels for layer in convolutions)
+    assert inside + (last.in_shape[2] + 1) * last.channels == PARAMETERS[name]
+
+
+@pytest.mark.parametrize("name", TABLES)
 def test_every_layer_has_the_shape_of_the_table(name: str) -> None:
     with shipped_file(f"layers_{name}.json") as path:
         table = json.loads(path.read_text(encoding="utf-8"))["layers"]
@@ -55,7 +66,7 @@ def test_efficientnet_lite0_is_that_of_the_package() -> None:
 
 
 def test_an_unknown_network_is_refused() -> None:
-    with pytest.raises(NetworkError, match=r"resnet50, inception_v3, mobilenet_v2, efficientnet_lite0, not 'vgg'"):
+    with pytest.raises(NetworkError, match=r"resnet18, .*, efficientnet_lite0, not 'vgg'"):
         full_size("vgg")
 
 

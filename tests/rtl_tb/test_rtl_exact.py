@@ -103,7 +103,7 @@ def test_layers_of_resnet50_on_its_board(memory: str) -> None:
     """Some of the layers, each a job of its own, behind 64-bit ports."""
     board = load_board("zc706")
     qnet = quantise(random_full_size("resnet50"))
-    design = explore(qnet.network.workload, board, b_max=2).design
+    design = explore(qnet.network.workload, board, b_max=2, model="paper", core="rtl").design
     program = compile_program(qnet, design)
     dram = DramModel.IDEAL if memory == "ideal" else DramModel.of(board)
     model = shared_model(design)

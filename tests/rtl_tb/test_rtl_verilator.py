@@ -1,6 +1,9 @@
 """Builds are named by all that decides them; warnings end a build unless it is lenient."""
 
+import os
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -61,3 +64,20 @@ def test_what_is_no_systemverilog_ends_every_build() -> None:
 def test_only_what_knows_nothing_of_a_model_is_shared() -> None:
     """With the main program of another model, `verilator.o`, a bench ends in memory errors."""
     assert all(name.startswith("verilated") for kind in (BENCH, LIBRARY) for name in kind.runtime)
+
+
+def test_a_build_needs_no_python_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Debian 12 has no `python` outside an environment, and Verilator's own rules call one."""
+    for folder in os.environ["PATH"].split(os.pathsep):
+        for tool in Path(folder).glob("*"):
+            here = tmp_path / "bin" / tool.name
+            if not tool.name.startswith("python") and not here.exists():
+                here.parent.mkdir(exist_ok=True)
+                here.symlink_to(tool)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    driver = '#include "Vtop.h"\nextern "C" int top_size() { return sizeof(Vtop); }\n'
+    fresh = replace(BUILD, kind=LIBRARY, harness={"driver.cpp": f"// {tmp_path}\n{driver}"})
+    try:
+        assert fresh.make().exists()
+    finally:
+        shutil.rmtree(fresh.folder)

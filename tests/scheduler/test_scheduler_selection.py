@@ -110,8 +110,8 @@ def test_parts_of_a_design_add_up_to_its_stages() -> None:
     plain = single_exit(skeleton("resnet20"))
     network = attach_bridges(plain, candidate_tensors(plain, 4))
     board = load_board("zc706")
-    parts = explore(workload_in_parts(network), board, b_max=4, model="paper").design
-    whole = explore(network.workload, board, b_max=4, model="paper").design
+    parts = explore(workload_in_parts(network), board, b_max=4, model="paper", core="rtl").design
+    whole = explore(network.workload, board, b_max=4, model="paper", core="rtl").design
     assert parts.array == whole.array
     table = CandidateTable.of(parts, [exit.name for exit in network.exits[:-1]])
     assert table.names == ("exit1", "exit2", "exit3", "exit4")

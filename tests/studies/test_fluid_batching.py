@@ -48,7 +48,7 @@ def small_world(few_trials: None) -> Iterator[None]:
     sure = np.sort(rng.random((50, 3)), axis=1)
     recorded = Recorded(confidences=sure, correct=rng.random((50, 3)) < sure)
     with shipped_file(MODEL) as path:
-        design = explore(read_onnx(path).workload, load_board("zc706"), memory="ps").design
+        design = explore(read_onnx(path).workload, load_board("zc706"), memory="ps", model="paper", core="rtl").design
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(setting, "solve_counts", functools.partial(solve_counts, tolerance=0.5, queue_max=12))
         patch.setattr(simulations, "recorded_images", lambda: (recorded, design))

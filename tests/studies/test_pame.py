@@ -16,9 +16,10 @@ from fluidnpu.models.exits import with_maps
 from fluidnpu.models.graph import MapTask
 from fluidnpu.studies import Size, Verdict, run_study
 from fluidnpu.studies.pame import composites, maps, simulations
+from fluidnpu.studies.pame.arrivals import traffic_at
 from fluidnpu.studies.pame.dense import dense_module, dense_skeleton
-from fluidnpu.studies.pame.networks import block_numbers, resnet101, table_of
-from fluidnpu.studies.pame.recorded import CHECKS, MAP_CHECKS, map_recording, recording
+from fluidnpu.studies.pame.networks import block_numbers, table_of, without_candidates
+from fluidnpu.studies.pame.recorded import CHECKS, MAP_CHECKS, map_recording, recording, shuffled
 from fluidnpu.studies.pame.report import render_study
 from fluidnpu.studies.pame.simulations import served
 from fluidnpu.studies.pame.study import STUDY
@@ -55,7 +56,7 @@ def test_the_recordings_are_what_their_maker_says() -> None:
 
 
 def test_resnet101_is_the_papers_network() -> None:
-    network = resnet101()
+    network = without_candidates("resnet101")
     assert network.workload.macs == 7_801_405_440  # 7.8 G, as torchvision's resnet101
     assert block_numbers("resnet101") == tuple(range(1, 32, 3))
     table = table_of("resnet101")
@@ -119,11 +120,45 @@ def test_the_promise_is_judged_on_every_split(done: Body) -> None:
     assert mean_of(rows, "guaranteed", "average_change_pct") == pytest.approx(-66.0 * 23 / 40)
 
 
+def test_arrivals_are_judged_at_every_load(done: Body) -> None:
+    body = copy.deepcopy(done)
+    part = body["parts"]["arrival"]
+    assert set(part) == {f"{name}, {load}" for name in ("fashion", "resnet101") for load in ("0.3", "0.6", "0.9")}
+    paper = part["resnet101, 0.9"]["rows"]["H_13"]
+    assert said(body, "Fig. 9, from arrival").verdict == AGREES
+    paper["p99_change_pct"] = 0.5
+    assert said(body, "Fig. 9, from arrival").verdict == PARTLY
+    paper["average_change_pct"] = 0.5
+    assert said(body, "Fig. 9, from arrival").verdict == DIFFERS
+    rows = [part[f"fashion, {load}"]["rows"] for load in ("0.3", "0.6", "0.9")]
+    for row in rows:
+        row["in service"] |= {"chain": [[1, 0.9]], "in_service_change_pct": -60.0, "average_change_pct": -61.0}
+        row["from arrival"] |= {"chain": [[1, 0.9]], "average_change_pct": -61.5}
+    promise, choice = "our promise, from arrival, Fashion-MNIST", "section 6.4, from arrival, Fashion-MNIST"
+    assert (said(body, promise).verdict, said(body, choice).verdict) == (AGREES, AGREES)
+    rows[0]["in service"]["average_change_pct"] = -59.0
+    assert (said(body, promise).verdict, said(body, choice).verdict) == (PARTLY, PARTLY)
+    for row in rows:
+        row["from arrival"]["chain"] = [[2, 0.9]]
+    rows[1]["in service"]["average_change_pct"] = 1.0
+    assert (said(body, promise).verdict, said(body, choice).verdict) == (DIFFERS, DIFFERS)
+
+
+def test_under_a_light_load_an_exit_spares_a_request_its_own_work_alone() -> None:
+    """One sample at a time: the average is that of batches of one, by the table."""
+    table, answers = table_of("digits"), shuffled("digits").answers()[:320]
+    chain = ((0, 0.9),)
+    served = traffic_at(table, 1e-3, 0, 4000).serve(table, answers, chain, 16)
+    left = answers.left_at(chain) == 0
+    first, rest = (int(table.step(*part)[1]) for part in ((0, 0), (1, table.exits)))
+    wanted = first + (1 - left.mean()) * rest
+    assert served.met == 1.0
+    assert served.average_ns == pytest.approx(wanted, rel=0.05)
+
+
 def test_what_is_served_is_served_in_order() -> None:
     """One batch at a time: the time of a sample is never below that of its own parts."""
     table = table_of("digits")
-    from fluidnpu.studies.pame.recorded import shuffled
-
     answers = shuffled("digits").answers()[:160]
     times = served(table, answers, ((0, 0.9),))
     left = answers.left_at(((0, 0.9),))
@@ -241,10 +276,11 @@ def test_the_page_stands_alone(done: Body) -> None:
         "hard, raised",
         "composited",
         "adapted",
+        "from arrival",
     ):
         assert words in text
     brief = STUDY.summary(done, "the command")
-    assert sum(brief["tally"].values()) == len(brief["verdicts"]) == 35
+    assert sum(brief["tally"].values()) == len(brief["verdicts"]) == 38
     json.dumps(brief, allow_nan=False)
     for block in tables_markdown(done, "the command").split("\n\n"):
         lines = block.splitlines()

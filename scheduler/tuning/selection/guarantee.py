@@ -106,14 +106,16 @@ def guaranteed(
     delta: float = 0.05,
     seed: int = 0,
     nodes: int = 0,
+    exchange: bool = False,
     traffic: Traffic | None = None,
 ) -> Guaranteed:
     """Select exits and thresholds so that eta holds on unseen samples with probability 1 - delta.
 
-    `nodes`: prefixes of the proven search for every proposal; 0 is greedy. Samples are parted by a seeded
-    shuffle. Of the chains that pass, that of least average in service is chosen; with `traffic` that of
-    least average from arrival, which the guarantee allows, since all that pass hold together. Raises
-    SchedulerError where there are too few samples for any selection, with the number needed.
+    `nodes`: prefixes of the proven search for every proposal; 0 is greedy, with `exchange` improved by
+    exchanges, on the part that proposes alone. Samples are parted by a seeded shuffle. Of the chains that
+    pass, that of least average in service is chosen; with `traffic` that of least average from arrival,
+    which the guarantee allows, since all that pass hold together. Raises SchedulerError where there are too
+    few samples for any selection, with the number needed.
     """
     if not 0 < delta < 1:
         raise SchedulerError(f"delta must lie between 0 and 1, not {delta}")
@@ -127,7 +129,7 @@ def guaranteed(
         )
     cut = len(order) // PROPOSING
     first, second = answers[np.sort(order[:cut])], answers[np.sort(order[cut:])]
-    proposals = _proposals(table, first, goal, nodes)
+    proposals = _proposals(table, first, goal, nodes, exchange)
     ranked = sorted(((_best_rate(first, chain, goal.eta), chain) for chain in proposals), key=lambda row: -row[0][1])
     tested: list[tuple[Chain, Test]] = []
     passed: list[Chain] = []
@@ -166,7 +168,7 @@ def least_samples(eta: float, delta: float) -> int:
     return math.ceil(-math.log(delta) / math.log1p(MOST_RATE / eta * (1 - eta)))
 
 
-def _proposals(table: CandidateTable, answers: Answers, goal: Goal, nodes: int) -> list[Chain]:
+def _proposals(table: CandidateTable, answers: Answers, goal: Goal, nodes: int, exchange: bool) -> list[Chain]:
     """Return the best chains under eta and stricter demands, without repetition; the last exit alone is
     one.
     """
@@ -174,7 +176,7 @@ def _proposals(table: CandidateTable, answers: Answers, goal: Goal, nodes: int) 
     eta = goal.eta
     while eta < MOST_ETA:
         strict = Goal(eta=eta, batch=goal.batch, late=goal.late, thresholds=goal.thresholds)
-        chain, kept = greedy(table, answers, strict)
+        chain, kept = greedy(table, answers, strict, exchange=exchange)
         if nodes:
             proven = prove(table, answers, strict, nodes)
             chain, kept = proven.chain, proven.outcome

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..graph.network import Exit, Layer, Network
-from ..graph.shapes import Kind, Pair, Shape
+from .network import Exit, Layer, Network
+from .shapes import Kind, Pair, Shape
 
 RELU = (0.0, None)
 
