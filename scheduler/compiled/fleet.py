@@ -173,7 +173,7 @@ class Heap(NamedTuple):
 
     @classmethod
     def empty(cls, room: int) -> Heap:
-        """Return a heap with room for so many events."""
+        """Return an empty heap with room for a number of events."""
         return cls(np.zeros((room, 2), np.int64), np.zeros(1, np.int64))
 
 
