@@ -148,6 +148,9 @@ def _close_output() -> None:
 def _sigterm_raises() -> Iterator[None]:
     """Raise Terminated in this process on the first SIGTERM; a second one ends it, as does the first in a
     worker.
+
+    What a signal raises inside a callback of the interpreter, of a weak reference for one, is lost there, so
+    such a signal is sent once more.
     """
     if threading.current_thread() is not threading.main_thread():  # only there can signals be handled
         yield
@@ -160,8 +163,19 @@ def _sigterm_raises() -> Iterator[None]:
             os.kill(os.getpid(), number)
         raise Terminated
 
-    before = signal.signal(signal.SIGTERM, handle)
+    def lost(what: sys.UnraisableHookArgs) -> None:
+        if os.getpid() != ours or not isinstance(what.exc_value, KeyboardInterrupt):  # Terminated is one
+            usual(what)
+            return
+        number = signal.SIGTERM if isinstance(what.exc_value, Terminated) else signal.SIGINT
+        if number is signal.SIGTERM:
+            signal.signal(number, handle)
+        threading.Timer(0.01, os.kill, (ours, number)).start()  # not here, where it would be lost again
+
+    before, usual = signal.signal(signal.SIGTERM, handle), sys.unraisablehook
+    sys.unraisablehook = lost
     try:
         yield
     finally:
+        sys.unraisablehook = usual
         signal.signal(signal.SIGTERM, before or signal.SIG_DFL)

@@ -4,7 +4,8 @@
 
 Simulated boards run as processes of this machine. Clients of both transports ask for answers that are known,
 to the bit; meanwhile boards get SIGKILL, or SIGSTOP for a while, which a front cannot tell from a link that
-is cut. Every request must be answered, once. `--lying` adds a board whose results are wrong.
+is cut. Every request must be answered, once. `--lying` adds a board whose results are wrong. With `--engine
+ray` every board is a shard in an actor of Ray, which is what is struck.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import os
 import queue
 import random
 import signal
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -45,8 +47,22 @@ from .board import BoardOptions
 from .front import FleetFront, FleetOptions
 from .leaf import State
 from .roster import Roster, Seat
+from .shards import ShardedFront, ShardOptions
 
 NAME = "campaign"
+FLEET = """
+schema = 1
+name = "campaign"
+[networks.campaign]
+[links.loopback]
+bytes_per_s = 117_700_000
+[types.board]
+memory_bytes = 1_000_000_000
+networks.campaign.bundle = {bundle}
+[[devices]]
+type = "board"
+count = {count}
+"""
 LONGEST_S = 60.0  # a request without an answer by then has none
 STOPPED_S = (0.2, 1.5)  # of a board that hangs
 MOST_STRIKES = 20  # times the wanted faults, until one has met a board in the midst of a request
@@ -121,28 +137,37 @@ def run_campaign(
     pause_s: float = 0.0,
     lying: float = 0.0,
     options: FleetOptions | None = None,
+    engine: str = "local",
 ) -> Findings:
     """Ask until `faults` have struck and `requests` are answered, and return what was seen.
 
     A fault strikes every `every_s` seconds on average a board that is at work, never the last one that is
     ready; a client pauses `pause_s` after each answer. More faults strike while none has cost a request its
     board: an answer may be under way when its board is struck. `lying`: share of jobs in which one more
-    board, the last, gives wrong bits; the campaign also waits until it is found, a minute at most.
+    board, the last, gives wrong bits; the campaign also waits until it is found, a minute at most. `engine`:
+    local, or ray, where actors are struck that hold a board each; those have no board that lies.
     """
     bundle = Bundle.read(folder)
     rights = rights_of(bundle, images)
     options = options or FleetOptions(boards=BoardOptions(slo_ns=10**9))
     found, began, stop = Findings(), time.monotonic(), threading.Event()
-    roster = roster_of(folder, boards + bool(lying))
     fronts: list[FleetFront] = []
+    scratch = tempfile.TemporaryDirectory(prefix="fluidnpu-campaign-")
+    file = Path(scratch.name) / "fleet.toml"
+    file.write_text(FLEET.format(bundle=json.dumps(str(Path(folder).resolve())), count=boards), encoding="utf-8")
+    roster = Roster.read(file) if engine == "ray" else roster_of(folder, boards + bool(lying))
 
     def opened(limits: Any, version: str) -> FleetFront:
+        if engine == "ray":
+            one = ShardOptions(boards=1)
+            fronts.append(ShardedFront(roster, options, limits, version, file=file, shards=one))
+            return fronts[-1]
         fronts.append(FleetFront(roster, options, limits, version))
         if lying:
             fronts[-1].liars = {roster.seats[-1].name: lying}
         return fronts[-1]
 
-    with in_background(opened, ServeOptions(http=0, grpc=0)) as server:
+    with scratch, in_background(opened, ServeOptions(http=0, grpc=0)) as server:
         asking = [
             _Asking(
                 index, server.url("grpc" if index % 2 else "http"), images, rights, bundle.program.input, stop, pause_s
@@ -194,7 +219,8 @@ def _strikes(front: FleetFront, rng: random.Random, every_s: float) -> Generator
             busy = [leaf for leaf in ready if leaf.attempts]
             if len(ready) < 2 or not busy:
                 continue
-            pid = front.processes[rng.choice(busy).name].pid
+            name = rng.choice(busy).name
+            pid = front.pids[name] if isinstance(front, ShardedFront) else front.processes[name].pid
             kind = next(kinds)
             _signal(pid, signal.SIGKILL if kind == "killed" else signal.SIGSTOP)
             if kind == "stopped":
@@ -317,8 +343,11 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--requests", type=int, default=0)
     parser.add_argument("--every", type=float, default=1.0, metavar="SECONDS")
     parser.add_argument("--lying", type=float, default=0.0, metavar="SHARE")
+    parser.add_argument("--engine", choices=("local", "ray"), default="local")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(words)
+    if given.engine == "ray" and given.lying:
+        parser.error("--lying is for the engine local: an actor of Ray starts honest boards")
     logging.getLogger("fluidnpu").setLevel(logging.CRITICAL)  # hundreds of failures are meant
     images = shipped_images(64).images
     found = run_campaign(
@@ -330,6 +359,7 @@ def main(words: Sequence[str] | None = None) -> int:
         seed=given.seed,
         every_s=given.every,
         lying=given.lying,
+        engine=given.engine,
     )
     print(json.dumps(found.summary(), indent=1))
     return int(not found.clean)

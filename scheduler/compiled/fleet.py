@@ -23,6 +23,8 @@ DONE, REFUSED, OVERFLOW = range(3)
 FAULT, DELIVER, ASK = range(3)  # kinds of an event, in their order at one time
 BITS = 2
 KINDS = 1 << BITS
+BOARD_BITS = 20
+BOARDS_MOST = 1 << BOARD_BITS  # that an event can name, one of which is nobody
 NOBODY = -1
 LOST, BACK = 0, 1  # kinds of a fault
 SHARES = 2**31 - 1  # of which routes have theirs
@@ -161,65 +163,63 @@ class Requests(NamedTuple):
 
 
 class Heap(NamedTuple):
-    """A binary heap of events: rows of time and kind, board, request; `size[0]` of them."""
+    """A binary heap of events, `size[0]` rows of two words: time and kind, then request and board.
+
+    Two words, so that a comparison is one of numbers, and a cache line has four events.
+    """
 
     rows: Ints
     size: Ints
+
+    @classmethod
+    def empty(cls, room: int) -> Heap:
+        """Return an empty heap with room for a number of events."""
+        return cls(np.zeros((room, 2), np.int64), np.zeros(1, np.int64))
 
 
 @jit
 def push(heap: Heap, time: int, kind: int, board: int, request: int) -> bool:
     """Add an event; False when the heap is full."""
     k = heap.size[0]
-    if k == len(heap.rows):
-        return False
-    key = time * KINDS + kind
     rows = heap.rows
+    if k == len(rows):
+        return False
+    key, who = time * KINDS + kind, (request << BOARD_BITS) + board + 1
     while k > 0:
         above = (k - 1) >> 1
-        if not before(key, board, request, rows[above, 0], rows[above, 1], rows[above, 2]):
+        if key > rows[above, 0] or (key == rows[above, 0] and who >= rows[above, 1]):
             break
-        rows[k, 0], rows[k, 1], rows[k, 2] = rows[above, 0], rows[above, 1], rows[above, 2]
+        rows[k, 0], rows[k, 1] = rows[above, 0], rows[above, 1]
         k = above
-    rows[k, 0], rows[k, 1], rows[k, 2] = key, board, request
+    rows[k, 0], rows[k, 1] = key, who
     heap.size[0] += 1
     return True
-
-
-@jit
-def before(key: int, board: int, request: int, key2: int, board2: int, request2: int) -> bool:
-    """Order of events: time and kind, then request, then board."""
-    if key != key2:
-        return bool(key < key2)
-    if request != request2:
-        return bool(request < request2)
-    return bool(board < board2)
 
 
 @jit
 def pop(heap: Heap) -> tuple[int, int, int]:
     """Take the first event: time and kind, board, request."""
     rows = heap.rows
-    first = (rows[0, 0], rows[0, 1], rows[0, 2])
-    heap.size[0] -= 1
-    n = heap.size[0]
-    key, board, request = rows[n, 0], rows[n, 1], rows[n, 2]
+    first, named = rows[0, 0], rows[0, 1]
+    n = heap.size[0] - 1
+    heap.size[0] = n
+    key, who = rows[n, 0], rows[n, 1]
     k = 0
     while True:
         child = 2 * k + 1
         if child >= n:
             break
         right = child + 1
-        if right < n and before(
-            rows[right, 0], rows[right, 1], rows[right, 2], rows[child, 0], rows[child, 1], rows[child, 2]
+        if right < n and (
+            rows[right, 0] < rows[child, 0] or (rows[right, 0] == rows[child, 0] and rows[right, 1] < rows[child, 1])
         ):
             child = right
-        if not before(rows[child, 0], rows[child, 1], rows[child, 2], key, board, request):
+        if rows[child, 0] > key or (rows[child, 0] == key and rows[child, 1] >= who):
             break
-        rows[k, 0], rows[k, 1], rows[k, 2] = rows[child, 0], rows[child, 1], rows[child, 2]
+        rows[k, 0], rows[k, 1] = rows[child, 0], rows[child, 1]
         k = child
-    rows[k, 0], rows[k, 1], rows[k, 2] = key, board, request
-    return first
+    rows[k, 0], rows[k, 1] = key, who
+    return first, (named & (BOARDS_MOST - 1)) - 1, named >> BOARD_BITS
 
 
 @jit
@@ -338,6 +338,8 @@ def admit(boards: Boards, b: int, request: int) -> bool:
     """Put a request into a board's queue, in order of the stream; False when the queue is full."""
     counts, queue, many = boards.counts[b], boards.queue, boards.many[b, 0]
     head = counts.head
+    if many == 0:  # a queue that has run empty begins anew, so that it stays within a cache line or two
+        counts.head = head = 0
     if head + many == queue.shape[1]:
         if head == 0:
             return False
@@ -502,9 +504,17 @@ def serve_fleet(
                     return OVERFLOW
                 if boards.busy[b] <= now and boards.asked[b] != now:
                     boards.asked[b] = now
-                    if not push(heap, now, ASK, b, 0):
-                        return OVERFLOW
-            continue
+                    # The question comes after all that happens in this nanosecond; most often nothing does.
+                    if (heap.size[0] and heap.rows[0, 0] <= now * KINDS + ASK) or (
+                        arrived < n and stream.arrival[arrived] <= now
+                    ):
+                        if not push(heap, now, ASK, b, 0):
+                            return OVERFLOW
+                    else:
+                        kind = ASK
+                        tally[0] += 1
+            if kind != ASK:
+                continue
         if boards.asked[b] != now or not boards.alive[b]:
             continue
         pool = boards.pool[b]

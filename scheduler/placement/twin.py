@@ -190,7 +190,7 @@ def serve_stream(
         fates = np.full((n, 4), -1, np.int64)
         tally = np.zeros(3 + setting.pools.believed.shape[0] * setting.pools.believed.shape[2], np.int64)
         boards = setting.idle(queue)
-        room = loop.Heap(np.zeros((heap + 4 * len(boards.pool), 3), np.int64), np.zeros(1, np.int64))
+        room = loop.Heap.empty(heap + 4 * len(boards.pool))
         policies = setting.policies(policy, stream)
         done = loop.serve_fleet(
             stream, requests, boards, setting.pools, setting.routes, front, policies, lost, room, fates, tally

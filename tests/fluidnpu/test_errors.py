@@ -4,6 +4,8 @@ import importlib
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -138,3 +140,26 @@ def test_any_other_error_is_a_bug_and_keeps_its_traceback(error: Exception) -> N
 def test_a_file_that_cannot_be_used_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     code, said = left_with(FileNotFoundError(2, "No such file or directory", "x.json"), capsys)
     assert (code, said) == (2, "fluidnpu: the file 'x.json' could not be used: No such file or directory\n")
+
+
+LOST = """
+import os, signal, sys, time, weakref
+from fluidnpu.errors import one_sentence
+
+class Thing: pass
+
+with one_sentence(False):
+    thing = Thing()
+    gone = weakref.ref(thing, lambda _: os.kill(os.getpid(), int(sys.argv[1])))
+    del thing  # the signal is handled inside the callback, where Python drops what is raised
+    time.sleep(20)
+    print("nobody stopped it")
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_in_a_callback_of_the_interpreter_is_not_lost(number: int, code: int) -> None:
+    done = subprocess.run([sys.executable, "-c", LOST, str(int(number))], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert len(done.stderr.splitlines()) <= 1
+    assert "Traceback" not in done.stderr

@@ -7,8 +7,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fluidnpu.cli import main
+from fluidnpu.commands.place import FORMS
 from fluidnpu.models import shipped_file
 from fluidnpu.scheduler.placement import Plan
+from fluidnpu.scheduler.placement.planner import FORMS as PLANNED
 from fluidnpu.scheduler.placement.testing import toy_fleet, two_networks
 
 FLEET = """schema = 1
@@ -116,3 +118,25 @@ def test_a_bundle_is_a_type(tmp_path: Path) -> None:
     (tmp_path / "project" / "bundle" / "program.bin").unlink()
     lost = run("place", tmp_path / "fleet.toml")
     assert (lost.exit_code, len(lost.stderr.strip().splitlines())) == (2, 1)
+
+
+def test_forms_are_the_planners_and_may_be_chosen(fleet: Path) -> None:
+    assert FORMS == PLANNED
+    found = json.loads(run("place", fleet, "--forms", "stock, pipeline", "--json").output)
+    assert [form["name"] for form in found["forms"]] == ["stock", "pipeline"]
+    for words, said in (
+        (("--forms", "ring"), "forms must be among stock, data parallel, serial, pipeline, mix, not ring"),
+        (("--parts", fleet.parent / "parts"), "--parts are those of a plan that is kept, so it needs --out PLAN.json"),
+    ):
+        refused = run("place", fleet, *words)
+        assert refused.exit_code == 2
+        assert said in " ".join(refused.output.split())
+
+
+def test_a_plan_that_no_board_can_serve_has_no_parts(fleet: Path, tmp_path: Path) -> None:
+    refused = run("place", fleet, "--out", tmp_path / "plan.json", "--parts", tmp_path / "parts")
+    assert refused.exit_code == 2
+    assert "must name the bundle of 'toy' to be served, and it names the profile 'toy.json'" in " ".join(
+        refused.output.split()
+    )
+    assert (tmp_path / "plan.json").exists()

@@ -1,9 +1,14 @@
 """Boards are killed, stopped and lie under load; the module's own command runs the long campaigns."""
 
+import importlib.util
+import json
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fleet_worlds import slow_world
 from oip_worlds import bundle_of
@@ -55,9 +60,39 @@ def test_a_lying_board_is_found_and_named(tmp_path: Path) -> None:
     assert "audits_agreed" not in found.counts, "no audit came back before it was found"
     under_way = 4 * clients  # the windows of its clients
     believed = liar["answers"] - liar.get("ignored", 0)
-    assert 0 < found.wrong <= believed <= every * (liar["audited"] + 1) + under_way, found.summary()
+    assert 0 < found.wrong <= believed <= every * (liar.get("audited", 0) + 1) + under_way, found.summary()
     assert not found.errors
     assert not found.doubled
+
+
+IN_ACTORS = """
+import json, logging, sys
+import numpy as np
+from fluidnpu.host.fleet import campaign
+
+logging.getLogger("fluidnpu").setLevel(logging.CRITICAL)
+images = np.load(sys.argv[2])
+found = campaign.run_campaign(sys.argv[1], images, 2, boards=2, every_s=2, clients=2, pause_s=0.02, engine="ray")
+print(json.dumps({**found.summary(), "clean": found.clean}))
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed: pip install 'fluidnpu[ray]'")
+def test_actors_of_ray_are_struck_and_lose_nothing(tmp_path: Path) -> None:
+    """In a process of its own, since Ray takes signals; where it does not start in its time, again."""
+    w = slow_world()
+    np.save(tmp_path / "images.npy", w.images(16))
+    words = [sys.executable, "-c", IN_ACTORS, str(bundle_of(w, tmp_path / "b")), str(tmp_path / "images.npy")]
+    for _ in range(3):
+        done = subprocess.run(words, capture_output=True, text=True)
+        if "timed out during startup" not in done.stderr:
+            break
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])  # Ray may have had its say before
+    assert found["clean"], found
+    assert set(found["faults"]) == {"killed", "stopped"}
+    assert found["fleet"]["resent"] > 0
 
 
 @pytest.mark.long
