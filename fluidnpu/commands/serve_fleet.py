@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from fluidnpu import scheduler
 from fluidnpu.host import fleet, oip
-from fluidnpu.scheduler.policies import splits_text
 
 from .. import show
 from ..errors import UsageError
@@ -142,5 +141,7 @@ def _served(leaf: fleet.Leaf, model: str) -> str:
     duty = leaf.duties.get(model)
     if duty is None:
         return model
+    from fluidnpu.scheduler.policies import splits_text
+
     turns = f", splits in turns {splits_text(duty.splits)}" if duty.splits else ""
     return f"{model} (batch {duty.batch}, {100 * duty.weight:.3g} % of its time{turns})"
