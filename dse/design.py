@@ -432,8 +432,13 @@ class Design:
             joins=self.joins[layers],
             latency=LatencyTable(ns=self.latency.ns[stages]),
             parts=(),
-            hardware=self.hardware or Hardware(digest=self.digest, layers=len(self.layers)),
+            hardware=self._npu,
         )
+
+    @property
+    def _npu(self) -> Hardware:
+        """The NPU that this design runs on: its own, or that of the design of which it is a part."""
+        return self.hardware or Hardware(digest=self.digest, layers=len(self.layers))
 
     def of_stages(
         self,
@@ -459,7 +464,7 @@ class Design:
             plans=tuple(self.plans[k] for k in indices),
             joins=tuple(self.join(k) for k in indices),
             latency=latency,
-            hardware=self.hardware or Hardware(digest=self.digest, layers=len(self.layers)),
+            hardware=self._npu,
         )
 
     def part_for(self, workload: Workload) -> Design | None:

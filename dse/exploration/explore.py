@@ -45,9 +45,10 @@ def explore(
     evaluations: int | None = None,
     progress: Progress | None = None,
 ) -> Exploration:
-    """Search the whole space, then build the best point that can be built.
+    """Search the arrays that can be built, and make the design of the best that was found.
 
-    The arguments are those of `Question`. Raises DesignError, FitError or BoardError.
+    The arguments are those of `Question`; by default the search is a quick one, with a bound on what it may
+    have missed. Raises DesignError, FitError or BoardError.
     """
     question = Question(
         workload=workload,

@@ -95,6 +95,8 @@ def command(options: PlaceOptions) -> None:
 
     Exit code: 0 planned; 1 no plan keeps the objective or carries the rate; 2 bad input.
     """
+    if options.parts is not None and options.out is None:
+        raise UsageError("--parts are those of a plan that is kept, so it needs --out PLAN.json")
     fleet = read_fleet(options.fleet, options.lost)
     found = together(fleet, options) if options.network is None and len(fleet.networks) > 1 else planned(fleet, options)
     if options.out is not None:
@@ -125,12 +127,10 @@ def command(options: PlaceOptions) -> None:
 def written_parts(options: PlaceOptions) -> list[Path] | None:
     """Write the bundles of the plan's parts; None where they were not asked for.
 
-    Raises UsageError, and what reading the fleet to serve it raises.
+    Raises what reading the fleet to serve it raises.
     """
     if options.parts is None:
         return None
-    if options.out is None:
-        raise UsageError("--parts are those of a plan that is kept, so it needs --out PLAN.json")
     from fluidnpu.host.fleet import Roster
 
     return Roster.read(options.fleet, options.out).write_parts(options.parts)

@@ -10,8 +10,7 @@ what runs.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fluidnpu.models.graph import ExitCheck
@@ -71,12 +70,11 @@ class Stages:
 
 def crossing(program: Program, stage: int) -> str:
     """Return the one tensor that crosses from a stage to the next. Raises ProgramError where several do."""
-    tensors = _Tensors(program)
     made = {program.input}
-    made |= {tensors.at(program.descriptors[k].out_offset) for k in range(program.segments[stage] + 1)}
+    made |= {program.tensor_at(program.descriptors[k].out_offset) for k in range(program.segments[stage] + 1)}
     used: set[str] = set()
     for layer in program.descriptors[program.stages[stage][1] + 1 :]:
-        used |= set(tensors.read(layer))
+        used |= set(program.tensors_read(layer))
     crosses = sorted(made & used, key=lambda name: program.tensors[name].offset)
     if len(crosses) != 1:
         raise ProgramError(
@@ -113,10 +111,10 @@ def cut(program: Program, stages: Stages, design_digest: str) -> Program:
     onward = "" if stages.last == whole - 1 else crossing(program, stages.last)
     by_stage = stages.layers(program)
     layers = [layer for members in by_stage for layer in members]
-    tensors = _Tensors(program)
     used = {source, onward} - {""}
     for index in layers:
-        used |= {tensors.at(program.descriptors[index].out_offset), *tensors.read(program.descriptors[index])}
+        layer = program.descriptors[index]
+        used |= {program.tensor_at(layer.out_offset), *program.tensors_read(layer)}
     places = _places(program, used)
     weights, moved = _weights(program, layers)
     ends, at = [], 0
@@ -127,7 +125,7 @@ def cut(program: Program, stages: Stages, design_digest: str) -> Program:
     return replace(
         program,
         design_digest=design_digest,
-        descriptors=tuple(_moved(program.descriptors[index], tensors, places, moved) for index in layers),
+        descriptors=tuple(_moved(program, program.descriptors[index], places, moved) for index in layers),
         weights=weights,
         fbcb_words=tuple(word for index in layers for word in _words(program, index)),
         tensors=places,
@@ -139,23 +137,6 @@ def cut(program: Program, stages: Stages, design_digest: str) -> Program:
         intake=program.intake if stages.first == 0 else None,
         cut=Cut(whole=program.digest, first=stages.first, exits=stages.exits, onward=onward),
     )
-
-
-class _Tensors:
-    """Tensors by their place: no two share one, so an offset tells which a layer reads or writes."""
-
-    def __init__(self, program: Program) -> None:
-        self.places = program.tensors
-        self.names = sorted(program.tensors, key=lambda name: program.tensors[name].offset)
-        self._starts = [program.tensors[name].offset for name in self.names]
-
-    def at(self, offset: int) -> str:
-        return self.names[bisect_right(self._starts, offset) - 1]
-
-    def read(self, layer: Descriptor) -> Iterator[str]:
-        yield self.at(layer.in_offset)
-        if layer.has_residual:
-            yield self.at(layer.residual_offset)
 
 
 def _places(program: Program, used: set[str]) -> dict[str, TensorPlace]:
@@ -179,12 +160,12 @@ def _weights(program: Program, layers: Sequence[int]) -> tuple[bytes, dict[int, 
     return bytes(image), moved
 
 
-def _moved(layer: Descriptor, tensors: _Tensors, places: dict[str, TensorPlace], weights: dict[int, int]) -> Descriptor:
+def _moved(program: Program, layer: Descriptor, places: dict[str, TensorPlace], weights: dict[int, int]) -> Descriptor:
     """Return a layer whose tensors and weights lie at new places."""
 
     def to(offset: int) -> int:
-        name = tensors.at(offset)
-        return offset - tensors.places[name].offset + places[name].offset
+        name = program.tensor_at(offset)
+        return offset - program.tensors[name].offset + places[name].offset
 
     a, b, c, d = (at if at == NO_WEIGHTS else weights[at] for at in layer.weights)
     return replace(

@@ -188,7 +188,16 @@ class Program:
     @property
     def thresholds(self) -> tuple[float, ...]:
         """The threshold of every exit but the last; 1, which nobody exceeds, where an exit has none."""
-        return tuple(1.0 if exit.threshold is None else exit.threshold for exit in self.exits[:-1])
+        return self._limits[:-1]
+
+    @property
+    def onward_threshold(self) -> float:
+        """The threshold of a part's last exit: a sample whose confidence does not exceed it goes on."""
+        return self._limits[-1]
+
+    @property
+    def _limits(self) -> tuple[float, ...]:
+        return tuple(1.0 if exit.threshold is None else exit.threshold for exit in self.exits)
 
     @property
     def onward(self) -> str:
@@ -207,12 +216,6 @@ class Program:
         It is the layer before the stage where nothing of a stage is needed later. Layers are told from each
         other by the places of the tensors that they read and write, since no two tensors share a place.
         """
-        names = sorted(self.tensors, key=lambda name: self.tensors[name].offset)
-        starts = [self.tensors[name].offset for name in names]
-
-        def tensor(offset: int) -> str:
-            return names[bisect_right(starts, offset) - 1]
-
         wanted = {self.onward, *(one.output.tensor for one in self.outputs)}
         ends = [last for _, last in self.stages]
         for stage in range(len(self.stages) - 1, -1, -1):
@@ -221,13 +224,27 @@ class Program:
             ends[stage] = last if whole else first - 1
             for index in range(last, first - 1, -1):
                 layer = self.descriptors[index]
-                if not whole and tensor(layer.out_offset) not in wanted:
+                if not whole and self.tensor_at(layer.out_offset) not in wanted:
                     continue
                 ends[stage] = max(ends[stage], index)
-                wanted.add(tensor(layer.in_offset))
-                if layer.has_residual:
-                    wanted.add(tensor(layer.residual_offset))
+                wanted.update(self.tensors_read(layer))
         return tuple(ends)
+
+    @cached_property
+    def _by_place(self) -> tuple[list[int], list[str]]:
+        """The offsets of all tensors in order, and their names."""
+        names = sorted(self.tensors, key=lambda name: self.tensors[name].offset)
+        return [self.tensors[name].offset for name in names], names
+
+    def tensor_at(self, offset: int) -> str:
+        """The name of the tensor that holds the byte at an offset of the slot; no two share a place."""
+        starts, names = self._by_place
+        return names[bisect_right(starts, offset) - 1]
+
+    def tensors_read(self, layer: Descriptor) -> tuple[str, ...]:
+        """The names of the tensors that a layer reads."""
+        residual = (self.tensor_at(layer.residual_offset),) if layer.has_residual else ()
+        return (self.tensor_at(layer.in_offset), *residual)
 
     @cached_property
     def input_intake(self) -> Intake:

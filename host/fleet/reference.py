@@ -11,7 +11,6 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from fluidnpu.hls import Program
 from fluidnpu.models.exits import exceeds_threshold, stated, sureness
 
 from ..bundle import Bundle
@@ -72,16 +71,11 @@ class Reference:
                 return f"label {int(outputs['label'][row])} is not that of its logits"
             if onward is None:
                 continue
-            goes_on = exit == len(logits) - 1 and goes_on_at(program, right)
+            leaves = exceeds_threshold(sureness(right[None], program.check), program.onward_threshold)[0]
+            goes_on = exit == len(logits) - 1 and not leaves
             if bool(outputs["goes_on"][row]) != goes_on:
                 return f"sample {row} {'left' if goes_on else 'goes on'} at exit {exit}, where it must not"
             tensor = next(tensors, None) if goes_on else onward
             if not np.array_equal(onward, [] if tensor is None else tensor):
                 return f"the tensor with which sample {row} goes on has wrong bits"
         return ""
-
-
-def goes_on_at(program: Program, logits: npt.NDArray[np.float64]) -> bool:
-    """Tell if a sample with these logits (classes,) does not leave a part at its last exit."""
-    limit = program.exits[-1].threshold
-    return not exceeds_threshold(sureness(logits[None], program.check), 1.0 if limit is None else limit)[0]

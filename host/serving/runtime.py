@@ -334,8 +334,7 @@ class Runtime:
         program = self.driver.programs[network]
         if not program.onward:
             return [LAST] * len(checked)
-        limit = program.exits[-1].threshold
-        limit = 1.0 if limit is None else limit
+        limit = program.onward_threshold
         leaves = f"confidence > {limit:g}"
         return [leaves if exceeds_threshold(sure, limit) else GOES_ON for sure in checked]
 

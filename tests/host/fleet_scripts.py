@@ -125,16 +125,21 @@ def run(
             mine = (duties or {}).get(one.name, {})
             known = {model: every[model] for model in mine or every}
             leaves.append(Leaf(name=one.name, address=one.name, link=one, times=known, duties=mine))  # type: ignore[arg-type]
-        dispatcher = Dispatcher(leaves, {model: Doubles() for model in every}, given)  # type: ignore[misc]
-        try:
-            await dispatcher.start()
-            found = await work(dispatcher)
-            assert dispatcher.waiting == 0
-            return found
-        finally:
-            await dispatcher.close()
+        judges = {model: Doubles() for model in every}
+        return await at_work(Dispatcher(leaves, judges, given), work)  # type: ignore[arg-type]
 
     return asyncio.run(main())
+
+
+async def at_work(dispatcher: Dispatcher, work: Callable[[Dispatcher], Awaitable[Any]]) -> Any:
+    """Run a coroutine on a dispatcher that is started for it; nobody may wait for an answer at the end."""
+    try:
+        await dispatcher.start()
+        found = await work(dispatcher)
+        assert dispatcher.waiting == 0
+        return found
+    finally:
+        await dispatcher.close()
 
 
 def logits(answer: Answer) -> list[list[float]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fleet_scripts import Scripted, fails
+from fleet_scripts import Scripted, at_work, fails
 from fleet_worlds import NAME, fleet, fleet_file, slow_world
 from host_worlds import HostWorld, world
 
@@ -130,14 +130,7 @@ def run(boards: Sequence[Board], relay: Relay, work: Callable[[Dispatcher], Awai
             name: Reference(part(stages)) for board in boards for stages in board.parts for name in [model(stages)]
         }
         given = DispatchOptions(**{"allowance_s": 0.05, "audit_every": 0, "slo_ns": 10**9, **options})
-        dispatcher = Dispatcher(leaves, judges, given)
-        try:
-            await dispatcher.start()
-            found = await work(dispatcher)
-            assert dispatcher.waiting == 0
-            return found
-        finally:
-            await dispatcher.close()
+        return await at_work(Dispatcher(leaves, judges, given), work)
 
     return asyncio.run(main())
 
