@@ -135,7 +135,8 @@ class Design:
     asked for before RAM geometry was looked at (equal when nothing had to give). `memory` of the board holds
     weights and activations, behind AXI masters of `port_bits`, each spread over `stripes` ports.
     `buffer_words`: 16-bit words of the input buffer, a power of two. `plans[layer][batch - 1]` is the FBCB.
-    `latency` follows from `model` (`paper` or `exact`). `joins[layer]`: groups of a grouped layer that the
+    `latency` follows from `model` (`paper` or `exact`), or was `measured` on the processor that `board` names
+    then, which runs the program in an NPU's place. `joins[layer]`: groups of a grouped layer that the
     array computes as one, with zeros between them (ADR 29); empty where every layer keeps its own.
 
     A design for several networks has `parts`, and its layers and stages are theirs, one after another (ADR
@@ -172,8 +173,8 @@ class Design:
         self._check_memory()
         if not 1 <= self.b_max <= B_MAX_LIMIT:
             raise DesignError(f"b_max must lie in 1..{B_MAX_LIMIT}, not {self.b_max}")
-        if self.model not in ("paper", "exact"):
-            raise DesignError(f"model must be 'paper' or 'exact', not {self.model!r}")
+        if self.model not in ("paper", "exact", "measured"):
+            raise DesignError(f"model must be 'paper', 'exact' or 'measured', not {self.model!r}")
         if not 32 <= self.acc_bits <= 48:
             raise DesignError(f"acc_bits must lie in 32..48, not {self.acc_bits}")
         if len(self.plans) != len(self.layers):

@@ -63,6 +63,10 @@ class Machine:
             raise DesignError(f"t_p must be at least 3 to carry a 48-bit bias in one slot, not {self.array.t_p}")
         if self.line_words % self.port_words:
             raise DesignError(f"line_words must be a multiple of {self.port_words} port words, not {self.line_words}")
+        if self.line_words < self.array.in_words:
+            raise DesignError(
+                f"line_words must be at least the {self.array.in_words} words of a beat, not {self.line_words}"
+            )
         if self.stripes not in STRIPES or self.port_bytes < 2 * self.stripes:
             raise DesignError(
                 f"stripes must be 1, 2 or 4 ports of at least 2 bytes, not {self.stripes} of {self.port_bytes} together"

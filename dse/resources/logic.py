@@ -28,7 +28,7 @@ from .primitives import PARTS, Memory, NpuShape, core_memories, data_plane_memor
 
 LOGIC_KINDS = ("lut", "ff")
 # For each bit of a master: three reading stripes and one that writes, as Yosys maps them at 512 bits.
-STRIPE_BIT = {"lut": 17.9, "ff": 2.9}
+STRIPE_BIT = {"lut": 16.8, "ff": 2.9}
 Terms = dict[str, Floats]
 _SRL_DELAY = 32  # steps of one LUT used as a shift register
 _SHORTEST_SRL = 3

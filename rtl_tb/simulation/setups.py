@@ -5,7 +5,7 @@
 (4, 8, 4)
 >>> setup("common_fifo", {"Dept": 3})
 Traceback (most recent call last):
-fluidnpu.rtl_tb.errors.ParameterError: a parameter of common_fifo must be one of Width, Depth, not Dept
+fluidnpu.rtl_tb.errors.ParameterError: a parameter of common_fifo must be one of Width, Depth, Shown, not Dept
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def parameters_of(top: str) -> list[str]:
     """Names of a top's parameters.
 
     >>> parameters_of("common_fifo")
-    ['Width', 'Depth']
+    ['Width', 'Depth', 'Shown']
     """
     text = {**sources(), **texts_of("benches")}[f"{top}.sv"]
     return re.findall(r"^\s*parameter\s+(?:\w+\s+)*(\w+)\s*=", text, re.M)

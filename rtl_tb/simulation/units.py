@@ -25,7 +25,7 @@ UNITS: Mapping[str, Mapping[str, int]] = {
     "fluidnpu_residual_reader": {"BMax": 4, "OutWords": 3, "PortWords": 8},
     "fluidnpu_output_writer": {"BMax": 4, "OutWords": 3, "PortWords": 8},
     "fluidnpu_row_walker": {"BMax": 4},
-    "fluidnpu_window_segments": {"TP": 4, "BMax": 4, "LineWords": 16, "PortBytes": 16},
+    "fluidnpu_window_segments": {"TP": 4, "BMax": 4, "PortBytes": 16},
     "fluidnpu_segment_queue": {"CountWidth": 4, "Depth": 16},
     "fluidnpu_planner": {"TP": 6, "TC": 8, "WeightSlots": 2, "PortBytes": 16, "Split": 1},
     "fluidnpu_sequencer": {"TC": 8, "InWords": 8, "BMax": 4},

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ..common.cache import build_root, digest, locked, versions
-from ..common.sources import edited, needed, sources
+from ..common.sources import edited, needed, sources, texts_of
 from ..errors import SimulationError
 from . import arrivals as analysis
 from . import delays
@@ -34,7 +34,8 @@ from .yosys import FAMILIES, read_script, run_yosys, sources_digest, synth_scrip
 # more.
 _JOIN = """read_verilog -lib +/xilinx/cells_sim.v +/xilinx/cells_xtra.v
 {read}setattr -mod -unset top
-hierarchy -top {top}
+hierarchy -top {name}
+rename -top {top}
 flatten
 opt_clean
 select {top}
@@ -92,14 +93,15 @@ def module_paths(
     timeout_s: int = 7200,
     told: Callable[[str], None] = lambda _: None,
 ) -> list[ModulePath]:
-    """Find the longest path into each instance below one of our modules; its ports count as registers.
+    """Find the longest path into each instance below one of our modules, or below the top of a bench; its
+    ports count as registers.
 
     `edits` (file, old, new) change the RTL, to test the tests. `flat`: flatten before mapping, in one piece.
     `told` hears the name of each module before it is mapped. Raises SimulationError.
     """
     if family not in FAMILIES:
         raise SimulationError(f"family must be one of {', '.join(FAMILIES)}, not '{family}'")
-    texts = edited(needed(sources(), top), edits)
+    texts = edited(needed({**sources(), **texts_of("benches")}, top), edits)
     one_piece = flat or sum(not name.endswith("_pkg.sv") for name in texts) == 1  # nothing to join
 
     def found(netlist: Netlist) -> list[dict[str, Any]]:
@@ -189,7 +191,8 @@ def _join(
         stubs = "".join(modules[child].stub for child in module.children if child in modules)
         netlists[f"module_{number}.il"] = _mapped(module, stubs, family, timeout_s)
     read = "".join(f"read_rtlil {name}\n" for name in netlists)
-    run_yosys(folder, netlists, _JOIN.format(read=read, top=top), timeout_s)
+    name = next(module.name for module in modules.values() if module.plain == top)  # with its parameters, or plain
+    run_yosys(folder, netlists, _JOIN.format(read=read, name=name, top=top), timeout_s)
 
 
 def _mapped(module: Elaborated, stubs: str, family: str, timeout_s: int) -> str:

@@ -62,7 +62,7 @@ def test_broken_files_end_in_one_sentence(text: str, says: str) -> None:
         ({"port_bits": "wide"}, "port_bits must be a whole number of at least 1, not 'wide'"),
         ({"t_r": 2.5}, "t_r must be a whole number"),
         ({"b_max": B_MAX_LIMIT + 1}, "b_max must lie in"),
-        ({"model": "guess"}, "'paper' or 'exact'"),
+        ({"model": "guess"}, "'paper', 'exact' or 'measured'"),
         ({"acc_bits": 16}, "acc_bits"),
         ({"t_c": 1}, "t_c must be at least 2"),
         ({"split": True, "t_p": 3}, "t_p must be even"),

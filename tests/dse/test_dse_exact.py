@@ -136,6 +136,7 @@ def test_refresh_counts_from_reset() -> None:
         ({"stripes": 3}, "stripes must be 1, 2 or 4"),
         ({"buffer_words": 0}, "buffer_words must be at least 1"),
         ({"port_bytes": 64}, "multiple of 32 port words"),
+        ({"array": replace(ARRAY, t_p=10, in_words=20)}, "line_words must be at least the 20 words of a beat"),
     ],
 )
 def test_machines_that_cannot_be(wrong: dict[str, Any], message: str) -> None:

@@ -87,7 +87,7 @@ REFUSED = [
     ("fluidnpu_sequencr", "did you mean fluidnpu_sequencer?"),
     ("axi_read_master", "axi_read_master is met in that of axi_masters_top"),
     ("core_pool", "core_pool is met in that of fluidnpu_core"),
-    ("common_fifo Dept=3", "a parameter of common_fifo must be one of Width, Depth, not Dept"),
+    ("common_fifo Dept=3", "a parameter of common_fifo must be one of Width, Depth, Shown, not Dept"),
     ("common_fifo Depth", "a parameter must be NAME=NUMBER, such as Depth=3, not Depth"),
     ("common_fifo Depth=-1", "must be NAME=NUMBER, such as Depth=3, not Depth=-1"),
     ("common_fifo Depth=1.5", "not Depth=1.5"),

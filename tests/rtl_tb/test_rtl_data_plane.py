@@ -55,6 +55,7 @@ def test_bus_models_of_others_agree(seed: int) -> None:
         ({"PortBytes": 12}, "DataBytes must be a power of two"),
         ({"PortBytes": 128, "LineWords": 64}, "a port has at most 32 words"),
         ({"LineWords": 12}, "LineWords must be a power of two"),
+        ({"TP": 9, "InWords": 18}, "LineWords must be at least InWords"),
         ({"Sets": 3}, "Sets must be a power of two"),
         ({"MaxBurst": 257}, "MaxBurst must lie in 1..256"),
         ({"QueueBeats": 4}, "MaxBurst must lie in 1..256 and fit the queue"),

@@ -115,7 +115,7 @@ def test_a_bad_address_is_told_and_forgotten() -> None:
 @pytest.mark.matrix
 def test_a_seeded_bug_in_a_stripe_shows() -> None:
     for file, old, new in (
-        ("axi_stripe_cut.sv", "first_q <= stays_o ?", "first_q <= 1'b0 ?"),
+        ("axi_stripe_cut.sv", "staying[l] ? Used - 1 : Used", "Used"),
         ("axi_read_stripe.sv", "within_q == len >> PortBits", "within_q == 8'd0"),
     ):
         model = NpuModel(parameters=striped(*WIDE[1]).parameters, edits=((file, old, new),))

@@ -200,30 +200,52 @@ def test_modules_are_mapped_one_by_one_and_joined(monkeypatch: pytest.MonkeyPatc
     assert [name.rpartition("-")[0] for name in set(after) - set(before)] == ["mapped-outer"]
 
 
+@pytest.mark.long
+def test_stripes_are_timed_behind_their_masters() -> None:
+    """Whether a stripe takes a burst decides what the master asks for next, and no register is between."""
+    shipped = next(one for one in timing.SHIPPED if one.board == "zcu104")
+    board = load_board(shipped.board)
+    assert timing.MASTERS in timing.parts_of(shipped.design(), board)
+    found = netlists.module_paths(timing.MASTERS, {"DataBytes": 8, "Ports": 2}, "xcup", NETS)
+    master = next(each.path for each in found if each.instance == "read")
+    assert master.start.startswith("read.")
+    assert any(step.name.startswith("read_stripe.") for step in master.steps)
+    assert master.end.startswith("read.")
+
+
 def test_what_is_kept_is_of_todays_rtl() -> None:
     """Run `make timing` after a change of the RTL; an empty table says that nothing is predicted."""
     kept = clocks()
     if kept["designs"]:
         assert kept["rtl"] == timing.rtl_digest(), "the RTL has changed since its clock was predicted: make timing"
-        assert set(kept["designs"]) == {one.name for one in timing.SHIPPED}
+        boards = {row["board"] for row in kept["designs"].values()}
+        assert set(kept["designs"]) == {one.name for one in timing.SHIPPED if one.board in boards}
 
 
 def test_predictions_are_kept_by_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = tmp_path / "resources" / "clocks.json"
-    kept.parent.mkdir()
-    monkeypatch.setattr(timing, "files", lambda _: tmp_path / "resources")
-    board, path = (
-        load_board("zc706"),
-        ModulePath(module="m", instance="", path=TimingPath(1000, 4, 2.0, (), "a_q", "b_q")),
-    )
-    line = timing.Line(design="one", board=board, path=path, low=100.0, mhz=150.0, high=225.0)
-    timing.write({"one": line}, model())
+    kept = tmp_path / "clocks.json"
+    kept.write_text(json.dumps({"rtl": "another", "designs": {"old": {"board": "zc706"}}}))
+    monkeypatch.setattr(timing, "files", lambda _: tmp_path)
+    board = load_board("zc706")
+    path = ModulePath(module="m", instance="", path=TimingPath(1000, 4, 2.0, (), "a_q", "b_q"))
+    names = [one.name for one in timing.SHIPPED if one.board == "zc706"]
+    lines = {
+        name: timing.Line(design=name, board=board, path=path, low=100.0 + place, mhz=150.0 + place, high=225.0)
+        for place, name in enumerate(names)
+    }
+    first, *others = names
+    timing.write({first: lines[first]}, model())
+    assert json.loads(kept.read_text())["designs"] == {}, "another design of the board may be slower"
+    kept.write_text(json.dumps({"rtl": timing.rtl_digest(), "designs": {first: {"board": "zc706", "part": "before"}}}))
+    timing.write({name: lines[name] for name in others}, model())
+    assert list(json.loads(kept.read_text())["designs"]) == names, "those of the same RTL stay"
+    timing.write(lines, model())
     body = json.loads(kept.read_text())
     assert body["rtl"] == timing.rtl_digest()
-    assert body["designs"]["one"]["part"] == board.part
+    assert body["designs"][first]["part"] == board.part
     monkeypatch.setattr(clock_of_designs, "clocks", lambda: body)
     assert clock_of_designs.predicted_clock(board) == clock_of_designs.Prediction(
-        mhz=150.0, low_mhz=100.0, high_mhz=225.0, design="one", module="m"
+        mhz=150.0, low_mhz=100.0, high_mhz=225.0, design=first, module="m"
     )
 
 

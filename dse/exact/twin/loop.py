@@ -81,7 +81,7 @@ def _begin_layer(npu: Npu, layer: Layer, setup: Setup) -> None:
     reset_outputs(npu.outputs, layer)
     reset_residuals(npu.residuals, layer)
     reset_row_buffer(npu.rows, layer)
-    reset_windows(npu.windows, layer, setup)
+    reset_windows(npu.windows, layer)
     reset_segments(npu.segments)
 
 

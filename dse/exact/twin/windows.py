@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .commands import Commands, place_of
-from .parameters import Layer, Setup
+from .parameters import Layer
 from .records import jit
 from .segments import SegmentQueue, add_addresses, has_room, next_pair
 from .walker import Walker, begin_pass, ends_beat, reset_walker, walk
@@ -40,7 +40,6 @@ class Windows:
     position: int
     half: int  # the beat of a max pool has one of its two taps
     ends: int  # the segments of this cycle end their beat
-    line: int  # largest number of words of a segment
     run_words: int  # contiguous words of a window
     window: Window
     tile_window: Window  # where the current P-tile begins
@@ -50,9 +49,8 @@ class Windows:
 
 
 @jit
-def reset_windows(windows: Windows, layer: Layer, setup: Setup) -> None:
+def reset_windows(windows: Windows, layer: Layer) -> None:
     """Begin a layer at its first row."""
-    windows.line = setup.line_words if setup.line_words < setup.in_words else layer.tile_words
     windows.run_words = layer.run_words
     reset_walker(windows.walker, 0, 0)
 
@@ -75,7 +73,7 @@ def _copy_window(to: Window, window: Window) -> None:
 def _cut(windows: Windows, layer: Layer, segment: Segment, position: int) -> None:
     """Cut the segment for `position` in the beat, and advance the window behind it."""
     window = windows.window
-    segment.words = min(windows.run_words - window.word, layer.tile_words - position, windows.line)
+    segment.words = min(windows.run_words - window.word, layer.tile_words - position)
     window.word += segment.words
     run_ends = window.word == windows.run_words
     if run_ends:

@@ -37,6 +37,7 @@ module axi_stripe_cut #(
   localparam int unsigned Size = $clog2(DataBytes);
   localparam int unsigned PortBits = $clog2(Ports);
   localparam int unsigned NarrowSize = Size - PortBits;
+  localparam int unsigned LenBits = MaxBurst > 1 ? $clog2(MaxBurst) : 1;
 
   if (Ports != 2 && Ports != 4) begin : gen_illegal_ports
     $fatal(1, "Ports must be 2 or 4 in %m");
@@ -51,35 +52,50 @@ module axi_stripe_cut #(
     $fatal(1, "AddrWidth must be at least 13 and RoomWidth hold a chunk in %m");
   end
 
-  logic [PortBits-1:0]             first_q, used;  // `used` modulo Ports
-  logic [7:0]                      step;           // words of a full chunk, less one
-  logic [Ports-1:0][9:0]           start;          // a chunk's place in the burst
-  logic [Ports-1:0][PortBits-1:0]  chunk;
-  logic [Ports-1:0]                fits;
-  logic [Ports-1:0]                valid_q;
-  logic [Ports-1:0][AddrWidth-1:0] addr_q;
-  logic [Ports-1:0][7:0]           len_q;
+  // What is known of a burst by its length, less one: tables, since sums one behind the other take too long.
+  logic [MaxBurst-1:0][Ports-1:0][WordsWidth-1:0] shares;   // words of each chunk
+  logic [MaxBurst-1:0][Ports-1:0][LenBits-1:0]    starts;   // a chunk's place in the burst
+  logic [MaxBurst-1:0][PortBits-1:0]              moves;    // ports from this burst's first to the next one's
+  logic [MaxBurst-1:0]                            staying;
 
-  assign step = s_axi_len >> PortBits;
+  for (genvar l = 0; l < MaxBurst; l++) begin : gen_length
+    localparam int unsigned Step = l / Ports + 1;
+    localparam int unsigned Used = l / Step + 1;
+    assign staying[l] = Used == Ports && (l + 1) % Ports != 0;
+    assign moves[l]   = PortBits'(staying[l] ? Used - 1 : Used);
+    for (genvar c = 0; c < Ports; c++) begin : gen_chunk
+      localparam int unsigned Left = c * Step > l ? 0 : l + 1 - c * Step;
+      assign shares[l][c] = WordsWidth'(Left < Step ? Left : Step);
+      assign starts[l][c] = LenBits'(c * Step);
+    end
+  end
+
+  logic [PortBits-1:0]              first_q;
+  logic [LenBits-1:0]               len;
+  logic [Ports-1:0][WordsWidth-1:0] share;
+  logic [Ports-1:0][LenBits-1:0]    from, start;  // of a chunk, of a port
+  logic [Ports-1:0][PortBits-1:0]   chunk;
+  logic [Ports-1:0]                 fits;
+  logic [Ports-1:0]                 valid_q;
+  logic [Ports-1:0][AddrWidth-1:0]  addr_q;
+  logic [Ports-1:0][7:0]            len_q;
+
+  assign len   = s_axi_len[LenBits-1:0];  // which is below MaxBurst
+  assign share = shares[len];
+  assign from  = starts[len];
 
   always_comb begin
-    used = '0;
     for (int unsigned p = 0; p < Ports; p++) begin
       chunk[p]   = PortBits'(p) - first_q;
-      start[p]   = '0;  // chunk times its words, without a multiplier
-      for (int unsigned b = 0; b < PortBits; b++) if (chunk[p][b]) start[p] = start[p] + ((10'(step) + 10'd1) << b);
-      words_o[p] = '0;
-      if (start[p] <= 10'(s_axi_len)) begin
-        words_o[p] = WordsWidth'(10'(s_axi_len) - start[p] < 10'(step) ? 10'(s_axi_len) - start[p] + 10'd1 : 10'(step) + 10'd1);
-        used       = used + 1'b1;
-      end
-      fits[p] = words_o[p] == '0 || (!valid_q[p] && RoomWidth'(words_o[p]) <= room_i[p]);
+      words_o[p] = share[chunk[p]];
+      start[p]   = from[chunk[p]];
+      fits[p]    = words_o[p] == '0 || (!valid_q[p] && RoomWidth'(words_o[p]) <= room_i[p]);
     end
   end
 
   assign s_axi_ready = enable_i && (&fits);
   assign take_o      = s_axi_valid && s_axi_ready;
-  assign stays_o     = used == '0 && !(&s_axi_len[PortBits-1:0]);
+  assign stays_o     = staying[len];
   assign first_o     = first_q;
   assign m_axi_addr  = addr_q;
   assign m_axi_len   = len_q;
@@ -92,7 +108,7 @@ module axi_stripe_cut #(
       addr_q  <= '0;
       len_q   <= '0;
     end else begin
-      if (take_o) first_q <= stays_o ? first_q - 1'b1 : first_q + used;
+      if (take_o) first_q <= first_q + moves[len];
       else if (idle_i) first_q <= '0;
       for (int unsigned p = 0; p < Ports; p++) begin
         if (m_axi_ready[p]) valid_q[p] <= 1'b0;

@@ -4,6 +4,7 @@
 module common_fifo #(
   parameter int unsigned Width = 32,
   parameter int unsigned Depth = 16,
+  parameter bit Shown = 1'b0,
   localparam int unsigned LevelWidth = $clog2(Depth + 1)
 ) (
   input  logic                  clk_i,

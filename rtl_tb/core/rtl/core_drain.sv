@@ -41,6 +41,7 @@ module core_drain #(
 );
   logic        pool, fetch, last_row, available, upper;
   logic [15:0] row_q, stored_q;
+  logic [15:0] gemm_row_q;  // row_q of a GEMM, zero of a pool
 
   // The fetched row with what its command said.
   logic                 valid_q, pool_q, residual_q, has_lane1_q, lane1_q, issue, last_beat, last_issue;
@@ -60,7 +61,7 @@ module core_drain #(
   assign cmd_ready_o       = fetch && last_row;
   assign fetch_o           = fetch && !pool;
   assign fetch_row_o       = upper ? row_q - 16'(HalfRows) : row_q;
-  assign fetched_rows_o    = pool ? '0 : row_q;
+  assign fetched_rows_o    = gemm_row_q;
   assign fetched_command_o = fetch_o && last_row;
   assign pool_take_o       = fetch && pool;
 
@@ -90,12 +91,14 @@ module core_drain #(
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
-      row_q    <= '0;
-      stored_q <= '0;
-      valid_q  <= 1'b0;
+      row_q      <= '0;
+      gemm_row_q <= '0;
+      stored_q   <= '0;
+      valid_q    <= 1'b0;
     end else begin
       stored_q <= stored_q + 16'(written_i) - 16'(fetch_o);
       if (fetch) row_q <= last_row ? '0 : row_q + 16'd1;
+      if (fetch_o) gemm_row_q <= last_row ? '0 : gemm_row_q + 16'd1;
       if (fetch) valid_q <= 1'b1;
       else if (last_issue) valid_q <= 1'b0;
     end
@@ -121,5 +124,6 @@ module core_drain #(
 
   always_ff @(posedge clk_i) begin
     if (rst_ni && fetch_o) assert (stored_q != '0);
+    if (rst_ni) assert (gemm_row_q == (cmd_valid_i && !pool ? row_q : 16'd0) && (cmd_valid_i || row_q == '0));
   end
 endmodule

@@ -2,7 +2,8 @@
 /// array, one tile ahead.
 ///
 /// A beat of a tile is taken while the waiting weights are empty or in the very cycle in which `swap_i`
-/// empties them.
+/// empties them. As that comes late in a cycle, the tile's last beat and the last tile are found out a step
+/// ahead.
 module core_loader #(
   parameter int unsigned TP = 4,
   parameter int unsigned WeightSlots = 1
@@ -26,24 +27,24 @@ module core_loader #(
   localparam int unsigned BiasesPerBeat = TP / 3 * WeightSlots;
   localparam int unsigned Bits = $clog2((1 << 13) + WeightSlots + BiasesPerBeat);  // twice the columns, and a beat
 
-  logic            in_tile_q, loaded_q, take, last_beat, last_tile_q, tile_ends;
+  logic            in_tile_q, loaded_q, take, last_beat, last_slots_q, last_tile_q, tile_ends;
   logic [15:0]     tile_q;
   logic [12:0]     beat_q;
-  logic [Bits-1:0] done_q, wanted;  // biases or slots
+  logic [Bits-1:0] done_q, wanted;  // biases or slots, with this beat; slots of a tile
 
   always_comb begin
     wanted = Bits'(cmd_cols_i);
-    if (in_tile_q && cmd_mode_i == fluidnpu_formats_pkg::ModeWide) wanted = Bits'({cmd_cols_i, 1'b0});
-    if (in_tile_q && cmd_mode_i == fluidnpu_formats_pkg::ModeSplit) wanted = (Bits'(cmd_cols_i) + 1'b1) >> 1;
+    if (cmd_mode_i == fluidnpu_formats_pkg::ModeWide) wanted = Bits'({cmd_cols_i, 1'b0});
+    if (cmd_mode_i == fluidnpu_formats_pkg::ModeSplit) wanted = (Bits'(cmd_cols_i) + 1'b1) >> 1;
   end
 
-  assign last_beat      = done_q >= wanted;
-  assign tile_ends      = take && last_beat && in_tile_q;
+  assign last_beat      = in_tile_q ? last_slots_q : done_q >= Bits'(cmd_cols_i);
+  assign tile_ends      = load_o && last_slots_q;
   assign bias_valid_o   = cmd_valid_i && weight_valid_i && !in_tile_q;
   assign load_o         = cmd_valid_i && weight_valid_i && in_tile_q && (!loaded_q || swap_i);
   assign take           = load_o || (bias_valid_o && bias_ready_i);
   assign weight_ready_o = take;
-  assign cmd_ready_o    = load_o && last_beat && last_tile_q;
+  assign cmd_ready_o    = load_o && last_slots_q && last_tile_q;
   assign load_beat_o    = beat_q;
   assign loaded_o       = loaded_q;
 
@@ -57,6 +58,8 @@ module core_loader #(
     end else begin
       // A cycle ahead: the tile that the next cycle finds; a command's header goes before its first.
       last_tile_q <= tile_ends ? tile_q + 16'd2 == cmd_p_tiles_i : tile_q + 16'd1 == cmd_p_tiles_i;
+      if (take && last_beat) last_slots_q <= Bits'(WeightSlots) >= wanted;  // a tile begins
+      else if (load_o) last_slots_q <= done_q + Bits'(WeightSlots) >= wanted;
       if (swap_i) loaded_q <= 1'b0;
       if (take) begin
         beat_q <= last_beat ? '0 : beat_q + 13'd1;
@@ -73,6 +76,6 @@ module core_loader #(
 
   always_ff @(posedge clk_i) begin
     if (rst_ni && swap_i) assert (loaded_q);
-    if (rst_ni && load_o) assert (last_tile_q == (tile_q + 16'd1 == cmd_p_tiles_i));
+    if (rst_ni && load_o) assert (last_tile_q == (tile_q + 16'd1 == cmd_p_tiles_i) && last_slots_q == (done_q >= wanted));
   end
 endmodule

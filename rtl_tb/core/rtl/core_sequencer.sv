@@ -3,7 +3,7 @@
 ///
 /// GEMM: a P-tile begins when its weights are loaded and when the sums of the previous tile can be read back
 /// (`Turnaround` cycles after they began); rows of the last P-tile wait until the previous command's row at
-/// that place was fetched.
+/// that place was fetched. Both are found out a step ahead, and so are a P-tile's first and last beats.
 module core_sequencer #(
   parameter int unsigned Turnaround = 8,
   parameter int unsigned HalfRows = 0  // Split designs: rows from here on lie in the upper half bank
@@ -15,11 +15,14 @@ module core_sequencer #(
   input  fluidnpu_formats_pkg::mode_e cmd_mode_i,
   input  logic [15:0]                 cmd_beats_i,
   input  logic [15:0]                 cmd_p_tiles_i,
+  input  logic                        cmd_one_beat_i,   // cmd_beats_i is 1
+  input  logic                        cmd_one_tile_i,   // cmd_p_tiles_i is 1
   input  logic                        input_valid_i,
   output logic                        input_ready_o,
   input  logic                        loaded_i,
   output core_pkg::beat_t             beat_o,
   input  logic [15:0]                 fetched_rows_i,     // of the oldest GEMM command that is not fetched in full
+  input  logic                        fetch_i,            // one more
   input  logic                        fetched_command_i,
   output logic                        pool_valid_o,
   output logic                        pool_first_o,
@@ -29,28 +32,31 @@ module core_sequencer #(
   localparam int unsigned AgeBits = $clog2(Turnaround + 1);
 
   logic [15:0]        inner_q, outer_q, inner_size, outer_size;
-  logic               gemm, first_inner, last_inner, last_outer, weights_ok, row_ok, mode_ok, issue, take;
+  logic               gemm, last_inner, last_outer, weights_ok, row_ok, mode_ok, issue, take;
+  logic               first_inner_q, first_outer_q, last_inner_q, last_outer_q;  // last: of those behind the first
   logic [AgeBits-1:0] age_q;  // Turnaround after a beat, then down to zero
   logic [1:0]         unfetched_q;
   logic               split, split_q;  // split_q: the previous command's
+  logic               aged_q, turns;   // sums of the tile before can be read; they can, right behind a beat
+  logic               fetched_q;       // fetched_rows_i > inner_q
 
   assign gemm        = cmd_mode_i < fluidnpu_formats_pkg::ModeMaxPool;
   assign split       = HalfRows != 0 && cmd_mode_i == fluidnpu_formats_pkg::ModeSplit;
   assign inner_size  = gemm ? cmd_beats_i : cmd_p_tiles_i;
   assign outer_size  = gemm ? cmd_p_tiles_i : cmd_beats_i;
-  assign first_inner = inner_q == '0;
-  assign last_inner  = inner_q + 16'd1 == inner_size;
-  assign last_outer  = outer_q + 16'd1 == outer_size;
+  assign last_inner  = first_inner_q ? (gemm ? cmd_one_beat_i : cmd_one_tile_i) : last_inner_q;
+  assign last_outer  = first_outer_q ? (gemm ? cmd_one_tile_i : cmd_one_beat_i) : last_outer_q;
 
   // Chains of two lengths must not meet in a bank, so a change between them waits until the array is empty;
   // and rows of the two kinds lie at different places, so it also waits until all of them are fetched.
   assign mode_ok    = HalfRows == 0 || split == split_q || age_q == '0;
-  assign weights_ok = !first_inner || (loaded_i && (outer_q == '0 ? mode_ok : 16'(age_q) <= cmd_beats_i));
-  assign row_ok     = !last_outer || unfetched_q == '0 || (unfetched_q == 2'd1 && split == split_q && fetched_rows_i > inner_q);
+  assign weights_ok = !first_inner_q || (loaded_i && (first_outer_q ? mode_ok : aged_q));
+  assign row_ok     = !last_outer || unfetched_q == '0 || (unfetched_q == 2'd1 && split == split_q && fetched_q);
 
+  assign turns         = 16'(Turnaround) <= cmd_beats_i;
   assign issue         = cmd_valid_i && input_valid_i && gemm && weights_ok && row_ok;
   assign pool_valid_o  = cmd_valid_i && input_valid_i && !gemm;
-  assign pool_first_o  = first_inner;
+  assign pool_first_o  = first_inner_q;
   assign pool_last_o   = last_inner;
   assign take          = issue || (pool_valid_o && pool_ready_i);
   assign input_ready_o = take;
@@ -59,8 +65,8 @@ module core_sequencer #(
   always_comb begin
     beat_o = '0;
     if (issue) begin
-      beat_o.swap      = first_inner;
-      beat_o.zero      = outer_q == '0;
+      beat_o.swap      = first_inner_q;
+      beat_o.zero      = first_outer_q;
       beat_o.partial   = !last_outer;
       beat_o.final_sum = last_outer;
       beat_o.wide      = cmd_mode_i == fluidnpu_formats_pkg::ModeWide;
@@ -77,19 +83,38 @@ module core_sequencer #(
       age_q       <= '0;
       unfetched_q <= '0;
       split_q     <= 1'b0;
+      aged_q      <= 1'b0;
+      fetched_q   <= 1'b0;
+      first_inner_q <= 1'b1;
+      first_outer_q <= 1'b1;
     end else begin
+      last_inner_q <= (take ? inner_q + 16'd2 : inner_q + 16'd1) == inner_size;
+      last_outer_q <= (take && last_inner ? outer_q + 16'd2 : outer_q + 16'd1) == outer_size;
       if (take) begin
-        inner_q <= last_inner ? '0 : inner_q + 16'd1;
-        if (last_inner) outer_q <= last_outer ? '0 : outer_q + 16'd1;
+        inner_q       <= last_inner ? '0 : inner_q + 16'd1;
+        first_inner_q <= last_inner;
+        if (last_inner) begin
+          outer_q       <= last_outer ? '0 : outer_q + 16'd1;
+          first_outer_q <= last_outer;
+        end
       end
       if (issue && cmd_ready_o) split_q <= split;
       if (issue) age_q <= AgeBits'(Turnaround);
       else if (age_q != '0) age_q <= age_q - 1'b1;
+      aged_q <= issue ? turns : age_q == '0 || 16'(age_q) - 16'd1 <= cmd_beats_i;
+      if (fetched_command_i) fetched_q <= 1'b0;
+      else if (take && last_inner) fetched_q <= fetch_i || fetched_rows_i != '0;
+      else if (take && !fetch_i) fetched_q <= fetched_q && fetched_rows_i != inner_q + 16'd1;
+      else if (fetch_i && !take) fetched_q <= fetched_q || fetched_rows_i == inner_q;
       unfetched_q <= unfetched_q + 2'(issue && cmd_ready_o) - 2'(fetched_command_i);
     end
   end
 
   always_ff @(posedge clk_i) begin
     if (rst_ni) assert (!(unfetched_q == 2'd3 && issue && cmd_ready_o));
+    if (rst_ni) assert (fetched_q == (fetched_rows_i > inner_q) && (!fetched_command_i || fetch_i));
+    if (rst_ni) assert (first_inner_q == (inner_q == '0) && first_outer_q == (outer_q == '0));
+    if (rst_ni && take) assert (last_inner == (inner_q + 16'd1 == inner_size) && last_outer == (outer_q + 16'd1 == outer_size));
+    if (rst_ni && cmd_valid_i && outer_q != '0) assert (aged_q == (16'(age_q) <= cmd_beats_i));
   end
 endmodule

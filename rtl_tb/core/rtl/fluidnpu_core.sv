@@ -111,16 +111,18 @@ module fluidnpu_core #(
   assign cmd_ready_o = load_ready && beat_ready && drain_ready;
   assign push        = cmd_valid_i && cmd_ready_o;
 
-  common_fifo #(.Width(32), .Depth(QueueDepth)) u_load_queue (
+  common_fifo #(.Width(32), .Depth(QueueDepth), .Shown(1'b1)) u_load_queue (
     .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(push && cmd.mode < fluidnpu_formats_pkg::ModeMaxPool), .ready_o(load_ready),
     .data_i({cmd.mode, cmd.p_tiles, cmd.cols}), .valid_o(load_cmd_valid), .ready_i(load_take),
     .data_o({load_cmd.mode, load_cmd.p_tiles, load_cmd.cols}), .level_o()
   );
-  common_fifo #(.Width(36), .Depth(QueueDepth)) u_beat_queue (
-    .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(push), .ready_o(beat_ready), .data_i({cmd.mode, cmd.beats, cmd.p_tiles}),
-    .valid_o(beat_cmd_valid), .ready_i(beat_take), .data_o({beat_cmd.mode, beat_cmd.beats, beat_cmd.p_tiles}), .level_o()
+  logic one_beat, one_tile;  // of the command
+  common_fifo #(.Width(38), .Depth(QueueDepth), .Shown(1'b1)) u_beat_queue (
+    .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(push), .ready_o(beat_ready),
+    .data_i({cmd.mode, cmd.beats, cmd.p_tiles, cmd.beats == 16'd1, cmd.p_tiles == 16'd1}), .valid_o(beat_cmd_valid),
+    .ready_i(beat_take), .data_o({beat_cmd.mode, beat_cmd.beats, beat_cmd.p_tiles, one_beat, one_tile}), .level_o()
   );
-  common_fifo #(.Width(fluidnpu_formats_pkg::CoreCommandBits), .Depth(QueueDepth)) u_drain_queue (
+  common_fifo #(.Width(fluidnpu_formats_pkg::CoreCommandBits), .Depth(QueueDepth), .Shown(1'b1)) u_drain_queue (
     .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(push), .ready_o(drain_ready), .data_i(cmd), .valid_o(drain_cmd_valid),
     .ready_i(drain_take), .data_o(drain_cmd), .level_o()
   );
@@ -176,8 +178,9 @@ module fluidnpu_core #(
 
   core_sequencer #(.Turnaround(Turnaround), .HalfRows(HalfRows)) u_sequencer (
     .clk_i, .rst_ni, .cmd_valid_i(beat_cmd_valid), .cmd_ready_o(beat_take), .cmd_mode_i(beat_cmd.mode),
-    .cmd_beats_i(beat_cmd.beats), .cmd_p_tiles_i(beat_cmd.p_tiles), .input_valid_i(x_valid), .input_ready_o(x_take),
-    .loaded_i(loaded), .beat_o(beat), .fetched_rows_i(fetched_rows), .fetched_command_i(fetched_command),
+    .cmd_beats_i(beat_cmd.beats), .cmd_p_tiles_i(beat_cmd.p_tiles), .cmd_one_beat_i(one_beat), .cmd_one_tile_i(one_tile), .input_valid_i(x_valid), .input_ready_o(x_take),
+    .loaded_i(loaded), .beat_o(beat), .fetched_rows_i(fetched_rows), .fetch_i(fetch),
+    .fetched_command_i(fetched_command),
     .pool_valid_o(pool_valid), .pool_first_o(pool_first), .pool_last_o(pool_last), .pool_ready_i(pool_ready)
   );
   core_array #(

@@ -52,8 +52,11 @@ async def commands_edit_a_set(dut: Dut) -> None:
     for _ in range(setting("COMMANDS", 4000)):
         command, mask, busy = rng.choice(("exit", "merge")), some_slots(rng, active), rng.random() < 0.05
         clear = rng.random() < 0.005
+        dut.exit_i.value = dut.merge_i.value = dut.clear_i.value = 0
+        dut.mask_i.value = bits(mask)
+        await RisingEdge(dut.clk_i)  # the mask stands still in the cycle before a command
         dut.exit_i.value, dut.merge_i.value = int(command == "exit"), int(command == "merge")
-        dut.mask_i.value, dut.busy_i.value, dut.clear_i.value = bits(mask), int(busy), int(clear)
+        dut.busy_i.value, dut.clear_i.value = int(busy), int(clear)
         await RisingEdge(dut.clk_i)
         cause = judge(command, mask, active, busy)
         assert (int(dut.refused_o.value), int(dut.cause_o.value)) == (int(cause != Cause.NONE), int(cause))
@@ -89,11 +92,12 @@ async def lookups_obey_the_table(dut: Dut) -> None:
         dut.load_i.value = 0
         assert refused == 4, "only the last four are out of range"
         for batch in range(B_MAX + 1):
-            dut.clear_i.value = 1
-            await RisingEdge(dut.clk_i)
-            dut.clear_i.value, dut.merge_i.value, dut.mask_i.value = 0, 1, (1 << batch) - 1
-            await RisingEdge(dut.clk_i)
-            dut.merge_i.value = 0
+            for command in (dut.clear_i, dut.merge_i):  # each with a cycle before it in which all stands still
+                dut.mask_i.value = (1 << batch) - 1
+                await RisingEdge(dut.clk_i)
+                command.value = 1
+                await RisingEdge(dut.clk_i)
+                command.value = 0
             # Without load_i, index and data mean nothing.
             dut.load_index_i.value, dut.load_data_i.value = rng.randrange(LAYERS * B_MAX), rng.randrange(1 << WORD_BITS)
             for layer in range(LAYERS + 1):

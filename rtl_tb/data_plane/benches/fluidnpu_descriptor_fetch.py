@@ -21,7 +21,9 @@ async def descriptors_come_whole(dut: Dut) -> None:
     cocotb.start_soon(reader.run())
     for _ in range(30):
         layer = rng.randrange(20)
-        dut.layer_i.value, dut.fetch_i.value = layer, 1
+        dut.layer_i.value = layer
+        await RisingEdge(dut.clk_i)
+        dut.fetch_i.value = 1
         await until(dut, lambda: dut.fetched_o.value, 200, "the descriptor")
         assert int(dut.descriptor_o.value) == int.from_bytes(data[128 * layer : 128 * layer + 128], "little")
         assert reader.asked[-1] == (base + 128 * layer, 128 // PORT_BYTES)

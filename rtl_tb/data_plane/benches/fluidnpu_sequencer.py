@@ -27,6 +27,7 @@ class Neighbours:
         self.done = self.errors = 0
         self.cause = Cause.NONE
         self.lookups: list[int] = []
+        self.told = -1  # the layer to be fetched, a cycle ago
 
     async def run(self) -> None:
         """Drive the ports until cancelled."""
@@ -34,6 +35,9 @@ class Neighbours:
         while True:
             await RisingEdge(dut.clk_i)
             layer = int(dut.layer_o.value)
+            fetching, next_layer = bool(dut.fetch_o.value), int(dut.fetch_layer_o.value)
+            assert not fetching or next_layer == self.told == layer, "a layer is told the cycle before its fetch"
+            self.told = next_layer
             if ready and dut.command_valid_o.value:
                 assert int(dut.running_o.value) == LAYER.pack(self.cases[layer].layer())
                 self.commands.append((layer, int(dut.command_o.value)))

@@ -28,6 +28,14 @@ module addresses_proof (
   // words.
   always_comb assume (program_i[5:0] == '0 && image_i[5:0] == '0 && layer_i.weights[5:0] == '0);
   always_comb assume (program_i[39] == '0 && image_i[39] == '0);
+  // The layer to be fetched stands still from the cycle before (the proof `sequencer`), and so does the program.
+  logic [39:0] before_program_q;
+  logic [15:0] before_index_q;
+  always_ff @(posedge clk_i) begin
+    before_program_q <= program_i;
+    before_index_q   <= layer_index_i;
+  end
+  always_comb if (fetch_i) assume (settled_q && program_i == before_program_q && layer_index_i == before_index_q);
 
   logic d_valid, w_valid;
   logic [39:0] d_addr, w_addr, w_end, weights_end;

@@ -64,6 +64,8 @@ module engine_proof #(
   endfunction
 
   always_comb begin
+    // A command comes when its mask and the active set have stood still (the proof `registers`).
+    if (exit_i || merge_i) assume (past_valid && mask_i == past_mask && active == past_active);
     if (rst_n) begin
       assert (6'(b_act) == population(active));
       assert (b_act <= 5'(BMax));

@@ -1,4 +1,5 @@
-// Inside fluidnpu_regs: AXI4-Lite from a slave's side. Every access is taken at once unless an answer waits,
+// Inside fluidnpu_regs: AXI4-Lite from a slave's side. Every access is taken at once unless an answer waits (a
+// write: or leaves),
 // answered in the next cycle, once, and the answer stays; what is illegal answers SLVERR and changes no
 // setting. DONE, ERROR and the events change by their rules alone, which know nothing of illegal writes
 // either; the counters count the job's cycles and its saturations.
@@ -30,6 +31,9 @@
   logic [StateBits-1:0] state, next_q;
   assign state = {irq_status_q, done_q, error_q, cause_q, error_layer_q, cycles_q, saturations_q};
   always_ff @(posedge clk_i) next_q <= {irq_d, done_d, error_d, cause_d, layer_d, cycles_d, saturations_d};
+
+  logic late_is_q = 1'b0;
+  always_ff @(posedge clk_i) late_is_q <= past_q && busy_i && watchdog_q != '0 && cycles_q >= {32'd0, watchdog_q};
 
   // The state that a read must show.
   logic [31:0] shown_q;
@@ -104,7 +108,7 @@
     assume (rst_ni == past_q);
     if (past_q) begin
       // Nothing hangs: both halves of a write, or a read, are taken in the cycle in which they are there.
-      if (s_axil_awvalid && s_axil_wvalid && (!s_axil_bvalid || s_axil_bready)) assert (s_axil_awready && s_axil_wready);
+      if (s_axil_awvalid && s_axil_wvalid && !s_axil_bvalid) assert (s_axil_awready && s_axil_wready);
       if (s_axil_arvalid && (!s_axil_rvalid || s_axil_rready)) assert (s_axil_arready);
       assert (!s_axil_awready || (s_axil_awvalid && s_axil_wvalid));
       assert (s_axil_awready == s_axil_wready);
@@ -113,12 +117,14 @@
       assert (s_axil_rvalid == (past_read_q || past_r_q));
       if (past_write_q) assert (s_axil_bresp == (past_ok_q ? Okay : SlvErr));
       if (past_read_q) assert (s_axil_rresp == (past_known_q ? Okay : SlvErr) && (past_known_q || s_axil_rdata == '0));
+      // Settings and the active set stand still before a command.
+      if (start_o || exit_o || merge_o || fbcb_load_o) assert (!past_write_q && (settings == past_settings_q || !running_q));
       // What is illegal does nothing.
       if (running_q && !past_ok_q) assert (settings == past_settings_q);
       if (running_q) assert (state == next_q && settings == written_q);
       if (!running_q) assert (settings == '0);
-      // The watchdog ends a job that has run for its cycles, also one that had when it was set.
-      assert (watchdog_o == (busy_i && watchdog_q != '0 && cycles_q >= {32'd0, watchdog_q}));
+      // The watchdog ends a job that has run for its cycles, also one that had when it was set, in the next cycle.
+      assert (watchdog_o == late_is_q);
       if (!running_q) assert (state == '0);
       if (shows_q) assert (s_axil_rdata == shown_q);
       if (!write_ok) assert (!start_o && !exit_o && !merge_o && !soft_reset_o && !fbcb_load_o);

@@ -27,14 +27,14 @@
   } what_t;
   (* anyconst *) what_t what;
   logic            started_q, running, fallen_q, falls;
-  logic [31:0]     room_end_q;
+  logic [31:0]     oldest_q;
   logic [1:0][1:0] first, samples;  // of a lane
   assign first   = {what.sample_lanes ? what.b_r : what.b_act, 2'd0};
   assign samples = {what.b_act - first[1], first[1]};
   assign running = started_q && !layer_start_i;
-  assign falls   = running && room_end < room_end_q;  // as `oldest_i` does
+  assign falls   = running && oldest_i < oldest_q;
   always_ff @(posedge clk_i) begin
-    room_end_q <= layer_start_i ? '0 : room_end;
+    oldest_q   <= layer_start_i ? '0 : oldest_i;
     started_q  <= rst_ni && (layer_start_i || started_q);
     fallen_q   <= rst_ni && !layer_start_i && (falls || fallen_q);
   end
@@ -183,9 +183,10 @@
           assert (index_q[l] <= samples[l] && next_q[l] < what.rows && (index_q[l] != samples[l] || next_q[l] == '0));
           assert (sample_q[l] == 5'(first[l]) + 5'(index_q[l]) && end_q[l] == 5'(first[l]) + 5'(samples[l]));
           assert (row_q[l] == 24'(next_q[l]) && offset_q[l] == 32'(what.in_offset) + times(32'(what.row_step), next_q[l]));
-          assert (start_q[l] == times(32'(what.sample_pitch), index_q[l]) && place_q[l] == start_q[l] + times(32'(what.pitch), next_q[l]));
-          assert (behind_q[l] == place_q[l] + 32'(what.pitch) + 32'(PortBytes));
-          assert (place_q[l] < 32'd1024 && !place_q[l][0] && start_q[l] + 32'(what.sample_pitch) >= place_q[l] + 32'(what.pitch));
+          assert (after_q[l] == times(32'(what.sample_pitch), index_q[l]) + 32'(what.sample_pitch));
+          assert (place_q[l] + 32'(what.sample_pitch) == after_q[l] + times(32'(what.pitch), next_q[l]));
+          assert (due_q[l] == 33'(place_q[l]) + 33'(what.pitch) + 33'(PortBytes) - 33'(what.sample_lanes ? Capacity / 2 : Capacity));
+          assert (place_q[l] < 32'd1024 && !place_q[l][0] && after_q[l] >= place_q[l] + 32'(what.pitch));
           assert (32'(asked_q[l]) == times(32'(what.rows), index_q[l]) + 32'(next_q[l]));
           assert (asked_q[l] == loaded_q[l] + 24'(flying[l]) && loaded_q[l] <= asked_q[l]);
           if (since_q != 2'd3) assert (asked_q[l] < 24'(since_q));

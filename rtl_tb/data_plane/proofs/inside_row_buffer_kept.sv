@@ -15,11 +15,12 @@
   } what_t;
   (* anyconst *) what_t what;
   logic            started_q, running, fallen_q, falls;
-  logic [31:0]     room_end_q;
+  logic [31:0]     oldest_q, room_end;
   assign running = started_q && !layer_start_i;
-  assign falls   = running && room_end < room_end_q;  // as `oldest_i` does
+  assign falls    = running && oldest_i < oldest_q;
+  assign room_end = oldest_i + (what.sample_lanes ? Capacity / 2 : Capacity);
   always_ff @(posedge clk_i) begin
-    room_end_q <= layer_start_i ? '0 : room_end;
+    oldest_q   <= layer_start_i ? '0 : oldest_i;
     started_q  <= rst_ni && (layer_start_i || started_q);
     fallen_q   <= rst_ni && !layer_start_i && (falls || fallen_q);
   end
@@ -46,11 +47,11 @@
       // word as in memory
       if (running) begin
         for (int l = 0; l < 2; l++) begin
-          assume (behind_q[l] == place_q[l] + 32'(what.pitch) + 32'(PortBytes));
-          assume (place_q[l] < 32'd1024 && !place_q[l][0] && start_q[l] + 32'(what.sample_pitch) >= place_q[l] + 32'(what.pitch));
+          assume (due_q[l] == 33'(place_q[l]) + 33'(what.pitch) + 33'(PortBytes) - 33'(what.sample_lanes ? Capacity / 2 : Capacity));
+          assume (place_q[l] < 32'd1024 && !place_q[l][0] && after_q[l] >= place_q[l] + 32'(what.pitch));
           assume (asked_q[l] < 24'd16 && (l == 0 || what.sample_lanes || !more[l]));
         end
-        if (ask) assume (at[lane][PortBits-1:0] == addr[lane][PortBits-1:0]);
+        if (ask) assume (at[lane][PortBits-1:0] == addr[lane][PortBits-1:0] && addr[lane][PortBits-1:0] == offset_q[lane][PortBits-1:0]);
       end
       assume (!segment_valid_i || there || more[segment_lane_i] || asked_q[segment_lane_i] != loaded_q[segment_lane_i]);
     end

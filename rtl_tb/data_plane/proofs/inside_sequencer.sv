@@ -6,6 +6,10 @@
   logic [5:0]  count_q = '0, waited;  // cycles in this state before this one
   state_e      before_q = Idle;
   logic        answered, again_q = 1'b1;
+  logic [15:0] fetched_q;
+  logic        was_next_q = 1'b0;  // a fetch was told for this cycle
+  logic        settled_q;  // the layer to be fetched was the same in the cycle before
+  assign settled_q = fetched_q == fetch_layer_o;
   always_comb begin
     case (state_q)
       Fetch:    answered = fetched_i;
@@ -38,13 +42,18 @@
     else if (issued) number_q <= number_q + 4'd1;
     if (start_i && !start_refused_o && state_q == Idle) layers_q <= layers_i;
     before_q <= state_q;
+    fetched_q <= fetch_layer_o;
+    was_next_q <= rst_ni && fetch_next_o;
     again_q  <= !rst_ni || issued || job_error || soft_reset_i;  // a command more, or a cause to flush
     count_q  <= state_q == Idle ? '0 : waited;
   end
   always_comb begin
     if (rst_ni) begin
       if (state_q != Idle && state_q != Flush) assert (layer_q <= last_q && last_q < layers_q);
-      if (fetch_o) assert (layer_o < layers_q);
+      if (fetch_o) assert (layer_o < layers_q && fetch_layer_o == layer_o && settled_q);
+      assert (fetch_o == was_next_q && fetch_o == (state_q == Fetch) && flush_o == (state_q == Flush));
+      if (state_q == Slots || state_q == Fetch) assert (fetch_layer_q == layer_q);
+      else if (state_q != Idle && state_q != Flush) assert (fetch_layer_q == layer_q + 16'd1);
       if (state_q == Commands) begin
         assert (number_q < 4'd8 && command_o == want);
         assert (behind0_q == (number_q[2] ? 32'd0 : 32'd2) && behind1_q == (number_q[2] ? 32'd0 : 32'd1));

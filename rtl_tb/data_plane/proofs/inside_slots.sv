@@ -31,6 +31,9 @@
     end
     if (past_q) begin
       assert (hold_q <= 5'(FlushCycles));
+      assert (fetch_q == (state_q == Fetch) && flush_q == (state_q == Flush));
+      if (state_q == Slots || state_q == Fetch) assert (fetch_layer_q == layer_q);
+      else if (state_q != Idle && state_q != Flush) assert (fetch_layer_q == layer_q + 16'd1);
       if (state_q == Slots) assert (32'(slot_q) < MaxSlots && sample_q == 5'(rank[slot_q]) && slot_addr_q == place[slot_q]);
       if (walked && mask[slot]) assert (slot_o[rank[slot][SampleWidth-1:0]] == place[slot]);
     end

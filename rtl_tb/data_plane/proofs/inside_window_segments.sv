@@ -26,7 +26,7 @@
   (* anyconst *) logic [31:0] tap_h, tap_w;
   (* anyconst *) logic [5:0]  tiles;
   (* anyconst *) logic [31:0] sample_pitch;
-  logic        past_q = 1'b0, waits_q = 1'b0, alone_q = 1'b0;
+  logic        past_q = 1'b0, settled_q = 1'b0, waits_q = 1'b0, alone_q = 1'b0;
   logic [31:0] oldest_q;
   logic [2*CountWidth+25:0] at_hand, at_second, at_second_q;
   window_t                  window_of_second_q;
@@ -35,7 +35,8 @@
   assign at_hand   = {segment_lane_o, segment_rows_o, segment_words_o, segment_place_o, segment_ends_beat_o};
   assign at_second = {second_lane_o, second_rows_o, second_words_o, second_place_o, second_ends_beat_o};
   always_ff @(posedge clk_i) begin
-    past_q   <= 1'b1;
+    past_q    <= 1'b1;
+    settled_q <= past_q;
     waits_q  <= rst_ni && !layer_start_i && segment_valid_o && !(row_ready && (row_both ? other_ends_pass : row_ends_pass));
     oldest_q <= oldest_o;
 
@@ -67,7 +68,9 @@
         && window.tap_column < 8'(kernel_w) && window.word < 24'(run) && (!in_one_run || window.tap_column == '0)
         && window.row_offset == steps(tap_h, window.tap_row[1:0]) && window.column_offset == steps(tap_w, window.tap_column[1:0])
         && window.rest == 24'(run) - window.word && window.last_row == (window.tap_row + 8'd1 == 8'(kernel_h))
-        && window.last_column == (in_one_run || window.tap_column + 8'd1 == 8'(kernel_w));
+        && window.last_column == (in_one_run || window.tap_column + 8'd1 == 8'(kernel_w))
+        && window.next_last_column == (window.tap_column + 8'd2 == 8'(kernel_w))
+        && window.next_last_row == (window.tap_row + 8'd2 == 8'(kernel_h));
   endfunction
   function automatic logic odd(window_t window);  // taps before this one
     logic [7:0] taps;
@@ -77,11 +80,24 @@
   function automatic logic in_part(logic lane, logic [CountWidth-1:0] place, logic [CountWidth-1:0] words);  // of the beat that is this lane's
     in_part = lane ? 32'(place) >= TP && 32'(place) + 32'(words) <= 2 * TP : 32'(place) + 32'(words) <= TP;
   endfunction
+  function automatic left_behind_t left_behind(logic [CountWidth-1:0] space, logic [23:0] rest);
+    left_behind_t made;
+    made.words        = LeftWidth'(space) - LeftWidth'(rest);
+    made.run_ends     = is_pool || rest <= 24'(space);
+    made.fills        = is_pool || rest >= 24'(space);
+    made.behind_ends  = is_pool || 25'(rest) + 25'(layer_i.run_words) <= 25'(space);
+    made.behind_fills = is_pool || 25'(rest) + 25'(layer_i.run_words) >= 25'(space);
+    left_behind = made;
+  endfunction
+  function automatic logic alike(left_behind_t one, left_behind_t two);  // a pool's words are not looked at
+    alike = (is_pool || one.words == two.words) && one.run_ends == two.run_ends && one.fills == two.fills
+        && one.behind_ends == two.behind_ends && one.behind_fills == two.behind_fills;
+  endfunction
   logic [7:0] before;  // words of the window that the tiles before this one took
-  assign before = times(8'(width), tile_q[3:0]);
+  assign before = times(8'(width_q), tile_q[3:0]);
 
   always_comb begin
-    assume (rst_ni == past_q);
+    assume (rst_ni == past_q && (settled_q || !command_valid_i));
     assume (kernel_h != '0 && kernel_w != '0 && kernel_h != 2'd3 && run != '0 && tiles != '0 && 32'(tiles) < 32'd16);
     assume (layer_i.kernel_h == 8'(kernel_h) && layer_i.kernel_w == 8'(kernel_w) && layer_i.pool == is_pool);
     assume (layer_i.contiguous == in_one_run && layer_i.tap_h == tap_h && layer_i.tap_w == tap_w && !(is_pool && in_one_run));
@@ -90,7 +106,7 @@
     else assume (layer_i.run_words == 24'(run));
     if (is_pool && past_q && busy_q) assert (24'(command_q.cols) == 24'(run));
     assume (layer_i.p_tiles == 16'(tiles) && layer_i.span == span && layer_i.sample_lanes == by_samples);
-    if (!is_pool) assume (times(8'(width), tiles[3:0]) >= all && times(8'(width), 4'(tiles - 6'd1)) < all);
+    if (!is_pool) assume (times(8'(tile_width(layer_i.mode)), tiles[3:0]) >= all && times(8'(tile_width(layer_i.mode)), 4'(tiles - 6'd1)) < all);
     if (row_lane || (row_valid && !row_ends_beat)) assume (layer_i.mode == fluidnpu_formats_pkg::ModeLanes);
     // A layer fits half of the number range. The walker gives no row above the start that it told (the proof
     // `rows`), and the buffer lets samples follow one another, each as long as all its rows (the proof
@@ -101,7 +117,18 @@
     if (row_valid) assume (row_index > start_index || (row_index == start_index && row_offset >= start_offset));
     if (row_valid && !row_ends_beat) assume (other_index > start_index || (other_index == start_index && other_offset >= start_offset));
     if (past_q) begin
-      if (busy_q) assert (sound(window_q) && sound(tile_window_q) && position_q < width && space_q == width - position_q);
+      if (busy_q) assert (sound(window_q) && sound(tile_window_q) && position_q < width_q && space_q == width_q - position_q);
+      // What is left behind a run, and how it compares, is what it is, two cycles after the layer came.
+      assert (pool_q == is_pool && max_pool_q == (layer_i.mode == fluidnpu_formats_pkg::ModeMaxPool) && width_q == tile_width(layer_i.mode));
+      assert (one_column_q == (in_one_run || kernel_w == 2'd1) && two_columns_q == (kernel_w == 2'd2));
+      assert (one_row_q == (kernel_h == 2'd1) && two_rows_q == (kernel_h == 2'd2));
+      assert (settled_q || !busy_q);
+      if (!is_pool && settled_q) begin
+        assert (less_tile_q == -tile_words && run_less_tile_q == whole_run - tile_words && three_runs_q == whole_run + two_runs);
+        assert (two_less_tile_q == two_runs - tile_words);
+      end
+      if (settled_q) assert (alike(origin_left_q, left_behind(width_q, 24'(run))));
+      if (busy_q) assert (alike(left_q, left_behind(space_q, window_q.rest)) && alike(tile_left_q, left_behind(width_q, tile_window_q.rest)));
       if (busy_q) assert (is_pool ? tile_q == '0 : tile_q < 16'(tiles));
       if (!busy_q) assert (!row_valid && !pass_open_q);
       assert (row_valid == pass_open_q);
@@ -110,7 +137,7 @@
         assert (position(window_q) == before + 8'(position_q));
         if (position_q == '0) assert (window_q == tile_window_q);
       end
-      if (is_pool && busy_q) assert (tile_window_q == origin(24'(run)) && window_q.word == 24'(position_q) && half_q == (max_pool && odd(window_q)));
+      if (is_pool && busy_q) assert (tile_window_q == origin(24'(run)) && window_q.word == '0 && position_q == '0 && half_q == (max_pool_q && odd(window_q)));
       if (!is_pool && busy_q) assert (!half_q);
       if (row_valid) begin
         assert (window_q.tap_row < 8'(kernel_h));
@@ -120,10 +147,10 @@
         assert (segment_rows_o == row_top + layer_i.span && segment_lane_o == (row_lane && layer_i.sample_lanes));
         assert (segment_addr_o >= oldest_o);
         if (waits_q) assert (oldest_o == oldest_q);
-        assert (32'(position_q) + 32'(first.words) <= 32'(width));
+        assert (32'(position_q) + 32'(first.words) <= 32'(width_q));
         if (layer_i.mode == fluidnpu_formats_pkg::ModeLanes) assert (in_part(row_lane, segment_place_o, segment_words_o));
         // A tap of a pool fills its beat, alone or together with the tap next to it.
-        if (is_pool) assert (segment_ends_beat_o == (first.fills && (!max_pool || half_q || 8'(done_runs(window_q) + 8'd1) == runs)));
+        if (is_pool) assert (segment_ends_beat_o == (first.fills && (!max_pool_q || half_q || 8'(done_runs(window_q) + 8'd1) == runs)));
       end
 
       if (second_valid_o) begin
@@ -134,10 +161,10 @@
           assert (32'(first.next.word) + 32'(second_words_o) <= 32'(run));
           assert (second_addr_o == base_i[row_index] + row_offset + first.next.row_offset + first.next.column_offset + {7'd0, first.next.word, 1'b0});
           assert (second_rows_o == segment_rows_o);
-          if (!is_pool) assert (second_place_o == segment_place_o + segment_words_o && 32'(position_q) + 32'(second_words_o) < 32'(width));
+          if (!is_pool) assert (second_place_o == segment_place_o + segment_words_o && 32'(position_q) + 32'(second_words_o) < 32'(width_q));
           // Two whole taps of a max pool go to the same place, and the beat has no other.
           if (is_pool) begin
-            assert (max_pool && !odd(window_q) && done_runs(first.next) == done_runs(window_q) + 8'd1 && second_ends_beat_o);
+            assert (max_pool_q && !odd(window_q) && done_runs(first.next) == done_runs(window_q) + 8'd1 && second_ends_beat_o);
             assert (32'(segment_words_o) == 32'(run) && 32'(second_words_o) == 32'(run) && segment_place_o == '0 && second_place_o == '0);
           end
         end else begin
@@ -161,12 +188,12 @@
     cover (past_q && row_valid && is_pool && window_q.tap_row == 8'd1 && window_q.tap_column == 8'd1);
     cover (past_q && row_valid && row_lane && row_ready);
     cover (past_q && row_valid && in_one_run && window_q.tap_row == 8'd1);
-    cover (past_q && both && same_row && !is_pool && row_lane);
-    cover (past_q && both && other_row && tile_q == 16'd1 && layer_i.sample_lanes);
-    cover (past_q && both && other_row && other_ends_pass);
-    cover (past_q && both && same_row && max_pool && behind.row_ends);
+    cover (past_q && step && both && same_row && !is_pool && row_lane);
+    cover (past_q && step && both && other_row && tile_q == 16'd1 && layer_i.sample_lanes);
+    cover (past_q && step && both && other_row && other_ends_pass);
+    cover (past_q && step && both && same_row && max_pool_q && behind.row_ends);
     cover (past_q && segment_ready_i && half_q && row_valid && first.row_ends);
-    cover (past_q && alone_q && max_pool);
+    cover (past_q && alone_q && max_pool_q);
   end
 `endif
 `endif

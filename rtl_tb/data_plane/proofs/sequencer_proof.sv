@@ -28,9 +28,9 @@ module sequencer_proof (
   localparam int unsigned Bound = FlushCycles + 2;
 
   logic rst_n = 1'b0;
-  logic busy, done, refused, error, flush, command_valid, fetch, lookup, plan, layer_start;
+  logic busy, done, refused, error, flush, command_valid, fetch, fetch_next, lookup, plan, layer_start;
   logic [7:0]  cause;
-  logic [15:0] layer;
+  logic [15:0] layer, fetch_layer;
   fluidnpu_formats_pkg::tile_t command;
   fluidnpu_formats_pkg::layer_t   running;
   logic [3:0][39:0] slot;
@@ -54,7 +54,7 @@ module sequencer_proof (
     .clk_i, .rst_ni(rst_n), .start_i, .soft_reset_i, .watchdog_i, .bus_error_i, .first_layer_i, .last_layer_i, .layers_i,
     .misaligned_i, .slot_base_i(64'd0), .slot_bytes_i(32'd64), .active_i, .b_act_i,
     .busy_o(busy), .done_o(done), .start_refused_o(refused), .error_o(error), .cause_o(cause), .layer_o(layer),
-    .fetch_o(fetch), .fetched_i, .lookup_o(lookup), .plan_valid_i, .plan_o(plan), .plan_done_i, .plan_bad_i,
+    .fetch_layer_o(fetch_layer), .fetch_next_o(fetch_next), .fetch_o(fetch), .fetched_i, .lookup_o(lookup), .plan_valid_i, .plan_o(plan), .plan_done_i, .plan_bad_i,
     .plan_cause_i(8'd7), .plan_layer_i(plan_layer), .slot_o(slot), .layer_start_o(layer_start), .running_o(running),
     .command_valid_o(command_valid), .command_ready_i, .command_o(command), .written_i, .stuck_i,
     .flush_o(flush), .masters_idle_i

@@ -2,10 +2,11 @@
 /// (FBCB).
 ///
 /// EXIT removes `mask_i`, all of which must be active; MERGE adds it, none may be active and the sum may not
-/// exceed BMax. Anything else raises `refused_o` with a cause in the same cycle and changes nothing. A lookup
-/// takes one cycle: `plan_valid_o` follows `lookup_i`; `plan_bad_o`: this NPU cannot obey the word (as
-/// `hls.program.decode_fbcb` refuses it). A pool takes its row blocks from the plan, not its mode. Formats:
-/// ADR 5 and 6.
+/// exceed BMax. Anything else raises `refused_o` with a cause in the same cycle and changes nothing. `mask_i`
+/// stands still in the cycle before a command, and no other command comes then: how the mask compares with the
+/// active set is found out a step ahead. A lookup takes one cycle: `plan_valid_o` follows `lookup_i`;
+/// `plan_bad_o`: this NPU cannot obey the word (as `hls.program.decode_fbcb` refuses it). A pool takes its row
+/// blocks from the plan, not its mode. Formats: ADR 5 and 6.
 module fluidnpu_batching_engine #(
   parameter int unsigned BMax = 4,
   parameter int unsigned Layers = 2,
@@ -61,8 +62,15 @@ module fluidnpu_batching_engine #(
   logic [31:0] active_d, active_q;
   logic [4:0]  b_act_d, b_act_q;
   logic [6:0]  merged;
+  logic [5:0]  ones_q;                 // of the mask
+  logic        strangers_q, actives_q;  // slots of the mask that are not in the active set, that are
 
-  assign merged = {2'b0, b_act_q} + {1'b0, ones(mask_i)};
+  always_ff @(posedge clk_i) begin
+    ones_q      <= ones(mask_i);
+    strangers_q <= (mask_i & ~active_q) != '0;
+    actives_q   <= (mask_i & active_q) != '0;
+  end
+  assign merged = {2'b0, b_act_q} + {1'b0, ones_q};
 
   always_comb begin
     active_d  = active_q;
@@ -73,10 +81,10 @@ module fluidnpu_batching_engine #(
       if (busy_i || (exit_i && merge_i)) begin
         refused_o = 1'b1;
         cause_o   = fluidnpu_registers_pkg::CauseBusy;
-      end else if (exit_i && (mask_i & ~active_q) != '0) begin
+      end else if (exit_i && strangers_q) begin
         refused_o = 1'b1;
         cause_o   = fluidnpu_registers_pkg::CauseExitNotActive;
-      end else if (merge_i && (mask_i & active_q) != '0) begin
+      end else if (merge_i && actives_q) begin
         refused_o = 1'b1;
         cause_o   = fluidnpu_registers_pkg::CauseMergeActive;
       end else if (merge_i && merged > 7'(BMax)) begin
@@ -84,7 +92,7 @@ module fluidnpu_batching_engine #(
         cause_o   = fluidnpu_registers_pkg::CauseBatchTooLarge;
       end else if (exit_i) begin
         active_d = active_q & ~mask_i;
-        b_act_d  = 5'(b_act_q - 5'(ones(mask_i)));
+        b_act_d  = 5'(b_act_q - 5'(ones_q));
       end else begin
         active_d = active_q | mask_i;
         b_act_d  = merged[4:0];
@@ -161,6 +169,8 @@ module fluidnpu_batching_engine #(
     if (rst_ni) begin
       assert (b_act_q <= 5'(BMax));
       assert (6'(b_act_q) == ones(active_q));
+      if (exit_i || merge_i) assert (ones_q == ones(mask_i) && strangers_q == ((mask_i & ~active_q) != '0));
+      if (exit_i || merge_i) assert (actives_q == ((mask_i & active_q) != '0));
       if (lookup_i) assert (32'(index) < 32'(Words));
       if (valid_q && !plan_bad_o) assert (plan_b_r_o >= 5'd1 && plan_b_r_o <= b_act_q);
       if (valid_q && !plan_bad_o) assert (plan_block_o != '0 && 32'(plan_block_o) <= TR);

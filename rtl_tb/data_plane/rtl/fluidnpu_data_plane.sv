@@ -136,7 +136,7 @@ module fluidnpu_data_plane #(
   logic        refused, load_refused;
   logic [7:0]  seq_cause, refuse_cause, cause;
   logic [31:0] load_index, load_data, slot_mask, slot_bytes, active;
-  logic [15:0] first_layer, last_layer, layers, layer_index;
+  logic [15:0] first_layer, last_layer, layers, layer_index, fetch_layer;
   logic [63:0] program_base, weights_base, slot_base;
   logic [4:0]  b_act;
   logic        flush, run_n, masters_idle;
@@ -177,7 +177,7 @@ module fluidnpu_data_plane #(
   );
 
   // -- sequencer
-  logic fetch, fetched, plan, plan_done, plan_refused, layer_start, command_valid, command_ready, written, stuck;
+  logic fetch, fetch_next, fetched, plan, plan_done, plan_refused, layer_start, command_valid, command_ready, written, stuck;
   logic m0_error, m1_error, m2_read_error, m2_write_error, bus_error, misaligned;
   logic [7:0] plan_cause, raw_cause;
   fluidnpu_formats_pkg::descriptor_t descriptor;
@@ -185,18 +185,24 @@ module fluidnpu_data_plane #(
   fluidnpu_formats_pkg::layer_t planned, running;
   fluidnpu_formats_pkg::tile_t command;
 
-  assign bus_error  = m0_error || m1_error || m2_read_error || m2_write_error;
+  // Told a cycle late, in which no layer can end that waits for the answer.
+  logic m0_error_q, m1_error_q, m2_read_error_q, m2_write_error_q;
+  always_ff @(posedge clk_i) begin
+    {m0_error_q, m1_error_q, m2_read_error_q, m2_write_error_q} <= {m0_error, m1_error, m2_read_error, m2_write_error};
+    if (!run_n) {m0_error_q, m1_error_q, m2_read_error_q, m2_write_error_q} <= '0;
+  end
+  assign bus_error  = m0_error_q || m1_error_q || m2_read_error_q || m2_write_error_q;
   assign misaligned = program_base[5:0] != '0 || weights_base[5:0] != '0 || slot_base[5:0] != '0 || slot_bytes[5:0] != '0
       || program_base[63:AddrWidth] != '0 || weights_base[63:AddrWidth] != '0 || slot_base[63:AddrWidth] != '0;
-  assign seq_cause  = raw_cause == fluidnpu_registers_pkg::CauseBusRead && m2_write_error
-      && !(m0_error || m1_error || m2_read_error) ? fluidnpu_registers_pkg::CauseBusWrite : raw_cause;
+  assign seq_cause  = raw_cause == fluidnpu_registers_pkg::CauseBusRead && m2_write_error_q
+      && !(m0_error_q || m1_error_q || m2_read_error_q) ? fluidnpu_registers_pkg::CauseBusWrite : raw_cause;
 
   fluidnpu_sequencer #(.TC(TC), .InWords(InWords), .BMax(BMax)) sequencer (
     .clk_i, .rst_ni, .start_i(start), .soft_reset_i(soft_reset), .watchdog_i(watchdog), .bus_error_i(bus_error),
     .first_layer_i(first_layer), .last_layer_i(last_layer), .layers_i(layers), .misaligned_i(misaligned),
     .slot_base_i(slot_base), .slot_bytes_i(slot_bytes), .active_i(active), .b_act_i(b_act),
     .busy_o(busy), .done_o(done), .start_refused_o(start_refused), .error_o(seq_error), .cause_o(raw_cause),
-    .layer_o(layer_index), .fetch_o(fetch), .fetched_i(fetched), .lookup_o(lookup), .plan_valid_i(plan_valid), .plan_o(plan),
+    .layer_o(layer_index), .fetch_layer_o(fetch_layer), .fetch_next_o(fetch_next), .fetch_o(fetch), .fetched_i(fetched), .lookup_o(lookup), .plan_valid_i(plan_valid), .plan_o(plan),
     .plan_done_i(plan_done), .plan_bad_i(plan_refused), .plan_cause_i(plan_cause), .plan_layer_i(planned),
     .slot_o(slot), .layer_start_o(layer_start), .running_o(running), .command_valid_o(command_valid),
     .command_ready_i(command_ready), .command_o(command), .written_i(written), .stuck_i(stuck),
@@ -262,8 +268,11 @@ module fluidnpu_data_plane #(
   logic d_valid, w_valid, d_take, w_take, weights_idle;
 
   assign m0_req_valid  = fetch ? d_valid : w_valid;
-  assign m0_req_addr   = fetch ? d_addr : w_addr;
-  assign m0_req_beats  = fetch ? 32'(d_beats) : w_beats;
+  always_ff @(posedge clk_i) begin  // both have settled before they are asked for
+    m0_req_addr  <= fetch_next ? d_addr : w_addr;
+    m0_req_beats <= fetch_next ? 32'(d_beats) : w_beats;
+    if (run_n && m0_req_valid) assert (m0_req_addr == (fetch ? d_addr : w_addr) && m0_req_beats == (fetch ? 32'(d_beats) : w_beats));
+  end
   assign m0_data_ready = fetch ? d_take : w_take;
 
   axi_read_master #(
@@ -278,7 +287,7 @@ module fluidnpu_data_plane #(
   );
 
   fluidnpu_descriptor_fetch #(.PortWords(PortWords)) descriptors (
-    .clk_i, .rst_ni(run_n), .fetch_i(fetch), .program_i(program_base[AddrWidth-1:0]), .layer_i(layer_index),
+    .clk_i, .rst_ni(run_n), .fetch_i(fetch), .program_i(program_base[AddrWidth-1:0]), .layer_i(fetch_layer),
     .fetched_o(fetched), .descriptor_o(descriptor), .fetch_valid_o(d_valid), .fetch_ready_i(m0_req_ready && fetch), .fetch_addr_o(d_addr),
     .fetch_beats_o(d_beats), .data_valid_i(m0_data_valid && fetch), .data_ready_o(d_take), .data_i(m0_data)
   );
@@ -304,7 +313,7 @@ module fluidnpu_data_plane #(
   logic [BeatCount-1:0] cut_words, cut_place, cut_second_words, cut_second_place;
   fluidnpu_pkg::parts_t cut_parts, cut_second_parts;
 
-  fluidnpu_window_segments #(.TP(TP), .InWords(InWords), .BMax(BMax), .LineWords(LineWords), .PortBytes(PortBytes)) windows (
+  fluidnpu_window_segments #(.TP(TP), .InWords(InWords), .BMax(BMax), .PortBytes(PortBytes)) windows (
     .clk_i, .rst_ni(run_n), .layer_start_i(layer_start), .base_i(base), .layer_i(running), .command_valid_i(input_valid),
     .command_ready_o(input_take), .command_i(input_command), .segment_valid_o(cut_valid), .segment_ready_i(cut_ready),
     .segment_parts_o(cut_parts), .segment_words_o(cut_words), .segment_place_o(cut_place), .segment_ends_beat_o(cut_ends),

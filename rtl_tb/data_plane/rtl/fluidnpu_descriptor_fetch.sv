@@ -1,5 +1,5 @@
 /// Reads one 128-byte descriptor while `fetch_i` is held and shows it; `fetched_o` tells that all of it has
-/// come.
+/// come. `layer_i` stands still from the cycle before `fetch_i` on, in which the address is added up.
 module fluidnpu_descriptor_fetch #(
   parameter int unsigned PortWords = 8,
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
@@ -31,13 +31,13 @@ module fluidnpu_descriptor_fetch #(
   end
 
   assign fetch_valid_o = fetch_i && !asked_q;
-  assign fetch_addr_o  = program_i + (AddrWidth'(layer_i) << $clog2(Bytes));
   assign fetch_beats_o = 24'(Beats);
   assign data_ready_o  = asked_q && got_q != 8'(Beats);
   assign fetched_o     = asked_q && got_q == 8'(Beats);
   assign descriptor_o  = words_q;
 
   always_ff @(posedge clk_i) begin
+    fetch_addr_o <= program_i + (AddrWidth'(layer_i) << $clog2(Bytes));
     if (!rst_ni || !fetch_i) begin
       asked_q <= 1'b0;
       got_q   <= '0;
@@ -46,5 +46,11 @@ module fluidnpu_descriptor_fetch #(
       if (data_valid_i && data_ready_o) got_q <= got_q + 8'd1;
     end
     if (data_valid_i && data_ready_o) words_q <= {data_i, words_q[Bytes*8-1:PortWords*16]};
+  end
+
+  logic [15:0] before_q;
+  always_ff @(posedge clk_i) begin
+    before_q <= layer_i;
+    if (rst_ni && fetch_i) assert (layer_i == before_q);
   end
 endmodule

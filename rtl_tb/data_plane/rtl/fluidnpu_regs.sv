@@ -89,13 +89,14 @@ module fluidnpu_regs #(
   logic [63:0] cycles_q;
   logic [31:0] saturations_q;
 
-  // Write channel: both halves must be there, one answer at a time.
+  // Write channel: both halves must be there, and the answer before must be gone. So settings and the active
+  // set stand still in the cycle before a command, in which the engine finds its answer.
   logic       write, write_ok;
   logic [7:0] waddr;
   logic       bvalid_q;
   logic [1:0] bresp_q;
 
-  assign write          = s_axil_awvalid && s_axil_wvalid && (!bvalid_q || s_axil_bready);
+  assign write          = s_axil_awvalid && s_axil_wvalid && !bvalid_q;
   assign write_ok       = write && legal(s_axil_awaddr, fluidnpu_registers_pkg::Writable) && s_axil_wstrb == 4'hF;
   assign waddr          = 8'(s_axil_awaddr);
   assign s_axil_awready = write;
@@ -208,7 +209,11 @@ module fluidnpu_regs #(
     end
   end
 
-  assign watchdog_o = busy_i && watchdog_q != '0 && (cycles_q[63:32] != '0 || cycles_q[31:0] >= watchdog_q);
+  logic late_q;  // a cycle late itself
+  always_ff @(posedge clk_i) begin
+    late_q <= rst_ni && busy_i && watchdog_q != '0 && (cycles_q[63:32] != '0 || cycles_q[31:0] >= watchdog_q);
+  end
+  assign watchdog_o = late_q;
 
   // Read channel
   logic        read, rvalid_q;

@@ -69,6 +69,9 @@ module fluidnpu_row_buffer #(
   if (LineWords < PortWords || LineWords % PortWords != 0 || (LineWords & (LineWords - 1)) != 0) begin : gen_illegal_line
     $fatal(1, "LineWords must be a power of two and a multiple of PortWords in %m");
   end
+  if (LineWords < InWords) begin : gen_short_line  // no run is cut at a line's end
+    $fatal(1, "LineWords must be at least InWords in %m");
+  end
   if (Sets < 4 || Sets > 1048576 || (Sets & (Sets - 1)) != 0) begin : gen_illegal_sets
     $fatal(1, "Sets must be a power of two in 4..2^20 in %m");
   end
@@ -85,20 +88,30 @@ module fluidnpu_row_buffer #(
   // Load: the next row of each lane, as soon as there is room.
   logic [1:0][4:0]  sample_q, end_q;
   logic [1:0][23:0] row_q, asked_q, loaded_q;
-  logic [1:0][31:0] offset_q, start_q, place_q, behind_q, at;  // behind_q: what place_q needs ends there
-  logic [1:0]       more, room, able;
+  logic [1:0][31:0] offset_q, place_q, after_q, at;  // after_q: where the next sample begins
+  logic [1:0][32:0] due_q;  // signed: place_q has room when no window needs a place before it
+  logic [1:0]       more, room, able, go, last_row;
   logic             lane, turn_q, ask, rows_ready, asked_for_q;
-  logic [31:0]      low, room_end;
+  logic [31:0]      low, reach_q;
+  logic [32:0]      due, first_due_q;  // of place 0
   logic [1:0][AddrWidth-1:0] addr;
   logic [1:0][23:0] beats_of;
 
   assign low      = layer_i.in_offset & 32'(PortBytes - 1);
-  assign room_end = oldest_i + (layer_i.sample_lanes ? Capacity >> 1 : Capacity);
+  // A row and the port word that it may share, less the ring
+  assign due      = 33'(layer_i.pitch) + (layer_i.sample_lanes ? 33'(PortBytes) - 33'(Capacity >> 1) : 33'(PortBytes) - 33'(Capacity));
+  always_ff @(posedge clk_i) begin  // stand still from the layer's first row on
+    first_due_q <= due;
+    reach_q     <= layer_i.row_bytes + 32'(PortBytes - 1);
+  end
   for (genvar l = 0; l < 2; l++) begin : gen_lanes
     assign more[l]     = sample_q[l] != end_q[l];
-    assign room[l]     = behind_q[l] <= room_end;
+    assign last_row[l] = row_q[l] + 24'd1 == layer_i.sample_rows;
+    assign room[l]     = $signed(due_q[l]) <= $signed({1'b0, oldest_i});
+    assign go[l]       = ask && lane == 1'(l);
     assign addr[l]     = slot_i[sample_q[l][(BMax > 1 ? $clog2(BMax) : 1)-1:0]] + AddrWidth'(offset_q[l]);
-    assign beats_of[l] = 24'((32'(addr[l][PortBits-1:0]) + layer_i.row_bytes + 32'(PortBytes - 1)) >> PortBits);
+    // Slots begin at port words, so the offset says how far into one a row begins.
+    assign beats_of[l] = 24'((32'(offset_q[l][PortBits-1:0]) + reach_q) >> PortBits);
     assign at[l]       = place_q[l] + low;
   end
   assign able = more & room;
@@ -149,30 +162,34 @@ module fluidnpu_row_buffer #(
       asked_q  <= '0;
       loaded_q <= '0;
     end else begin
-      if (ask) begin
-        asked_q[lane] <= asked_q[lane] + 24'd1;
-        turn_q        <= !lane;
-        if (row_q[lane] + 24'd1 == layer_i.sample_rows) sample_q[lane] <= sample_q[lane] + 5'd1;
+      if (ask) turn_q <= !lane;
+      for (int unsigned l = 0; l < 2; l++) begin
+        if (go[l]) asked_q[l] <= asked_q[l] + 24'd1;
+        if (go[l] && last_row[l]) sample_q[l] <= sample_q[l] + 5'd1;
       end
       if (row_ends) loaded_q[head.lane] <= loaded_q[head.lane] + 24'd1;
     end
     if (layer_start_i) begin
       row_q    <= '0;
       offset_q <= {2{layer_i.in_offset}};
-      start_q  <= '0;
       place_q  <= '0;
-      behind_q <= {2{layer_i.pitch + 32'(PortBytes)}};
-    end else if (ask) begin
-      row_q[lane]    <= row_q[lane] + 24'd1;
-      offset_q[lane] <= offset_q[lane] + layer_i.row_step;
-      place_q[lane]  <= place_q[lane] + layer_i.pitch;
-      behind_q[lane] <= behind_q[lane] + layer_i.pitch;
-      if (row_q[lane] + 24'd1 == layer_i.sample_rows) begin
-        row_q[lane]    <= '0;
-        offset_q[lane] <= layer_i.in_offset;
-        start_q[lane]  <= start_q[lane] + layer_i.sample_pitch;
-        place_q[lane]  <= start_q[lane] + layer_i.sample_pitch;
-        behind_q[lane] <= start_q[lane] + layer_i.sample_pitch + (layer_i.pitch + 32'(PortBytes));
+      after_q  <= {2{layer_i.sample_pitch}};
+      due_q    <= {2{due}};
+    end else begin
+      for (int unsigned l = 0; l < 2; l++) begin
+        if (go[l]) begin
+          row_q[l]    <= row_q[l] + 24'd1;
+          offset_q[l] <= offset_q[l] + layer_i.row_step;
+          place_q[l]  <= place_q[l] + layer_i.pitch;
+          due_q[l]    <= due_q[l] + 33'(layer_i.pitch);
+          if (last_row[l]) begin
+            row_q[l]    <= '0;
+            offset_q[l] <= layer_i.in_offset;
+            place_q[l]  <= after_q[l];
+            after_q[l]  <= after_q[l] + layer_i.sample_pitch;
+            due_q[l]    <= 33'(after_q[l]) + first_due_q;
+          end
+        end
       end
     end
   end
@@ -293,6 +310,8 @@ module fluidnpu_row_buffer #(
       if (take_two) assert (32'(second_words_i) <= LineWords && second_words_i != '0 && !second_addr_i[0]);
       if (s1_valid_q) assert (32'(s1_place_q[0]) + 32'(s1_words_q[0]) <= InWords);
       if (s1_valid_q && s1_two_q) assert (32'(s1_place_q[1]) + 32'(s1_words_q[1]) <= InWords);
+      if (ask) assert (addr[lane][PortBits-1:0] == offset_q[lane][PortBits-1:0]);
+      if (ask) assert (due_q[lane] == 33'(place_q[lane]) + due);
       if (ask) assert (at[lane][PortBits-1:0] == addr[lane][PortBits-1:0]);
       if (segment_valid_i && !there) assert (more[segment_lane_i] || asked_q[segment_lane_i] != loaded_q[segment_lane_i]);
     end

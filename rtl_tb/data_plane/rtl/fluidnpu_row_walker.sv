@@ -37,7 +37,7 @@ module fluidnpu_row_walker #(
   output logic                                        row_lane_o,
   output logic                                        row_ends_beat_o,
   output logic                                        row_ends_pass_o,
-  // the row of lane 1 that shares the beat of this one of lane 0, which does not end it
+  // the row of lane 1 that shares the beat of this one of lane 0, which does not end it: goes when that goes
   input  logic                                        row_both_i,
   output logic [SampleWidth-1:0]                      other_index_o,
   output logic [31:0]                                 other_offset_o,
@@ -68,7 +68,7 @@ module fluidnpu_row_walker #(
   logic [15:0] beat_q, beats_q, lane1_beats_q;
   logic [31:0] shift_q;
   logic        two_lanes_q, last_beat_q;  // of beat_q
-  logic        ends_beat, ends_pass, step, advance;
+  logic        ends_beat, ends_pass, step, advance, takes;
   logic [4:0]  sample;
 
   always_comb begin
@@ -78,7 +78,7 @@ module fluidnpu_row_walker #(
   end
 
   assign step      = row_valid_o && row_ready_i;
-  assign ends_beat = lane_q || !two_lanes_q || (step && row_both_i);
+  assign ends_beat = lane_q || !two_lanes_q || row_both_i;
   assign ends_pass = ends_beat && last_beat_q;
   assign advance   = step && (ends_beat || row_lanes_i);
   assign sample    = place_q.sample + (sample_lanes_i && lane_q ? b_r_i : 5'd0);
@@ -111,7 +111,8 @@ module fluidnpu_row_walker #(
     next   = row_both_i && row_lanes_i ? follow(behind) : behind;
   end
 
-  assign pass_ready_o      = !active_q || (step && ends_pass);  // passes follow one another without a gap
+  assign pass_ready_o      = !active_q || (row_ready_i && ends_pass);  // passes follow one another without a gap
+  assign takes             = pass_valid_i && pass_ready_o;
   assign row_valid_o       = active_q;
   assign row_lane_o        = lane_q;
   assign row_ends_beat_o   = lane_q || !two_lanes_q;
@@ -127,6 +128,11 @@ module fluidnpu_row_walker #(
   assign start_index_o     = start_q.sample[SampleWidth-1:0];
   assign start_offset_o    = start_q.row_offset;
 
+  always_ff @(posedge clk_i) begin  // of a pass only, so no reset
+    if (takes) place_q <= step && commit_q ? next : start_q;
+    else if (advance) place_q <= next;
+  end
+
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       active_q      <= 1'b0;
@@ -138,10 +144,8 @@ module fluidnpu_row_walker #(
       two_lanes_q   <= 1'b0;
       last_beat_q   <= 1'b0;
       shift_q       <= '0;
-      place_q       <= origin;
       start_q       <= origin;
     end else begin
-      if (advance) place_q <= next;
       if (step) begin
         lane_q <= !ends_beat;
         if (ends_beat) begin
@@ -154,7 +158,7 @@ module fluidnpu_row_walker #(
           if (commit_q) start_q <= next;
         end
       end
-      if (pass_valid_i && pass_ready_o) begin
+      if (takes) begin
         active_q      <= 1'b1;
         lane_q        <= 1'b0;
         beat_q        <= '0;
@@ -164,7 +168,6 @@ module fluidnpu_row_walker #(
         last_beat_q   <= beats_i == 16'd1;
         shift_q       <= shift_i;
         commit_q      <= commit_i;
-        place_q       <= step && commit_q ? next : start_q;
       end
       if (layer_start_i) start_q <= origin;
     end
@@ -173,6 +176,6 @@ module fluidnpu_row_walker #(
   always_ff @(posedge clk_i) begin
     if (rst_ni && row_valid_o) assert (32'(sample) < BMax);
     if (rst_ni && step && row_both_i) assert (!row_ends_beat_o);
-    if (rst_ni && pass_valid_i && pass_ready_o) assert (beats_i != '0 && lane1_beats_i <= beats_i);
+    if (rst_ni && takes) assert (beats_i != '0 && lane1_beats_i <= beats_i);
   end
 endmodule

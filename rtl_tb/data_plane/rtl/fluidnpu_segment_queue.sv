@@ -7,7 +7,7 @@
 /// two steps; three cycles later than the parts a segment is shown.
 module fluidnpu_segment_queue #(
   parameter int unsigned CountWidth = 4,
-  parameter int unsigned Depth = 16  // pairs
+  parameter int unsigned Depth = 16  // pairs, 4 at least
 ) (
   input  logic                      clk_i,
   input  logic                      rst_ni,
@@ -43,6 +43,10 @@ module fluidnpu_segment_queue #(
   output logic [CountWidth-1:0]     second_place_o,
   output logic                      second_ends_beat_o
 );
+  if (Depth < 4) begin : gen_illegal
+    $fatal(1, "Depth must be at least 4 in %m");
+  end
+
   typedef struct packed {
     logic [31:0]           addr;
     logic                  lane;
@@ -67,8 +71,15 @@ module fluidnpu_segment_queue #(
   pair_t                        sums_q, sums_d, pushed, head, shown_pair_q;
   logic [$clog2(Depth+1)-1:0]   level;
 
-  // What is on its way must fit as well: two pairs, besides this one.
-  assign segment_ready_o = 32'(level) + 3 <= Depth;
+  // What is on its way must fit as well: two pairs, besides this one. Found out a step ahead.
+  logic roomy_q;
+  assign segment_ready_o = roomy_q;
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) roomy_q <= 1'b1;
+    else if (sums_valid_q && !(next && next_valid)) roomy_q <= 32'(level) + 4 <= Depth;
+    else if (!sums_valid_q && next && next_valid) roomy_q <= 32'(level) + 2 <= Depth;
+    else roomy_q <= 32'(level) + 3 <= Depth;
+  end
 
   function automatic segment_t sums(
     fluidnpu_pkg::parts_t parts, logic [CountWidth-1:0] words, logic [CountWidth-1:0] place, logic ends_beat
@@ -161,6 +172,7 @@ module fluidnpu_segment_queue #(
 
   always_ff @(posedge clk_i) begin
     if (rst_ni && sums_valid_q) assert (room);
+    if (rst_ni) assert (roomy_q == (32'(level) + 3 <= Depth));
     if (rst_ni && second_valid_i) assert (segment_valid_i);
   end
 endmodule

@@ -32,6 +32,8 @@ module fluidnpu_sequencer #(
   output logic [7:0]                                   cause_o,
   output logic [15:0]                                  layer_o,
   // descriptor, FBCB, plan
+  output logic [15:0]                                  fetch_layer_o,  // the layer to be fetched, or to be fetched next
+  output logic                                         fetch_next_o,   // fetch_o of the next cycle
   output logic                                         fetch_o,
   input  logic                                         fetched_i,
   output logic                                         lookup_o,
@@ -63,7 +65,7 @@ module fluidnpu_sequencer #(
   end
 
   state_e      state_q;
-  logic [15:0] layer_q, last_q;
+  logic [15:0] layer_q, last_q, fetch_layer_q;
   logic [4:0]  slot_q;     // slot looked at
   logic [4:0]  sample_q;   // samples found
   logic [fluidnpu_pkg::AddrWidth-1:0] slot_addr_q;
@@ -149,20 +151,33 @@ module fluidnpu_sequencer #(
     command_o.layer_last  = last_tile && last_group && last_block;
   end
 
-  assign fetch_o       = state_q == Fetch;
+  // Found out a step ahead: many wait for it that the next state is one of these.
+  logic fetch_q, flush_q, fetch_next, forced;
+  assign fetch_next_o  = fetch_next;
+  assign fetch_o       = fetch_q;
+  assign fetch_layer_o = fetch_layer_q;
   assign layer_o       = layer_q;
   assign layer_start_o = state_q == Begin;
   assign running_o     = running_q;
-  assign flush_o       = state_q == Flush;
+  assign flush_o       = flush_q;
   assign done_o        = state_q == Drain && written_i && layer_q == last_q && !job_error && !soft_reset_i;
   assign lookup_o      = state_q == Fetch && fetched_i;
   assign plan_o        = state_q == Lookup && plan_valid_i;
+
+  assign forced     = job_error || soft_reset_i;
+  assign fetch_next = !forced && ((state_q == Slots && slot_q == 5'(fluidnpu_pkg::MaxSlots - 1)) || (state_q == Fetch && !fetched_i)
+      || (state_q == Drain && written_i && layer_q != last_q));
+  always_ff @(posedge clk_i) begin
+    fetch_q <= rst_ni && fetch_next;
+    flush_q <= rst_ni && (forced || (state_q == Flush && (hold_q != '0 || !masters_idle_i)));
+  end
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       state_q      <= Idle;
       layer_q      <= '0;
       last_q       <= '0;
+      fetch_layer_q <= '0;
       slot_q       <= '0;
       sample_q     <= '0;
       slot_addr_q  <= '0;
@@ -184,6 +199,7 @@ module fluidnpu_sequencer #(
           if (start_i && !start_refused_o) begin
             state_q     <= Slots;
             layer_q     <= first_layer_i;
+            fetch_layer_q <= first_layer_i;
             last_q      <= last_layer_i;
             slot_q      <= '0;
             sample_q    <= '0;
@@ -199,7 +215,12 @@ module fluidnpu_sequencer #(
           end
           if (slot_q == 5'(fluidnpu_pkg::MaxSlots - 1)) state_q <= Fetch;
         end
-        Fetch:  if (fetched_i) state_q <= Lookup;
+        Fetch: begin
+          if (fetched_i) begin
+            state_q       <= Lookup;
+            fetch_layer_q <= layer_q + 16'd1;
+          end
+        end
         Lookup: if (plan_valid_i) state_q <= Plan;
         Plan: begin
           if (plan_done_i) begin
@@ -256,7 +277,7 @@ module fluidnpu_sequencer #(
         behind0_q <= more0 ? next0 - 32'(running_q.block) : '0;
         behind1_q <= !more1 ? '0 : more0 ? next1 - 32'(running_q.block) : next1 - next0;
       end
-      if (job_error || soft_reset_i) begin
+      if (forced) begin
         state_q <= Flush;
         hold_q  <= 5'(FlushCycles);
       end
@@ -267,6 +288,8 @@ module fluidnpu_sequencer #(
     if (rst_ni) begin
       if (command_valid_o) assert (beats_q != '0 && lane1_q <= beats_q && command_o.cols != '0);
       assert (hold_q <= 5'(FlushCycles));
+      if (fetch_o) assert (fetch_layer_q == layer_q);
+      assert (fetch_q == (state_q == Fetch) && flush_q == (state_q == Flush));
       if (command_valid_o) assert (first_q < running_q.columns && group_q < running_q.groups);
       if (state_q == Begin) assert (running_q.beats0 != '0 && running_q.block != '0 && running_q.columns != '0 && running_q.groups != '0);
     end

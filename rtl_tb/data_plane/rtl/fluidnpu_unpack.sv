@@ -42,7 +42,7 @@ module fluidnpu_unpack #(
     $fatal(1, "WordsWidth must hold more than a beat and a port word in %m");
   end
 
-  assign enough       = busy_q && (32'(count_q) >= BeatWords || (last_beat_q && count_q >= CountWidth'(left_q)));
+  assign enough       = busy_q && (32'(count_q) >= BeatWords || !more_q);  // a beat, or all that is left
   assign beat_valid_o = enough;
   assign give         = beat_valid_o && beat_ready_i;
   assign ends         = give && last_beat_q;
@@ -118,6 +118,7 @@ module fluidnpu_unpack #(
       if (more_q) assert (missing_q - WordsWidth'(skip_q) <= left_q && WordsWidth'(count_q) + missing_q - WordsWidth'(skip_q) == left_q);
       else assert (WordsWidth'(count_q) >= left_q);
       assert (beat_valid_o || port_ready_o);
+      assert (enough == (32'(count_q) >= BeatWords || WordsWidth'(count_q) >= left_q));
     end
     if (rst_ni && !busy_q) assert (!more_q && count_q == '0 && store_q == '0 && !beat_valid_o);
     if (rst_ni && begins) assert (job_words_i != '0);
