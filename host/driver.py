@@ -9,9 +9,10 @@ becomes a `DeviceAccessError`, so every failure of the device is a `DeviceError`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +54,9 @@ _EVENTS = sum(field.mask for field in register("IRQ_STATUS").fields)
 _OFFSETS = {
     name: register(name).offset for name in ("CTRL", "STATUS", "IRQ_STATUS", "SLOT_MASK", "FIRST_LAYER", "LAST_LAYER")
 }
+
+
+Meanwhile = Callable[[], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,6 +213,11 @@ class Driver:
         int16 as stored. The network's preprocessing is applied to pixels and floats, so they may also come
         as (C, H, W), and in another size where it resizes. Raises DriverUsageError.
         """
+        stored = self._stored(image, network)
+        return stored.copy() if stored is image else stored
+
+    def _stored(self, image: npt.NDArray[np.generic], network: int) -> npt.NDArray[np.int16]:
+        """Convert as `encode` does, without a copy of what is as stored already."""
         program = self.programs[network]
         intake = program.input_intake
         shape = intake.shape
@@ -217,7 +226,7 @@ class Driver:
         if image.dtype == np.int16:
             if image.shape != shape:
                 raise DriverUsageError(f"a sample must be of shape {shape}, not {image.shape}")
-            return image.astype(np.int16)
+            return cast(npt.NDArray[np.int16], image)
         if not program.takes_images:
             raise DriverUsageError(f"a sample of a part of a network must be int16 as stored, not {image.dtype}")
         if image.dtype != np.uint8 and not np.issubdtype(image.dtype, np.floating):
@@ -233,7 +242,7 @@ class Driver:
         """Write one image into a slot of its network; see `encode`."""
         self._check_slots((slot,))
         program = self.programs[self._owner[slot]]
-        program.write_tensor(self._memory[slot], program.input, self.encode(image, self._owner[slot]))
+        program.write_tensor(self._memory[slot], program.input, self._stored(image, self._owner[slot]))
         self._bus.flush(self._buffers[1], *self._bytes_of(slot, program.input))
 
     def stored_logits(self, slots: Sequence[int], exit_index: int) -> npt.NDArray[np.int16]:
@@ -359,11 +368,11 @@ class Driver:
 
     # -- jobs ------------------------------------------------------------------------------------------------
 
-    def run_stage(self, stage: int) -> Job:
+    def run_stage(self, stage: int, *, meanwhile: Meanwhile | None = None) -> Job:
         """Run one stage on the active batch: `run_to_exit(stage, stage)`."""
-        return self.run_to_exit(stage, stage)
+        return self.run_to_exit(stage, stage, meanwhile=meanwhile)
 
-    def run_segment(self, stage: int, predicted_ns: float) -> Job:
+    def run_segment(self, stage: int, predicted_ns: float, *, meanwhile: Meanwhile | None = None) -> Job:
         """Run a stage without its exit's head on the active batch, predicted to take `predicted_ns`.
 
         Raises DriverUsageError for a stage of which nothing is needed later, and as `run_to_exit`.
@@ -373,9 +382,9 @@ class Driver:
         first, end = self.program.stages[stage][0], self.program.segments[stage]
         if end < first:
             raise DriverUsageError(f"stage {stage} must have layers that are no head, and it has none")
-        return self.run_layers(first, end, predicted_ns)
+        return self.run_layers(first, end, predicted_ns, meanwhile=meanwhile)
 
-    def run_to_exit(self, stage: int, first_stage: int = 0) -> Job:
+    def run_to_exit(self, stage: int, first_stage: int = 0, *, meanwhile: Meanwhile | None = None) -> Job:
         """Run stages first_stage..stage on the active batch and wait for the end.
 
         Raises NpuError or NpuTimeout; then `reset` must come next.
@@ -389,15 +398,16 @@ class Driver:
             raise DriverUsageError("a job must be of one network, and so must the samples in its batch")
         at, stages = self._linked.first_layers[network], self.programs[network].stages
         batch = max(1, self._active.bit_count())
-        return self.run_layers(
-            at + stages[first][0], at + stages[last][1], self.design.latency.between(first_stage, stage, batch)
-        )
+        predicted_ns = self.design.latency.between(first_stage, stage, batch)
+        return self.run_layers(at + stages[first][0], at + stages[last][1], predicted_ns, meanwhile=meanwhile)
 
-    def run_layers(self, first: int, last: int, predicted_ns: float) -> Job:
-        """Run layers first..last (inclusive), predicted to take `predicted_ns`, on the active batch and wait.
+    def run_layers(self, first: int, last: int, predicted_ns: float, *, meanwhile: Meanwhile | None = None) -> Job:
+        """Run layers first..last (inclusive), predicted to take `predicted_ns`, on the active batch and
+        wait.
 
         A job whose interrupt never comes is found in STATUS at the deadline and counted in
-        `missed_interrupts`.
+        `missed_interrupts`. `meanwhile` is called while the NPU works; of the samples' memory it may touch
+        the slots alone that are not in the batch.
         """
         claims.check(self.device, self)
         limit_ns = int(predicted_ns * self._patience)
@@ -408,6 +418,8 @@ class Driver:
         # From after START: a host that was held up before it has not waited yet, and a simulated NPU that
         # others share begins when it is free.
         start = self.device.clock.now_ns()
+        if meanwhile is not None:
+            meanwhile()
         told, status = self._wait_job(start + 2 * limit_ns + _GRACE_NS)
         end = self.device.clock.now_ns()
         self._bus.write(_OFFSETS["IRQ_STATUS"], _EVENTS)

@@ -1,4 +1,4 @@
-"""`fluidnpu measure`: a network's times on this machine's processor, as a profile for a fleet file."""
+"""`fluidnpu measure`: times of a network or a bundle on this machine's processor, for fleet files."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from pathlib import Path
 import click
 
 from fluidnpu import models
+from fluidnpu.host import fleet
 from fluidnpu.models import files, onnx
 from fluidnpu.scheduler import placement
 
 from .. import show
 from ..errors import UsageError
-from ..options import FILE_OUT, JSON, PATH, reading, takes
+from ..options import FILE_OUT, FOLDER_OUT, JSON, PATH, is_default, reading, takes
+from ..outputs import is_same
 from .networks import read_model_or_name
 
 
@@ -26,29 +28,42 @@ class MeasureOptions:
     threads: int
     seconds: float
     out: Path | None
+    worker: Path | None
     as_json: bool
 
 
 @click.command("measure")
-@click.argument("model", type=PATH)
+@click.argument("model", type=PATH, metavar="MODEL|BUNDLE")
 @reading
-@click.option("--batch", type=click.IntRange(1, 256), default=8, show_default=True, help="the largest batch")
-@click.option("--threads", type=click.IntRange(1, 1024), default=1, show_default=True, help="of one worker")
+@click.option("--batch", type=click.IntRange(1, 256), default=8, show_default=True, help="MODEL: the largest batch")
+@click.option("--threads", type=click.IntRange(1, 1024), default=1, show_default=True, help="MODEL: of onnxruntime")
 @click.option(
     "--seconds", type=float, default=0.5, show_default=True, help="at least, a stage and batch size; five runs at least"
 )
 @click.option("--out", type=FILE_OUT, metavar="HOST.json", help="where to write the profile")
+@click.option(
+    "--worker", type=FOLDER_OUT, metavar="FOLDER", help="BUNDLE: where to write the bundle that a processor serves"
+)
 @JSON
 @takes(MeasureOptions)
 def command(options: MeasureOptions) -> None:
-    """Time MODEL on this machine's processor, stage by stage and batch by batch, with onnxruntime in float32.
+    """Time a network on this machine's processor, stage by stage and batch by batch.
 
-    The profile is what a fleet file names for a type of kind "cpu", so that `place` can put networks there.
+    The program of a BUNDLE is timed as it is served: its integers, bit for bit a board's answers, by one
+    thread. --worker writes the bundle that `serve --device cpu` serves, and that a type of kind "cpu" of a
+    fleet file names.
 
-    Exit code: 0 measured; 2 bad input.
+    A MODEL is timed with onnxruntime in float32, for plans alone: its profile may stand in a fleet file, too.
+
+    Exit code: 0 measured; 1 the measuring process failed; 2 bad input.
     """
     if not 0 < options.seconds < 3600:
         raise UsageError(f"--seconds must be above 0 and below an hour, not {options.seconds:g}")
+    if options.model.is_dir():
+        _measure_bundle(options)
+        return
+    if options.worker is not None:
+        raise UsageError(f"--worker is for a BUNDLE, whose program it serves, and '{options.model}' is none")
     network = read_model_or_name(options.model)
     if not isinstance(network, models.Network) or not network.parameters:
         raise UsageError(f"MODEL must have weights to be timed, and '{options.model}' has none")
@@ -79,6 +94,40 @@ def command(options: MeasureOptions) -> None:
     out.print(f"{1e9 * options.batch / whole:.4g} samples a second in batches of {options.batch} without early exits")
     if options.out is not None:
         out.print(f"profile written to [bold]{options.out}[/]")
+
+
+def _measure_bundle(options: MeasureOptions) -> None:
+    for name, given in (("--batch", "batch"), ("--threads", "threads")):
+        if not is_default(given):
+            raise UsageError(f"{name} is for a MODEL: a worker runs the batches of its bundle, on one thread")
+    inside = options.model / "bundle"  # of a project
+    folder = inside if inside.is_dir() else options.model
+    if options.worker is not None and is_same(options.worker, folder):
+        raise UsageError(f"--worker must be another folder than that of the bundle that is measured, '{folder}'")
+    out = show.console(options.as_json)
+    with show.progress(out, "timing") as step:
+        found = fleet.measure_worker(folder, options.seconds, step)
+    profile, design = found.profile, found.design
+    if options.worker is not None:
+        found.write(options.worker)
+    if options.out is not None:
+        files.write_file(options.out, profile.dumps())
+    if options.as_json:
+        show.emit(profile.to_dict())
+        return
+    batches = shown(design.b_max)
+    rows = [
+        (exit, *(f"{row[batch - 1] / 1e6:.3f}" for batch in batches))
+        for exit, row in zip(design.exits, design.latency.ns, strict=True)
+    ]
+    columns = ["to exit", *(f"ms, B = {batch}" for batch in batches)]
+    out.print(show.table(f"{design.network}, measured on {design.board}", columns, rows))
+    whole = design.latency.between(0, design.stages - 1, design.b_max)
+    out.print(f"{1e9 * design.b_max / whole:.4g} samples a second in batches of {design.b_max} without early exits")
+    if options.out is not None:
+        out.print(f"profile written to [bold]{options.out}[/]")
+    if options.worker is not None:
+        out.print(f"bundle written to [bold]{options.worker}[/]")
 
 
 def shown(most: int) -> list[int]:

@@ -2,8 +2,8 @@
 
 `simulated` goes through PYNQ where PYNQ is installed (overlay, MMIO, allocate, as on a board), else straight
 to the simulated NPU. `rtl` is the SystemVerilog in Verilator behind the board's memory: exact, slow, on its
-own clock; `cosim` is the same with the HLS core's C++ as its core. `pynq` and `devmem` are the NPU of a
-board, with PYNQ or without.
+own clock; `cosim` is the same with the HLS core's C++ as its core. `cpu` is this processor, for a bundle that
+was measured on one. `pynq` and `devmem` are the NPU of a board, with PYNQ or without.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from .device import Clock, Device, VirtualClock
 from .physical.board import open_npu
 from .physical.checkup import Target
 from .physical.places import BOARD, Places
+from .processor import ProcessorNpu
 from .pynq.bitstream import write_simulated_bitstream
 from .pynq.overlay import open_overlay, simulated_pynq_device
 from .rtl import rtl_device
 from .simulated import SimulatedNpu
 
-KINDS = ("simulated", "rtl", "cosim", "pynq", "devmem")
+KINDS = ("simulated", "cpu", "rtl", "cosim", "pynq", "devmem")
 
 
 @contextmanager
@@ -67,6 +68,15 @@ def open_device(
         if clock is not None:
             raise DriverUsageError("the RTL counts time in its own cycles, so no clock can be given to it")
         yield rtl_device(bundle.design, core="hls" if kind == "cosim" else "rtl")
+    elif kind == "cpu":
+        if bundle.design.model != "measured":
+            raise DriverUsageError(
+                f"a processor must be given a bundle that was measured on one (`fluidnpu measure BUNDLE --worker FOLDER`), and "
+                f"this one is for {bundle.design.board}"
+            )
+        if clock is not None:
+            raise DriverUsageError("a processor works in real time, so no clock can be given to it")
+        yield ProcessorNpu(bundle.design)
     elif kind == "simulated":
         clock = VirtualClock() if clock is None else clock
         with tempfile.TemporaryDirectory() as scratch:

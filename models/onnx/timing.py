@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import math
-import platform
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from onnx.utils import Extractor
 from ..errors import NetworkError
 from ..graph.network import Network
 from .export import build_onnx
+from .processor import processor_name
 
 BYTES = 4  # of a float32
 LEAST_RUNS = 5
@@ -116,17 +116,8 @@ def measured_on(threads: int) -> str:
 
     return (
         f"onnxruntime {onnxruntime.__version__}, float32, {threads} {'thread' if threads == 1 else 'threads'} on "
-        f"{_processor()}"
+        f"{processor_name()}"
     )
-
-
-def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
-    except OSError:
-        names = []
-    return names[0] if names else platform.machine() or "an unknown processor"
 
 
 def peak_bytes(network: Network) -> int:

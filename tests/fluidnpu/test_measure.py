@@ -11,8 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from fluidnpu.cli import main
-from fluidnpu.dse.testing import tiny_design
-from fluidnpu.models import read_onnx, shipped_file
+from fluidnpu.dse.testing import design_for, tiny_design
+from fluidnpu.hls import compile_program
+from fluidnpu.host import Bundle
+from fluidnpu.models import quantise, read_onnx, shipped_file
 from fluidnpu.models.onnx import build_onnx
 from fluidnpu.models.onnx.timing import measure_stages, peak_bytes, stage_models
 from fluidnpu.models.zoo import random_network
@@ -72,13 +74,42 @@ def test_the_command_writes_a_profile(tmp_path: Path) -> None:
     assert profile.blocks[-1].cut_bytes == 0
 
 
+def test_a_bundle_is_measured_as_it_is_served(tmp_path: Path) -> None:
+    bundle, to, profile = demo_like(tmp_path / "b"), tmp_path / "worker", tmp_path / "host.json"
+    words = ["measure", str(tmp_path / "b"), "--seconds", "0.001", "--worker", str(to), "--out", str(profile)]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    made = Bundle.read(to)
+    assert made.program.image() == bundle.program.image()
+    assert Profile.loads(profile.read_text()) == made.profile
+    for shown in (made.design.exits[0], f"{made.design.latency.ns[0][0] / 1e6:.3f}", "one thread of", str(to)[-20:]):
+        assert shown in done.output.replace("\n", ""), "what is on the screen is what was written"
+    done = CliRunner().invoke(main, ["measure", str(tmp_path / "b"), "--seconds", "0.001", "--json"])
+    assert json.loads(done.output)["source"].startswith("measured on one thread of ")
+
+
+def demo_like(folder: Path) -> Bundle:
+    """Write the bundle of a tiny network for a tiny design."""
+    qnet = quantise(random_network(3, exits=2))
+    design = design_for(qnet.network.workload)
+    bundle = Bundle(design=design, program=compile_program(qnet, design))
+    bundle.write(folder)
+    return bundle
+
+
 def test_what_cannot_be_measured(tmp_path: Path) -> None:
+    demo_like(tmp_path / "b")
+    (tmp_path / "empty").mkdir()
     table = tmp_path / "design.json"
     table.write_text(tiny_design().dumps())
     for words, said in (
         (["resnet50"], "must have weights to be timed"),
         ([str(table)], "design.json"),
         (["resnet50", "--seconds", "0"], "must be above 0"),
+        ([str(tmp_path / "b"), "--batch", "4"], "--batch is for a MODEL"),
+        ([str(tmp_path / "b"), "--worker", str(tmp_path / "b")], "--worker must be another folder"),
+        (["resnet50", "--worker", str(tmp_path / "w")], "--worker is for a BUNDLE"),
+        ([str(tmp_path / "empty")], "must be a bundle with a readable design.json"),
     ):
         done = CliRunner().invoke(main, ["measure", *words])
         assert done.exit_code == 2, done.output

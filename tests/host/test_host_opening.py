@@ -78,7 +78,7 @@ def test_a_live_server_through_the_simulated_board() -> None:
 
 def test_refusals(w: HostWorld, tmp_path: Path) -> None:
     cases: list[tuple[str, Path | None, type[Exception], str]] = [
-        ("cloud", None, DriverUsageError, "simulated, rtl, cosim, pynq, devmem, not 'cloud'"),
+        ("cloud", None, DriverUsageError, "simulated, cpu, rtl, cosim, pynq, devmem, not 'cloud'"),
         ("pynq", None, DriverUsageError, "needs the folder"),
         ("pynq", tmp_path, BundleError, "exactly one bitstream"),
     ]
