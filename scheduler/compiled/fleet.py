@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .borrowing import borrowed
 from .loop import act
 from .state import at, decide, deepest, jit, oldest_first, run
 from .twin import ACTION, COUNTS, NEVER, RUN, WAIT, Ints, Npu, Records, State, Stream
@@ -28,6 +29,20 @@ BOARDS_MOST = 1 << BOARD_BITS  # that an event can name, one of which is nobody
 NOBODY = -1
 LOST, BACK = 0, 1  # kinds of a fault
 SHARES = 2**31 - 1  # of which routes have theirs
+CACHE_LINE = 64  # bytes
+ROOT = 3  # place of the first event
+EVENT = np.dtype([("key", "i8"), ("who", "i8")])
+# What an event touches lies together, a cache line a row: boards and requests are too many for the caches.
+REQUEST = np.dtype(
+    [(name, "i8") for name in ["start", "end", "left", "outcome", "answered"]]
+    + [(name, "i4") for name in ["exit", "route", "hop", "sent"]]
+    + [("leaves", "i8")]
+)
+BOARD = np.dtype(
+    [(name, "i8") for name in ["busy", "asked", "free", "each", "owed", "pool"]]
+    + [(name, "i4") for name in ["alive", "known"]]
+    + [("unused", "i8")]
+)
 
 
 class TurnsTwin(NamedTuple):
@@ -65,12 +80,20 @@ class TurnsTwin(NamedTuple):
             run(state, stage, min(state.many[stage], self.batch[stage], npu.b_max))
 
 
-class Boards(NamedTuple):
-    """Every board's waiting lines (as `State`, a row a board), and what the front knows of it.
+def lined(count: int, fields: np.dtype[Any]) -> Records:
+    """Return records of zeros that begin where cache lines do."""
+    raw = np.zeros(count * fields.itemsize + CACHE_LINE, np.uint8)
+    first = -raw.ctypes.data % CACHE_LINE
+    return raw[first : first + count * fields.itemsize].view(fields).view(np.recarray)
 
-    `pool[board]`. `busy`: end of the run in progress; `asked`: time of the next question, NEVER for none.
-    `alive` and `known` (to the front): 1 or 0. `owed`: requests sent and not back. `each`: ns of one more
-    request, by which the front predicts. `free`: time from which the board's link is idle.
+
+class Boards(NamedTuple):
+    """Every board's waiting lines (as `State`, a row a board), and what the front knows of it, a BOARD each.
+
+    `busy`: end of the run in progress; `asked`: time of the next question, NEVER for none. `free`: time from
+    which the board's link is idle. `each`: ns of one more request, by which the front predicts. `owed`:
+    requests sent and not back. `alive` and `known` (to the front): 1 or 0. `batch` is what one decision
+    writes, and no board's own.
     """
 
     queue: Ints
@@ -80,35 +103,23 @@ class Boards(NamedTuple):
     action: Records
     batch: Ints
     gone: Ints
-    pool: Ints
-    busy: Ints
-    asked: Ints
-    alive: Ints
-    known: Ints
-    owed: Ints
-    each: Ints
-    free: Ints
+    of: Records
 
     @classmethod
     def empty(cls, pool: Ints, each: Ints, stages: int, slots: int, queue: int) -> Boards:
         """Return idle boards with room for `queue` waiting requests each."""
         n, wide = len(pool), max(queue, slots + 1)
+        of = lined(n, BOARD)
+        of.pool, of.each, of.asked, of.alive, of.known = pool, each, NEVER, 1, 1
         return cls(
             queue=np.empty((n, queue), np.int64),
             line=np.empty((n, stages, slots + 1), np.int64),
             many=np.zeros((n, stages), np.int64),
-            counts=np.zeros(n, COUNTS).view(np.recarray),
+            counts=lined(n, COUNTS),
             action=np.zeros(n, ACTION).view(np.recarray),
-            batch=np.empty((n, wide), np.int64),
+            batch=np.empty(wide, np.int64),
             gone=np.empty((n, wide), np.int64),
-            pool=pool,
-            busy=np.zeros(n, np.int64),
-            asked=np.full(n, NEVER, np.int64),
-            alive=np.ones(n, np.int64),
-            known=np.ones(n, np.int64),
-            owed=np.zeros(n, np.int64),
-            each=each,
-            free=np.zeros(n, np.int64),
+            of=of,
         )
 
 
@@ -151,47 +162,59 @@ class Front(NamedTuple):
 
 
 class Requests(NamedTuple):
-    """Columns by request: exit of the network, route, hop, board, times sent; and the answer's time."""
+    """The requests, a REQUEST each, and views of two of its parts for the loop that all twins share.
 
-    exit: Ints
-    route: Ints
-    hop: Ints
-    board: Ints
-    sent: Ints
-    answered: Ints
-    start: Ints
+    First its fate on a board (as `Book.fates`), then the time of the answer, its exit of the network, route,
+    hop and times sent, and last its exit in the table of the pool where it is. `fates` and `leaves` are
+    columns of the same memory.
+    """
+
+    of: Records
+    fates: Ints
+    leaves: Ints
+
+    @classmethod
+    def new(cls, exits: Ints) -> Requests:
+        """Return requests that have not come yet, each with its exit of the network."""
+        of = lined(len(exits), REQUEST)
+        words = of.view(np.int64).view(np.ndarray).reshape(len(exits), -1)
+        words[:, :5] = -1
+        of.exit = exits
+        return cls(of, words[:, :4], words[:, -1])
 
 
 class Heap(NamedTuple):
-    """A binary heap of events, `size[0]` rows of two words: time and kind, then request and board.
+    """A heap of events with four children a node. An event is two words: time and kind, then request and
+    board.
 
-    Two words, so that a comparison is one of numbers, and a cache line has four events.
+    The first stands at place ROOT, so that four children lie in one cache line. `size[0]`: the place past the
+    last.
     """
 
-    rows: Ints
+    words: Ints
     size: Ints
 
     @classmethod
     def empty(cls, room: int) -> Heap:
         """Return an empty heap with room for a number of events."""
-        return cls(np.zeros((room, 2), np.int64), np.zeros(1, np.int64))
+        words = lined(ROOT + room, EVENT).view(np.int64).view(np.ndarray)
+        return cls(words, np.full(1, ROOT, np.int64))
 
 
 @jit
 def push(heap: Heap, time: int, kind: int, board: int, request: int) -> bool:
     """Add an event; False when the heap is full."""
-    k = heap.size[0]
-    rows = heap.rows
-    if k == len(rows):
+    k, words = heap.size[0], heap.words
+    if 2 * k == len(words):
         return False
     key, who = time * KINDS + kind, (request << BOARD_BITS) + board + 1
-    while k > 0:
-        above = (k - 1) >> 1
-        if key > rows[above, 0] or (key == rows[above, 0] and who >= rows[above, 1]):
+    while k > ROOT:
+        above = (k >> 2) + 2
+        if key > words[2 * above] or (key == words[2 * above] and who >= words[2 * above + 1]):
             break
-        rows[k, 0], rows[k, 1] = rows[above, 0], rows[above, 1]
+        words[2 * k], words[2 * k + 1] = words[2 * above], words[2 * above + 1]
         k = above
-    rows[k, 0], rows[k, 1] = key, who
+    words[2 * k], words[2 * k + 1] = key, who
     heap.size[0] += 1
     return True
 
@@ -199,26 +222,25 @@ def push(heap: Heap, time: int, kind: int, board: int, request: int) -> bool:
 @jit
 def pop(heap: Heap) -> tuple[int, int, int]:
     """Take the first event: time and kind, board, request."""
-    rows = heap.rows
-    first, named = rows[0, 0], rows[0, 1]
-    n = heap.size[0] - 1
+    words, n = heap.words, heap.size[0] - 1
+    first, named = words[2 * ROOT], words[2 * ROOT + 1]
     heap.size[0] = n
-    key, who = rows[n, 0], rows[n, 1]
-    k = 0
+    key, who = words[2 * n], words[2 * n + 1]
+    k = ROOT
     while True:
-        child = 2 * k + 1
+        child = 4 * k - 8
         if child >= n:
             break
-        right = child + 1
-        if right < n and (
-            rows[right, 0] < rows[child, 0] or (rows[right, 0] == rows[child, 0] and rows[right, 1] < rows[child, 1])
-        ):
-            child = right
-        if rows[child, 0] > key or (rows[child, 0] == key and rows[child, 1] >= who):
+        least, soonest = child, words[2 * child]
+        for other in range(child + 1, min(child + 4, n)):
+            here = words[2 * other]
+            if here < soonest or (here == soonest and words[2 * other + 1] < words[2 * least + 1]):
+                least, soonest = other, here
+        if soonest > key or (soonest == key and words[2 * least + 1] >= who):
             break
-        rows[k, 0], rows[k, 1] = rows[child, 0], rows[child, 1]
-        k = child
-    rows[k, 0], rows[k, 1] = key, who
+        words[2 * k], words[2 * k + 1] = soonest, words[2 * least + 1]
+        k = least
+    words[2 * k], words[2 * k + 1] = key, who
     return first, (named & (BOARDS_MOST - 1)) - 1, named >> BOARD_BITS
 
 
@@ -248,7 +270,7 @@ def state_of(boards: Boards, b: int, stages: int) -> State:
         boards.many[b, :stages],
         boards.counts[b : b + 1],
         boards.action[b : b + 1],
-        boards.batch[b],
+        boards.batch,
         boards.gone[b],
     )
 
@@ -267,16 +289,16 @@ def pick(boards: Boards, pools: Pools, front: Front, now: int, pool: int, reques
     best, finish = NOBODY, 0
     for k in range(front.choices):
         b = pools.members[first + drawn(front.seed, request, salt + k) % (last - first)]
-        if not boards.known[b]:
+        if not boards.of[b].known:
             continue
-        here = max(boards.busy[b], boards.free[b], now) + boards.owed[b] * boards.each[b]
+        here = max(boards.of[b].busy, boards.of[b].free, now) + boards.of[b].owed * boards.of[b].each
         if best == NOBODY or here < finish:
             best, finish = b, here
     if best == NOBODY:
         for k in range(first, last):
             b = pools.members[k]
-            here = max(boards.busy[b], boards.free[b], now) + boards.owed[b] * boards.each[b]
-            if boards.known[b] and (best == NOBODY or here < finish):
+            here = max(boards.of[b].busy, boards.of[b].free, now) + boards.of[b].owed * boards.of[b].each
+            if boards.of[b].known and (best == NOBODY or here < finish):
                 best, finish = b, here
     return best
 
@@ -297,40 +319,39 @@ def send(
 
     Where no board of the pool is known, the front tries again after its time of notice.
     """
-    hop = requests.hop[request]
+    hop = requests.of[request].hop
     leaves_front = hop == 0
     if leaves_front:
         best, finish, chosen = NOBODY, 0, 0
         for k in range(front.choices):
-            salt = (requests.sent[request] % 8) * 8 + 2 * k
+            salt = (requests.of[request].sent % 8) * 8 + 2 * k
             share, r = drawn(front.seed, request, salt), 0
             while routes.until[r] <= share:
                 r += 1
             b = pick(boards, pools, Front(0, 0, front.seed, 1), now, routes.pools[r, 0], request, salt + 1)
             if b == NOBODY:
                 continue
-            here = max(boards.busy[b], boards.free[b], now) + boards.owed[b] * boards.each[b]
+            here = max(boards.of[b].busy, boards.of[b].free, now) + boards.of[b].owed * boards.of[b].each
             if best == NOBODY or here < finish:
                 best, finish, chosen = b, here, r
         for r in range(len(routes.pools)):
             if best == NOBODY:
                 best, chosen = pick(boards, pools, front, now, routes.pools[r, 0], request, 7), r
-        requests.route[request] = chosen
+        requests.of[request].route = chosen
     else:
-        pool = routes.pools[requests.route[request], hop]
+        pool = routes.pools[requests.of[request].route, hop]
         best = pick(boards, pools, front, now, pool, request, 32 + hop)
-    requests.sent[request] += 1
-    requests.board[request] = best
+    requests.of[request].sent += 1
     if best == NOBODY:
         return push(heap, now + front.notice_ns, DELIVER, NOBODY, request)
-    pool = boards.pool[best]
+    pool = boards.of[best].pool
     leaving = now
     if leaves_front and front.head_ns:
         head[0] = max(head[0], now) + front.head_ns
         leaving = head[0]
-    boards.free[best] = max(boards.free[best], leaving) + pools.in_ns[pool]
-    boards.owed[best] += 1
-    return push(heap, boards.free[best] + pools.hop_ns[pool], DELIVER, best, request)
+    boards.of[best].free = max(boards.of[best].free, leaving) + pools.in_ns[pool]
+    boards.of[best].owed += 1
+    return push(heap, boards.of[best].free + pools.hop_ns[pool], DELIVER, best, request)
 
 
 @jit
@@ -365,22 +386,21 @@ def finished(
     stream: Stream,
     heap: Heap,
     head: Ints,
-    fates: Ints,
     b: int,
     now: int,
 ) -> bool:
     """End a board's run: answers go back to the front, samples that are not done go on to the next pool."""
-    pool, action = boards.pool[b], boards.action[b]
+    pool, action = boards.of[b].pool, boards.action[b]
     for k in range(action.samples):
         request = boards.gone[b, k]
         if stream.leaves[request] != action.stage:
             continue
-        boards.owed[b] -= 1
-        if pools.local[pool, requests.exit[request]] >= 0:
-            fates[request, 2] = requests.exit[request]
-            requests.answered[request] = now + pools.answer_ns[pool] + pools.hop_ns[pool]
+        boards.of[b].owed -= 1
+        if pools.local[pool, requests.of[request].exit] >= 0:
+            requests.of[request].left = requests.of[request].exit
+            requests.of[request].answered = now + pools.answer_ns[pool] + pools.hop_ns[pool]
             continue
-        requests.hop[request] += 1
+        requests.of[request].hop += 1
         if not send(boards, pools, routes, front, requests, heap, head, now + pools.out_ns[pool], request):
             return False
     action.samples = 0
@@ -395,43 +415,42 @@ def lose(
     requests: Requests,
     stream: Stream,
     heap: Heap,
-    fates: Ints,
     b: int,
     now: int,
 ) -> bool:
     """Lose a board with all that waits and runs on it; the front sends them again when it has noticed."""
-    stages = pools.stages[boards.pool[b]]
+    stages = pools.stages[boards.of[b].pool]
     state = state_of(boards, b, stages)
     action, counts = state.action[0], state.counts[0]
     again = now + front.notice_ns
     for k in range(action.samples):  # of the run in progress; those that stay stand in a line
         request = state.gone[k]
         if stream.leaves[request] == action.stage:
-            for column in range(4):
-                fates[request, column] = -1
+            one = requests.of[request]
+            one.start = one.end = one.left = one.outcome = -1
             if not push(heap, again, DELIVER, NOBODY, request):
                 return False
     for stage in range(stages):
         for k in range(state.many[stage]):
             request = at(state, stage, k)
-            fates[request, 0] = -1
+            requests.of[request].start = -1
             if not push(heap, again, DELIVER, NOBODY, request):
                 return False
         state.many[stage] = 0
     counts.head, counts.held, action.samples = 0, 0, 0
-    boards.alive[b], boards.asked[b], boards.busy[b], boards.owed[b] = 0, NEVER, now, 0
+    boards.of[b].alive, boards.of[b].asked, boards.of[b].busy, boards.of[b].owed = 0, NEVER, now, 0
     return push(heap, again, FAULT, b, -2)
 
 
 @jit
 def wake(boards: Boards, pools: Pools, heap: Heap, now: int) -> bool:
     """Ask every board that waits for an arrival, once no further one will come."""
-    for b in range(len(boards.pool)):
+    for b in range(len(boards.of)):
         waiting = boards.counts[b].held
-        for stage in range(pools.stages[boards.pool[b]]):
+        for stage in range(pools.stages[boards.of[b].pool]):
             waiting += boards.many[b, stage]
-        if boards.alive[b] and boards.busy[b] <= now and boards.asked[b] == NEVER and waiting:
-            boards.asked[b] = now
+        if boards.of[b].alive and boards.of[b].busy <= now and boards.of[b].asked == NEVER and waiting:
+            boards.of[b].asked = now
             if not push(heap, now, ASK, b, 0):
                 return False
     return True
@@ -448,7 +467,6 @@ def serve_fleet(
     policies: Any,
     faults: Ints,
     heap: Heap,
-    fates: Ints,
     tally: Ints,
 ) -> int:
     """Serve the stream; DONE, REFUSED or OVERFLOW (more room is needed).
@@ -456,14 +474,17 @@ def serve_fleet(
     `faults`: rows of time, board and kind. `tally`: events, decisions, requests sent again, and then the
     number of runs by pool and batch.
     """
-    head = np.zeros(1, np.int64)
+    stream, requests, boards, pools = borrowed(stream), borrowed(requests), borrowed(boards), borrowed(pools)
+    routes, policies, heap, tally = borrowed(routes), borrowed(policies), borrowed(heap), borrowed(tally)
+    own = np.zeros(1, np.int64)
+    head = borrowed(own)
     n, arrived = len(stream.arrival), 0
     for k in range(len(faults)):
         if not push(heap, faults[k, 0], FAULT, faults[k, 1], -1 if faults[k, 2] == LOST else -3):
             return OVERFLOW
     while True:
-        due = heap.size[0] > 0
-        if arrived < n and (not due or stream.arrival[arrived] * KINDS + DELIVER <= heap.rows[0, 0]):
+        due = heap.size[0] > ROOT
+        if arrived < n and (not due or stream.arrival[arrived] * KINDS + DELIVER <= heap.words[2 * ROOT]):
             now, request = stream.arrival[arrived], arrived
             arrived += 1
             tally[0] += 1
@@ -479,33 +500,33 @@ def serve_fleet(
         tally[0] += 1
         if kind == FAULT:
             if request == -1:
-                if boards.alive[b] and not lose(boards, pools, front, requests, stream, heap, fates, b, now):
+                if boards.of[b].alive and not lose(boards, pools, front, requests, stream, heap, b, now):
                     return OVERFLOW
             elif request == -2:
-                boards.known[b] = boards.alive[b]
+                boards.of[b].known = boards.of[b].alive
             else:
-                boards.alive[b] = boards.known[b] = 1
+                boards.of[b].alive = boards.of[b].known = 1
             continue
         if kind == DELIVER:
             if b == NOBODY:
                 tally[2] += 1
-                requests.hop[request] = 0
+                requests.of[request].hop = 0
                 if not send(boards, pools, routes, front, requests, heap, head, now, request):
                     return OVERFLOW
-            elif not boards.alive[b]:
-                boards.owed[b] = 0
+            elif not boards.of[b].alive:
+                boards.of[b].owed = 0
                 if not push(heap, now + front.notice_ns, DELIVER, NOBODY, request):
                     return OVERFLOW
             else:
-                pool = boards.pool[b]
-                leave = pools.local[pool, requests.exit[request]]
+                pool = boards.of[b].pool
+                leave = pools.local[pool, requests.of[request].exit]
                 stream.leaves[request] = leave if leave >= 0 else pools.stages[pool] - 1
                 if not admit(boards, b, request):
                     return OVERFLOW
-                if boards.busy[b] <= now and boards.asked[b] != now:
-                    boards.asked[b] = now
+                if boards.of[b].busy <= now and boards.of[b].asked != now:
+                    boards.of[b].asked = now
                     # The question comes after all that happens in this nanosecond; most often nothing does.
-                    if (heap.size[0] and heap.rows[0, 0] <= now * KINDS + ASK) or (
+                    if (heap.size[0] > ROOT and heap.words[2 * ROOT] <= now * KINDS + ASK) or (
                         arrived < n and stream.arrival[arrived] <= now
                     ):
                         if not push(heap, now, ASK, b, 0):
@@ -515,20 +536,20 @@ def serve_fleet(
                         tally[0] += 1
             if kind != ASK:
                 continue
-        if boards.asked[b] != now or not boards.alive[b]:
+        if boards.of[b].asked != now or not boards.of[b].alive:
             continue
-        pool = boards.pool[b]
+        pool = boards.of[b].pool
         state, npu = state_of(boards, b, pools.stages[pool]), npu_of(pools, pool)
         counts, action = state.counts[0], state.action[0]
         counts.now, counts.closed = now, np.int64(arrived == n)
-        if action.samples and not finished(boards, pools, routes, front, requests, stream, heap, head, fates, b, now):
+        if action.samples and not finished(boards, pools, routes, front, requests, stream, heap, head, b, now):
             return OVERFLOW
         # What left the front at this very nanosecond is in the queue before the policy is asked.
-        if heap.size[0] and heap.rows[0, 0] <= now * KINDS + DELIVER:
+        if heap.size[0] > ROOT and heap.words[2 * ROOT] <= now * KINDS + DELIVER:
             if not push(heap, now, ASK, b, 0):
                 return OVERFLOW
             continue
-        boards.asked[b] = NEVER
+        boards.of[b].asked = NEVER
         while state.many[0] or counts.held:
             tally[1] += 1
             policy = policies[pool]
@@ -544,20 +565,20 @@ def serve_fleet(
                 if action.until != NEVER:
                     if action.until <= now:
                         return REFUSED
-                    boards.asked[b] = action.until
+                    boards.of[b].asked = action.until
                     if not push(heap, action.until, ASK, b, 0):
                         return OVERFLOW
                 break
-            if not act(state, npu, stream, fates):
+            if not act(state, npu, stream, requests.fates):
                 return REFUSED
             if action.kind == RUN:
                 tally[3 + pool * pools.believed.shape[2] + action.samples - 1] += 1
-                boards.busy[b] = boards.asked[b] = action.end
+                boards.of[b].busy = boards.of[b].asked = action.end
                 if not push(heap, action.end, ASK, b, 0):
                     return OVERFLOW
                 break
             for k in range(action.samples):
                 request = state.gone[k]
-                boards.owed[b] -= 1
-                requests.answered[request] = now + pools.answer_ns[pool] + pools.hop_ns[pool]
+                boards.of[b].owed -= 1
+                requests.of[request].answered = now + pools.answer_ns[pool] + pools.hop_ns[pool]
             action.samples = 0

@@ -14,6 +14,7 @@ import numpy as np
 
 from fluidnpu.dse import has_numba
 
+from .borrowing import borrowed
 from .state import at, decide, jit
 from .twin import ANSWER, NEVER, RUN, WAIT, Book, Compiled, Ints, Npu, State, Stream
 from .wrappers import answer_early, shed_hopeless
@@ -52,6 +53,13 @@ def _loop(stream: Stream, npu: Npu, state: State, book: Book, policy: Compiled) 
 
     Returns FULL when the book is full: call it again with a longer one.
     """
+    stream, npu, state, book, policy = (
+        borrowed(stream),
+        borrowed(npu),
+        borrowed(state),
+        borrowed(book),
+        borrowed(policy),
+    )
     counts, wrappers = state.counts[0], policy.wrappers
     while proceed(state, stream):
         if counts.lines == len(book.log) or counts.named + len(state.gone) > len(book.ids):

@@ -151,13 +151,14 @@ class Profile:
                     weights_bytes=WORD_BYTES * sum(layer.p * layer.c * layer.groups for layer in members if layer.macs),
                 )
             )
+        told = f"{design.model} model on {design.board}, memory {design.memory}"
         slot = WORD_BYTES * sum(layer.r * layer.c * layer.groups for layer in design.layers)
         return cls(
             network=design.network,
             blocks=tuple(blocks),
             slot_bytes=slot,
             design=design.digest,
-            source=f"{design.model} model on {design.board}, memory {design.memory}",
+            source=f"measured on {design.board}" if design.model == "measured" else told,
         )
 
     def to_dict(self) -> dict[str, Any]:

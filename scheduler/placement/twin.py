@@ -168,11 +168,18 @@ def serve_stream(
     policy: Policy | None = None,
     choices: int = 2,
     network: str | None = None,
+    overhead_ns: int = 0,
 ) -> Served:
-    """Serve these arrivals, sorted, each leaving at its exit if it is let run. Raises as `serve_plan`."""
+    """Serve these arrivals, sorted, each leaving at its exit if it is let run. Raises as `serve_plan`.
+
+    `overhead_ns` is added to every run, as `World.overhead_ns`; policies and front do not know of it.
+    """
     plan.check(fleet)
     network = network or plan.networks[0]
+    if overhead_ns < 0:
+        raise FleetError(f"overhead_ns must be at least 0, not {overhead_ns}")
     setting = _Setting(fleet, plan, network)
+    pools = setting.pools._replace(took=setting.pools.believed + overhead_ns)
     front = loop.Front(setting.head_ns, setting.notice_ns, seed, choices)
     at = {name: k for k, name in enumerate(setting.boards)}
     if odd := sorted({fault.device for fault in faults} - set(at)):
@@ -182,19 +189,13 @@ def serve_stream(
     deadline = arrival_ns + plan.slo_ns
     queue, heap = _QUEUE, _HEAP
     while True:
-        n = len(arrival_ns)
-        stream = Stream(arrival_ns.copy(), deadline.copy(), np.zeros(n, np.int64))
-        columns = [np.asarray(exits, np.int64).copy(), *(np.zeros(n, np.int64) for _ in range(6))]
-        requests = loop.Requests(*columns)
-        requests.answered[:] = -1
-        fates = np.full((n, 4), -1, np.int64)
+        requests = loop.Requests.new(np.asarray(exits, np.int64))
+        stream = Stream(arrival_ns.copy(), deadline.copy(), requests.leaves)
         tally = np.zeros(3 + setting.pools.believed.shape[0] * setting.pools.believed.shape[2], np.int64)
         boards = setting.idle(queue)
-        room = loop.Heap.empty(heap + 4 * len(boards.pool))
+        room = loop.Heap.empty(heap + 4 * len(setting.boards))
         policies = setting.policies(policy, stream)
-        done = loop.serve_fleet(
-            stream, requests, boards, setting.pools, setting.routes, front, policies, lost, room, fates, tally
-        )
+        done = loop.serve_fleet(stream, requests, boards, pools, setting.routes, front, policies, lost, room, tally)
         if done == loop.REFUSED:
             raise PolicyError(f"policy '{policy.name if policy else 'turns'}' broke the rules on a board of the fleet")
         if done == loop.DONE:
@@ -202,9 +203,9 @@ def serve_stream(
         queue, heap = 4 * queue, 4 * heap
     return Served(
         arrival_ns=arrival_ns,
-        end_ns=requests.answered,
-        exit=fates[:, 2],
-        sent=requests.sent,
+        end_ns=requests.of.answered.copy(),
+        exit=requests.of.left.copy(),
+        sent=requests.of.sent.astype(np.int64),
         slo_ns=plan.slo_ns,
         events=int(tally[0]),
         decisions=int(tally[1]),

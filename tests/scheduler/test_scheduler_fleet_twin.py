@@ -53,6 +53,24 @@ def test_one_board_alone_is_the_simulator(name: str, rate: float) -> None:
     assert int(served.runs.sum()) == len(expected.runs)
 
 
+def test_what_a_host_adds_to_a_run_is_the_simulators() -> None:
+    """Boards take longer than policies believe, by as much for every run."""
+    fleet, plan = alone()
+    rng = np.random.default_rng(6)
+    arrival = np.cumsum(rng.exponential(1e9 / 120.0, 300)).astype(np.int64)
+    exits = rng.integers(0, 2, 300)
+    requests = [Request(k, int(t), int(t) + plan.slo_ns) for k, t in enumerate(arrival)]
+    table: LatencyTable = fleet.types["board"].profiles["toy"].latency
+    world = World(latency=table, exits=exits.tolist(), exit_rates=(0.4, 0.6), slots=8, overhead_ns=700_000)
+    policy = make_policy("fluid")
+    expected = simulate(requests, policy, world)
+    served = serve_stream(fleet, plan, arrival, exits, policy=policy, overhead_ns=700_000)
+    assert served.end_ns.tolist() == list(expected.end_ns)
+    assert not np.array_equal(served.end_ns, serve_stream(fleet, plan, arrival, exits, policy=policy).end_ns)
+    with pytest.raises(FleetError, match="at least 0, not -1"):
+        serve_stream(fleet, plan, arrival, exits, overhead_ns=-1)
+
+
 def test_a_policy_with_a_memory_is_refused_since_boards_would_share_it() -> None:
     fleet, plan = alone()
     with pytest.raises(FleetError, match="has no compiled twin that many boards can share"):
