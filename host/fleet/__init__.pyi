@@ -15,3 +15,4 @@ from .relay import Relay as Relay
 from .roster import Roster as Roster
 from .shards import ShardedFront as ShardedFront
 from .shards import ShardOptions as ShardOptions
+from .worker import measure_worker as measure_worker

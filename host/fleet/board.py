@@ -1,9 +1,10 @@
-"""One simulated board of a fleet in a process of its own: the usual server, on gRPC alone.
+"""One simulated board of a fleet, or one worker, in a process of its own: the usual server, on gRPC alone.
 
     python -m fluidnpu.host.fleet.board --port 0 demo=project/bundle
 
 It prints its address as JSON when it takes requests, drains on SIGTERM, and ends with its standard input, so
-that no board outlives the front that started it. `--wrong-bits` is for campaigns: a device that lies.
+that no board outlives the front that started it. `--processor`: a worker, whose bundle was measured here.
+`--wrong-bits` is for campaigns: a device that lies.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ from fluidnpu.scheduler.tenants import Tenancy, parse_tenants
 from ..bundle import Bundle
 from ..devices.device import Device, WallClock
 from ..devices.occupancy import Occupancy
+from ..devices.processor import ProcessorNpu
 from ..devices.recall import Recall
 from ..devices.simulated import SimulatedNpu
 from ..driver import MASK_SLOTS
 from ..oip.limits import Limits
 from ..oip.running import NetworkServer, ServeOptions, run_server
-from ..serving.model import ModelOptions
 from ..serving.models import Models, named_folders
+from ..serving.options import ModelOptions
 from .duties import Duty
 
 USUAL = "fluid"  # the policy of a board that nobody names one for
@@ -44,7 +46,8 @@ class BoardOptions:
 
     `policy`: None for that of a plan, or else `fluid`; `slots`: samples that a board holds (0: as many as the
     largest batch). `tenants`: the file of those that share each model's NPU, on every board alike; each of
-    `boards` boards expects its part of their rates.
+    `boards` boards expects its part of their rates. `processor`: in the place of an NPU, as a worker's bundle
+    says.
     """
 
     policy: str | None = None
@@ -57,6 +60,7 @@ class BoardOptions:
     queue: int = 1024
     guarded: bool = False
     wrong_bits: float = 0.0
+    processor: bool = False
 
     def by_plan(self, duties: Mapping[str, Duty], b_max: int) -> BoardOptions:
         """Return the options of a board with these duties: a single network's splits take turns by plan.
@@ -83,7 +87,8 @@ class BoardOptions:
         ]
         said += [("queue", self.queue), ("wrong-bits", self.wrong_bits or None)]
         words = [f"--{name}={value}" for name, value in said if value is not None]
-        return [*words, *(["--guarded"] if self.guarded else [])]
+        flags = [("--guarded", self.guarded), ("--processor", self.processor)]
+        return [*words, *(name for name, given in flags if given)]
 
 
 def shared_by(file: Path, boards: int = 1) -> Tenancy:
@@ -122,13 +127,15 @@ class LyingNpu(SimulatedNpu):
             self.lies += 1
 
 
-def _one_npu(lying: float) -> Callable[[Bundle], Device]:
+def _one_npu(lying: float, processor: bool) -> Callable[[Bundle], Device]:
     """Return the function that opens a bundle's device; all bundles of this board share its NPU's time."""
     occupancy = Occupancy()
 
     def opened(bundle: Bundle) -> Device:
         if lying:
             return LyingNpu(bundle, lying, occupancy=occupancy)
+        if processor:
+            return ProcessorNpu(bundle.design)
         return SimulatedNpu(bundle.design, clock=WallClock(), recall=Recall(256 << 20), occupancy=occupancy)
 
     return opened
@@ -148,6 +155,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--boards", type=int, default=1)
     parser.add_argument("--queue", type=int, default=1024)
     parser.add_argument("--guarded", action="store_true")
+    parser.add_argument("--processor", action="store_true")
     parser.add_argument("--wrong-bits", type=float, default=0.0, metavar="SHARE")
     given = parser.parse_args(words)
     options = ModelOptions(
@@ -159,7 +167,7 @@ def main(words: Sequence[str] | None = None) -> None:
         queue=given.queue,
         slots=given.slots,
         guarded=given.guarded,
-        opened=_one_npu(given.wrong_bits),
+        opened=_one_npu(given.wrong_bits, given.processor),
     )
     surfaces = ServeOptions(http=None, grpc=given.port, limits=Limits(queue=given.queue))
     threading.Thread(target=_until_alone, name="stdin", daemon=True).start()

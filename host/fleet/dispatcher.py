@@ -55,11 +55,12 @@ _AGAIN = (QueueFullError, ModelUnavailableError, ServerClosedError, DeviceError,
 class DispatchOptions:
     """The dispatcher's patience, in predicted batch times and seconds. Raises DriverUsageError.
 
-    A board with work is hung when it has been silent for `patience` of its longest batches and `allowance_s`
-    more, which is for hosts and links that stall. `audit_every`: one piece in so many of each board is asked
-    twice (0: none). `queue`: samples without an answer. `hold_s`: time that a request waits where no board
-    can take it. `tries`: refusals of boards after which the last one is the answer. `slo_ns`: objective of a
-    request that names none (None: five lone latencies of the slowest board).
+    A board with work is hung when it has been silent for `patience` of its longest batches and
+    `allowance_s` more, which is for hosts and links that stall. `audit_every`: one piece in so many of each
+    board is asked twice (0: none). `queue`: samples without an answer. `hold_s`: time that a request waits
+    where no board can take it. `absent`: boards that do not answer at the start may come later. `tries`:
+    refusals of boards after which the last one is the answer. `slo_ns`: objective of a request that names
+    none (None: five lone latencies of the slowest board).
     """
 
     patience: float = 4.0
@@ -67,6 +68,7 @@ class DispatchOptions:
     audit_every: int = 100
     queue: int = 1024
     hold_s: float = 30.0
+    absent: bool = False
     tries: int = 8
     slo_ns: int | None = None
     seed: int = 0
@@ -119,19 +121,21 @@ class Dispatcher:
     async def start(self) -> None:
         """Ask every board for its identity, then mind them all.
 
-        Raises BoardError for one that does not answer, is not the one of its bundle, or is named twice.
+        Raises BoardError for one that does not answer, unless it may come later, is not the one of its
+        bundle, or is named twice.
         """
-        found = await asyncio.gather(*(self._identify(leaf, 5.0) for leaf in self.leaves))
-        instances: dict[str, Leaf] = {}
-        for leaf, instance in zip(self.leaves, found, strict=True):
-            other = instances.setdefault(instance, leaf)
-            if other is not leaf:
-                raise BoardError(
-                    f"boards must be servers of their own, and '{other.name}' at {other.address} and '{leaf.name}' at "
-                    f"{leaf.address} are one"
-                )
+        asked = (self._identify(leaf, 5.0) for leaf in self.leaves)
+        found = dict(zip(self.leaves, await asyncio.gather(*asked, return_exceptions=True), strict=True))
+        for error in found.values():
+            if isinstance(error, BaseException) and not (self.options.absent and _may_come(error)):
+                raise error
+        for leaf, error in found.items():
+            if isinstance(error, BoardError):
+                self._enter(leaf, _meant(error), str(error))
+            else:
+                self._check_own(leaf)
+                self._enter(leaf, State.READY, "")
         for leaf in self.leaves:
-            self._enter(leaf, State.READY, "")
             self._spawn(self._mind(leaf))
         self._spawn(self._watch())
 
@@ -565,6 +569,7 @@ class Dispatcher:
                 looks += 1
             try:
                 await self._identify(leaf, max(0.5, self._limit_s(leaf.longest_batch_s)))
+                self._check_own(leaf)
             except BoardError as error:
                 if leaf.state is not State.HUNG or not error.silent:
                     self._enter(leaf, _meant(error), str(error))
@@ -572,8 +577,17 @@ class Dispatcher:
                 if leaf.state is not State.READY and loop.time() >= leaf.quiet_until:
                     self._enter(leaf, State.READY, "")
 
-    async def _identify(self, leaf: Leaf, timeout_s: float) -> str:
-        """Return the number of the process behind a board's address. Raises BoardError."""
+    def _check_own(self, leaf: Leaf) -> None:
+        """Raise BoardError where a board that is ready is the same process."""
+        for other in self.leaves:
+            if other is not leaf and other.ready and other.instance == leaf.instance:
+                raise _ForeignError(
+                    f"boards must be servers of their own, and '{other.name}' at {other.address} and '{leaf.name}' at "
+                    f"{leaf.address} are one"
+                )
+
+    async def _identify(self, leaf: Leaf, timeout_s: float) -> None:
+        """Learn which process is behind a board's address. Raises BoardError."""
         instance = ""
         for model in leaf.times:
             where = f"board '{leaf.name}' at {leaf.address}"
@@ -594,7 +608,7 @@ class Dispatcher:
             if not ready:
                 raise _AwayError(f"{where} must take requests for '{model}', and it does not yet")
             instance = known.get("instance", "")
-        return instance or leaf.address
+        leaf.instance = instance or leaf.address
 
     # -- audits ----------------------------------------------------------------------------------------------
 
@@ -651,6 +665,10 @@ class _ForeignError(BoardError):
 
 class _AwayError(BoardError):
     """The board answers, and takes no requests."""
+
+
+def _may_come(error: BaseException) -> bool:
+    return isinstance(error, BoardError) and not isinstance(error, _ForeignError)
 
 
 def _meant(error: BoardError) -> State:

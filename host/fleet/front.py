@@ -51,7 +51,6 @@ class FleetFront:
         self.counts = {model: ModelCounts() for model in names}
         self.repeats = {model: Repeats() for model in names}
         self.processes: dict[str, Process] = {}
-        self.liars: dict[str, float] = {}  # of campaigns: share of jobs in which a board started here gives wrong bits
         self._dispatcher: Dispatcher | None = None
         self._parts: tempfile.TemporaryDirectory[str] | None = None  # bundles that a plan cut, for boards started here
         self._instance = secrets.token_hex(8)
@@ -88,7 +87,7 @@ class FleetFront:
                 boards = self.options.boards.by_plan(
                     seat.duties, max(one.design.b_max for one in seat.bundles.values())
                 )
-                options = replace(boards, wrong_bits=self.liars.get(seat.name, 0.0))
+                options = replace(boards, processor=seat.worker)
                 self.processes[seat.name] = Process(seat.name, self._folders(seat), options)
         started = [loop.run_in_executor(None, one.start) for one in self.processes.values()]
         for one in await asyncio.gather(*started, return_exceptions=True):

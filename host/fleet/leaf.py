@@ -103,6 +103,7 @@ class Leaf:
     shard: bool = False
     state: State = State.STARTING
     reason: str = ""
+    instance: str = ""  # number of the process behind the address
     work_s: float = 0.0  # predicted, of what it has been given and has not answered
     since: float = 0.0
     quiet_until: float = 0.0  # a board that was found hung again and again waits longer and longer

@@ -23,6 +23,11 @@ _OPTIONS = [
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 500),
+    ("grpc.keepalive_time_ms", 6_000),  # a link that is dead, with nobody to say so, is given up and made anew
+    ("grpc.keepalive_timeout_ms", 3_000),
+    ("grpc.http2.ping_timeout_ms", 3_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
     ("grpc.enable_retries", 0),  # who asks again, and whom, is the dispatcher's business
 ]
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ..errors import BoardError
 from .board import BoardOptions
+from .worker import ONE_THREAD
 
 _log = logging.getLogger("fluidnpu.fleet")
 _PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)  # between restarts of a board that ends again and again
@@ -37,9 +38,9 @@ class Process:
         assert self._process is not None
         return self._process.pid
 
-    def start(self) -> str:
-        """Start the board and return its address. Raises BoardError."""
-        self.address = self._begin(0)
+    def start(self, port: int = 0) -> str:
+        """Start the board, on a free port if none is named, and return its address. Raises BoardError."""
+        self.address = self._begin(port)
         self._keeper = threading.Thread(target=self._keep, name=f"keeper of {self.name}", daemon=True)
         self._keeper.start()
         return self.address
@@ -52,7 +53,11 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=None,
             text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env={
+                **os.environ,
+                **(ONE_THREAD if self.options.processor else {}),
+                "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            },
             start_new_session=True,  # Ctrl-C is for the front, which drains its boards when it has drained itself
         )
         assert process.stdout is not None

@@ -27,6 +27,7 @@ from .leaf import Times
 from .parts import part_of
 from .reference import Reference
 from .relay import Relay
+from .worker import is_measured
 
 _PROBES = 3  # random images on which bundles of different designs are compared
 
@@ -44,6 +45,7 @@ class Seat:
     bundles: Mapping[str, Bundle]
     duties: Mapping[str, Duty] = field(default_factory=dict)  # of a plan, by model
     type: str = ""
+    worker: bool = False  # a processor in an NPU's place
     ca: bytes | None = field(default=None, repr=False)  # PEM: TLS, and who signs for its server
     token: str | None = field(default=None, repr=False)
 
@@ -192,6 +194,7 @@ def _seats(
         folders, bundles = dict[str, Path](), dict[str, Bundle]()
         for model, duty in mine.items():
             place = folder / _bundle_path(kind, duty.network)
+            _check_kind(kind, duty.network, known[place])
             if duty.stages is None:
                 folders[model], bundles[model] = place, known[place]
                 continue
@@ -206,6 +209,7 @@ def _seats(
             bundles=bundles,
             duties=given,
             type=kind.name,
+            worker=kind.kind == "cpu",
             ca=_certificates(folder / device.ca, device.name) if device.ca else None,
             token=_token(folder / device.token_file, device.name) if device.token_file else None,
         )
@@ -239,6 +243,20 @@ def _bundle_path(kind: placement.DeviceType, network: str) -> str:
             f"type '{kind.name}' must name the bundle of '{network}' to be served, and it names the {source} '{name}'"
         )
     return name
+
+
+def _check_kind(kind: placement.DeviceType, network: str, bundle: Bundle) -> None:
+    """Refuse a worker with the times of an NPU, and a board with those of a processor. Raises BundleError."""
+    if kind.kind == "cpu" and not is_measured(bundle):
+        raise BundleError(
+            f"type '{kind.name}' is a cpu, so its bundle of '{network}' must have the times of one (`fluidnpu measure "
+            f"BUNDLE --worker FOLDER`), and it has those of an NPU on {bundle.design.board}"
+        )
+    if kind.kind != "cpu" and is_measured(bundle):
+        raise BundleError(
+            f"type '{kind.name}' must be of kind \"cpu\", since its bundle of '{network}' has the times of "
+            f"{bundle.design.board}"
+        )
 
 
 def _whole(

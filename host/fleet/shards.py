@@ -13,7 +13,6 @@ import importlib.util
 import logging
 import os
 import signal
-import socket
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -65,17 +64,20 @@ class Shard:
         self._server: NetworkServer | None = None
 
     def place(self) -> dict[str, Any]:
-        """Return the address of the server and its process. Raises as `FleetFront.start`."""
+        """Return the address of the server, its process and its node. Raises as `FleetFront.start`."""
+        import ray
+
         if self._server is None:
             roster = Roster.read(self._fleet, self._plan).only(self._names)
-            host = self._here or socket.gethostbyname(socket.gethostname())
+            host = self._here or ray.util.get_node_ip_address()  # a host's own name is 127.0.1.1 on Debian
             surfaces = ServeOptions(
                 host=host, http=None, grpc=0, limits=Limits(queue=self._options.dispatch.queue, batch=4096)
             )
             self._server = self._stack.enter_context(
                 in_background(lambda limits, version: FleetFront(roster, self._options, limits, version), surfaces)
             )
-        return {"address": self._server.url("grpc"), "pid": os.getpid()}
+        node = ray.get_runtime_context().get_node_id()
+        return {"address": self._server.url("grpc"), "pid": os.getpid(), "node": node}
 
     def close(self) -> None:
         """Answer what was taken and end the boards that were started here."""
@@ -104,6 +106,7 @@ class ShardedFront(FleetFront):
         self._shards = shards or ShardOptions()
         self.seats = cut(roster.seats, self._shards.boards)
         self.pids: dict[str, int] = {}
+        self.nodes: dict[str, str] = {}  # Ray's number of the node that a shard is on
         self._actors: dict[str, Any] = {}
         self._keepers: list[asyncio.Task[None]] = []
 
@@ -121,7 +124,7 @@ class ShardedFront(FleetFront):
             raise _cause(error) from None
         leaves = []
         for (name, seats), place in zip(self.seats.items(), places, strict=True):
-            self.pids[name] = place["pid"]
+            self.pids[name], self.nodes[name] = place["pid"], place["node"]
             link = Link(place["address"])
             duties, times = self._duties(seats), self._times(seats)
             leaves.append(Leaf(name=name, address=place["address"], link=link, times=times, duties=duties, shard=True))
@@ -176,8 +179,9 @@ class ShardedFront(FleetFront):
                 continue
             if place["address"] != leaf.address:
                 before, leaf.link, leaf.address = leaf.link, Link(place["address"]), place["address"]
-                self.pids[leaf.name] = place["pid"]
-                _log.warning("shard '%s' is at %s now", leaf.name, leaf.address, extra={"board": leaf.name})
+                self.pids[leaf.name], self.nodes[leaf.name] = place["pid"], place["node"]
+                facts = {"board": leaf.name, "node": place["node"]}
+                _log.warning("shard '%s' is at %s now", leaf.name, leaf.address, extra=facts)
                 await before.close()  # what still waits there ends, and is asked elsewhere
 
     async def close(self) -> None:
@@ -201,7 +205,7 @@ class ShardedFront(FleetFront):
         """Return the numbers that the live page draws; a row a shard."""
         found = super().snapshot()
         for one in found["boards"]:
-            one["pid"] = self.pids.get(one["name"])
+            one["pid"], one["node"] = self.pids.get(one["name"]), self.nodes.get(one["name"])
         return found
 
     def _times(self, seats: Sequence[Seat]) -> dict[str, Times]:

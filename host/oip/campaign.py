@@ -39,8 +39,8 @@ from ..devices.opening import open_device
 from ..devices.simulated import SimulatedNpu
 from ..driver import PATIENCE, Driver
 from ..errors import DeviceError, GaveUpError, HostError, RemoteError
-from ..serving.model import ModelOptions
 from ..serving.models import Models
+from ..serving.options import ModelOptions
 from ..serving.replies import Image, Reply
 from ..serving.runtime import Runtime
 from ..serving.stream import serve_requests

@@ -48,6 +48,7 @@ def grpc_server(inference: Front, access: Access, limits: Limits, *, admin: bool
         ("grpc.max_metadata_size", 16 << 10),
         ("grpc.keepalive_time_ms", round(1e3 * limits.idle_s)),
         ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.keepalive_permit_without_calls", 1),  # a front looks after its boards' links
         ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
         ("grpc.so_reuseport", 0),  # a port in use is an error, not a second server
     ]

@@ -25,8 +25,8 @@ import grpc
 import numpy as np
 
 from ..errors import HostError
-from ..serving.model import ModelOptions
 from ..serving.models import Models
+from ..serving.options import ModelOptions
 from .client import connect
 from .limits import Limits
 from .messages import SERVICE, message

@@ -144,6 +144,7 @@ class NetworkServer:
             ws="none",
             lifespan="off",
             interface="asgi3",
+            proxy_headers=False,  # nothing here asks for the client's address
             log_config=None,
             access_log=False,
             server_header=False,

@@ -1,12 +1,12 @@
 from .adapting import active_exits as active_exits
 from .adapting import part_times as part_times
 from .model import Model as Model
-from .model import ModelOptions as ModelOptions
-from .model import criteria_of as criteria_of
-from .model import modes_of as modes_of
-from .model import power_of as power_of
 from .models import Models as Models
 from .models import named_folders as named_folders
+from .options import ModelOptions as ModelOptions
+from .options import criteria_of as criteria_of
+from .options import modes_of as modes_of
+from .options import power_of as power_of
 from .raised import AccessError as AccessError
 from .raised import DeviceInUseError as DeviceInUseError
 from .raised import ExpiredError as ExpiredError

@@ -10,18 +10,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fluidnpu.boards import list_boards, load_board
-from fluidnpu.dse import Design, DesignError
+from fluidnpu.dse import Design
 from fluidnpu.models.graph import MapCheck
-from fluidnpu.scheduler import Outcome, Policy, SchedulerError, Serving, make_policy
+from fluidnpu.scheduler import Outcome, Policy, SchedulerError, make_policy
 from fluidnpu.scheduler.exits import (
     Bound,
     Criteria,
@@ -31,7 +31,6 @@ from fluidnpu.scheduler.exits import (
     Mode,
     PowerModel,
     Recorded,
-    make_mode,
     parse_criterion,
 )
 from fluidnpu.scheduler.simulation import ActiveExits, ExitSet
@@ -44,17 +43,16 @@ from fluidnpu.scheduler.tenants import (
     network_of_tenants,
     room_for,
 )
-from fluidnpu.scheduler.tuning import Adaptation, AdaptationEvent, AdaptationPlan, Watching, deployed
+from fluidnpu.scheduler.tuning import Adaptation, AdaptationEvent
 
 from ..bundle import Bundle
-from ..devices.device import Clock, Device, WallClock
+from ..devices.device import Device
 from ..devices.opening import open_device
 from ..devices.physical.power import PowerMeter, find_meter
 from ..devices.recall import Recall
 from ..devices.simulated import SimulatedNpu
 from ..driver import MASK_SLOTS, Driver
 from ..errors import (
-    BundleError,
     ConflictError,
     DeviceError,
     DriverUsageError,
@@ -67,55 +65,25 @@ from ..errors import (
 from .adapting import active_exits, changed_exits, described_exits
 from .apart import Apart
 from .decisions import DecisionLog
+from .options import (
+    BOARDS,
+    ModelOptions,
+    criteria_of,
+    default_slo_ns,
+    joined_design,
+    measured_on,
+    modes_of,
+    power_of,
+    profile_of,
+    setting_of,
+)
 from .replies import Image, Observer, Reply
-from .runtime import usual_criteria
 from .server import Server
 from .statistics import Statistics
 
 _log = logging.getLogger(__name__)
-LOADED_HALF = 0.5  # of capacity: the load that a policy is made for when none is named
-SLO_OVER_LATENCY = 5  # default objective over the latency of one sample alone through the whole network
 BACKOFF_S = (0.05, 0.1, 0.2, 0.5, 1.0)  # between attempts to open a failed device again; the last one repeats
-BOARDS = ("pynq", "devmem")  # devices of which this machine has one
 READY, LOADING, UNAVAILABLE = "READY", "LOADING", "UNAVAILABLE"  # as the model repository extension names them
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelOptions:
-    """The circumstances that a model is served in.
-
-    `device`: a kind of `open_device`. `opened`: makes a device instead, for tests and campaigns.
-    `rate_per_s` and `slo_ns`: the expected load and the default objective (None: half of what the NPU can
-    serve, and five times the latency of a lone sample). `guarded`: see `Driver`. `recall_bytes`: of results
-    that a simulated NPU keeps, so that it works in real time on images that it has seen. `decisions`: a
-    folder for the decision logs, one a model. `criteria`: when requests leave that do not say so themselves
-    (None: the program's thresholds). `tenancy`: the tenants that share each model's NPU; `policy` is then
-    that of each. `power`: watts of the board, by default those of its file. `recorded`: by model the
-    confidences of labelled samples, for tenants whose mode is "pareto"; that of the only model under "".
-    `adapt`: what adaptation of the active exits goes by, and `watching` its settings (None: exits change by
-    hand alone).
-    """
-
-    device: str = "simulated"
-    policy: str = "fluid"
-    rate_per_s: float | None = None
-    slo_ns: int | None = None
-    queue: int = 1024
-    slots: int | None = None
-    attempts: int = 3
-    guarded: bool = False
-    recall_bytes: int = 256 << 20
-    registers: int | None = None
-    reserved: tuple[int, int] | None = None
-    clock: Callable[[], Clock] = WallClock
-    opened: Callable[[Bundle], Device] | None = None
-    decisions: Path | None = None
-    criteria: str | None = None
-    tenancy: Tenancy | None = None
-    power: PowerModel | None = None
-    recorded: Mapping[str, Recorded] = field(default_factory=dict)
-    adapt: AdaptationPlan | None = None
-    watching: Watching = field(default_factory=Watching)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -671,93 +639,6 @@ class Model:
                     self.recoveries = [*self.recoveries[-999:], time.monotonic() - failed_s]
                     _log.warning("model '%s' is served again after %.3f s", self.name, self.recoveries[-1])
                     return
-
-
-def profile_of(design: Design, power: PowerModel | None = None) -> ExitProfile:
-    """Return the profile of a design's exits, with energies where watts are given or its board has any."""
-    return ExitProfile.of(design, power_of(design.board) if power is None else power)
-
-
-def modes_of(tenants: Sequence[Tenant], profile: ExitProfile, recorded: Recorded | None = None) -> dict[str, Mode]:
-    """Return the modes of tenants whose criterion follows their share. Raises SchedulerError.
-
-    Fronts need the recorded confidences of labelled samples.
-    """
-    modes = {}
-    profile = measured_on(profile, recorded)
-    for one in tenants:
-        usual = parse_criterion("false") if one.criterion is None else one.criterion
-        Bound(usual, profile)
-        if one.mode != "fixed":
-            modes[one.name] = make_mode(one.mode, profile, usual, recorded, accuracy=one.accuracy)
-    return modes
-
-
-def measured_on(profile: ExitProfile, recorded: Recorded | None) -> ExitProfile:
-    """Return the profile with the accuracies that recorded samples have, if there are any.
-
-    Raises SchedulerError for samples of another network.
-    """
-    if recorded is None:
-        return profile
-    if len(recorded.accuracy) != profile.exits:
-        raise SchedulerError(f"recorded confidences must be of {profile.exits} exits, not {len(recorded.accuracy)}")
-    return replace(profile, accuracy=recorded.accuracy, samples=recorded.samples)
-
-
-def joined_design(bundles: Sequence[Bundle]) -> Design:
-    """Return the design of all bundles on one NPU. Raises BundleError where they are for different ones."""
-    try:
-        return Design.joined([bundle.design for bundle in bundles])
-    except DesignError as error:
-        raise BundleError(str(error)) from None
-
-
-def power_of(board: str) -> PowerModel | None:
-    """Return the watts of a shipped board, if its file has any."""
-    power = load_board(board).power if board in list_boards() else None
-    return None if power is None else PowerModel(idle_w=power.idle_w, active_w=power.active_w)
-
-
-def criteria_of(
-    driver: Driver,
-    text: str | None,
-    power: PowerModel | None = None,
-    network: int = 0,
-    recorded: Recorded | None = None,
-) -> Criteria:
-    """Return the criteria of a loaded program: those of a text, or its thresholds.
-
-    `recorded`: labelled samples, for criteria over accuracy. Raises CriterionError, SchedulerError.
-    """
-    profile = measured_on(profile_of(driver.parts[network], power), recorded)
-    return usual_criteria(driver, profile, network) if text is None else Criteria(profile, text)
-
-
-def default_slo_ns(design: Design) -> int:
-    """Return five times the latency of one sample alone through the whole network, in ns."""
-    return SLO_OVER_LATENCY * int(design.latency.between(0, design.stages - 1, 1))
-
-
-def setting_of(design: Design, options: ModelOptions, folder: Path) -> Any:
-    """Return the setting that a policy is made for: load and objective of the options, or the defaults.
-
-    A plan in the bundle's folder brings its table and weights; a board has no other (`tuning.deployed`).
-    """
-    rates = design.exit_rates or (1 / design.stages,) * design.stages
-    serving = Serving.of(design, rates)
-    rate = options.rate_per_s or LOADED_HALF / serving.least_load(1.0)
-    setting, said = deployed(
-        folder,
-        options.policy,
-        serving.setting(rate, options.slo_ns or default_slo_ns(design)),
-        rate_named=options.rate_per_s is not None,
-        slo_named=options.slo_ns is not None,
-        may_solve=options.device not in BOARDS,
-    )
-    if said:
-        _log.info("%s", said)
-    return setting
 
 
 def _copy(outer: Future[Reply], done: Future[Reply]) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..errors import DriverUsageError, UnknownModelError
-from .model import BOARDS, Model, ModelOptions
+from .model import Model
+from .options import BOARDS, ModelOptions
 from .resident import Resident
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")

@@ -37,7 +37,7 @@ from fluidnpu.scheduler import (
 from fluidnpu.scheduler.exits import LAST, Criteria, Criterion, ExitProfile, ExitRule, RuledExits, StageCosts
 from fluidnpu.scheduler.simulation import ActiveExits, InForce, Watcher, shadow_of
 
-from ..driver import Driver, Job
+from ..driver import Driver, Job, Meanwhile
 from ..errors import DeviceError, DriverUsageError, GaveUpError
 from .replies import EXPIRED, GOES_ON, OVERDUE, PLAIN, Fate, Image, Observer, Refusal, Reply, Terms, map_answers
 
@@ -54,7 +54,9 @@ class Runtime:
     so a caller that catches the error may `Driver.recover` and go on. `record` keeps log and replies for
     `schedule`; a server that runs for weeks does not. `observers` are told of all that happens, in order.
     `active`: exits that may be inactive and change meanwhile; `watch` is told of every run, and chooses whose
-    samples run on after their answer.
+    samples run on after their answer. `meanwhile` is called whenever the NPU has begun to work, or has failed
+    to: for all that need not keep it waiting. Images of requests that wait are written ahead then, as far as
+    slots are free.
 
     With several programs there is a rule for each, and `networks` names by tenant the program that its
     requests are for; exits of replies are then those of their network, and stages are numbered through.
@@ -74,6 +76,7 @@ class Runtime:
         active: ActiveExits | None = None,
         watch: Watcher | None = None,
         networks: Mapping[str, int] | None = None,
+        meanwhile: Meanwhile | None = None,
     ) -> None:
         if attempts < 1:
             raise DriverUsageError(f"attempts must be at least 1, not {attempts}")
@@ -115,6 +118,8 @@ class Runtime:
         self._free = [list(slots) for slots in driver.slots_of]
         self._images: dict[int, Image] = {}
         self._slot: dict[int, int] = {}
+        self._ahead: list[dict[int, int]] = [{} for _ in driver.parts]  # by queued request: the slot of its image
+        self._told_meanwhile = meanwhile
         self._start: dict[int, int] = {}
         self._suspect: set[int] = set()  # requests whose slot may hold anything
         self._logits: dict[int, Image] = {}  # by request past an exit: the logits of the last one
@@ -381,11 +386,33 @@ class Runtime:
 
     def _launch(self, now: int, batch: Sequence[Request], network: int) -> None:
         """Give every request of a first run a slot, and its image to the slot."""
+        ahead, free = self._ahead[network], self._free[network]
         for request in batch:
-            slot = heapq.heappop(self._free[network])
-            self.driver.write_sample(slot, self._images[request.id])
+            slot = ahead.pop(request.id, None)
+            if slot is None:
+                slot = heapq.heappop(free) if free else ahead.popitem()[1]  # the last in the queue waits longest
+                self.driver.write_sample(slot, self._images[request.id])
             self._slot[request.id] = slot
             self._start[request.id] = now
+
+    def _meanwhile(self) -> None:
+        """Do what can be done while the NPU works: the caller's part, then images into free slots."""
+        if self._told_meanwhile is not None:
+            self._told_meanwhile()
+        for queue, ahead, free in zip(self._ledger.queues, self._ahead, self._free, strict=True):
+            for request in queue[: self._ledger.b_max]:
+                if not free:
+                    break
+                if request.id not in ahead:
+                    self.driver.write_sample(free[0], self._images[request.id])
+                    ahead[request.id] = heapq.heappop(free)
+
+    def _write_anew(self) -> None:
+        """Forget which images were written ahead; after a failure nothing in a free slot is believed."""
+        for ahead, free in zip(self._ahead, self._free, strict=True):
+            for slot in ahead.values():
+                heapq.heappush(free, slot)
+            ahead.clear()
 
     def _work(self, run: Run, slots: Sequence[int]) -> Job:
         """Run the stage, recovering from failures; drop the batch after the last attempt (GaveUpError)."""
@@ -398,6 +425,9 @@ class Runtime:
                 _log.warning("attempt %d at stage %d failed: %s", attempt + 1, run.stage, error)
                 self.failures.append(error)
                 self.failed += 1
+                self._write_anew()
+                if self._told_meanwhile is not None:
+                    self._told_meanwhile()
                 if self.driver.guarded:
                     self._suspect = set(self._slot)
                 for observer in self._observers:
@@ -424,8 +454,9 @@ class Runtime:
     def _run_once(self, run: Run, slots: Sequence[int]) -> Job:
         self.driver.activate(slots)
         if self._runs_head(run.stage):
-            return self.driver.run_stage(run.stage)
-        return self.driver.run_segment(run.stage, self._view.latency.ns[run.stage][len(slots) - 1])
+            return self.driver.run_stage(run.stage, meanwhile=self._meanwhile)
+        predicted_ns = self._view.latency.ns[run.stage][len(slots) - 1]
+        return self.driver.run_segment(run.stage, predicted_ns, meanwhile=self._meanwhile)
 
     def _run_again(self, run: Run, slots: Sequence[int]) -> Job:
         """Run the suspect samples of the batch up to the stage before, from their images; then the stage."""
@@ -537,9 +568,12 @@ class Runtime:
 
     def _forget(self, request: Request) -> None:
         """Free the request's slot, if it has one, and drop all that is known of it."""
+        network = self.networks.of(request)
         slot = self._slot.pop(request.id, None)
+        if slot is None:
+            slot = self._ahead[network].pop(request.id, None)
         if slot is not None:
-            heapq.heappush(self._free[self.networks.of(request)], slot)
+            heapq.heappush(self._free[network], slot)
         self._suspect.discard(request.id)
         tables = (self._images, self._start, self._logits, self._worked, self._terms, self._passed)
         for known in (*tables, self._asked_exit, self._shadows):

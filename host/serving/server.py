@@ -90,8 +90,10 @@ class Server:
             active=active,
             watch=watch,
             networks=networks,
+            meanwhile=self._tell,
         )
         self._changed = threading.Condition()
+        self._decided: list[Fate] = []  # fates that nobody has been told yet
         self._inbox: dict[int, deque[_Ticket]] = {}  # by priority, 0 being the first; empty lines are dropped
         self._futures: dict[int, Future[Reply]] = {}
         self._priority: dict[int, int] = {}  # of the requests whose priority is not 0
@@ -291,17 +293,22 @@ class Server:
         try:
             while self._gather():
                 self._step()
+            self._tell()
         except BaseException as error:  # whatever it is, no client may wait for ever
             _log.error("the server closes: %s", error)
             with self._changed:
                 self._closing, self._failure = True, error
-            self._end_all(error)
+            try:
+                self._tell()
+            finally:
+                self._end_all(error)
         finally:
             claims.give_back(self._driver.device)
         with self._changed:
             self._changed.notify_all()  # the timer ends, too
 
     def _step(self) -> None:
+        """Take one decision and act on it; fates are told when the next job has begun, or none follows."""
         self._busy_since_s = time.monotonic()
         try:
             result = self._runtime.step(closed=self._closing and not self._inbox)
@@ -310,11 +317,19 @@ class Server:
         else:
             self._busy_since_s = None
             if isinstance(result, Wait):
+                self._tell()
                 self._obey(result)
             else:
-                for fate in result:
-                    self._resolve(fate)
+                self._decided += result
+        if not self._runtime.busy:
+            self._tell()
         self._busy_since_s = None
+
+    def _tell(self) -> None:
+        """Tell the clients what has been decided of their requests."""
+        decided, self._decided = self._decided, []
+        for fate in decided:
+            self._resolve(fate)
 
     def _gather(self) -> bool:
         """Admit what was submitted, blocking while there is nothing to do; False when the server must end."""

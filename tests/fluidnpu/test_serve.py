@@ -268,13 +268,13 @@ def test_stopped_in_the_middle(
     """One sentence with what was reached, nothing left behind, and signals are as they were."""
     run_stage, before, jobs = Driver.run_stage, signal.getsignal(signal.SIGTERM), 0
 
-    def run_some(driver: Driver, stage: int) -> object:
+    def run_some(driver: Driver, stage: int, **options: Any) -> object:
         nonlocal jobs
         jobs += 1
         if jobs == 50:
             assert list(tmp_path.iterdir())
             os.kill(os.getpid(), number)
-        return run_stage(driver, stage)
+        return run_stage(driver, stage, **options)
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(Driver, "run_stage", run_some)

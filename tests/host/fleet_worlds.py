@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,11 @@ from typing import Any
 from host_worlds import HostWorld, world
 from oip_worlds import bundle_of
 
+from fluidnpu.host import Bundle
 from fluidnpu.host.fleet import BoardOptions, DispatchOptions, FleetFront, FleetOptions, Roster
 from fluidnpu.host.fleet.processes import Process
 from fluidnpu.host.oip import NetworkServer, ServeOptions, in_background
+from fluidnpu.scheduler.placement import Job, Plan, Pool, Route, read_fleet
 
 NAME = "small"
 FLEET = """
@@ -38,6 +40,24 @@ def fleet_file(folder: Path, devices: str, w: HostWorld | None = None) -> Path:
     path = folder / "fleet.toml"
     path.write_text(FLEET + devices)
     return path
+
+
+def plan_of(path: Path, *pools: tuple[int, int, int, str], devices: Sequence[int]) -> Path:
+    """Write a plan of a chain of pools: (first, last, batch, ramps) and so many boards each."""
+    place = read_fleet(path, bundle=lambda folder: Bundle.read(folder).profile)
+    names = [one.name for one in place.devices]
+    made, at = [], 0
+    for (first, last, batch, ramps), count in zip(pools, devices, strict=True):
+        job = Job(network=NAME, first=first, last=last, batch=batch, ramps=ramps, rate_per_s=50.0)
+        made.append(Pool(type="board", devices=tuple(names[at : at + count]), jobs=(job,)))
+        at += count
+    route = Route(network=NAME, pools=tuple(range(len(made))), rate_per_s=50.0)
+    plan = Plan(
+        fleet=place.digest, objective="goodput", slo_ns=10**9, pools=tuple(made), routes=(route,), rate_per_s=50.0
+    )
+    file = path.parent / "plan.json"
+    file.write_text(plan.dumps())
+    return file
 
 
 @contextmanager

@@ -23,21 +23,34 @@ def _quiet() -> Iterator[None]:
     logging.getLogger("fluidnpu").setLevel(logging.NOTSET)
 
 
-def test_killed_and_stopped_boards_lose_nothing(tmp_path: Path) -> None:
+def test_boards_that_are_killed_or_stopped_or_cut_off_lose_nothing(tmp_path: Path) -> None:
     w = slow_world()
     found = campaign.run_campaign(
         bundle_of(w, tmp_path / "b"), w.images(16), 3, boards=2, every_s=0.4, clients=2, pause_s=0.02
     )
     assert found.clean, found.summary()
-    assert set(found.faults) == {"killed", "stopped"}
+    assert set(found.faults) == {"killed", "stopped", "cut"}
     assert found.right == found.served, "every answer that left the front once reached a client once"
     assert found.counts.get("resent", 0) > 0, "a fault met a board that was at work"
+
+
+def test_a_front_that_is_killed_loses_no_request(tmp_path: Path) -> None:
+    """Boards and clients outlive it; what it had not answered is asked of the next one."""
+    w = slow_world()
+    found = campaign.run_campaign(
+        bundle_of(w, tmp_path / "b"), w.images(16), 4, boards=2, every_s=0.3, clients=2, pause_s=0.02, front=True
+    )
+    assert found.clean, found.summary()
+    assert found.faults["front killed"] == 1
+    assert found.again > 0, "its clients had to ask again"
+    assert {one["state"] for one in found.boards.values()} <= {"READY", "STARTING", "HUNG", "LOST"}
 
 
 def test_a_lying_board_is_found_and_named(tmp_path: Path) -> None:
     """Every tenth of its answers is asked again elsewhere; all are wrong, so the first audit finds it.
 
-    How many it gives until then is a matter of how fast the other board answers the audit.
+    How many it gives until then is a matter of how fast the other board answers the audit; on a busy
+    machine it may be taken for hung before it has given any.
     """
     w, every, clients = slow_world(), 10, 2
     options = FleetOptions(boards=BoardOptions(slo_ns=10**9), dispatch=DispatchOptions(audit_every=every))
@@ -60,7 +73,8 @@ def test_a_lying_board_is_found_and_named(tmp_path: Path) -> None:
     assert "audits_agreed" not in found.counts, "no audit came back before it was found"
     under_way = 4 * clients  # the windows of its clients
     believed = liar["answers"] - liar.get("ignored", 0)
-    assert 0 < found.wrong <= believed <= every * (liar.get("audited", 0) + 1) + under_way, found.summary()
+    assert found.counts.get("audits_differed", 0) > 0, "an audit told it apart"
+    assert found.wrong <= believed <= every * (liar.get("audited", 0) + 1) + under_way, found.summary()
     assert not found.errors
     assert not found.doubled
 
@@ -72,26 +86,24 @@ from fluidnpu.host.fleet import campaign
 
 logging.getLogger("fluidnpu").setLevel(logging.CRITICAL)
 images = np.load(sys.argv[2])
-found = campaign.run_campaign(sys.argv[1], images, 2, boards=2, every_s=2, clients=2, pause_s=0.02, engine="ray")
+found = campaign.run_campaign(sys.argv[1], images, 4, boards=2, every_s=2, clients=2, pause_s=0.02, engine="ray")
 print(json.dumps({**found.summary(), "clean": found.clean}))
 """
 
 
 @pytest.mark.long
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed: pip install 'fluidnpu[ray]'")
-def test_actors_of_ray_are_struck_and_lose_nothing(tmp_path: Path) -> None:
-    """In a process of its own, since Ray takes signals; where it does not start in its time, again."""
+def test_actors_and_nodes_of_ray_are_struck_and_lose_nothing(tmp_path: Path) -> None:
+    """In a process of its own, since Ray takes signals."""
     w = slow_world()
     np.save(tmp_path / "images.npy", w.images(16))
     words = [sys.executable, "-c", IN_ACTORS, str(bundle_of(w, tmp_path / "b")), str(tmp_path / "images.npy")]
-    for _ in range(3):
-        done = subprocess.run(words, capture_output=True, text=True)
-        if "timed out during startup" not in done.stderr:
-            break
+    done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])  # Ray may have had its say before
     assert found["clean"], found
-    assert set(found["faults"]) == {"killed", "stopped"}
+    assert found["right"] == found["served"]
+    assert set(found["faults"]) == {"killed", "node killed", "stopped", "node stopped"}
     assert found["fleet"]["resent"] > 0
 
 

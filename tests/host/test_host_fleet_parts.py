@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fleet_scripts import Scripted, at_work, fails
-from fleet_worlds import NAME, fleet, fleet_file, slow_world
+from fleet_worlds import NAME, fleet, fleet_file, plan_of, slow_world
 from host_worlds import HostWorld, world
 
 import fluidnpu
@@ -186,7 +186,7 @@ def test_a_part_that_is_lost_is_asked_again_and_no_other() -> None:
         keys = [one.parameters["idempotency_key"].string_param for board in boards[1:] for one in board.asked]
         assert len(keys) == len(set(keys)) + 1, "the lost message came again with its own key"
 
-    run(boards, relay, work)
+    run(boards, relay, work, allowance_s=100.0)  # a busy machine's boards are not late
 
 
 def test_time_that_is_left_goes_on_with_the_sample() -> None:
@@ -195,13 +195,15 @@ def test_time_that_is_left_goes_on_with_the_sample() -> None:
     relay = relay_of((1.0, (FIRST, TAIL)))
 
     async def work(dispatcher: Dispatcher) -> None:
-        await ask(relay, dispatcher, call(images, slo_ms=400, timeout=300_000))
+        began = time.monotonic()
+        await ask(relay, dispatcher, call(images, slo_ms=60_000, timeout=50_000_000))
+        took_ms = 1e3 * (time.monotonic() - began)
         first, second = (one.asked[0].parameters for one in boards)
-        assert first["slo_ms"].double_param == pytest.approx(400, abs=40)
-        assert second["slo_ms"].double_param <= first["slo_ms"].double_param - 50
-        assert second["timeout"].int64_param <= 250_000
+        assert 60_000 - took_ms <= second["slo_ms"].double_param <= first["slo_ms"].double_param - 50
+        assert first["slo_ms"].double_param <= 60_000
+        assert 50_000 - took_ms <= second["timeout"].int64_param / 1e3 <= 50_000 - 50
 
-    run(boards, relay, work, allowance_s=5.0)
+    run(boards, relay, work, allowance_s=100.0)
 
 
 def after_and_computes(seconds: float) -> Any:
@@ -343,24 +345,6 @@ def test_capacity_is_that_of_the_scarcest_stage() -> None:
 # -- plans and fleet files ---------------------------------------------------------------------------------
 
 BOARDS = '[[devices]]\ntype = "board"\ncount = 3\n'
-
-
-def plan_of(path: Path, *pools: tuple[int, int, int, str], devices: Sequence[int]) -> Path:
-    """Write a plan of a chain of pools: (first, last, batch, ramps) and so many boards each."""
-    place = read_fleet(path, bundle=lambda folder: Bundle.read(folder).profile)
-    names = [one.name for one in place.devices]
-    made, at = [], 0
-    for (first, last, batch, ramps), count in zip(pools, devices, strict=True):
-        job = Job(network=NAME, first=first, last=last, batch=batch, ramps=ramps, rate_per_s=50.0)
-        made.append(Pool(type="board", devices=tuple(names[at : at + count]), jobs=(job,)))
-        at += count
-    route = Route(network=NAME, pools=tuple(range(len(made))), rate_per_s=50.0)
-    plan = Plan(
-        fleet=place.digest, objective="goodput", slo_ns=10**9, pools=tuple(made), routes=(route,), rate_per_s=50.0
-    )
-    file = path.parent / "plan.json"
-    file.write_text(plan.dumps())
-    return file
 
 
 def test_a_pipeline_of_processes_answers_as_the_whole_and_outlives_a_kill(tmp_path: Path) -> None:

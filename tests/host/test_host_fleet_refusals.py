@@ -4,6 +4,7 @@ import json
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,7 +18,8 @@ from oip_worlds import bundle_of
 import fluidnpu
 from fluidnpu.host import Bundle, BundleError, DriverUsageError
 from fluidnpu.host.errors import BoardError
-from fluidnpu.host.fleet import Roster
+from fluidnpu.host.fleet import BoardOptions, Roster
+from fluidnpu.host.fleet.processes import Process
 from fluidnpu.models import golden
 from fluidnpu.scheduler.errors import FleetError
 from fluidnpu.scheduler.placement import read_fleet
@@ -42,6 +44,33 @@ def test_a_board_that_does_not_answer(tmp_path: Path) -> None:
         closed.bind(("127.0.0.1", 0))  # and nobody listens
         place = f"127.0.0.1:{closed.getsockname()[1]}"
         _refused(fleet_file(tmp_path, _at(place)), BoardError, "board 'board'", place, "must answer")
+
+
+def test_a_board_that_may_come_later_is_used_when_it_does(tmp_path: Path) -> None:
+    """The front of one board that is there and one that is not serves by the first, then by both."""
+    w = slow_world()
+    bundle = bundle_of(w, tmp_path / "bundle")
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        late = f"127.0.0.1:{found.getsockname()[1]}"
+    path = fleet_file(tmp_path, "", w)
+    with boards(bundle) as (here,):
+        fleet_file(tmp_path, _at(here, late), w)
+        with fleet(path, absent=True) as (server, front), fluidnpu.connect(server.url(), NAME) as npu:
+            late_one = front.dispatcher.leaves[1]
+            states = late_one.counts
+            assert states["became_lost"] == 1
+            assert "must answer" in late_one.reason
+            assert npu.infer(w.images(1)[0]).parameters["board"] == "board-0"
+            comes = Process("late", {NAME: bundle}, BoardOptions(slo_ns=10**9))
+            try:
+                assert comes.start(int(late.rpartition(":")[2])) == late
+                until = time.monotonic() + 30
+                while npu.infer(w.images(1)[0]).parameters["board"] != "board-1":
+                    assert time.monotonic() < until
+                assert states["became_ready"] == 1
+            finally:
+                comes.close()
 
 
 def test_a_board_of_another_design_another_model_or_twice(tmp_path: Path) -> None:

@@ -7,20 +7,24 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
 import numpy as np
 import pytest
-from fleet_worlds import fleet_file, slow_world
+from fleet_worlds import fleet_file, plan_of, slow_world
+from host_worlds import HostWorld
 from hypothesis import given
 from hypothesis import strategies as st
 
 import fluidnpu
 from fluidnpu.dse import LatencyTable
 from fluidnpu.host import DriverUsageError
+from fluidnpu.host.errors import BoardError
 from fluidnpu.host.fleet import FleetOptions, Roster, ShardedFront, ShardOptions, Times
+from fluidnpu.host.fleet.cluster import LocalCluster, tree
 from fluidnpu.host.fleet.roster import Seat
 from fluidnpu.host.fleet.shards import cut
 from fluidnpu.host.oip import Limits
@@ -70,9 +74,8 @@ def test_an_actor_that_is_killed_is_restarted_and_nobody_notices(tmp_path: Path)
     """In a process of its own. Ray gives its raylet 30 s to start, which a busy machine may not keep."""
     w = slow_world()
     path, images = fleet_file(tmp_path, DEVICES, w), w.images(8)
-    exits, classes, _ = golden.early_exit(w.qnet, images)
-    stored = golden.run(w.qnet, images)
-    right = [np.float32(w.qnet.logits(exit, stored[exit])[row]).tobytes() for row, exit in enumerate(exits)]
+    _, classes, _ = golden.early_exit(w.qnet, images)
+    right = _logits(w, images)
     process, url = _started(path)
     try:
         with fluidnpu.connect(url, timeout_s=100) as npu:
@@ -82,14 +85,9 @@ def test_an_actor_that_is_killed_is_restarted_and_nobody_notices(tmp_path: Path)
             before = _boards(url)
             assert sorted(before) == ["shard-0", "shard-1"]
             os.kill(before["shard-0"]["pid"], signal.SIGKILL)
-            until = time.monotonic() + 120
-            while time.monotonic() < until:
-                assert [npu.infer(image).logits.tobytes() for image in images] == right
-                now = _boards(url)["shard-0"]
-                if now["state"] == "READY" and now["pid"] != before["shard-0"]["pid"]:
-                    break
-            else:
-                raise AssertionError(f"the actor must be restarted, and it is {now['state']}: {now['reason']}")
+            pid = before["shard-0"]["pid"]
+            _ask_until(npu, images, right, lambda: _boards(url)["shard-0"]["pid"] != pid)
+            _ask_until(npu, images, right, lambda: _boards(url)["shard-0"]["state"] == "READY")
             until = time.monotonic() + 60  # a shard that was slow is asked less, and not never
             while not str(npu.infer(images[0]).parameters["board"]).startswith("shard-0/"):
                 assert time.monotonic() < until, "the new actor must be asked, too"
@@ -99,9 +97,86 @@ def test_an_actor_that_is_killed_is_restarted_and_nobody_notices(tmp_path: Path)
     assert process.returncode == 0, "it drains at SIGTERM"
 
 
-def _started(path: Path) -> tuple[Any, str]:
+@pytest.mark.long
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed: pip install 'fluidnpu[ray]'")
+def test_a_node_that_is_lost_costs_no_answer_and_its_shard_moves(tmp_path: Path) -> None:
+    """Three nodes have room for a shard each, and there are two: what was on one goes to the third."""
+    w = slow_world()
+    path, images = fleet_file(tmp_path, DEVICES.replace("3", "4"), w), w.images(8)
+    right = _logits(w, images)
+    with LocalCluster(3, 2) as cluster:
+        process, url = _started(path, "--ray-address", cluster.address)
+        try:
+            with fluidnpu.connect(url, timeout_s=100) as npu:
+                before = _boards(url)["shard-0"]
+                cluster.order("lose", before["node"])
+                _ask_until(npu, images, right, lambda: _boards(url)["shard-0"]["state"] != "READY")
+                _ask_until(npu, images, right, lambda: _boards(url)["shard-0"]["state"] == "READY")
+                after = _boards(url)["shard-0"]
+                assert after["node"] not in (before["node"], _boards(url)["shard-1"]["node"]), "the spare one"
+                assert after["pid"] != before["pid"]
+                with pytest.raises(BoardError, match="must be known to the cluster"):
+                    cluster.order("stop", before["node"])
+        finally:
+            process.terminate()
+            process.communicate(timeout=120)
+    assert process.returncode == 0
+
+
+@pytest.mark.long
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed: pip install 'fluidnpu[ray]'")
+def test_a_network_in_parts_is_handed_from_shard_to_shard_and_outlives_a_kill(tmp_path: Path) -> None:
+    """The first part is in one shard alone, the second in both; the front above joins them."""
+    w = slow_world()
+    path, images = fleet_file(tmp_path, DEVICES, w), w.images(8)
+    plan, right = plan_of(path, (0, 0, 4, "on"), (1, 1, 4, "on"), devices=(1, 2)), _logits(w, images)
+    process, url = _started(path, "--plan", str(plan))
+    try:
+        with fluidnpu.connect(url, timeout_s=100) as npu:
+            answer = npu.infer(images)
+            assert [row.tobytes() for row in answer.outputs["logits"]] == right
+            assert len(set(answer.outputs["exit"])) == 2, "some go on to the second part"
+            assert {board.split("/")[1].strip() for board in answer.parameters["board"].split(", ")} >= {"board-0"}
+            before = _boards(url)["shard-0"]["pid"]
+            os.kill(before, signal.SIGKILL)  # it alone has the first part, so requests wait for its return
+            _ask_until(npu, images, right, lambda: _boards(url)["shard-0"]["pid"] != before)
+    finally:
+        process.terminate()
+        process.communicate(timeout=120)
+    assert process.returncode == 0
+
+
+def test_all_processes_of_a_node_are_found_below_its_first() -> None:
+    with subprocess.Popen(["sh", "-c", "sleep 60 & cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
+        until = time.monotonic() + 10
+        while len(tree(shell.pid)) < 3 and time.monotonic() < until:
+            time.sleep(0.01)
+        found = tree(shell.pid)
+        for pid in found:
+            os.kill(pid, signal.SIGKILL)
+    assert found[0] == shell.pid
+    assert len(found) == 3
+
+
+def _logits(w: HostWorld, images: Any) -> list[bytes]:
+    """Return the golden model's logits of each image at its exit, as bytes."""
+    exits, _, _ = golden.early_exit(w.qnet, images)
+    stored = golden.run(w.qnet, images)
+    return [np.float32(w.qnet.logits(exit, stored[exit])[row]).tobytes() for row, exit in enumerate(exits)]
+
+
+def _ask_until(npu: Any, images: Any, right: list[bytes], done: Callable[[], bool], limit_s: float = 120) -> None:
+    """Ask again and again, and have every answer right; once more when it is done."""
+    until, more = time.monotonic() + limit_s, True
+    while more:
+        more = not done()
+        assert [npu.infer(image).logits.tobytes() for image in images] == right
+        assert time.monotonic() < until, "it must happen in time"
+
+
+def _started(path: Path, *more: str) -> tuple[Any, str]:
     words = ["serve", "--fleet", str(path), "--engine", "ray", "--shard", "2", "--http", "0", "--slo", "5s", "--json"]
-    said = ""
+    words, said = [*words, *more], ""
     for _ in range(3):  # Ray may not start in its time
         process = subprocess.Popen(
             [sys.executable, "-c", "from fluidnpu.cli import main; main()", *words],
