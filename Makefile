@@ -43,7 +43,7 @@ docs/explanation/cycles/%.md: FORCE
 words_of = --network $(word 1,$1) --board $(word 2,$1) --memory $(word 3,$1) $(if $(word 4,$1),--$(word 4,$1))
 FORCE:
 
-timing: $(VENV)/.installed-test ## predicted clock of every module of the shipped designs; fails where a board's clock may be missed (an hour)
+timing: $(VENV)/.installed-test ## predicted clock of every module of the shipped designs; fails where a board's clock may be missed (half an hour of one core; what is mapped is kept)
 	$(PY) -m fluidnpu.rtl_tb.synthesis.timing --write
 
 figures: $(VENV)/.installed-test ## docs/explanation/cycles/networks.md anew: four networks by the exact model on both boards (minutes)

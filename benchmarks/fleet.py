@@ -12,7 +12,6 @@ last columns are CPU milliseconds a request.
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import queue
 import subprocess
@@ -21,6 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +32,6 @@ import numpy as np
 import numpy.typing as npt
 from front_end import cpu_s, demo_bundle
 
-import fluidnpu
 from fluidnpu.dse import Design, LatencyTable
 from fluidnpu.host import Bundle, Driver, SimulatedNpu
 from fluidnpu.host.oip.messages import SERVICE, message
@@ -46,6 +45,7 @@ name = "{count} boards"
 exit_rates = {rates}
 [links.loopback]
 bytes_per_s = 117_700_000
+latency = "{delay}ns"
 [types.board]
 memory_bytes = 1_073_741_824
 networks.demo.bundle = "slowed"
@@ -55,11 +55,11 @@ count = {count}
 """
 
 
-def slowed(bundle: Bundle, per_board: float) -> Bundle:
-    """Multiply every time of the bundle's design, and have it know its exit rates."""
+def slowed(bundle: Bundle, per_board: float, images: int = IMAGES) -> Bundle:
+    """Multiply every time of the bundle's design, and have it know its exit rates on the first images."""
     driver = Driver(SimulatedNpu(bundle.design), bundle.program, bundle.design)
     driver.load()
-    rates = driver.measure_exit_rates(list(shipped_images(IMAGES).images))
+    rates = driver.measure_exit_rates(list(shipped_images(images).images))
     factor = per_board * Serving.of(bundle.design, rates).least_load(1.0)
     rows = tuple(tuple(round(ns / factor) for ns in row) for row in bundle.design.latency.ns)
     design = replace(bundle.design, exit_rates=rates, latency=LatencyTable(ns=rows))
@@ -68,7 +68,7 @@ def slowed(bundle: Bundle, per_board: float) -> Bundle:
 
 def predicted(folder: Path, design: Design, count: int, slo_ns: int) -> float:
     """The largest rate at which the twin of the fleet, with the boards' policy, answers 99 % in time."""
-    (folder / "fleet.toml").write_text(FLEET.format(count=count, rates=list(design.exit_rates or ())))
+    (folder / "fleet.toml").write_text(FLEET.format(count=count, rates=list(design.exit_rates or ()), delay=1))
     fleet = placement.read_fleet(folder / "fleet.toml", bundle=lambda place: Bundle.read(place).profile)
     serving = Serving.of(design)
     capacity = 1 / serving.least_load(1.0)
@@ -101,35 +101,45 @@ def offered(
 
     `gaps` between arrivals, of mean 1, and the places of the images: drawn where they are not given.
     """
-    rng, images = np.random.default_rng(seed), shipped_images(IMAGES).images
+    rng = np.random.default_rng(seed)
     gaps = rng.exponential(1.0, max(50, int(rate * seconds))) if gaps is None else gaps
-    at = np.cumsum(gaps / rate)
-    places = rng.integers(IMAGES, size=len(at)) if chosen is None else chosen
-    due: dict[str, float] = {}
-    met: list[bool] = []
-    errors = 0
+    places = rng.integers(IMAGES, size=len(gaps)) if chosen is None else chosen
+    took = latencies(place, np.cumsum(gaps / rate), places)
+    return float((took <= slo_s).mean()), len(took), int(np.isnan(took).sum())
+
+
+def latencies(place: str, at: npt.NDArray[np.float64], places: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Send images at these seconds; return the seconds until each answer, nan for an error.
+
+    They count from the planned moment: a client that is late is late.
+    """
+    images, took = shipped_images(IMAGES).images, np.full(len(at), np.nan)
     asked: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-
-    def send() -> None:
-        began = time.perf_counter()
-        for number, moment in enumerate(at):
-            time.sleep(max(0.0, began + moment - time.perf_counter()))
-            image = images[places[number]]
-            made = message("ModelInferRequest")(model_name="demo", id=str(number))
-            made.inputs.add(name="image", datatype="UINT8", shape=(1, *image.shape))
-            made.raw_input_contents.append(image.tobytes())
-            due[str(number)] = began + float(moment) + slo_s  # as planned: a client that is late is late
-            asked.put(made.SerializeToString())
-        asked.put(None)
-
+    requests = []
+    for number, image in enumerate(images[places]):
+        made = message("ModelInferRequest")(model_name="demo", id=str(number))
+        made.inputs.add(name="image", datatype="UINT8", shape=(1, *image.shape))
+        made.raw_input_contents.append(image.tobytes())
+        requests.append(made.SerializeToString())
     with grpc.insecure_channel(place) as channel:
-        threading.Thread(target=send, daemon=True).start()
+        grpc.channel_ready_future(channel).result(60)
         said = message("ModelStreamInferResponse")
-        for raw in channel.stream_stream(f"/{SERVICE}/ModelStreamInfer")(iter(asked.get, None)):
-            answer = said.FromString(raw)
-            errors += bool(answer.error_message)
-            met.append(not answer.error_message and time.perf_counter() <= due[answer.infer_response.id])
-    return sum(met) / len(at), len(at), errors
+        answers = channel.stream_stream(f"/{SERVICE}/ModelStreamInfer")(iter(asked.get, None))
+        began = time.perf_counter()
+
+        def send() -> None:
+            for moment, request in zip(at, requests, strict=True):
+                time.sleep(max(0.0, began + moment - time.perf_counter()))
+                asked.put(request)
+            asked.put(None)
+
+        threading.Thread(target=send, daemon=True).start()
+        for raw in answers:
+            now, answer = time.perf_counter(), said.FromString(raw)
+            if not answer.error_message:
+                number = int(answer.infer_response.id)
+                took[number] = now - began - at[number]
+    return took
 
 
 def served(folder: Path, count: int, goodput: float, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -160,18 +170,20 @@ def served(folder: Path, count: int, goodput: float, given: argparse.Namespace) 
 
 @contextmanager
 def front_of(
-    folder: Path, count: int, rate: float, slo_ns: int
+    folder: Path, count: int, rate: float, slo_ns: int, *more: str
 ) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
     """Serve the folder's fleet, made for a rate; yield its process and the addresses of its surfaces."""
     command = [sys.executable, "-c", "from fluidnpu.cli import main; main()", "serve", "--fleet", "fleet.toml"]
-    command += ["--http", "0", "--grpc", "0", "--json", "--max-queue", "20000", "--rate", str(rate)]
+    command += ["--http", "0", "--grpc", "0", "--json", "--max-queue", "20000", "--rate", str(rate), *more]
     front = subprocess.Popen([*command, "--slo", f"{slo_ns}ns"], cwd=folder, stdout=subprocess.PIPE, text=True)
     assert front.stdout is not None
     try:
         urls = json.loads(front.stdout.readline())["urls"]
-        with fluidnpu.connect(urls["http"]) as npu:
-            for image in itertools.chain(*[shipped_images(IMAGES).images] * (2 * count)):
-                npu.infer(image, slo_ms=1e5)  # so that boards recall, and compute nothing while they are measured
+        with urlopen(urls["http"] + "/live.json") as answer:
+            addresses = [one["address"] for one in json.load(answer)["boards"]]
+        every = np.arange(IMAGES)
+        with ThreadPoolExecutor(count) as pool:  # so that boards recall, and compute nothing while they are measured
+            list(pool.map(lambda address: latencies(address, np.zeros(IMAGES), every), addresses))
         yield front, urls
     finally:
         front.terminate()

@@ -28,7 +28,7 @@ import numpy as np
 from null_npu import NullNpu
 
 from fluidnpu.boards import load_board
-from fluidnpu.dse import explore
+from fluidnpu.dse import Point, build_design, explore
 from fluidnpu.hls import compile_program
 from fluidnpu.host import Bundle, Driver, Reply, Server
 from fluidnpu.models import quantise, read_onnx, shipped_file
@@ -56,11 +56,16 @@ ModelServer(http_port=int(sys.argv[1]), enable_grpc=False, workers=1).start([Con
 """
 
 
-def demo_bundle(folder: Path) -> Path:
-    """Write the demo's bundle for a ZC706."""
+def demo_bundle(folder: Path, array: tuple[int, int] | None = None) -> Path:
+    """Write the demo's bundle for a ZC706, on the array (T_P, T_C) that is found best or on a given one."""
     with shipped_file("resnet8_fashion_mnist.onnx") as path:
         network = read_onnx(path)
-    design = explore(network.workload, load_board("zc706"), model="paper", core="rtl").design
+    board = load_board("zc706")
+    if array is None:
+        design = explore(network.workload, board, model="paper", core="rtl").design
+    else:
+        point = Point(t_r=2048, t_p=array[0], t_c=array[1])
+        design = build_design(network.workload, board, point, core="rtl", b_max=8)
     Bundle(design=design, program=compile_program(quantise(network), design)).write(folder)
     return folder
 

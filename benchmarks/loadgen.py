@@ -3,11 +3,13 @@
     python benchmarks/loadgen.py --share 0.9 --seconds 20
     python benchmarks/loadgen.py --find --before CHECKOUT   # the highest valid rate, here and there
 
-LoadGen sends queries one by one at Poisson arrivals; each goes as its own request, over connections that are
-kept (HTTP, binary tensors) or over one gRPC stream, and is reported complete when its answer comes. The
-server is a process of its own. Images that the board has seen before cost it the predicted time, not this
-machine's arithmetic; each is sent once before the run. The last line says VALID or INVALID, as LoadGen does,
-and which share of the predicted capacity was offered.
+LoadGen sends queries one by one at Poisson arrivals; each goes as its own request, over connections that
+are kept (HTTP, binary tensors) or over one gRPC stream, and is reported complete when its answer comes.
+With `--rows`, queries that wait for a connection go together, so many at most in one request: nothing waits
+for company while a connection is idle. The server is a process of its own. Images that the board has seen
+before cost it the predicted time, not this machine's arithmetic; each is sent once before the run. A
+smaller array makes a slower board. The last line says VALID or INVALID, as LoadGen does, and which share of
+the predicted capacity was offered.
 """
 
 from __future__ import annotations
@@ -40,25 +42,27 @@ IMAGES = 256
 class Connections:
     """HTTP connections to the server, each with one request at a time; a thread of their own drives them."""
 
-    def __init__(self, url: str, model: str, images: Any, count: int = 128) -> None:
-        self._place = url.removeprefix("http://")
-        self._messages = [self._message(model, image) for image in images]
-        self._waiting: deque[tuple[int, bytes]] = deque()
+    def __init__(self, url: str, model: str, images: Any, count: int = 128, rows: int = 1) -> None:
+        self._place, self._model, self._rows = url.removeprefix("http://"), model, rows
+        self._shape, self._images = images.shape[1:], [image.tobytes() for image in images]
+        self._heads = [self._head(number) for number in range(1, rows + 1)]
+        self._waiting: deque[Any] = deque()
         self._idle: list[_Connection] = []
-        self.errors = self.answers = 0
+        self.errors = self.answers = self.requests = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         asyncio.run_coroutine_threadsafe(self._open(count), self._loop).result()
 
-    def _message(self, model: str, image: Any) -> bytes:
-        tensor: dict[str, Any] = {"name": "image", "datatype": "UINT8", "shape": [1, *image.shape]}
-        tensor["parameters"] = {"binary_data_size": image.nbytes}
+    def _head(self, rows: int) -> bytes:
+        size = rows * len(self._images[0])
+        tensor: dict[str, Any] = {"name": "image", "datatype": "UINT8", "shape": [rows, *self._shape]}
+        tensor["parameters"] = {"binary_data_size": size}
         wanted = [{"name": "label", "parameters": {"binary_data": True}}]
         head = json.dumps({"inputs": [tensor], "outputs": wanted}).encode()
-        lines = [f"POST /v2/models/{model}/infer HTTP/1.1", f"Host: {self._place}"]
-        lines += [f"Inference-Header-Content-Length: {len(head)}", f"Content-Length: {len(head) + image.nbytes}"]
-        return "\r\n".join([*lines, "", ""]).encode() + head + bytes(image.tobytes())
+        lines = [f"POST /v2/models/{self._model}/infer HTTP/1.1", f"Host: {self._place}"]
+        lines += [f"Inference-Header-Content-Length: {len(head)}", f"Content-Length: {len(head) + size}"]
+        return "\r\n".join([*lines, "", ""]).encode() + head
 
     async def _open(self, count: int) -> None:
         host, _, port = self._place.rpartition(":")
@@ -67,21 +71,25 @@ class Connections:
             self._idle.append(one)
 
     def issue(self, samples: list[Any]) -> None:
-        for sample in samples:
-            self._loop.call_soon_threadsafe(self._send, sample.id, self._messages[sample.index])
+        asked = [(sample.id, sample.index) for sample in samples]  # LoadGen takes its list back
+        self._loop.call_soon_threadsafe(self._ask, asked)
 
-    def _send(self, id: int, asked: bytes) -> None:
-        if self._idle:
-            self._idle.pop().send(id, asked)
-        else:
-            self._waiting.append((id, asked))
+    def _ask(self, asked: list[tuple[int, int]]) -> None:
+        self._waiting.extend(asked)
+        while self._waiting and self._idle:
+            self._send(self._idle.pop())
 
-    def _done(self, one: _Connection, id: int, good: bool) -> None:
-        self.answers += 1
-        self.errors += not good
-        lg.QuerySamplesComplete([lg.QuerySampleResponse(id, 0, 0)])
+    def _send(self, one: _Connection) -> None:
+        asked = [self._waiting.popleft() for _ in range(min(self._rows, len(self._waiting)))]
+        self.requests += 1
+        one.send([id for id, _ in asked], b"".join([self._heads[len(asked) - 1], *(self._images[k] for _, k in asked)]))
+
+    def _done(self, one: _Connection, ids: list[int], good: bool) -> None:
+        self.answers += len(ids)
+        self.errors += 0 if good else len(ids)
+        lg.QuerySamplesComplete([lg.QuerySampleResponse(id, 0, 0) for id in ids])
         if self._waiting:
-            one.send(*self._waiting.popleft())
+            self._send(one)
         else:
             self._idle.append(one)
 
@@ -93,14 +101,14 @@ class Connections:
 class _Connection(asyncio.Protocol):
     """One connection; it reads no more of an answer than its status and length."""
 
-    def __init__(self, done: Callable[[_Connection, int, bool], None]) -> None:
-        self._done, self._said, self._id = done, b"", 0
+    def __init__(self, done: Callable[[_Connection, list[int], bool], None]) -> None:
+        self._done, self._said, self._ids = done, b"", list[int]()
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
 
-    def send(self, id: int, asked: bytes) -> None:
-        self._id = id
+    def send(self, ids: list[int], asked: bytes) -> None:
+        self._ids = ids
         self._transport.write(asked)
 
     def data_received(self, data: bytes) -> None:
@@ -110,7 +118,7 @@ class _Connection(asyncio.Protocol):
             size = int(head.lower().partition(b"content-length:")[2].split(b"\r\n", 1)[0])
             if len(body) >= size:
                 self._said = b""
-                self._done(self, self._id, head.startswith(b"HTTP/1.1 200"))
+                self._done(self, self._ids, head.startswith(b"HTTP/1.1 200"))
 
 
 class Stream:
@@ -120,7 +128,7 @@ class Stream:
         self._channel = grpc.insecure_channel(place)
         self._asked: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._messages = [self._message(model, image) for image in images]
-        self.errors = self.answers = 0
+        self.errors = self.answers = self.requests = 0
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -134,6 +142,7 @@ class Stream:
     def issue(self, samples: list[Any]) -> None:
         for sample in samples:
             id = str(sample.id).encode()
+            self.requests += 1
             self._asked.put(self._messages[sample.index] + b"\x1a" + bytes([len(id)]) + id)  # field 3 is the id
 
     def _send(self) -> Iterator[bytes]:
@@ -156,17 +165,21 @@ class Stream:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--array", metavar="T_P,T_C", help="of the board's design  [default: the best one for it]")
     parser.add_argument("--share", type=float, default=0.9, help="of the predicted capacity")
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--latency-ms", type=float, default=20.0, help="target of the 99th percentile")
     parser.add_argument("--policy", default="fluid")
     parser.add_argument("--transport", choices=["http", "grpc"], default="http")
+    parser.add_argument("--rows", type=int, default=1, help="images in one request at most (http)  [default: 1]")
+    parser.add_argument("--connections", type=int, default=128, help="(http)  [default: 128]")
     parser.add_argument("--find", action="store_true", help="halve the shares from 0 to --share five times")
     parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="run each share on this tree, too")
     given = parser.parse_args()
     trees = [Path(fluidnpu.__file__).parent.parent, *([given.before] if given.before else [])]
     with tempfile.TemporaryDirectory() as scratch:
-        bundle = demo_bundle(Path(scratch) / "bundle")
+        t_p, _, t_c = (given.array or "").partition(",")
+        bundle = demo_bundle(Path(scratch) / "bundle", (int(t_p), int(t_c)) if given.array else None)
         if not given.find:
             return max(run(tree, bundle, given.share, given, Path(scratch)) for tree in trees)
         for tree in trees:
@@ -199,8 +212,12 @@ def drive(said: dict[str, Any], pid: int, tree: Path, share: float, given: argpa
     with fluidnpu.connect(said["urls"]["http"]) as npu:
         for image in images:  # computed once; for every batch an image is recalled on its own
             npu.infer(image)
-    kinds: dict[str, Callable[[str, str, Any], Connections | Stream]] = {"http": Connections, "grpc": Stream}
-    under_test = kinds[given.transport](said["urls"][given.transport], "demo", images)
+    url = said["urls"][given.transport]
+    kinds: dict[str, Callable[[], Connections | Stream]] = {
+        "http": lambda: Connections(url, "demo", images, given.connections, given.rows),
+        "grpc": lambda: Stream(url, "demo", images),
+    }
+    under_test = kinds[given.transport]()
     before = cpu_s(pid)
     summary = loadgen(under_test, share * capacity, given, scratch)
     spent = cpu_s(pid) - before
@@ -213,8 +230,9 @@ def drive(said: dict[str, Any], pid: int, tree: Path, share: float, given: argpa
     verdict = "VALID" if "Result is : VALID" in summary and not under_test.errors else "INVALID"
     print(
         f"{verdict}: {share:.1%} of {capacity:.0f}/s offered over {given.transport}, p99 target "
-        f"{given.latency_ms:g} ms, {under_test.answers} answers, {under_test.errors} errors, "
-        f"{1e3 * spent / max(1, under_test.answers):.3f} CPU ms a request in the server of {tree}, the simulated "
+        f"{given.latency_ms:g} ms, {under_test.answers} answers to {under_test.requests} requests, "
+        f"{under_test.errors} errors, "
+        f"{1e3 * spent / max(1, under_test.answers):.3f} CPU ms an answer in the server of {tree}, the simulated "
         f"board included; load average {os.getloadavg()[0]:.1f}",
         flush=True,
     )
