@@ -1,6 +1,6 @@
 """Flips operators, constants and conditions in the RTL and counts the mutants that are noticed.
 
-    python -m fluidnpu.rtl_tb.proving.mutation [FILE ...] [--sample N] [--seed N]
+    python -m fluidnpu.rtl_tb.proving.mutation [FILE ...] [--sample N] [--seed N] [--jobs N]
 
 A mutant is one change in one place. It is killed when a test of a bench fails, when the campaign of the whole
 NPU or the streams of the core find a difference, or when a proof gives a counterexample; a proof that only no
@@ -18,11 +18,14 @@ counted. A mutant that does not build is none. Survivors are listed with their l
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import random
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache
@@ -262,30 +265,61 @@ def explain(file: str, text: str, mutant: Mutant) -> str:
 
 
 def draw(files: Sequence[str], sample: int | None, seed: int) -> list[tuple[str, Mutant]]:
-    """Draw mutants from all places of some files alike; all of them without `sample`."""
+    """Draw mutants from all places of some files alike, in the order drawn; all of them without `sample`."""
     every = [(file, mutant) for file in files for mutant in mutants(sources()[file])]
-    if sample is None or sample >= len(every):
-        return every
-    chosen = random.Random(seed).sample(range(len(every)), sample)
-    return [every[number] for number in sorted(chosen)]
+    return random.Random(seed).sample(every, len(every) if sample is None else min(sample, len(every)))
 
 
-def campaign(files: Sequence[str], sample: int | None = None, seed: int = 1) -> list[Tally]:
-    """Judge mutants of some files; prints those that are not noticed as they come. Returns a tally a file."""
+def campaign(files: Sequence[str], sample: int | None = None, seed: int = 1, jobs: int = 1) -> list[Tally]:
+    """Judge mutants of some files, `jobs` at a time; prints those that are not noticed as they come.
+
+    Ctrl-C ends it with a tally of what was judged: mutants come in the order drawn, so that is a sample, too.
+
+    Returns:
+        A tally for each file that was changed, by name.
+    """
     tallies: dict[str, Tally] = {}
-    for file, mutant in draw(files, sample, seed):
-        baseline(file)
-        text = sources()[file]
-        tally = tallies.setdefault(file, Tally(file))
-        verdict = judge(file, mutant.apply(text))
-        tally.verdicts[verdict] += 1
-        if verdict in ("survived", "undecided"):
-            tally.survivors.append((file, mutant))
-            change = f"{mutant.old.strip()} -> {mutant.new.strip() or 'nothing'}"
-            line = text.splitlines()[mutant.line - 1].strip()
-            why = explain(file, text, mutant) or "NOT EXPLAINED"
-            print(f"{verdict}: {file}:{mutant.line}: {change} in: {line}: {why}", flush=True)
-    return list(tallies.values())
+    drawn = draw(files, sample, seed)
+    with contextlib.suppress(KeyboardInterrupt), closing(_judged(drawn, jobs)) as judged:
+        for number, (file, mutant, verdict) in enumerate(judged, 1):
+            tally = tallies.setdefault(file, Tally(file))
+            tally.verdicts[verdict] += 1
+            if verdict in ("survived", "undecided"):
+                tally.survivors.append((file, mutant))
+                _show(file, mutant, verdict)
+            total = summary([*tallies.values()])
+            print(
+                f"{number} of {len(drawn)} judged, {total.killed} of {total.real} killed", file=sys.stderr, flush=True
+            )
+    return [tallies[file] for file in sorted(tallies)]
+
+
+def _judged(drawn: Sequence[tuple[str, Mutant]], jobs: int) -> Generator[tuple[str, Mutant, str]]:
+    """Yield each mutant with its verdict: in their order with one job, as they come with more."""
+    if jobs == 1:
+        for file, mutant in drawn:
+            yield file, mutant, _verdict(file, mutant)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        waited = {pool.submit(_verdict, file, mutant): (file, mutant) for file, mutant in drawn}
+        try:
+            for future in as_completed(waited):
+                yield *waited[future], future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _verdict(file: str, mutant: Mutant) -> str:
+    baseline(file)
+    return judge(file, mutant.apply(sources()[file]))
+
+
+def _show(file: str, mutant: Mutant, verdict: str) -> None:
+    text = sources()[file]
+    change = f"{mutant.old.strip()} -> {mutant.new.strip() or 'nothing'}"
+    line = text.splitlines()[mutant.line - 1].strip()
+    why = explain(file, text, mutant) or "NOT EXPLAINED"
+    print(f"{verdict}: {file}:{mutant.line}: {change} in: {line}: {why}", flush=True)
 
 
 def summary(tallies: Sequence[Tally]) -> Tally:
@@ -312,15 +346,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("files", nargs="*", metavar="FILE", help=f"of {', '.join(FILES)}; all by default")
     parser.add_argument("--sample", type=int, metavar="N", help="mutants, drawn from all places alike; all by default")
     parser.add_argument("--seed", type=int, metavar="N", help="of the sample, another one every day by default")
+    parser.add_argument("--jobs", type=int, metavar="N", default=1, help="mutants judged at a time, one by default")
     chosen = parser.parse_args(arguments)
     for file in chosen.files:
         if file not in FILES:
             parser.error(f"FILE must be one of {', '.join(FILES)}, not {file}")
     if chosen.sample is not None and chosen.sample < 1:
         parser.error(f"--sample must be at least 1, not {chosen.sample}")
+    if chosen.jobs < 1:
+        parser.error(f"--jobs must be at least 1, not {chosen.jobs}")
     seed = seed_of_today() if chosen.seed is None else chosen.seed
     try:
-        tallies = campaign(chosen.files or FILES, chosen.sample, seed)
+        tallies = campaign(chosen.files or FILES, chosen.sample, seed, chosen.jobs)
     except (RtlError, OSError) as error:
         print(f"FAIL  {error}", file=sys.stderr)
         return 1

@@ -84,6 +84,39 @@ def test_what_is_only_undecided_or_does_not_build_is_no_kill(
     baseline.cache_clear()
 
 
+def test_a_campaign_that_is_stopped_keeps_what_it_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order drawn, so that it is a sample of all places as well."""
+    drawn = draw(FILES, None, 7)
+    assert drawn[:3] == draw(FILES, 3, 7)
+    seen: list[str] = []
+
+    def judge(file: str, text: str) -> str:
+        if text == sources()[file]:
+            return "survived"
+        seen.append(file)
+        if len(seen) == 6:
+            raise KeyboardInterrupt
+        return "bench"
+
+    monkeypatch.setattr(mutation, "judge", judge)
+    baseline.cache_clear()
+    tallies = campaign(FILES, None, 7)
+    baseline.cache_clear()
+    assert seen == [file for file, _ in drawn[:6]]
+    assert [tally.name for tally in tallies] == sorted({*seen[:5]})
+    assert summary(tallies).killed == 5
+
+
+def test_several_mutants_are_judged_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    verdicts = {file: ("bench", "proof")[number % 2] for number, file in enumerate(FILES)}
+    monkeypatch.setattr(mutation, "judge", lambda file, text: "survived" if text == sources()[file] else verdicts[file])
+    baseline.cache_clear()
+    one, two = (campaign(FILES, 40, 3, jobs) for jobs in (1, 2))
+    baseline.cache_clear()
+    assert one == two
+    assert summary(two).killed == 40
+
+
 def test_a_tally_is_a_line() -> None:
     tally = Tally("x.sv")
     tally.verdicts["npu"] += 3
@@ -92,7 +125,11 @@ def test_a_tally_is_a_line() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
-    [(["x.sv"], "FILE must be one of"), (["--sample", "0"], "--sample must be at least 1, not 0")],
+    [
+        (["x.sv"], "FILE must be one of"),
+        (["--sample", "0"], "--sample must be at least 1, not 0"),
+        (["--jobs", "0"], "--jobs must be at least 1, not 0"),
+    ],
 )
 def test_nonsense_is_refused(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
