@@ -178,9 +178,9 @@ module fluidnpu_core #(
 
   core_sequencer #(.Turnaround(Turnaround), .HalfRows(HalfRows)) u_sequencer (
     .clk_i, .rst_ni, .cmd_valid_i(beat_cmd_valid), .cmd_ready_o(beat_take), .cmd_mode_i(beat_cmd.mode),
-    .cmd_beats_i(beat_cmd.beats), .cmd_p_tiles_i(beat_cmd.p_tiles), .cmd_one_beat_i(one_beat), .cmd_one_tile_i(one_tile), .input_valid_i(x_valid), .input_ready_o(x_take),
-    .loaded_i(loaded), .beat_o(beat), .fetched_rows_i(fetched_rows), .fetch_i(fetch),
-    .fetched_command_i(fetched_command),
+    .cmd_beats_i(beat_cmd.beats), .cmd_p_tiles_i(beat_cmd.p_tiles), .cmd_one_beat_i(one_beat), .cmd_one_tile_i(one_tile),
+    .input_valid_i(x_valid), .input_ready_o(x_take), .loaded_i(loaded), .beat_o(beat), .fetched_rows_i(fetched_rows),
+    .fetch_i(fetch), .fetched_command_i(fetched_command),
     .pool_valid_o(pool_valid), .pool_first_o(pool_first), .pool_last_o(pool_last), .pool_ready_i(pool_ready)
   );
   core_array #(
