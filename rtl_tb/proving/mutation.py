@@ -74,6 +74,12 @@ _NO_TOP = "it leads to the walker's row_top_o only, which is left open here"
 EXPLAINED: Mapping[tuple[str, str], str] = {
     ("fluidnpu_row_addresses.sv", f".step_h_i, .step_w_i, .rise_i({rise}), .span_i({span}),"): _NO_TOP
     for rise, span in (("'1", "'0"), ("'0", "'1"))
+} | {
+    ("core_gather.sv", "assign choice[AccBits*k+:AccBits] = '1;"): "words that hold nothing are masked in core_finish",
+    (
+        "core_pe_split.sv",
+        ".clear_i(1'b1), .sum_i(split_i ? upper_start_q : middle), .sum_o",
+    ): "HeadDirect has no register to clear",
 }
 
 _SWAPS = {
