@@ -154,7 +154,8 @@ def together(folder: Path, boards: int, given: Namespace, case: str) -> dict[str
     alone = PLANNED * given.per_board * len(shares)  # networks have a part of each board
     rates = {f"n{place}": share * alone / sum(shares) for place, share in enumerate(shares)}
     path, plan = write_fleet(folder, boards, rates)
-    open_ = max(2, 2 * boards)
+    # A router of two choices leaves boards uneven, and none may run empty of a network.
+    open_ = 4 * boards
     windows = {"all": open_} if case == "four" else dict.fromkeys(rates, open_)
     found = served(path, windows, given.images, given.seconds, turns=True)
     return {
