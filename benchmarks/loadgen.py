@@ -176,6 +176,8 @@ def main() -> int:
     parser.add_argument("--find", action="store_true", help="halve the shares from 0 to --share five times")
     parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="run each share on this tree, too")
     given = parser.parse_args()
+    if given.transport == "grpc" and given.rows > 1:
+        parser.error("--rows is for --transport http")
     trees = [Path(fluidnpu.__file__).parent.parent, *([given.before] if given.before else [])]
     with tempfile.TemporaryDirectory() as scratch:
         t_p, _, t_c = (given.array or "").partition(",")

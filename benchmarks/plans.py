@@ -70,9 +70,7 @@ def write_fleet(folder: Path, boards: int, rates: dict[str, float]) -> tuple[Pat
 
 
 class Clients:
-    """Threads that each have a request of `images` open all the time; `answered_s`: times of answers by
-    model.
-    """
+    """Threads that each keep a request of `images` open; `answered_s`: when answers came, by model."""
 
     def __init__(self, url: str, windows: dict[str, int], images: int) -> None:
         self.answered_s: dict[str, list[float]] = {model: [] for model in windows}

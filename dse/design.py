@@ -27,6 +27,7 @@ from .errors import DesignError
 from .hardware.array import Array, Mode, input_words
 
 SCHEMA = 3  # 2: plans limit their row blocks; 3: memory, its ports, the input buffer
+MEASURED = "measured"  # the model of a design whose times are those of a processor
 B_MAX_LIMIT = 16  # a slot mask has 32 bits: twice the largest batch, so that new samples load while a batch runs
 _ARRAY_FIELDS = ("t_r", "t_p", "t_c", "stackable", "split", "weight_slots", "out_words")  # as the file has them
 _CHAIN_FIELDS = ("piece", "broken")  # likewise, absent where no chain breaks
@@ -173,7 +174,7 @@ class Design:
         self._check_memory()
         if not 1 <= self.b_max <= B_MAX_LIMIT:
             raise DesignError(f"b_max must lie in 1..{B_MAX_LIMIT}, not {self.b_max}")
-        if self.model not in ("paper", "exact", "measured"):
+        if self.model not in ("paper", "exact", MEASURED):
             raise DesignError(f"model must be 'paper', 'exact' or 'measured', not {self.model!r}")
         if not 32 <= self.acc_bits <= 48:
             raise DesignError(f"acc_bits must lie in 32..48, not {self.acc_bits}")
@@ -264,6 +265,11 @@ class Design:
         return replace(self, array=array, **numbers)
 
     # -- the array ---------------------------------------------------------------------------------
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether its times were measured on a processor, which serves in an NPU's place."""
+        return self.model == MEASURED
 
     @property
     def t_r(self) -> int:

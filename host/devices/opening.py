@@ -69,7 +69,7 @@ def open_device(
             raise DriverUsageError("the RTL counts time in its own cycles, so no clock can be given to it")
         yield rtl_device(bundle.design, core="hls" if kind == "cosim" else "rtl")
     elif kind == "cpu":
-        if bundle.design.model != "measured":
+        if not bundle.design.is_measured:
             raise DriverUsageError(
                 f"a processor must be given a bundle that was measured on one (`fluidnpu measure BUNDLE --worker FOLDER`), and "
                 f"this one is for {bundle.design.board}"

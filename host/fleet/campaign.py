@@ -45,6 +45,7 @@ from ..serving.stream import serve_requests
 from .asking import LONGEST_S, Asking, Right, Seen
 from .board import BoardOptions
 from .cluster import LocalCluster
+from .dispatcher import Dispatcher
 from .front import FleetFront, FleetOptions
 from .leaf import State
 from .roster import Roster
@@ -206,7 +207,7 @@ class _Fleet:
     front: FleetFront | None = None  # None: in a process of its own
 
     @property
-    def dispatcher(self) -> Any:
+    def dispatcher(self) -> Dispatcher:
         assert self.front is not None
         return self.front.dispatcher
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..errors import BoardError
+from .children import environment
 from .shards import RESOURCE, STORE_BYTES, TRIES
 
 
@@ -63,7 +64,7 @@ class LocalCluster:
             stdout=subprocess.PIPE,
             stderr=said,
             text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env=environment(),
             start_new_session=True,  # Ctrl-C is for whoever asked for it
         )
         try:

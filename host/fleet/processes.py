@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import os
 import subprocess
 import sys
 import threading
@@ -15,7 +14,7 @@ from pathlib import Path
 
 from ..errors import BoardError
 from .board import BoardOptions
-from .worker import ONE_THREAD
+from .children import environment
 
 _log = logging.getLogger("fluidnpu.fleet")
 _PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0)  # between restarts of a board that ends again and again
@@ -53,11 +52,7 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=None,
             text=True,
-            env={
-                **os.environ,
-                **(ONE_THREAD if self.options.processor else {}),
-                "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-            },
+            env=environment(one_thread=self.options.processor),
             start_new_session=True,  # Ctrl-C is for the front, which drains its boards when it has drained itself
         )
         assert process.stdout is not None

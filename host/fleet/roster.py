@@ -27,7 +27,6 @@ from .leaf import Times
 from .parts import part_of
 from .reference import Reference
 from .relay import Relay
-from .worker import is_measured
 
 _PROBES = 3  # random images on which bundles of different designs are compared
 
@@ -247,12 +246,12 @@ def _bundle_path(kind: placement.DeviceType, network: str) -> str:
 
 def _check_kind(kind: placement.DeviceType, network: str, bundle: Bundle) -> None:
     """Refuse a worker with the times of an NPU, and a board with those of a processor. Raises BundleError."""
-    if kind.kind == "cpu" and not is_measured(bundle):
+    if kind.kind == "cpu" and not bundle.design.is_measured:
         raise BundleError(
             f"type '{kind.name}' is a cpu, so its bundle of '{network}' must have the times of one (`fluidnpu measure "
             f"BUNDLE --worker FOLDER`), and it has those of an NPU on {bundle.design.board}"
         )
-    if kind.kind != "cpu" and is_measured(bundle):
+    if kind.kind != "cpu" and bundle.design.is_measured:
         raise BundleError(
             f"type '{kind.name}' must be of kind \"cpu\", since its bundle of '{network}' has the times of "
             f"{bundle.design.board}"

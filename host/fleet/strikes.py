@@ -29,6 +29,7 @@ from ..errors import BoardError
 from ..oip.running import ServeOptions, run_server
 from .board import BoardOptions
 from .cable import Cable, Mended
+from .children import environment
 from .cluster import LocalCluster
 from .dispatcher import DispatchOptions
 from .front import FleetFront, FleetOptions, open_fleet
@@ -160,9 +161,8 @@ class FrontAndBoards:
         self._process.communicate()
 
     def _start(self) -> None:
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self._process = subprocess.Popen(
-            self._words, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
+            self._words, stdout=subprocess.PIPE, text=True, env=environment(), start_new_session=True
         )
         assert self._process.stdout is not None
         if not self._process.stdout.readline():
@@ -207,9 +207,7 @@ class Actors:
         self._front, self._cluster = front, cluster
 
     def strike(self, kind: str, name: str, rng: random.Random) -> Ends | None:
-        """Kill or stop an actor, or all that runs on its node; a node that is killed is replaced by
-        another.
-        """
+        """Kill or stop an actor, or all that runs on its node; another node replaces one that is killed."""
         if kind.startswith("node"):
             return _signalled(kind, partial(self._node, self._front.nodes[name]))
         return _signalled(kind, partial(_signal, self._front.pids[name]))

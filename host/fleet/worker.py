@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import time
@@ -23,16 +22,16 @@ from statistics import median
 import numpy as np
 
 from fluidnpu.dse import LatencyTable
+from fluidnpu.dse.design import MEASURED
 from fluidnpu.models.onnx import processor_name
 
 from ..bundle import Bundle
 from ..devices.processor import ProcessorNpu
 from ..driver import Driver
 from ..errors import DeviceError
+from .children import environment
 
-MEASURED = "measured"  # the model of a design whose times are those of a processor
 LEAST_RUNS = 5
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 Progress = Callable[[int, int], None]
 
 
@@ -43,11 +42,6 @@ def worker_bundle(bundle: Bundle, times: LatencyTable, where: str) -> Bundle:
     """
     design = replace(bundle.design, latency=times, model=MEASURED, board=where, hardware=None)
     return Bundle(design=design, program=replace(bundle.program, design_digest=design.digest))
-
-
-def is_measured(bundle: Bundle) -> bool:
-    """Tell if a bundle is a worker's."""
-    return bundle.design.model == MEASURED
 
 
 def stage_times(bundle: Bundle, seconds: float, progress: Progress = lambda done, of: None) -> LatencyTable:
@@ -91,8 +85,7 @@ def measure_worker(folder: Path, seconds: float, progress: Progress = lambda don
     """
     bundle = Bundle.read(folder)
     words = [sys.executable, "-m", "fluidnpu.host.fleet.worker", str(folder), f"--seconds={seconds}"]
-    env = {**os.environ, **ONE_THREAD, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env) as process:
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment(one_thread=True)) as process:
         assert process.stdout is not None
         rows = None
         for line in process.stdout:

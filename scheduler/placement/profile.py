@@ -158,7 +158,7 @@ class Profile:
             blocks=tuple(blocks),
             slot_bytes=slot,
             design=design.digest,
-            source=f"measured on {design.board}" if design.model == "measured" else told,
+            source=f"measured on {design.board}" if design.is_measured else told,
         )
 
     def to_dict(self) -> dict[str, Any]:
