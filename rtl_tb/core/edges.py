@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +18,13 @@ from fluidnpu.dse.testing import tiny_design
 from fluidnpu.hls.core import Command, LayerStreams, core_vectors, execute_streams_reference, output_beats
 from fluidnpu.hls.program import pack_weights
 
+from .cells import SLICES, slice_model
 from .model import CoreModel
 
 TAPS = (255, 257, 483, 4097, 65535)
+_TIMED = 20  # drawn vectors whose cycles are compared with those of the core without bugs
+SPLIT: dict[str, Any] = {"t_r": 13, "t_p": 4, "t_c": 5, "split": True, "weight_slots": 3, "out_words": 4}
+PIECES: dict[str, Any] = {"t_r": 13, "t_p": 5, "t_c": 6, "weight_slots": 2, "out_words": 4, "piece": 2, "broken": 2}
 
 
 def edge_streams(design: Design, shift: int, residual_shift: int | None = None) -> LayerStreams:
@@ -101,13 +106,22 @@ def differs(model: CoreModel, streams: LayerStreams, design: Design) -> str:
     return ""
 
 
-def first_difference(edits: tuple[tuple[str, str, str], ...] = (), drawn: int = 0) -> str:
+def first_difference(
+    edits: tuple[tuple[str, str, str], ...] = (), drawn: int = 0, *, pieces: bool = False, cells: str = ""
+) -> str:
     """Return the first difference on the array of the core's tests, with bugs put in by `edits`, or "".
 
-    After the edges come `drawn` times the vectors of a project, with other numbers and with pauses.
+    After the edges come `drawn` times the vectors of a project, with other numbers and with pauses. A core
+    with bugs must also take as many cycles as one without, which the tests hold to the formulas. With
+    `pieces` chains are broken, and else there are split trees. `cells`: one of SLICES, or "" for inferred
+    arithmetic.
     """
-    design = tiny_design().changed(t_r=13, t_p=4, t_c=5, split=True, weight_slots=3, out_words=4)
+    design = tiny_design().changed(**(PIECES if pieces else SPLIT))
     model = replace(CoreModel.of(design), edits=edits)
+    if cells:
+        inside = {**model.parameters, "Cells": SLICES[cells]}
+        model = replace(model, parameters=inside, cells=(("cells.v", slice_model(cells)),))
+    unchanged = replace(model, edits=())
     for streams in edges(design):
         if found := differs(model, streams, design):
             return found
@@ -117,4 +131,8 @@ def first_difference(edits: tuple[tuple[str, str, str], ...] = (), drawn: int = 
             run = model.run(streams, stalls=pause, seed=seed + 1)
             if not np.array_equal(run.output, expected) or run.saturations != saturations:
                 return f"vectors of seed {seed} differ"
+            if edits and seed < _TIMED:
+                cycles = unchanged.run(streams, stalls=pause, seed=seed + 1).total_cycles
+                if run.total_cycles != cycles:
+                    return f"vectors of seed {seed} take {run.total_cycles} cycles and must take {cycles}"
     return ""

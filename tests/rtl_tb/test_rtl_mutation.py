@@ -2,11 +2,11 @@ import pytest
 
 from fluidnpu.rtl_tb import sources
 from fluidnpu.rtl_tb.proving import mutation
+from fluidnpu.rtl_tb.proving.explained import REASONS
 from fluidnpu.rtl_tb.proving.mutation import (
     FILES,
     Mutant,
     Tally,
-    baseline,
     campaign,
     draw,
     explain,
@@ -70,18 +70,45 @@ def test_a_sample_is_drawn_from_all_places_alike() -> None:
 def test_what_is_only_undecided_or_does_not_build_is_no_kill(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    verdicts = ["survived", "undecided", "build", "bench", "survived"]
-    monkeypatch.setattr(mutation, "judge", lambda *_: verdicts.pop(0))
-    baseline.cache_clear()
-    (tally,) = campaign([ENGINE], 4, 1)  # the first verdict is that of the file as it is
+    verdicts = ["survived", "undecided", "build", "bench"]
+    monkeypatch.setattr(mutation, "judge", lambda *_: verdicts.pop())
+    (tally,) = campaign([ENGINE], 4, 1)
     assert (tally.real, tally.killed, len(tally.survivors)) == (3, 1, 2)
     assert capsys.readouterr().out.count("NOT EXPLAINED") == 2
     assert summary([tally, tally]).killed == 2
-    verdicts.append("bench")
-    baseline.cache_clear()
+
+
+def test_a_check_that_notices_the_rtl_as_it_is_kills_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def right(file: str, text: str) -> str:
+        asked.append(text)
+        return "survived" if text == sources()[file] else "npu"
+
+    monkeypatch.setattr(mutation, "_checks", lambda _: [lambda *_: "survived", right])
+    assert [campaign([ENGINE], 3, 1)[0].killed, len(asked)] == [3, 4]  # the RTL as it is, once
+    monkeypatch.setattr(mutation, "_checks", lambda _: [lambda *_: "bench"])
     with pytest.raises(RuntimeError, match="must pass its checks before it is changed, and the verdict is 'bench'"):
         campaign([ENGINE], 1, 1)
-    baseline.cache_clear()
+
+
+def test_every_reason_is_that_of_a_change_that_can_be_made() -> None:
+    """A line that was written anew needs its reason anew."""
+    given = [
+        why for file in FILES for mutant in mutants(sources()[file]) if (why := explain(file, sources()[file], mutant))
+    ]
+    assert len(given) > 40
+    assert {entry.why for entry in REASONS} == set(given)
+
+
+def test_the_line_before_tells_a_reset_from_a_command() -> None:
+    text = sources()["fluidnpu_window_segments.sv"]
+    reset, command = (
+        mutant for mutant in mutants(text) if text.splitlines()[mutant.line - 1].split() == ["position_q", "<=", "'0;"]
+    )
+    assert explain("fluidnpu_window_segments.sv", text, reset).startswith("a command sets it")
+    assert explain("fluidnpu_window_segments.sv", text, command) == ""
+    assert explain("fluidnpu_row_buffer.sv", text, reset) == ""
 
 
 def test_a_campaign_that_is_stopped_keeps_what_it_judged(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,17 +118,13 @@ def test_a_campaign_that_is_stopped_keeps_what_it_judged(monkeypatch: pytest.Mon
     seen: list[str] = []
 
     def judge(file: str, text: str) -> str:
-        if text == sources()[file]:
-            return "survived"
         seen.append(file)
         if len(seen) == 6:
             raise KeyboardInterrupt
         return "bench"
 
     monkeypatch.setattr(mutation, "judge", judge)
-    baseline.cache_clear()
     tallies = campaign(FILES, None, 7)
-    baseline.cache_clear()
     assert seen == [file for file, _ in drawn[:6]]
     assert [tally.name for tally in tallies] == sorted({*seen[:5]})
     assert summary(tallies).killed == 5
@@ -109,10 +132,8 @@ def test_a_campaign_that_is_stopped_keeps_what_it_judged(monkeypatch: pytest.Mon
 
 def test_several_mutants_are_judged_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     verdicts = {file: ("bench", "proof")[number % 2] for number, file in enumerate(FILES)}
-    monkeypatch.setattr(mutation, "judge", lambda file, text: "survived" if text == sources()[file] else verdicts[file])
-    baseline.cache_clear()
+    monkeypatch.setattr(mutation, "judge", lambda file, _: verdicts[file])
     one, two = (campaign(FILES, 40, 3, jobs) for jobs in (1, 2))
-    baseline.cache_clear()
     assert one == two
     assert summary(two).killed == 40
 

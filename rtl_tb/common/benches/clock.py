@@ -19,8 +19,9 @@ Test = Callable[[Dut], Awaitable[None]]
 
 
 def bench(timeout_us: int) -> Callable[[Test], Test]:
-    """Make a cocotb test with a deadline in simulated microseconds."""
-    return cast(Callable[[Test], Test], cocotb.test(timeout_time=timeout_us, timeout_unit="us"))
+    """Make a cocotb test with a deadline in simulated microseconds; MOST_US in the environment limits it."""
+    limited = min(timeout_us, int(os.environ.get("MOST_US", timeout_us)))
+    return cast(Callable[[Test], Test], cocotb.test(timeout_time=limited, timeout_unit="us"))
 
 
 async def begin(dut: Dut, **inputs: int) -> random.Random:

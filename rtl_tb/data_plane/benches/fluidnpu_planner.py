@@ -136,6 +136,8 @@ def spoils(good: Mapping[str, Value], mode: Mode) -> Iterator[dict[str, Value]]:
     """Changes of a legal GEMM descriptor that the planner must refuse, from the limits of the table."""
     yield {"magic": MAGIC + 1}
     yield {"lo": 32767, "hi": -32768}
+    yield {"lo": 1, "hi": 0}
+    yield {"lo": 0, "hi": -1}
     for bits in DESCRIPTOR.fields:
         least, most = bits.limits
         if bits.least is not None:
@@ -172,6 +174,19 @@ async def nonsense_is_refused(dut: Dut) -> None:
     assert await plan(dut, case, good, plan_bad=1) == ("bad", Cause.BAD_FBCB)
     kind, _ = await plan(dut, case, good)
     assert kind == "done"
+
+
+@bench(20_000)
+async def what_just_meets_the_limits_is_planned(dut: Dut) -> None:
+    """A range of one word and the largest shifts are no nonsense."""
+    rng = await begin(dut)
+    case = random_case(rng, DESIGN, kind=0, residual=True)
+    ranges = ((0, 0), (-32768, -32768), (32767, 32767), (-1, 0), (-32768, 32767))
+    allowed = [replace(case.descriptor, lo=lo, hi=hi) for lo, hi in ranges]
+    allowed += [replace(case.descriptor, shift=shift) for shift in DESCRIPTOR.field("shift").limits]
+    allowed += [replace(case.descriptor, residual_shift=s) for s in DESCRIPTOR.field("residual_shift").limits]
+    for descriptor in allowed:
+        assert (await plan(dut, case, descriptor.words()))[0] == "done", descriptor
 
 
 @bench(20_000)
