@@ -268,7 +268,7 @@ class Design:
 
     @property
     def is_measured(self) -> bool:
-        """Whether its times were measured on a processor, which serves in an NPU's place."""
+        """True when its times were measured on a processor, which serves in an NPU's place."""
         return self.model == MEASURED
 
     @property

@@ -22,7 +22,6 @@ from statistics import median
 import numpy as np
 
 from fluidnpu.dse import LatencyTable
-from fluidnpu.dse.design import MEASURED
 from fluidnpu.models.onnx import processor_name
 
 from ..bundle import Bundle
@@ -40,7 +39,7 @@ def worker_bundle(bundle: Bundle, times: LatencyTable, where: str) -> Bundle:
 
     A worker shares no NPU with other networks, so its design is one of its own.
     """
-    design = replace(bundle.design, latency=times, model=MEASURED, board=where, hardware=None)
+    design = replace(bundle.design, latency=times, model="measured", board=where, hardware=None)
     return Bundle(design=design, program=replace(bundle.program, design_digest=design.digest))
 
 

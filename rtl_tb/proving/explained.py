@@ -20,7 +20,7 @@ else:
 
 @dataclass(frozen=True, kw_only=True)
 class Reason:
-    """Why nothing can see a line of `file` that holds one of `lines` after a change.
+    """The reason why nothing can see a line of `file` that holds one of `lines` after a change.
 
     A text of two lines is looked for in the changed line and the one before it. Runs of spaces count as one.
     """
