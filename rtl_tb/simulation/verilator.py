@@ -29,8 +29,8 @@ _LENIENT = ("-Wno-fatal", "-Werror-USERFATAL")  # for source with a bug put in
 # Wide designs copy a bit many thousand times. C++ comes in one piece, since reading Verilator's headers for
 # each of its files takes as long as compiling it.
 _FLAGS = ("-O3", "--assert", "--replication-limit", "1000000", "--output-split", "0")
-# Variables of make. The wheel lacks the flags of precompiled headers. Compiling takes longer than most runs:
-# with -O2 a library runs some 10 % faster, and its build takes half as long again.
+# Variables of make. The wheel lacks the flags of precompiled headers. Little optimisation, since most builds
+# take longer than what is run on them.
 _MAKE = "-- CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
 
 

@@ -1,5 +1,6 @@
-/// Replaces core_requantise and common_skid around the count of saturations: they do anything at all, since the count does
-/// not depend on it.
+/// Replaces core_requantise and common_skid in the proof of core_finish's count; they do anything at all.
+///
+/// common_skid itself would not do: its assertion needs a reset, and the proof begins in any state.
 module core_requantise #(
   parameter int unsigned AccBits = 48
 ) (
