@@ -1,12 +1,13 @@
 """Flips operators, constants and conditions in the RTL and counts the mutants that are noticed.
 
-    python -m fluidnpu.rtl_tb.proving.mutation [FILE ...] [--sample N] [--seed N] [--jobs N]
+    python -m fluidnpu.rtl_tb.proving.mutation [FILE ...] [--sample N] [--seed N] [--jobs N] [--log PATH]
 
 A mutant is one change in one place. It is killed when a test of a bench fails, when the campaign of the
 whole NPU or the streams of the core find a difference, or when a proof has a run from reset that breaks it;
 where a solver does not end in time, that is counted apart, as undecided. A check that kills must pass on the
 RTL as it is, or nothing is counted. A mutant that does not build, or that Verilator warns of, is none.
 Survivors are listed with their line, and with the reason where `explained` knows that nothing can see them.
+With `--log`, verdicts are kept, and the same command goes on where it was stopped.
 
 >>> [mutant.new for mutant in mutants("assign x = a && b == 2'd1;")]
 ['||', '!=', "2'd2"]
@@ -19,24 +20,27 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
+import json
 import math
 import random
 import re
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from fluidnpu.dse import Design
 
 from ..common.command import ended
 from ..common.sources import sources
-from ..errors import ProofError, RtlError, SimulationError
+from ..errors import ParameterError, ProofError, RtlError, SimulationError
 from ..npu.model import NpuModel
 from ..npu.world import ARRAY, LEAST, model_of
 from ..simulation.model import Model, play
@@ -288,23 +292,32 @@ def explain(file: str, text: str, mutant: Mutant) -> str:
     return reason(file, lines[mutant.line - 1], lines[mutant.line])
 
 
-def draw(files: Sequence[str], sample: int | None, seed: int) -> list[tuple[str, Mutant]]:
+Drawn = tuple[str, Mutant]  # the name of a file and a change of it
+
+
+def draw(files: Sequence[str], sample: int | None, seed: int) -> list[Drawn]:
     """Draw mutants from all places of some files alike, in the order drawn; all of them without `sample`."""
     every = [(file, mutant) for file in files for mutant in mutants(sources()[file])]
     return random.Random(seed).sample(every, len(every) if sample is None else min(sample, len(every)))
 
 
-def campaign(files: Sequence[str], sample: int | None = None, seed: int = 1, jobs: int = 1) -> list[Tally]:
+def campaign(
+    files: Sequence[str], sample: int | None = None, seed: int = 1, jobs: int = 1, log: Path | None = None
+) -> list[Tally]:
     """Judge mutants of some files, `jobs` at a time; prints those that are not noticed as they come.
 
     Ctrl-C ends it with a tally of what was judged: mutants come in the order drawn, so that is a sample, too.
+    `log` keeps each verdict as it comes; those that it has are not asked again.
 
     Returns:
         A tally for each file that was changed, by name.
+
+    Raises:
+        ParameterError: `log` is of another version of the RTL or its checks.
     """
     tallies: dict[str, Tally] = {}
     drawn = draw(files, sample, seed)
-    with contextlib.suppress(KeyboardInterrupt), closing(_judged(drawn, jobs)) as judged:
+    with contextlib.suppress(KeyboardInterrupt), closing(_kept(drawn, jobs, log)) as judged:
         for number, (file, mutant, verdict) in enumerate(judged, 1):
             tally = tallies.setdefault(file, Tally(file))
             tally.verdicts[verdict] += 1
@@ -318,7 +331,74 @@ def campaign(files: Sequence[str], sample: int | None = None, seed: int = 1, job
     return [tallies[file] for file in sorted(tallies)]
 
 
-def _judged(drawn: Sequence[tuple[str, Mutant]], jobs: int) -> Generator[tuple[str, Mutant, str]]:
+def _kept(drawn: Sequence[Drawn], jobs: int, log: Path | None) -> Generator[tuple[str, Mutant, str]]:
+    """Yield each mutant with its verdict, first those that a log has; the others are added to it."""
+    if log is None:
+        yield from _judged(drawn, jobs)
+        return
+    with VerdictLog(log) as known:
+        yield from ((*mutant, known.verdicts[mutant]) for mutant in drawn if mutant in known.verdicts)
+        with closing(_judged([mutant for mutant in drawn if mutant not in known.verdicts], jobs)) as judged:
+            for file, mutant, verdict in judged:
+                known.add((file, mutant), verdict)
+                yield file, mutant, verdict
+
+
+class VerdictLog:
+    """Verdicts in a file, a JSON object in each line; the first line tells what was judged, and how.
+
+    Raises:
+        ParameterError: The file is of another version of the RTL or its checks, or no log.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.verdicts: dict[Drawn, str] = {}
+        head = {"mutants of": _version()}
+        try:
+            text = path.read_text() if path.exists() else ""
+            # The last line may have been cut when a campaign was killed; the first is there from the start.
+            whole = text[: text.rfind("\n") + 1] or text
+            entries = [json.loads(line) for line in whole.splitlines()]
+            for entry in entries[1:]:
+                mutant = Mutant(entry["start"], entry["line"], entry["old"], entry["new"])
+                self.verdicts[entry["file"], mutant] = entry["verdict"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ParameterError(f"{path} must be a log of mutants; its lines cannot be read: {error!r}") from None
+        if entries and entries[0] != head:
+            raise ParameterError(f"{path} must be of the RTL and its checks as they are; they changed since it began")
+        if whole != text:
+            path.write_text(whole)
+        self._file = path.open("a", buffering=1)  # a line at a time
+        if not entries:
+            self._write(head)
+
+    def add(self, drawn: Drawn, verdict: str) -> None:
+        """Write one verdict, so that nothing is lost when the campaign is stopped after it."""
+        file, mutant = drawn
+        self.verdicts[drawn] = verdict
+        self._write({"file": file, **asdict(mutant), "verdict": verdict})
+
+    def _write(self, entry: Mapping[str, object]) -> None:
+        self._file.write(json.dumps(entry) + "\n")
+
+    def __enter__(self) -> VerdictLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+def _version() -> str:
+    """Return a digest of the RTL and of all that judges it: the files of this room."""
+    digest = hashlib.sha256()
+    room = Path(__file__).parents[1]
+    for path in sorted(room.rglob("*")):
+        if path.suffix in (".py", ".pyi", ".sv", ".toml") and path.name not in ("explained.toml", "explained.py"):
+            digest.update(f"{path.relative_to(room)}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _judged(drawn: Sequence[Drawn], jobs: int) -> Generator[tuple[str, Mutant, str]]:
     """Yield each mutant with its verdict: in their order with one job, as they come with more."""
     if jobs == 1:
         for file, mutant in drawn:
@@ -370,17 +450,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sample", type=int, metavar="N", help="mutants, drawn from all places alike; all by default")
     parser.add_argument("--seed", type=int, metavar="N", help="of the sample, another one every day by default")
     parser.add_argument("--jobs", type=int, metavar="N", default=1, help="mutants judged at a time, one by default")
+    parser.add_argument(
+        "--log", type=Path, metavar="PATH", help="keep the verdicts there, and go on with those that it has"
+    )
     chosen = parser.parse_args(arguments)
     for file in chosen.files:
         if file not in FILES:
             parser.error(f"FILE must be one of {', '.join(FILES)}, not {file}")
     if chosen.sample is not None and chosen.sample < 1:
         parser.error(f"--sample must be at least 1, not {chosen.sample}")
+    if chosen.log is not None and chosen.seed is None:
+        parser.error("--log must come with --seed, since other mutants are drawn every day")
     if chosen.jobs < 1:
         parser.error(f"--jobs must be at least 1, not {chosen.jobs}")
     seed = seed_of_today() if chosen.seed is None else chosen.seed
     try:
-        tallies = campaign(chosen.files or FILES, chosen.sample, seed, chosen.jobs)
+        tallies = campaign(chosen.files or FILES, chosen.sample, seed, chosen.jobs, chosen.log)
     except (RtlError, OSError) as error:
         print(f"FAIL  {error}", file=sys.stderr)
         return 1

@@ -1,6 +1,8 @@
+from pathlib import Path
+
 import pytest
 
-from fluidnpu.rtl_tb import sources
+from fluidnpu.rtl_tb import ParameterError, sources
 from fluidnpu.rtl_tb.proving import mutation
 from fluidnpu.rtl_tb.proving.explained import REASONS
 from fluidnpu.rtl_tb.proving.mutation import (
@@ -130,6 +132,41 @@ def test_a_campaign_that_is_stopped_keeps_what_it_judged(monkeypatch: pytest.Mon
     assert summary(tallies).killed == 5
 
 
+def test_a_log_goes_on_where_a_campaign_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "log.jsonl"
+    asked: list[str] = []
+
+    def judge(file: str, text: str) -> str:
+        asked.append(text)
+        if len(asked) == 6:
+            raise KeyboardInterrupt
+        return ("bench", "proof")[len(text) % 2]
+
+    monkeypatch.setattr(mutation, "judge", judge)
+    assert summary(campaign(FILES, 20, 7, log=log)).real == 5
+    log.write_text(log.read_text() + '{"file": "fluidnpu_ro')  # killed while it wrote
+    whole = campaign(FILES, 20, 7, log=log)
+    assert summary(whole).killed == 20
+    assert len(asked) == 21  # that which was stopped, twice
+    assert campaign(FILES, 20, 7, log=log) == whole == campaign(FILES, 20, 7)
+    assert len(asked) == 41
+
+
+def test_a_log_of_another_rtl_is_refused_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "log.jsonl"
+    monkeypatch.setattr(mutation, "judge", lambda *_: "bench")
+    campaign(FILES, 2, 1, log=log)
+    monkeypatch.setattr(mutation, "_version", lambda: "another")
+    kept = log.read_text()
+    with pytest.raises(ParameterError, match="must be of the RTL and its checks as they are; they changed"):
+        campaign(FILES, 2, 1, log=log)
+    for nonsense in ("x", "x\n", kept + '{"file": "x"}\n', kept + "3\n"):
+        log.write_text(nonsense)
+        with pytest.raises(ParameterError, match=r"log\.jsonl must be a log of mutants; its lines cannot be read"):
+            campaign(FILES, 2, 1, log=log)
+        assert log.read_text() == nonsense
+
+
 def test_several_mutants_are_judged_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     verdicts = {file: ("bench", "proof")[number % 2] for number, file in enumerate(FILES)}
     monkeypatch.setattr(mutation, "judge", lambda file, _: verdicts[file])
@@ -150,6 +187,7 @@ def test_a_tally_is_a_line() -> None:
         (["x.sv"], "FILE must be one of"),
         (["--sample", "0"], "--sample must be at least 1, not 0"),
         (["--jobs", "0"], "--jobs must be at least 1, not 0"),
+        (["--log", "x"], "--log must come with --seed"),
     ],
 )
 def test_nonsense_is_refused(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
