@@ -44,6 +44,7 @@ SLOTS = 32  # as many as a mask has bits
 PAGE = 4096
 BORDER = 1 << 32
 LIMIT = 200_000  # cycles of a job; the longest take some 13,000
+_UNCOUNTED = 1  # cycles between START and the interrupt that CYCLES does not count
 ACROSS = ("descriptors", "weights", "slots")
 # Without events of its own, so that the same job is the same in every cycle.
 STEADY = DramModel(latency_cycles=9, write_latency_cycles=5)
@@ -83,6 +84,7 @@ class World:
     active: list[int] = field(default_factory=list)
     words: dict[int, int] = field(default_factory=dict)  # of the FBCB, by layer
     jobs: int = 0
+    ended: int = 0  # the cycle in which the last job ended
 
     @classmethod
     def of(
@@ -196,6 +198,7 @@ class World:
     def ends(self) -> Cause:
         """Run to the interrupt; returns the cause in ERROR."""
         self.must(self.npu.run(LIMIT, until_interrupt=True), "a job must end")
+        self.ended = self.npu.cycle
         cause = Cause(self.get("ERROR", "CAUSE"))
         self.must(bool(self.get("STATUS", "DONE")) == (cause is Cause.NONE), "a job is done or ends with an error")
         return cause
@@ -251,7 +254,9 @@ class World:
         for run, cycles in zip(runs, found, strict=True):
             self.must(not differences(run, cycles), f"cycles must be the model's: {differences(run, cycles)}")
         self.count()
-        return self.get("CYCLES_LO")
+        taken, span = self.get("CYCLES_LO"), self.ended - self.npu.began - _UNCOUNTED
+        self.must(taken == span, f"CYCLES must be those from START to the interrupt, {span}, not {taken}")
+        return taken
 
     def dropped(self, before: Bytes, whole: Bytes) -> None:
         """Check the memory of a job that was ended, put it back as it was, and the batch, too."""

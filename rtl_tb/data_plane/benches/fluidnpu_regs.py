@@ -199,3 +199,24 @@ async def the_watchdog_counts_busy_cycles(dut: Dut) -> None:
         assert cycles < 60
     assert cycles >= 50
     assert (await lite.read(register("CYCLES_LO").offset))[0] >= 50
+
+
+@bench(5000)
+async def cycles_are_those_of_the_last_job(dut: Dut) -> None:
+    """CYCLES counts the busy cycles since START, to the cycle, and none of the job before."""
+    rng = await begin(dut)
+    lite = LiteMaster(dut, rng)
+
+    async def shows(value: int) -> None:
+        await RisingEdge(dut.clk_i)
+        for name, part in (("CYCLES_LO", value), ("CYCLES_HI", 0)):
+            assert await lite.read(register(name).offset) == (part, OKAY), f"{name} must be {part}"
+
+    for busy in (7, 1, 40):
+        await lite.write(register("CTRL").offset, register("CTRL").field("START").mask)
+        await shows(0)
+        dut.busy_i.value = 1
+        for _ in range(busy):
+            await RisingEdge(dut.clk_i)
+        dut.busy_i.value = 0
+        await shows(busy)
