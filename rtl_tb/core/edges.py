@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,8 @@ from .model import CoreModel
 TAPS = (255, 257, 483, 4097, 65535)
 _TIMED = 20  # drawn vectors whose cycles are compared with those of the core without bugs
 SPLIT: dict[str, Any] = {"t_r": 13, "t_p": 4, "t_c": 5, "split": True, "weight_slots": 3, "out_words": 4}
+# Every group of output words begins at a bank.
+ALIGNED: dict[str, Any] = {"t_r": 13, "t_p": 4, "t_c": 8, "split": True, "weight_slots": 2, "out_words": 4}
 PIECES: dict[str, Any] = {"t_r": 13, "t_p": 5, "t_c": 6, "weight_slots": 2, "out_words": 4, "piece": 2, "broken": 2}
 
 
@@ -107,16 +109,15 @@ def differs(model: CoreModel, streams: LayerStreams, design: Design) -> str:
 
 
 def first_difference(
-    edits: tuple[tuple[str, str, str], ...] = (), drawn: int = 0, *, pieces: bool = False, cells: str = ""
+    edits: tuple[tuple[str, str, str], ...] = (), drawn: int = 0, *, numbers: Mapping[str, Any] = SPLIT, cells: str = ""
 ) -> str:
-    """Return the first difference on the array of the core's tests, with bugs put in by `edits`, or "".
+    """Return the first difference on an array, with bugs put in by `edits`, or "".
 
     After the edges come `drawn` times the vectors of a project, with other numbers and with pauses. A core
-    with bugs must also take as many cycles as one without, which the tests hold to the formulas. With
-    `pieces` chains are broken, and else there are split trees. `cells`: one of SLICES, or "" for inferred
-    arithmetic.
+    with bugs must also take as many cycles as one without, which the tests hold to the formulas. `numbers`:
+    of the array, as SPLIT, ALIGNED and PIECES. `cells`: one of SLICES, or "" for inferred arithmetic.
     """
-    design = tiny_design().changed(**(PIECES if pieces else SPLIT))
+    design = tiny_design().changed(**numbers)
     model = replace(CoreModel.of(design), edits=edits)
     if cells:
         inside = {**model.parameters, "Cells": SLICES[cells]}

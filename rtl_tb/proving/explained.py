@@ -2,13 +2,14 @@
 
 `explained.toml` is the list; each was found by reading the survivors of `mutation`.
 
->>> reason("core_gather.sv", "", "assign choice[AccBits*k+:AccBits] = '1;")
+>>> reason("core_gather.sv", ["assign choice[AccBits*k+:AccBits] = '1;"])
 'words that hold nothing are masked in core_finish'
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -22,17 +23,23 @@ else:
 class Reason:
     """The reason why nothing can see a line of `file` that holds one of `lines` after a change.
 
-    A text of two lines is looked for in the changed line and the one before it. Runs of spaces count as one.
+    A text of several lines is looked for in the changed line, its last, and those before it. Runs of spaces
+    count as one.
     """
 
     file: str
     lines: tuple[str, ...]
     why: str
 
-    def covers(self, file: str, before: str, line: str) -> bool:
-        """Tell if it is about this changed line, behind `before`."""
-        two = f"{_plain(before)}\n{_plain(line)}"
-        return self.file == file and any(text in (two if "\n" in text else _plain(line)) for text in self.lines)
+    def covers(self, file: str, lines: Sequence[str]) -> bool:
+        """Tell if it is about the last of these lines, which was changed."""
+        return self.file == file and any(_ends(lines, text) for text in self.lines)
+
+
+def _ends(lines: Sequence[str], text: str) -> bool:
+    """Tell if the last lines hold a text."""
+    found = "\n".join(_plain(line) for line in lines[-(text.count("\n") + 1) :])
+    return text in found
 
 
 def _plain(line: str) -> str:
@@ -51,6 +58,6 @@ def _read() -> tuple[Reason, ...]:
 REASONS: tuple[Reason, ...] = _read()
 
 
-def reason(file: str, before: str, line: str) -> str:
-    """Return why nothing can see a changed line, which stands behind the line `before`, or ""."""
-    return next((entry.why for entry in REASONS if entry.covers(file, before, line)), "")
+def reason(file: str, lines: Sequence[str]) -> str:
+    """Return why nothing can see the last of these lines, which was changed, or ""; others stand before it."""
+    return next((entry.why for entry in REASONS if entry.covers(file, lines)), "")

@@ -245,11 +245,11 @@ def _play(model: NpuModel, design: Design, rounds: int) -> str:
 
 def _by_core(file: str, text: str) -> str:
     from ..core.cells import SLICES
-    from ..core.edges import first_difference
+    from ..core.edges import ALIGNED, PIECES, first_difference
 
     edits = ((file, sources()[file], text),)
-    # Chains in pieces are another form of the array, and only one file knows DSP slices.
-    forms: list[dict[str, Any]] = [{"drawn": 300}, {"drawn": 20, "pieces": True}]
+    # Only one file knows DSP slices.
+    forms: list[dict[str, Any]] = [{"drawn": 300}, {"drawn": 20, "numbers": ALIGNED}, {"drawn": 20, "numbers": PIECES}]
     forms += [{"drawn": 20, "cells": cells} for cells in SLICES if file == "core_mac.sv"]
     for form in forms:
         try:
@@ -288,8 +288,7 @@ def baseline(check: Check, file: str) -> None:
 
 def explain(file: str, text: str, mutant: Mutant) -> str:
     """Return the reason why a survivor is no gap, or ""."""
-    lines = ["", *mutant.apply(text).splitlines()]
-    return reason(file, lines[mutant.line - 1], lines[mutant.line])
+    return reason(file, mutant.apply(text).splitlines()[: mutant.line])
 
 
 Drawn = tuple[str, Mutant]  # the name of a file and a change of it
