@@ -59,5 +59,5 @@ REASONS: tuple[Reason, ...] = _read()
 
 
 def reason(file: str, lines: Sequence[str]) -> str:
-    """Return why nothing can see the last of these lines, which was changed, or ""; others stand before it."""
+    """Return why nothing can see the change of the last of these lines, behind the others, or ""."""
     return next((entry.why for entry in REASONS if entry.covers(file, lines)), "")
