@@ -1,3 +1,4 @@
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,13 @@ from fluidnpu.rtl_tb.proving.mutation import (
 from fluidnpu.rtl_tb.simulation.units import met_in
 
 ENGINE = "fluidnpu_batching_engine.sv"
+
+
+@dataclass
+class Answer:
+    """Of a prover."""
+
+    verdict: str
 
 
 def test_mutants_are_one_change_each() -> None:
@@ -92,6 +100,16 @@ def test_a_check_that_notices_the_rtl_as_it_is_kills_nothing(monkeypatch: pytest
     monkeypatch.setattr(mutation, "_checks", lambda _: [lambda *_: "bench"])
     with pytest.raises(RuntimeError, match="must pass its checks before it is changed, and the verdict is 'bench'"):
         campaign([ENGINE], 1, 1)
+
+
+def test_a_proof_that_fails_of_the_rtl_as_it_is_kills_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mutation, "_checks", lambda _: [mutation._by_proofs])
+    monkeypatch.setattr(mutation, "refute", lambda *_, override=None, **__: Answer("FAIL" if override else "PASS"))
+    assert judge("fluidnpu_regs.sv", "changed") == "proof"
+    mutation._must_hold.cache_clear()
+    monkeypatch.setattr(mutation, "refute", lambda *_, **__: Answer("FAIL"))
+    with pytest.raises(RuntimeError, match="proof registers must hold of the RTL before it is changed, and a run"):
+        judge("fluidnpu_regs.sv", "changed")
 
 
 def test_every_reason_is_that_of_a_change_that_can_be_made() -> None:
