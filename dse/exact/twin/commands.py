@@ -18,6 +18,7 @@ class Command:
     beats: int
     lane1_beats: int
     cols: int
+    in_shift: int
     out_shift: int
     block_last: int
     layer_last: int

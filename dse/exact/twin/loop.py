@@ -107,8 +107,8 @@ def _step_inputs(npu: Npu, layer: Layer, setup: Setup) -> None:
     rows, m1 = npu.rows, npu.masters.m1
     feed_core(npu.core, rows.beats)
     load_row(rows, m1, layer, setup)
-    step_windows(npu.windows, npu.segments, layer, npu.commands)
-    serve_segments(rows, npu.segments)
+    step_windows(npu.windows, npu.segments, layer, setup, npu.commands)
+    serve_segments(rows, npu.segments, setup)
     if rows.arrives:
         write_word(rows)
         m1.data_ready = 1
@@ -220,6 +220,7 @@ def run(
         **numbers,
         "port_shift": numbers["port_bytes"].bit_length() - 1,
         "stripe_shift": numbers["stripes"].bit_length() - 1,
+        "line_shift": numbers["line_words"].bit_length(),
         "late_mask": late - 1,
         "bias_mask": bias - 1,
         "slots": [*slots, *[0] * (MAX_SLOTS - len(slots))],

@@ -32,6 +32,7 @@ class Setup:
     stripes: int
     port_shift: int  # log2 of port_bytes
     stripe_shift: int  # log2 of stripes
+    line_shift: int  # log2 of the bytes of a line of the input buffer
     late_mask: int
     bias_mask: int
     latency: int
@@ -64,6 +65,7 @@ class Layer:
     kernel_w: int
     out_h: int
     out_w: int
+    group_words: int
     groups: int
     columns: int
     in_offset: int
@@ -90,6 +92,10 @@ class Layer:
     span: int
     pitch: int
     sample_pitch: int
+    step_h: int
+    step_w: int
+    tap_h: int
+    tap_w: int
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from .masters import ReadMaster, req_ready, request
 from .parameters import Layer, Setup
 from .queues import Queue
 from .records import jit
-from .segments import SegmentQueue, show_next, shown_pair
+from .segments import Pair, SegmentQueue, show_next, shown_pair
 
 ROW_QUEUE = 8
 BEAT_QUEUE = 16
@@ -38,6 +38,7 @@ class Row:
 
     lane: int
     beats: int
+    place: int  # its first byte, in the buffer
 
 
 @dataclass(slots=True)
@@ -122,6 +123,7 @@ def load_row(rows: RowBuffer, m1: ReadMaster, layer: Layer, setup: Setup) -> Non
     row = rows.queue[rows.asked & ROW_QUEUE - 1]
     row.lane = index
     row.beats = beats
+    row.place = lane.place + (layer.in_offset & setup.port_bytes - 1)
     rows.asked += 1
     rows.turn = 1 - index
     _next_row(lane, layer)
@@ -139,8 +141,21 @@ def write_word(rows: RowBuffer) -> None:
 
 
 @jit
-def serve_segments(rows: RowBuffer, queue: SegmentQueue) -> None:
-    """Take the segment that is shown, or both of a pair if no port word is written, and show the next."""
+def _meets_fill(rows: RowBuffer, pair: Pair, setup: Setup) -> bool:
+    """Tell if a port word is written into a bank that the second segment reads."""
+    if not rows.arrives:
+        return False
+    end = (pair.second_place >> 1 & setup.line_words - 1) + pair.second_words
+    if end > setup.line_words:
+        return True
+    row = rows.queue[rows.arrived & ROW_QUEUE - 1]
+    to = row.place + rows.beat * setup.port_bytes
+    return (to ^ pair.second_place) >> setup.line_shift & 1 == 0
+
+
+@jit
+def serve_segments(rows: RowBuffer, queue: SegmentQueue, setup: Setup) -> None:
+    """Take the segment that is shown, or both of a pair if the second meets no fill, and show the next."""
     rows.beats.push = rows.building >> BUILD_STEPS - 1 & 1
     rows.building = rows.building << 1 & (1 << BUILD_STEPS) - 1
     if queue.valid:
@@ -151,7 +166,7 @@ def serve_segments(rows: RowBuffer, queue: SegmentQueue) -> None:
         if not queue.first_gone:
             if rows.lanes[pair.lane].loaded < pair.rows:
                 return
-            if pair.two and (rows.arrives or not second_there):
+            if pair.two and (not second_there or _meets_fill(rows, pair, setup)):
                 queue.first_gone = 1
                 return
         elif not second_there:

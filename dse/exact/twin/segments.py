@@ -21,6 +21,8 @@ class Pair:
     two: int
     second_rows: int
     second_lane: int
+    second_place: int  # its first byte, in the buffer
+    second_words: int
     ends: int  # the beat
     oldest: int  # place before which this pair and all later ones need nothing
 

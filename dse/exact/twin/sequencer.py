@@ -138,6 +138,7 @@ def issue_command(sequencer: Sequencer, commands: Commands, weights: WeightStrea
     command.beats = min(sequencer.left0, layer.block)
     command.lane1_beats = min(sequencer.left1, command.beats)
     command.cols = min(remaining, layer.tile_columns)
+    command.in_shift = 2 * (sequencer.first if layer.pool else sequencer.group * layer.group_words)
     command.out_shift = sequencer.group_out + 2 * sequencer.first
     command.block_last = last_tile and last_group
     command.layer_last = last_tile and last_group and sequencer.left0 <= layer.block

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .commands import Commands, place_of
-from .parameters import Layer
+from .parameters import Layer, Setup
 from .records import jit
 from .segments import SegmentQueue, add_addresses, has_room, next_pair
 from .walker import Walker, begin_pass, ends_beat, reset_walker, walk
@@ -52,7 +52,7 @@ class Windows:
 def reset_windows(windows: Windows, layer: Layer) -> None:
     """Begin a layer at its first row."""
     windows.run_words = layer.run_words
-    reset_walker(windows.walker, 0, 0)
+    reset_walker(windows.walker, layer.step_h, layer.step_w)
 
 
 @jit
@@ -106,28 +106,46 @@ def _rows_needed(windows: Windows, layer: Layer, other: bool) -> int:
 
 
 @jit
+def _place(windows: Windows, layer: Layer, other: bool) -> int:
+    """Place in the buffer of the window's next word, of the current row or the `other` one in its beat."""
+    walker, window = windows.walker, windows.window
+    sample, offset = walker.now.sample, walker.now.offset
+    if other and layer.row_lanes:
+        if walker.now.column + 1 != layer.out_w:
+            offset += layer.step_w
+        elif walker.now.row + 1 != layer.out_h:
+            offset = walker.now.row_offset + layer.step_h
+        else:
+            sample, offset = sample + 1, 0
+    reach = window.tap_row * layer.tap_h + window.tap_column * layer.tap_w + 2 * window.word
+    return sample * layer.sample_pitch + offset + walker.shift + reach
+
+
+@jit
 def _cut_rows(windows: Windows, queue: SegmentQueue, layer: Layer) -> int:
     """Cut one segment, or two of a beat. Returns the number of rows that end."""
     first, behind, walker = windows.first, windows.behind, windows.walker
     max_pool = layer.max_pool != 0
     beat_start = windows.position == 0
     lane_ends = ends_beat(walker)
+    other_row = _place(windows, layer, True)
     _cut(windows, layer, first, windows.position)
+    same_row = _place(windows, layer, False)
     position = windows.position + first.words
     beat_ends = first.row_ends != 0 and lane_ends
     if layer.pool:
         beat_ends = first.fills != 0 and (not max_pool or windows.half != 0 or first.row_ends != 0)
-    row_ends, walks, two = first.row_ends, 1, False
+    row_ends, walks, two, words = first.row_ends, 1, False, first.words
     if first.row_ends:
         if not lane_ends and beat_start:
             two, beat_ends, walks = True, True, 2
     elif not layer.pool:
         _cut(windows, layer, behind, position)
-        two, row_ends, position = True, behind.row_ends, position + behind.words
+        two, row_ends, words, position = True, behind.row_ends, behind.words, position + behind.words
         beat_ends = behind.row_ends != 0 and lane_ends
     elif max_pool and not windows.half and beat_start and first.fills:
         _cut(windows, layer, behind, 0)
-        two, row_ends, beat_ends = True, behind.row_ends, True
+        two, row_ends, words, beat_ends = True, behind.row_ends, behind.words, True
     windows.half = max_pool and not two and not beat_ends and (windows.half != 0 or first.fills != 0)
     windows.position = 0 if row_ends or (layer.pool and first.fills) else position
     windows.ends = beat_ends
@@ -137,8 +155,10 @@ def _cut_rows(windows: Windows, queue: SegmentQueue, layer: Layer) -> int:
     pair.two = two
     pair.second_rows = _rows_needed(windows, layer, True) if walks == 2 else pair.rows
     pair.second_lane = _lane(windows, layer, walks == 2)
+    pair.second_place = other_row if walks == 2 else same_row
+    pair.second_words = words
     pair.ends = beat_ends
-    pair.oldest = start.sample * layer.sample_pitch + start.row * layer.rise * layer.pitch
+    pair.oldest = start.sample * layer.sample_pitch + start.row_offset
     return walks if row_ends else 0
 
 
@@ -167,7 +187,7 @@ def _begin_command(windows: Windows, number: int) -> None:
 
 
 @jit
-def step_windows(windows: Windows, queue: SegmentQueue, layer: Layer, commands: Commands) -> None:
+def step_windows(windows: Windows, queue: SegmentQueue, layer: Layer, setup: Setup, commands: Commands) -> None:
     """Cut the segments of a cycle, and begin the next pass and command."""
     walker = windows.walker
     add_addresses(queue)
@@ -187,7 +207,8 @@ def step_windows(windows: Windows, queue: SegmentQueue, layer: Layer, commands: 
     if busy and not walker.active and (not pass_open or (tile_ends and not last_tile)):
         command = commands.ring[place_of(windows.command)]
         windows.pass_open = 1
-        begin_pass(walker, command, 0, command.block_last != 0 and last_pass)
+        shift = command.in_shift + (layer.in_offset & setup.port_bytes - 1)
+        begin_pass(walker, command, shift, command.block_last != 0 and last_pass)
     if not busy and commands.windows != commands.issued:
         _begin_command(windows, commands.windows)
         if layer.pool:

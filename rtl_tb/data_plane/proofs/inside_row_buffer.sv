@@ -1,9 +1,8 @@
 // Inside fluidnpu_row_buffer, for any small layer, whatever segments come and whatever memory answers. What
 // is read from memory: every row of every active sample, once, in order, and no port word more. Where it
 // goes: where windows look for it, and only when its places are free of what is needed from `oldest_i` on. No
-// segment waits for ever without `stuck_o`, nor for the second one, which goes with it only when its own rows
-// are there and the port of the memory that both share is free. What becomes of the words is the proof
-// `kept`.
+// segment waits for ever without `stuck_o`, nor for the second one, which goes with it just when its own rows
+// are there and no word arrives in a bank that it reads. What becomes of the words is the proof `kept`.
 `ifdef FORMAL
   logic past_q = 1'b0;
   always_ff @(posedge clk_i) past_q <= 1'b1;
@@ -164,6 +163,13 @@
       if (!rst_ni || layer_start_i) skipped_q[l] <= 1'b0;
     end
   end
+  // Lines lie in the two banks by turns.
+  function automatic logic bank_of(logic [31:0] place);
+    bank_of = place[$clog2(2 * LineWords)];
+  endfunction
+  logic filled_bank;
+  assign filled_bank = bank_of(32'(port_word(32'(place_of_q[0])) + 32'(beat_q)) << PortBits);
+
   always_comb begin
     flying = '0;
     for (int i = 0; i < Flight; i++) if (4'(i) < level_q) flying[lane_of_q[i]] = flying[lane_of_q[i]] + 4'd1;
@@ -226,8 +232,14 @@
         // 3. Who waits is served, or it is told that nothing can make room: data are taken whenever a row is
         // on its way, and a lane with room is passed over once at most.
         if (take) assert (loaded_q[segment_lane_i] >= segment_rows_i);
-        if (take_two) assert (take && second_valid_i && loaded_q[second_lane_i] >= second_rows_i && !(data_valid_i && data_ready_o));
+        if (take_two) assert (take && second_valid_i && loaded_q[second_lane_i] >= second_rows_i);
+        if (take_two && data_valid_i && data_ready_o) begin
+          assert (filled_bank != bank_of(second_addr_i) && filled_bank != bank_of(second_addr_i + {second_words_i, 1'b0} - 32'd2));
+        end
         if (take && second_valid_i && second_ready_o) assert (take_two);
+        if (take && second_valid_i && other_there && !take_two) begin
+          assert (data_valid_i && (filled_bank == bank_of(second_addr_i) || filled_bank == bank_of(second_addr_i + {second_words_i, 1'b0} - 32'd2)));
+        end
         if (segment_valid_i && !there && !stuck) assert (flying[segment_lane_i] != '0 ? data_ready_o : able[segment_lane_i]);
         if (able != '0) assert (ask || fetch_valid_o || data_ready_o);
         for (int l = 0; l < 2; l++) if (ask && lane != 1'(l) && able[l]) assert (!skipped_q[l]);

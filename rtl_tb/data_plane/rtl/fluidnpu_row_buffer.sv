@@ -4,9 +4,9 @@
 /// A ring of lines in two banks, so that a segment may begin anywhere and straddle two lines. Rows follow one
 /// another in the order in which windows reach them, `layer_t.pitch` apart; with lanes by samples each lane
 /// has half of the ring. A segment waits until the rows of its window are loaded. Two segments of a beat
-/// issue together if both are resident and no fill uses the shared RAM port this cycle; `fluidnpu_beat_builder`
-/// makes beats of them. `stuck_o`: a window waits for a row for which nothing can make
-/// room, so this row block does not fit.
+/// issue together if both are resident and no fill uses the shared RAM port of a bank that the second one
+/// reads in this cycle; `fluidnpu_beat_builder` makes beats of them. `stuck_o`: a window waits for a row for
+/// which nothing can make room, so this row block does not fit.
 module fluidnpu_row_buffer #(
   parameter int unsigned BMax = 4,
   parameter int unsigned InWords = 8,
@@ -237,10 +237,21 @@ module fluidnpu_row_buffer #(
     end
   end
 
+  // The shared ports of the banks: those that the second segment needs, and the one that a fill uses.
+  logic       crosses;  // the second segment ends in the line behind its first
+  logic [1:0] reads, fills;
+  assign crosses = 32'(second_addr_i[1+:OffsetBits]) + 32'(second_words_i) > LineWords;
+  always_comb begin
+    for (int unsigned b = 0; b < 2; b++) begin
+      reads[b] = crosses || line[1][0] == 1'(b);
+      fills[b] = arrive && to[PartBits] == 1'(b);
+    end
+  end
+
   assign there           = loaded_q[segment_lane_i] >= segment_rows_i;
   assign other_there     = loaded_q[second_lane_i] >= second_rows_i;
   assign segment_ready_o = there && 32'(beat_level) + BuildSteps + 1 <= BeatQueue;
-  assign second_ready_o  = other_there && !arrive;
+  assign second_ready_o  = other_there && (reads & fills) == '0;
   assign take            = segment_valid_i && segment_ready_o;
   assign take_two        = take && second_valid_i && second_ready_o;
   assign stuck           = segment_valid_i && !there && more[segment_lane_i] && !room[segment_lane_i]
@@ -250,10 +261,10 @@ module fluidnpu_row_buffer #(
   for (genvar b = 0; b < 2; b++) begin : gen_banks
     logic [SetBits-1:0] set, shared;
     assign set    = line[0][0] == 1'(b) ? line[0][LineBits-1:1] : next_line[0][LineBits-1:1];
-    assign shared = arrive ? to[PartBits+1+:SetBits] : line[1][0] == 1'(b) ? line[1][LineBits-1:1] : next_line[1][LineBits-1:1];
+    assign shared = fills[b] ? to[PartBits+1+:SetBits] : line[1][0] == 1'(b) ? line[1][LineBits-1:1] : next_line[1][LineBits-1:1];
     for (genvar p = 0; p < Parts; p++) begin : gen_parts
       logic here;
-      assign here = arrive && to[PartBits] == 1'(b) && 32'(to & PlaceBits'(Parts - 1)) == p;
+      assign here = fills[b] && 32'(to & PlaceBits'(Parts - 1)) == p;
       if (Ultra) begin : gen_ultra
         (* ram_style = "ultra" *)logic [PortWords*16-1:0] words_q[Sets];
         always_ff @(posedge clk_i) begin
