@@ -4,8 +4,8 @@ The harness counts samples inside the NPU (`npu_model.cpp`); this file names the
 
 >>> named(1, 0x100 | 1 << 6 | 1 << 5)
 ['layer NORMAL with a residual, batch left by an exit', 'layer NORMAL with a residual, batch 1']
->>> sorted(named(2, 1 << 4 | 1 << 11 | 7 << 16))
-['watchdog as the job would be done', 'watchdog in Drain']
+>>> sorted(named(2, 1 << 4 | 1 << 11 | 5 << 16))
+['watchdog as the job would be done', 'watchdog in Drain', 'watchdog, next layer in Rest']
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from itertools import combinations
 
 from fluidnpu.dse import Design, Mode
 
-STATES = ("Idle", "Slots", "Fetch", "Lookup", "Plan", "Begin", "Commands", "Drain", "Flush")
+STATES = ("Idle", "Slots", "Await", "Begin", "Commands", "Drain", "Flush")
+AHEAD = ("Rest", "Fetch", "Lookup", "Plan", "Planned", "Refused")  # of the layer that begins next
 _PORTS = ("m0 read", "m1 read", "m2 read", "m2 write")
 _EVENTS = (
     *(f"bus error of {port}" for port in _PORTS), "watchdog", "soft reset", "block that does not fit", "bad plan", "refused START",
@@ -29,18 +30,24 @@ _PLACES = ("in the middle", "first", "last", "only")
 _RESPONSES = {2: "SLVERR", 3: "DECERR"}
 _LAYER, _MOMENT, _SLOT, _FULL, _BURST, _ANSWER = range(1, 7)
 
-_BUSY = STATES[1:8]
+_BUSY = STATES[1:6]
 # Event -> states in which it can come.
 _WHEN: Mapping[str, tuple[str, ...]] = {
-    "bus error of m0 read": ("Fetch", "Commands", "Drain"),  # descriptors, then weights
+    "bus error of m0 read": ("Await", "Commands", "Drain"),  # descriptors and weights
     "bus error of m1 read": ("Commands", "Drain"),
     "bus error of m2 read": ("Commands", "Drain"),
     "bus error of m2 write": ("Commands", "Drain"),
     "watchdog": _BUSY,
     "soft reset": STATES,
-    "bad plan": ("Plan",),
+    "bad plan": ("Await",),
     "refused START": _BUSY,
     "refused EXIT or MERGE": _BUSY,
+}
+# Event -> how far the next layer can be when it comes.
+_MEANWHILE: Mapping[str, tuple[str, ...]] = {
+    "bus error of m0 read": ("Rest", "Fetch"),
+    "watchdog": AHEAD,
+    "soft reset": AHEAD,
 }
 # Pairs that one cycle must have met.
 _TOGETHER = (
@@ -60,7 +67,7 @@ def named(kind: int, what: int) -> list[str]:
         layer = f"layer {mode.name}{lanes}{residual}"
         return [f"{layer}, batch {_CHANGES[what >> 6 & 3]}", f"{layer}, batch {what >> 8}"]
     if kind == _MOMENT:
-        return _moment(what & 0xFFFF, STATES[what >> 16])
+        return _moment(what & 0xFFFF, STATES[what >> 16 & 7], AHEAD[what >> 19])
     if kind == _SLOT:
         return [f"slot {what} active"]
     if kind == _FULL:
@@ -71,9 +78,10 @@ def named(kind: int, what: int) -> list[str]:
     return [f"{response} to {port}" + ("" if "write" in port else f", {place} beat")]
 
 
-def _moment(mask: int, state: str) -> list[str]:
+def _moment(mask: int, state: str, ahead: str) -> list[str]:
     events = [name for bit, name in enumerate(_EVENTS) if mask >> bit & 1]
     names = [f"{event} in {state}" for event in events if event != "DONE"]
+    names += [f"{event}, next layer in {ahead}" for event in events if event in _MEANWHILE]
     names += [f"{first} with {second}" for first, second in combinations(events, 2)]
     # DONE is held back by an error or a reset, so that only what lies before it shows the coincidence.
     if mask >> _WRITTEN_BIT & 1 and state == "Drain":
@@ -103,6 +111,7 @@ def required(design: Design) -> frozenset[str]:
         least = 2 if "by samples" in plan else 1
         wanted |= {f"{plan}, batch {batch}" for batch in range(least, design.b_max + 1)}
     wanted |= {f"{event} in {state}" for event, states in _WHEN.items() for state in states}
+    wanted |= {f"{event}, next layer in {state}" for event, states in _MEANWHILE.items() for state in states}
     wanted |= {name for pair in _TOGETHER for name in [_pair(*pair)]}
     wanted |= {f"{event} as the job would be done" for event in _AT_THE_END}
     wanted |= {f"slot {slot} active" for slot in range(32)}

@@ -172,7 +172,7 @@ class RtlNpu:
 
     @property
     def state(self) -> int:
-        """The number of the sequencer's state, as `coverage.STATES` names them."""
+        """The sequencer's state in three bits, above them how far the next layer is; `coverage` names both."""
         return int(self._library.npu_state(self._handle))
 
     @property

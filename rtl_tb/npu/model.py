@@ -26,10 +26,10 @@ _HLS_CORE = ("hls_core.cpp", "hls_core.h")
 _PROBES = {
     "fluidnpu_data_plane": (
         "busy", "idle", "layer_index", "m0_error", "m1_error", "m2_read_error", "m2_write_error", "watchdog", "soft_reset", "stuck",
-        "plan_refused", "start_refused", "refused", "done", "written", "start", "exit", "merge", "active", "b_act", "layer_start",
+        "start_refused", "refused", "done", "written", "start", "exit", "merge", "active", "b_act", "layer_start",
         "running", "command_valid", "cmd_ready", "input_ready", "output_ready", "residual_ready", "block_ready",
     ),
-    "fluidnpu_sequencer": ("state_q",),
+    "fluidnpu_sequencer": ("state_q", "ahead_q", "plan_refused"),
     TOP: ("input_valid", "input_ready", "weight_valid", "weight_ready", "residual_valid", "residual_ready",
           "output_valid", "output_ready"),
 }  # fmt: skip

@@ -220,7 +220,12 @@ class Npu {
     return std::exchange(samples_, {});
   }
 
-  uint32_t state() const { return top_->rootp->fluidnpu_npu__DOT__data_plane__DOT__sequencer__DOT__state_q; }
+  // Of the sequencer, and above it how far the layer is that begins next.
+  uint32_t state() const {
+    const auto& r = *top_->rootp;
+    return r.fluidnpu_npu__DOT__data_plane__DOT__sequencer__DOT__state_q |
+           r.fluidnpu_npu__DOT__data_plane__DOT__sequencer__DOT__ahead_q << 3;
+  }
 
  private:
   // The first half of a cycle: inputs from what the model knows, then the combinational outputs.
@@ -442,7 +447,7 @@ class Npu {
     const auto& r = *top_->rootp;
     if (idle() && owes()) fail(IdleTooSoon);
     uint64_t events = PLANE(m0_error) | PLANE(m1_error) << 1 | PLANE(m2_read_error) << 2 | PLANE(m2_write_error) << 3 |
-                      PLANE(watchdog) << 4 | PLANE(soft_reset) << 5 | PLANE(stuck) << 6 | PLANE(plan_refused) << 7 |
+                      PLANE(watchdog) << 4 | PLANE(soft_reset) << 5 | PLANE(stuck) << 6 | PLANE(sequencer__DOT__plan_refused) << 7 |
                       PLANE(start_refused) << 8 | PLANE(refused) << 9 | PLANE(done) << 10 | PLANE(written) << 11;
     if ((events & 0xCF) != 0 && ended == 0) ended = now.cycle;
     if ((events & 0x7FF) != 0) sample(Moment, events | static_cast<uint64_t>(state()) << 16);

@@ -101,10 +101,13 @@ def test_the_timeline_is_the_sequencers() -> None:
     w.draw_batch(1)
     w.draw_plans(layers)
     states = timeline(w, layers)
-    names = [coverage.STATES[state] for state in dict.fromkeys(states)]
-    assert names == ["Slots", "Fetch", "Lookup", "Plan", "Begin", "Commands", "Drain"]
-    assert states.count(coverage.STATES.index("Begin")) == 1
-    assert states.count(coverage.STATES.index("Slots")) == 32
+    names = [coverage.STATES[state & 7] for state in states]
+    assert list(dict.fromkeys(names)) == ["Slots", "Await", "Begin", "Commands", "Drain"]
+    assert (names.count("Begin"), names.count("Slots")) == (1, 32)
+    ahead = [coverage.AHEAD[state >> 3] for state in states]
+    assert list(dict.fromkeys(ahead)) == ["Rest", "Fetch", "Lookup", "Plan", "Planned"]
+    assert ahead[:2] == ["Rest"] * 2, "the first descriptor is asked for as soon as its address has settled"
+    assert set(ahead[names.index("Begin") :]) == {"Rest"}, "nothing comes behind the last layer"
     assert len(states) == w.get("CYCLES_LO")
 
 
@@ -145,7 +148,8 @@ def _samples(kind: int, rng: random.Random) -> list[int]:
                 for residual in range(2) for since in range(4) for batch in range(1, 5)]  # fmt: skip
     if kind == 2:
         pairs = [1 << a | 1 << b | 1 << 11 for a in range(11) for b in range(11)]
-        return [mask | state << 16 for mask in pairs for state in range(9)]
+        states = [state | ahead << 3 for state in range(len(coverage.STATES)) for ahead in range(len(coverage.AHEAD))]
+        return [mask | state << 16 for mask in pairs for state in states]
     if kind == 6:
         return [place << 8 | response << 4 | port for place in range(4) for response in (2, 3) for port in range(4)]
     return list(range({3: 32, 4: 5, 5: 8}[kind]))

@@ -32,13 +32,16 @@ from .residuals import ResidualReader, next_residuals, reset_residuals, step_res
 from .row_buffer import RowBuffer, load_row, reset_row_buffer, serve_segments, write_word
 from .segments import SegmentQueue, reset_segments
 from .sequencer import (
+    AWAIT,
     BEGIN,
     COMMANDS,
     DONE,
     DRAIN,
     FETCH,
+    PLANNED,
     Sequencer,
     issue_command,
+    look_ahead,
     may_issue,
     reset_sequencer,
     step_sequencer,
@@ -124,15 +127,17 @@ def _step_residuals(npu: Npu, layer: Layer, setup: Setup) -> None:
 
 
 @jit
-def _step_weights(npu: Npu, layer: Layer, setup: Setup) -> None:
+def _step_weights(npu: Npu, layer: Layer, ahead: Layer, more: bool, setup: Setup) -> None:
     sequencer, m0 = npu.sequencer, npu.masters.m0
-    if sequencer.state != FETCH:
-        step_weights(npu.weights, m0, npu.core.weight_skid, layer, setup)
+    turn, fetch = sequencer.turn != 0, sequencer.ahead == FETCH
+    step_weights(npu.weights, m0, npu.core.weight_skid, layer, setup, turn, fetch)
     if npu.core.cmd_ready:
         take_command(npu.commands, layer)
     if sequencer.state == BEGIN:
         _begin_layer(npu, layer, setup)
-    step_sequencer(sequencer, m0, layer, setup)
+    planned = sequencer.ahead == PLANNED
+    look_ahead(sequencer, m0, ahead, more, setup)
+    step_sequencer(sequencer, planned, layer)
     if sequencer.may_issue:
         issue_command(sequencer, npu.commands, npu.weights, layer)
     step_read_master(m0, setup)
@@ -162,7 +167,7 @@ def _end_layer(job: Job, index: int, cycles: int) -> None:
     collect_traffic(npu.dram, counts)
     if job.setup[0].stripes > 1:
         collect_striped(job.stripes[0], counts)
-    npu.sequencer.state = FETCH
+    npu.sequencer.state = AWAIT
 
 
 @jit.entry
@@ -173,6 +178,7 @@ def simulate(job: Job, first_cycle: int, limit: int) -> bool:
     now = first_cycle
     for index in range(len(job.layers)):
         layer, counts, began = job.layers[index], job.counts[index], now
+        more = index + 1 < len(job.layers)
         while npu.sequencer.state != DONE:
             if now - first_cycle >= limit:
                 return False
@@ -185,7 +191,8 @@ def simulate(job: Job, first_cycle: int, limit: int) -> bool:
             step_core(npu.core, layer, setup, npu.commands, job.rings)
             _step_inputs(npu, layer, setup)
             _step_residuals(npu, layer, setup)
-            _step_weights(npu, layer, setup)
+            begun = npu.sequencer.state > AWAIT
+            _step_weights(npu, layer, job.layers[index + 1] if begun and more else layer, more, setup)
             _end_cycle(npu, counts)
             now += 1
         _end_layer(job, index, now - began)

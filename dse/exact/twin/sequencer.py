@@ -15,7 +15,8 @@ from .weights import WeightStreamer
 
 DESCRIPTOR_BYTES = 128
 BLOCKS_AHEAD = 2
-SLOTS, FETCH, LOOKUP, PLAN, BEGIN, COMMANDS, DRAIN, DONE = range(8)
+SLOTS, AWAIT, BEGIN, COMMANDS, DRAIN, DONE = range(6)
+REST, FETCH, LOOKUP, PLAN, PLANNED = range(5)  # of the layer that begins next
 
 
 @dataclass(slots=True)
@@ -23,7 +24,10 @@ class Sequencer:
     """Registers of `fluidnpu_sequencer` and `fluidnpu_descriptor_fetch`."""
 
     state: int
-    wait: int  # cycles left in this state
+    wait: int  # slots that were not looked at
+    ahead: int
+    planning: int  # cycles left of it
+    turn: int  # m0 takes the address of a descriptor
     asked: int  # the descriptor was requested
     got: int  # port words of it
     left0: int
@@ -42,6 +46,7 @@ def reset_sequencer(sequencer: Sequencer) -> None:
     """Begin a job with a look at all slots, one a cycle."""
     sequencer.state = SLOTS
     sequencer.wait = MAX_SLOTS
+    sequencer.ahead = REST
 
 
 @jit
@@ -67,45 +72,59 @@ def may_issue(commands: Commands, weights: WeightStreamer, layer: Layer) -> bool
 
 
 @jit
-def _fetch_descriptor(sequencer: Sequencer, m0: ReadMaster, layer: Layer, setup: Setup) -> bool:
-    """Request the descriptor and take its words. Returns True once all have come."""
+def _fetch_descriptor(sequencer: Sequencer, m0: ReadMaster, layer: Layer, setup: Setup) -> None:
+    """Request the descriptor and take its words; the plan is looked up once all have come."""
     if not sequencer.asked:
         if req_ready(m0, layer.descriptor):
             request(m0, layer.descriptor, DESCRIPTOR_BYTES >> setup.port_shift)
             sequencer.asked = 1
-        return False
-    if sequencer.got == DESCRIPTOR_BYTES >> setup.port_shift:
+    elif sequencer.got == DESCRIPTOR_BYTES >> setup.port_shift:
         sequencer.asked = 0
         sequencer.got = 0
-        return True
-    if m0.level:
+        sequencer.ahead = LOOKUP
+    elif m0.level:
         m0.data_ready = 1
         sequencer.got += 1
-    return False
 
 
 @jit
-def step_sequencer(sequencer: Sequencer, m0: ReadMaster, layer: Layer, setup: Setup) -> None:
-    """Advance the state of the layer."""
+def look_ahead(sequencer: Sequencer, m0: ReadMaster, layer: Layer, more: bool, setup: Setup) -> None:
+    """Advance descriptor and plan of `layer`, the next to begin; `more`: there is one behind the one that begins."""
+    ahead = sequencer.ahead
+    asks = ahead == FETCH and not sequencer.asked
+    if ahead == REST:
+        if (sequencer.state == SLOTS and sequencer.wait == MAX_SLOTS - 1) or (sequencer.state == BEGIN and more):
+            sequencer.ahead = FETCH
+    elif ahead == FETCH:
+        _fetch_descriptor(sequencer, m0, layer, setup)
+    elif ahead == LOOKUP:
+        sequencer.ahead = PLAN
+        sequencer.planning = layer.plan_cycles
+    elif ahead == PLAN:
+        sequencer.planning -= 1
+        if sequencer.planning == 0:
+            sequencer.ahead = PLANNED
+    elif sequencer.state == AWAIT:
+        sequencer.ahead = REST
+    sequencer.turn = sequencer.ahead == FETCH and (ahead != FETCH or asks)
+
+
+@jit
+def step_sequencer(sequencer: Sequencer, planned: bool, layer: Layer) -> None:
+    """Advance the state of the layer; `planned`: its plan was ready as this cycle began."""
     state = sequencer.state
-    if state == COMMANDS:
-        return
-    if state == DRAIN:
-        if sequencer.written:
-            sequencer.state = DONE
-    elif state == FETCH:
-        if _fetch_descriptor(sequencer, m0, layer, setup):
-            sequencer.state = LOOKUP
-    elif state == LOOKUP:
-        sequencer.state = PLAN
-        sequencer.wait = layer.plan_cycles
+    if state == SLOTS:
+        sequencer.wait -= 1
+        if sequencer.wait == 0:
+            sequencer.state = AWAIT
+    elif state == AWAIT:
+        if planned:
+            sequencer.state = BEGIN
     elif state == BEGIN:
         sequencer.state = COMMANDS
         _begin_layer(sequencer, layer)
-    else:
-        sequencer.wait -= 1
-        if sequencer.wait == 0:
-            sequencer.state = FETCH if state == SLOTS else BEGIN
+    elif state == DRAIN and sequencer.written:
+        sequencer.state = DONE
 
 
 @jit

@@ -66,15 +66,21 @@ def weights_idle(weights: WeightStreamer) -> bool:
 
 
 @jit
-def step_weights(weights: WeightStreamer, m0: ReadMaster, queue: Queue, layer: Layer, setup: Setup) -> None:
-    """Request the weights of a row block, and convert port words to beats of the core's weight `queue`."""
-    asks = weights.blocks != 0 and weights.jobs < JOBS and req_ready(m0, layer.weights)
+def step_weights(
+    weights: WeightStreamer, m0: ReadMaster, queue: Queue, layer: Layer, setup: Setup, turn: bool, fetch: bool
+) -> None:
+    """Request the weights of a row block, and convert port words to beats of the core's weight `queue`.
+
+    `turn`: m0 has the address of a descriptor; `fetch`: its words come first.
+    """
+    asks = weights.blocks != 0 and weights.jobs < JOBS and not turn and req_ready(m0, layer.weights)
     unpack = weights.unpack
     unpack.job_words = layer.block_words if weights.jobs else 0
     beat = setup.weight_slots * setup.t_p
-    step_unpack(unpack, setup.port_words, beat, m0.level != 0, queue.level < SKID_DEPTH)
+    step_unpack(unpack, setup.port_words, beat, m0.level != 0 and not fetch, queue.level < SKID_DEPTH)
     queue.push = unpack.give
-    m0.data_ready = unpack.get
+    if unpack.get:
+        m0.data_ready = 1
     weights.jobs -= unpack.begins
     if asks:
         request(m0, layer.weights, 2 * (layer.block_words + setup.port_words - 1) >> setup.port_shift)

@@ -28,15 +28,17 @@ class Neighbours:
         self.cause = Cause.NONE
         self.lookups: list[int] = []
         self.told = -1  # the layer to be fetched, a cycle ago
+        self.early = 0  # lookups of a layer while another one ran
 
     async def run(self) -> None:
         """Drive the ports until cancelled."""
-        dut, ready, planning = self.dut, 0, 0
+        dut, ready, planning, planned = self.dut, 0, 0, 0
         while True:
             await RisingEdge(dut.clk_i)
             layer = int(dut.layer_o.value)
             fetching, next_layer = bool(dut.fetch_o.value), int(dut.fetch_layer_o.value)
-            assert not fetching or next_layer == self.told == layer, "a layer is told the cycle before its fetch"
+            assert not fetching or next_layer == self.told, "a layer is told the cycle before its fetch"
+            assert not fetching or next_layer - layer in (0, 1), "no layer but the next is looked at"
             self.told = next_layer
             if ready and dut.command_valid_o.value:
                 assert int(dut.running_o.value) == LAYER.pack(self.cases[layer].layer())
@@ -49,14 +51,16 @@ class Neighbours:
                 self.cause = Cause(int(dut.cause_o.value))
             fetched = int(bool(dut.fetch_o.value) and self.rng.random() < 0.3)
             if dut.lookup_o.value:
-                self.lookups.append(layer)
+                planned = next_layer
+                self.lookups.append(planned)
+                self.early += planned != layer
             dut.plan_valid_i.value = int(dut.lookup_o.value)
             planning = self.rng.randrange(1, 5) if dut.plan_o.value else max(0, planning - 1)
             answer = int(planning == 1)
-            dut.plan_done_i.value = int(answer and layer != self.bad_plan)
-            dut.plan_bad_i.value = int(answer and layer == self.bad_plan)
+            dut.plan_done_i.value = int(answer and planned != self.bad_plan)
+            dut.plan_bad_i.value = int(answer and planned == self.bad_plan)
             dut.plan_cause_i.value = int(Cause.BAD_FBCB)
-            dut.plan_layer_i.value = LAYER.pack(self.cases[min(layer, len(self.cases) - 1)].layer())
+            dut.plan_layer_i.value = LAYER.pack(self.cases[min(planned, len(self.cases) - 1)].layer())
             dut.fetched_i.value = fetched
             dut.written_i.value = int(self.rng.random() < 0.3)
             ready = int(self.rng.random() < 0.6)
@@ -97,6 +101,7 @@ async def idle(dut: Dut, cycles: int) -> None:
 async def a_job_is_its_commands(dut: Dut) -> None:
     """Any range of layers gives its commands in order and the slots' addresses in ascending order."""
     rng = await begin(dut)
+    early = 0
     for _ in range(12):
         cases = some_layers(rng)
         first = rng.randrange(4)
@@ -113,7 +118,9 @@ async def a_job_is_its_commands(dut: Dut) -> None:
         assert (around.starts, around.lookups, around.done, around.errors) == (layers, layers, 1, 0)
         slots = int(dut.slot_o.value)
         assert slots & (1 << 40 * len(cases[0].active)) - 1 == cases[0].slot_port
+        early += around.early
         task.cancel()
+    assert early, "a layer is looked at while the one before it runs"
 
 
 @bench(20_000)

@@ -31,9 +31,16 @@
     end
     if (past_q) begin
       assert (hold_q <= 5'(FlushCycles));
-      assert (fetch_q == (state_q == Fetch) && flush_q == (state_q == Flush));
-      if (state_q == Slots || state_q == Fetch) assert (fetch_layer_q == layer_q);
-      else if (state_q != Idle && state_q != Flush) assert (fetch_layer_q == layer_q + 16'd1);
+      assert (fetch_q == (ahead_q == Fetch) && flush_q == (state_q == Flush));
+      // The layer that begins next: its number is told until its descriptor has come.
+      assert (state_q <= Flush && ahead_q <= Refused);
+      if (state_q == Idle || state_q == Flush || state_q == Begin) assert (ahead_q == Rest);
+      if (state_q == Slots) assert ((ahead_q == Rest) == (slot_q < 5'd2));
+      if (state_q == Commands || state_q == Drain) assert (layer_q != last_q || ahead_q == Rest);
+      if ((state_q == Slots && ahead_q == Rest) || ahead_q == Fetch) begin
+        assert (fetch_layer_q == (state_q == Slots || state_q == Await ? layer_q : layer_q + 16'd1));
+      end else if (state_q == Begin) assert (fetch_layer_q == layer_q + 16'd1);
+      else if (ahead_q != Rest) assert (fetch_layer_q == (state_q == Slots || state_q == Await ? layer_q + 16'd1 : layer_q + 16'd2));
       if (state_q == Slots) assert (32'(slot_q) < MaxSlots && sample_q == 5'(rank[slot_q]) && slot_addr_q == place[slot_q]);
       if (walked && mask[slot]) assert (slot_o[rank[slot][SampleWidth-1:0]] == place[slot]);
     end

@@ -171,7 +171,7 @@ module fluidnpu_data_plane #(
     .clk_i, .rst_ni, .clear_i(soft_reset), .busy_i(busy), .exit_i(exit), .merge_i(merge), .mask_i(slot_mask),
     .refused_o(refused), .cause_o(refuse_cause), .active_o(active), .b_act_o(b_act),
     .load_i(load), .load_index_i(load_index), .load_data_i(load_data), .load_refused_o(load_refused),
-    .lookup_i(lookup), .lookup_layer_i(layer_index), .lookup_pool_i(pool), .plan_valid_o(plan_valid), .plan_bad_o(plan_bad),
+    .lookup_i(lookup), .lookup_layer_i(fetch_layer), .lookup_pool_i(pool), .plan_valid_o(plan_valid), .plan_bad_o(plan_bad),
     .plan_mode_o(plan_mode), .plan_row_lanes_o(plan_row_lanes), .plan_b_r_o(plan_b_r),
     .plan_block_o(plan_block)
   );
@@ -259,19 +259,23 @@ module fluidnpu_data_plane #(
     .data_i(1'b1), .valid_o(block_valid), .ready_i(block_take), .data_o(), .level_o()
   );
 
-  // -- m0: descriptors and weights; the two never overlap: a layer ends when its weights are taken
+  // -- m0: descriptors and weights. The next layer's descriptor is asked for as a layer begins, before its
+  // weights, and its words come before them; a layer ends when its weights are taken.
   logic m0_idle, m0_req_valid, m0_req_ready, m0_data_valid, m0_data_ready;
   logic [AddrWidth-1:0] m0_req_addr, d_addr, w_addr;
   logic [23:0] d_beats;
   logic [31:0] m0_req_beats, w_beats;
   logic [PortBytes*8-1:0] m0_data;
-  logic d_valid, w_valid, d_take, w_take, weights_idle;
+  logic d_valid, w_valid, d_take, w_take, weights_idle, d_turn, d_turn_q;
 
-  assign m0_req_valid  = fetch ? d_valid : w_valid;
+  assign d_turn       = fetch_next && (!fetch || d_valid);
+  assign m0_req_valid = d_turn_q ? d_valid : w_valid;
   always_ff @(posedge clk_i) begin  // both have settled before they are asked for
-    m0_req_addr  <= fetch_next ? d_addr : w_addr;
-    m0_req_beats <= fetch_next ? 32'(d_beats) : w_beats;
-    if (run_n && m0_req_valid) assert (m0_req_addr == (fetch ? d_addr : w_addr) && m0_req_beats == (fetch ? 32'(d_beats) : w_beats));
+    d_turn_q     <= run_n && d_turn;
+    m0_req_addr  <= d_turn ? d_addr : w_addr;
+    m0_req_beats <= d_turn ? 32'(d_beats) : w_beats;
+    if (run_n && m0_req_valid) assert (m0_req_addr == (d_turn_q ? d_addr : w_addr) && m0_req_beats == (d_turn_q ? 32'(d_beats) : w_beats));
+    if (run_n && d_valid) assert (d_turn_q);
   end
   assign m0_data_ready = fetch ? d_take : w_take;
 
@@ -288,13 +292,13 @@ module fluidnpu_data_plane #(
 
   fluidnpu_descriptor_fetch #(.PortWords(PortWords)) descriptors (
     .clk_i, .rst_ni(run_n), .fetch_i(fetch), .program_i(program_base[AddrWidth-1:0]), .layer_i(fetch_layer),
-    .fetched_o(fetched), .descriptor_o(descriptor), .fetch_valid_o(d_valid), .fetch_ready_i(m0_req_ready && fetch), .fetch_addr_o(d_addr),
+    .fetched_o(fetched), .descriptor_o(descriptor), .fetch_valid_o(d_valid), .fetch_ready_i(m0_req_ready && d_turn_q), .fetch_addr_o(d_addr),
     .fetch_beats_o(d_beats), .data_valid_i(m0_data_valid && fetch), .data_ready_o(d_take), .data_i(m0_data)
   );
 
   fluidnpu_weight_streamer #(.TP(TP), .WeightSlots(WeightSlots), .PortWords(PortWords)) weights (
     .clk_i, .rst_ni(run_n), .image_i(weights_base[AddrWidth-1:0]), .layer_i(running), .block_valid_i(block_valid),
-    .block_ready_o(block_take), .idle_o(weights_idle), .fetch_valid_o(w_valid), .fetch_ready_i(m0_req_ready && !fetch), .fetch_addr_o(w_addr),
+    .block_ready_o(block_take), .idle_o(weights_idle), .fetch_valid_o(w_valid), .fetch_ready_i(m0_req_ready && !d_turn_q), .fetch_addr_o(w_addr),
     .fetch_beats_o(w_beats), .data_valid_i(m0_data_valid && !fetch), .data_ready_o(w_take), .data_i(m0_data),
     .beat_valid_o(m_axis_weight_tvalid), .beat_ready_i(m_axis_weight_tready), .beat_o(m_axis_weight_tdata)
   );

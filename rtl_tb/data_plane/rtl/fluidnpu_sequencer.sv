@@ -1,8 +1,10 @@
 /// Runs a job: for each layer its descriptor, its plan, then every (row block, group, column tile) as a
 /// command.
 ///
-/// A layer begins only when all outputs of the one before it are in memory. An error, the watchdog or a soft
-/// reset ends the job: `flush_o` is held until every master is idle. Order of commands: `hls.core.tiles`.
+/// Descriptor and plan of a layer are made while the one before it runs, the first ones while the slots are
+/// looked at. A layer begins only when all outputs of the one before it are in memory, and what is wrong with
+/// its plan is told then. An error, the watchdog or a soft reset ends the job: `flush_o` is held until every
+/// master is idle. Order of commands: `hls.core.tiles`.
 module fluidnpu_sequencer #(
   parameter int unsigned TC = 8,
   parameter int unsigned InWords = 8,
@@ -56,7 +58,8 @@ module fluidnpu_sequencer #(
   output logic                                         flush_o,
   input  logic                                         masters_idle_i
 );
-  typedef enum logic [3:0] {Idle, Slots, Fetch, Lookup, Plan, Begin, Commands, Drain, Flush} state_e;
+  typedef enum logic [2:0] {Idle, Slots, Await, Begin, Commands, Drain, Flush} state_e;
+  typedef enum logic [2:0] {Rest, Fetch, Lookup, Plan, Planned, Refused} ahead_e;  // of the layer that begins next
   localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1;
   localparam int unsigned Narrow = TC / 2 > 0 ? TC / 2 : 1;
 
@@ -65,6 +68,7 @@ module fluidnpu_sequencer #(
   end
 
   state_e      state_q;
+  ahead_e      ahead_q;
   logic [15:0] layer_q, last_q, fetch_layer_q;
   logic [4:0]  slot_q;     // slot looked at
   logic [4:0]  sample_q;   // samples found
@@ -85,7 +89,8 @@ module fluidnpu_sequencer #(
   assign busy_o          = state_q != Idle;
 
   // Causes that end a job by force; the first one is told.
-  logic job_error;
+  logic job_error, plan_refused;
+  assign plan_refused = state_q == Await && ahead_q == Refused;
   logic [7:0] job_cause;
   always_comb begin
     job_error = 1'b0;
@@ -97,7 +102,7 @@ module fluidnpu_sequencer #(
       end else if (watchdog_i) begin
         job_error = 1'b1;
         job_cause = fluidnpu_registers_pkg::CauseWatchdog;
-      end else if (state_q == Plan && plan_bad_i) begin
+      end else if (plan_refused) begin
         job_error = 1'b1;
         job_cause = plan_cause_i;
       end else if (stuck_i) begin
@@ -152,7 +157,7 @@ module fluidnpu_sequencer #(
   end
 
   // Found out a step ahead: many wait for it that the next state is one of these.
-  logic fetch_q, flush_q, fetch_next, forced;
+  logic fetch_q, flush_q, fetch_next, forced, looks_ahead;
   assign fetch_next_o  = fetch_next;
   assign fetch_o       = fetch_q;
   assign fetch_layer_o = fetch_layer_q;
@@ -161,12 +166,12 @@ module fluidnpu_sequencer #(
   assign running_o     = running_q;
   assign flush_o       = flush_q;
   assign done_o        = state_q == Drain && written_i && layer_q == last_q && !job_error && !soft_reset_i;
-  assign lookup_o      = state_q == Fetch && fetched_i;
-  assign plan_o        = state_q == Lookup && plan_valid_i;
+  assign lookup_o      = ahead_q == Fetch && fetched_i;
+  assign plan_o        = ahead_q == Lookup && plan_valid_i;
 
-  assign forced     = job_error || soft_reset_i;
-  assign fetch_next = !forced && ((state_q == Slots && slot_q == 5'(fluidnpu_pkg::MaxSlots - 1)) || (state_q == Fetch && !fetched_i)
-      || (state_q == Drain && written_i && layer_q != last_q));
+  assign forced      = job_error || soft_reset_i;
+  assign looks_ahead = (state_q == Slots && slot_q == 5'd1) || (state_q == Begin && layer_q != last_q);
+  assign fetch_next  = !forced && (looks_ahead || (ahead_q == Fetch && !fetched_i));
   always_ff @(posedge clk_i) begin
     fetch_q <= rst_ni && fetch_next;
     flush_q <= rst_ni && (forced || (state_q == Flush && (hold_q != '0 || !masters_idle_i)));
@@ -175,6 +180,7 @@ module fluidnpu_sequencer #(
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       state_q      <= Idle;
+      ahead_q      <= Rest;
       layer_q      <= '0;
       last_q       <= '0;
       fetch_layer_q <= '0;
@@ -213,17 +219,10 @@ module fluidnpu_sequencer #(
             slot_o[sample_q[SampleWidth-1:0]] <= slot_addr_q;
             sample_q <= sample_q + 5'd1;
           end
-          if (slot_q == 5'(fluidnpu_pkg::MaxSlots - 1)) state_q <= Fetch;
+          if (slot_q == 5'(fluidnpu_pkg::MaxSlots - 1)) state_q <= Await;
         end
-        Fetch: begin
-          if (fetched_i) begin
-            state_q       <= Lookup;
-            fetch_layer_q <= layer_q + 16'd1;
-          end
-        end
-        Lookup: if (plan_valid_i) state_q <= Plan;
-        Plan: begin
-          if (plan_done_i) begin
+        Await: begin
+          if (ahead_q == Planned) begin
             state_q   <= Begin;
             running_q <= plan_layer_i;
           end
@@ -258,7 +257,7 @@ module fluidnpu_sequencer #(
         Drain: begin
           if (written_i) begin
             layer_q <= layer_q + 16'd1;
-            state_q <= Fetch;
+            state_q <= Await;
             if (layer_q == last_q) begin
               layer_q <= layer_q;
               state_q <= Idle;
@@ -271,6 +270,22 @@ module fluidnpu_sequencer #(
         end
         default: state_q <= Idle;
       endcase
+      case (ahead_q)
+        Rest: if (looks_ahead) ahead_q <= Fetch;
+        Fetch: begin
+          if (fetched_i) begin
+            ahead_q       <= Lookup;
+            fetch_layer_q <= fetch_layer_q + 16'd1;
+          end
+        end
+        Lookup: if (plan_valid_i) ahead_q <= Plan;
+        Plan: begin
+          if (plan_bad_i) ahead_q <= Refused;
+          else if (plan_done_i) ahead_q <= Planned;
+        end
+        Planned: if (state_q == Await) ahead_q <= Rest;
+        default: ;
+      endcase
       if (state_q == Begin || (issued && last_tile && last_group)) begin
         beats_q   <= next_beats;
         lane1_q   <= more1 ? next_beats : next1[15:0];
@@ -279,6 +294,7 @@ module fluidnpu_sequencer #(
       end
       if (forced) begin
         state_q <= Flush;
+        ahead_q <= Rest;
         hold_q  <= 5'(FlushCycles);
       end
     end
@@ -288,8 +304,8 @@ module fluidnpu_sequencer #(
     if (rst_ni) begin
       if (command_valid_o) assert (beats_q != '0 && lane1_q <= beats_q && command_o.cols != '0);
       assert (hold_q <= 5'(FlushCycles));
-      if (fetch_o) assert (fetch_layer_q == layer_q);
-      assert (fetch_q == (state_q == Fetch) && flush_q == (state_q == Flush));
+      if (fetch_o) assert (fetch_layer_q == (state_q == Slots || state_q == Await ? layer_q : layer_q + 16'd1));
+      assert (fetch_q == (ahead_q == Fetch) && flush_q == (state_q == Flush));
       if (command_valid_o) assert (first_q < running_q.columns && group_q < running_q.groups);
       if (state_q == Begin) assert (running_q.beats0 != '0 && running_q.block != '0 && running_q.columns != '0 && running_q.groups != '0);
     end
