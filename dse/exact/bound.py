@@ -22,7 +22,7 @@ from ..hardware.row_buffer import rows as image_rows
 from .mapping import LayerMapping
 from .model import Machine
 
-SET_UP_CYCLES = 200  # descriptor and planner take more
+PLAN_CYCLES = 200  # descriptor and planner take more
 BLOCK_ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 64, 112)
 
 
@@ -63,6 +63,9 @@ def lower_bound(
     layer: LayerShape, mapping: LayerMapping, block: Floats, on: Candidates, least: Floats | None = None
 ) -> Floats:
     """Least cycles of a layer, for every array and block (broadcast together).
+
+    The plan of a job's first layer is made before it begins, those of the others while the one before runs.
+    So layers take no less than the sum of their bounds, none of which is below the time of a plan.
 
     With `least` in any block from `least` to `block`, and the wait for the first block's input rows counts.
     That is nearer to the truth, but worse at ranking plans: it favours small blocks, which then meet the
@@ -113,8 +116,8 @@ def lower_bound(
             sums = np.where(p_tiles > 1, first + np.maximum(p_tiles - 2 - begins, 0.0) * least, 0.0)
             most = np.maximum(most, first + core - (begins + 1) * block)
             most = np.maximum(most, sums + np.maximum(drained, outputs / on.rates.burst))
-        most += 2 * on.dram.latency_cycles + on.dram.write_latency_cycles - on.dram.refresh_cycles
-    return np.asarray(SET_UP_CYCLES + most)
+        most += on.dram.latency_cycles + on.dram.write_latency_cycles - on.dram.refresh_cycles
+    return np.asarray(np.maximum(PLAN_CYCLES, most))
 
 
 def _pool_bound(layer: LayerShape, mapping: LayerMapping, on: Candidates) -> Floats:
@@ -124,7 +127,7 @@ def _pool_bound(layer: LayerShape, mapping: LayerMapping, on: Candidates) -> Flo
     core = rows * beats * np.ceil(layer.c / on.array.tile(mapping.mode)[1])
     busy = np.maximum(core, max(unique, outputs) / on.rates.port)
     moved = (unique + rows * layer.groups * layer.c) / on.rates.total
-    return np.asarray(SET_UP_CYCLES + np.maximum(busy, moved))
+    return np.asarray(np.maximum(PLAN_CYCLES, np.maximum(busy, moved)))
 
 
 def _first_rows(layer: LayerShape, mapping: LayerMapping, block: Floats, kernel_row: int) -> Floats:

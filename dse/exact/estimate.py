@@ -33,7 +33,8 @@ from ..paper.plans import Plans
 from .mapping import LayerMapping, joins, layer_key, mappings
 from .model import Machine
 
-LAYER_CYCLES = 300  # descriptor, plan, and the way through an empty pipeline
+FILL_CYCLES = 80  # the way through an empty pipeline
+PLAN_CYCLES = 300  # descriptor and plan, which are made while the layer before runs
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ class _Run:
         outputs = batch * layer.r * layer.groups * layer.c
         words = batch * sample_rows * row_words + (blocks + (rest > 0)) * (self.tiles * self.p_tiles * self.tile_words)
         words += (2 if layer.residual else 1) * outputs
-        return _both(alone, words / self.rates.total) + LAYER_CYCLES
+        return np.maximum(_both(alone, words / self.rates.total) + FILL_CYCLES, PLAN_CYCLES)
 
 
 def _both(a: Floats, b: Floats) -> Floats:

@@ -36,6 +36,7 @@ from .twin.parameters import BURSTS, FRACTION
 
 DIVIDE_STEPS = 32
 STEP_CYCLES = 2  # of the planner, besides a bit a cycle
+_SETTLE = 1  # cycles by which a job's first descriptor is asked for later than those of other layers
 _WHOLE = ("port_bytes", "max_burst", "line_words", "buffer_words", "queue_beats", "stripes")
 
 
@@ -192,8 +193,9 @@ class LayerCycles:
 
     Beats are handshakes; with stripes, beats and bursts of a master are those of all its narrow ports.
     `input_beats` are the cycles in which the core took input; in `blocked_cycles` it did not take a beat that
-    was there, in `starved_cycles` it waited for one. The `cycles` of a job's first layer include the job's
-    set-up.
+    was there, in `starved_cycles` it waited for one. The `cycles` of a job's first layer include its
+    descriptor and plan; those of the others are made while the layer before runs, and what of them outlasts
+    it counts here.
     """
 
     cycles: int
@@ -207,6 +209,23 @@ class LayerCycles:
     read_bursts: tuple[int, int, int]
     write_beats: int
     write_bursts: int
+
+
+@dataclass(frozen=True)
+class LayerCost:
+    """Cycles of a layer that comes first in a job: `lead` from START until it begins, `run` from there on."""
+
+    lead: int
+    run: int
+
+    def behind(self, before: LayerCost) -> int:
+        """Cycles of this layer when it comes behind another one, while which runs its plan is made.
+
+        >>> cost = LayerCost(300, 1000)
+        >>> cost.behind(LayerCost(300, 2000)), cost.behind(LayerCost(300, 200))
+        (1001, 1099)
+        """
+        return max(1, self.lead - _SETTLE - before.run) + self.run
 
 
 def _kernel() -> ModuleType:
@@ -304,13 +323,34 @@ def job_cycles(
 
     `first_cycle` counts from reset, since the DRAM model's refresh does.
     """
+    counts = _counts(jobs, slots, machine, dram, first_cycle, limit)
+    names = [field.name for field in fields(LayerCycles)]
+    return tuple(LayerCycles(**{name: count[name] for name in names}) for count in counts)
+
+
+def layer_cost(
+    job: LayerJob, slots: Sequence[int], machine: Machine, dram: DramModel = DramModel.IDEAL, *, limit: int = 1 << 40
+) -> LayerCost:
+    """Cycles of one layer, its descriptor and plan apart. Raises as `job_cycles`."""
+    (count,) = _counts([job], slots, machine, dram, 0, limit)
+    return LayerCost(lead=count["lead"], run=count["cycles"] - count["lead"])
+
+
+def _counts(
+    jobs: Sequence[LayerJob],
+    slots: Sequence[int],
+    machine: Machine,
+    dram: DramModel,
+    first_cycle: int,
+    limit: int,
+) -> list[dict[str, Any]]:
     if dram.outstanding > BURSTS:
         raise DesignError(f"the exact model follows at most {BURSTS} bursts of a master, not {dram.outstanding}")
     if any(len(slots) != job.batch for job in jobs):
         raise DesignError(f"each layer must run at the batch of {len(slots)} samples that have slots")
     layers = [layer_numbers(job, machine) for job in jobs]
     setup = machine.numbers() | memory_numbers(dram)
-    counts = _kernel().run(setup, slots, layers, first_cycle=first_cycle, limit=limit)
+    counts: list[dict[str, Any]] | None = _kernel().run(setup, slots, layers, first_cycle=first_cycle, limit=limit)
     if counts is None:
         raise TooLongError(f"the job does not end within {limit} cycles")
-    return tuple(LayerCycles(**count) for count in counts)
+    return counts

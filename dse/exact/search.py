@@ -37,14 +37,14 @@ from ..resources.fit import Fit, fit
 from .bound import Candidates, block_sizes, lower_bound
 from .estimate import estimated_plan
 from .mapping import LayerMapping, joinable, joins, layer_key, mappings
-from .model import LayerJob, Machine, job_cycles
+from .model import LayerCost, LayerJob, Machine, layer_cost
 from .sharing import share_memory
 
 _log = logging.getLogger(__name__)
 TRIES = 3  # plans of a layer that are evaluated, best bound first
 NEAR = 0.99  # a plan whose bound promises less than a hundredth more is not evaluated
 LEAST = Point(t_r=2, t_p=MIN_T_P, t_c=MIN_T_C)  # the smallest array that can be built
-JOB_CYCLES = 32  # set-up of a job: one a stage
+SLACK = 64  # cycles by which the leads of two plans of a layer may differ
 POINTS = 256  # arrays that are bounded at a time
 _ALIGNMENT = 4096
 _WEIGHTS, _DESCRIPTORS, _SLOTS = 1 << 30, 1 << 31, 1 << 32
@@ -111,24 +111,34 @@ def synthetic_job(layer: LayerShape, mapping: LayerMapping, block: int) -> tuple
 class Evaluation:
     """One array as it fits, with the plan and the exact cycles of every layer at some batch sizes.
 
-    `plans[layer key][batch]`; `cycles` alike, without the set-up of a job. `joins[layer key]`: groups that
-    the array computes as one, at every batch size.
+    `plans[layer key][batch]`; `costs` alike. `joins[layer key]`: groups that the array computes as one, at
+    every batch size.
     """
 
     fit: Fit
     plans: dict[LayerShape, dict[int, BatchPlan]]
-    cycles: dict[LayerShape, dict[int, int]]
+    costs: dict[LayerShape, dict[int, LayerCost]]
     joins: dict[LayerShape, int]
 
     @property
     def batches(self) -> tuple[int, ...]:
         """The batch sizes that were evaluated."""
-        return tuple(sorted(next(iter(self.cycles.values()))))
+        return tuple(sorted(next(iter(self.costs.values()))))
 
     def total(self, layers: Sequence[LayerShape], batch: int) -> int:
         """Cycles of all layers at a batch size, one job a stage."""
-        stages = len({layer.stage for layer in layers})
-        return stages * JOB_CYCLES + sum(self.cycles[layer_key(layer)][batch] for layer in layers)
+        return sum(self._each(layers, batch))
+
+    def _each(self, layers: Sequence[LayerShape], batch: int) -> list[int]:
+        """Cycles of each layer: the first of a stage begins a job, the others come behind one of it."""
+        cycles = []
+        before: tuple[int, LayerCost] | None = None
+        for layer in layers:
+            cost = self.costs[layer_key(layer)][batch]
+            first = before is None or before[0] != layer.stage
+            cycles.append(cost.lead + cost.run if before is None or first else cost.behind(before[1]))
+            before = layer.stage, cost
+        return cycles
 
     def latency(self, layers: Sequence[LayerShape], clock_hz: int) -> LatencyTable:
         """Nanoseconds, rounded up, of every stage and batch size, never falling as the batch grows."""
@@ -141,7 +151,7 @@ class Evaluation:
 
     def layer_cycles(self, layers: Sequence[LayerShape]) -> tuple[tuple[int, ...], ...]:
         """Cycles of each layer at each batch size."""
-        return tuple(tuple(self.cycles[layer_key(layer)][batch] for batch in self.batches) for layer in layers)
+        return tuple(zip(*(self._each(layers, batch) for batch in self.batches), strict=True))
 
     def fbcb(self, layers: Sequence[LayerShape]) -> Plans:
         """The plan of each layer at each batch size."""
@@ -160,28 +170,30 @@ def merge_batches(first: Evaluation, second: Evaluation) -> Evaluation:
     ) -> dict[LayerShape, dict[int, _T]]:
         return {key: a[key] | b[key] for key in a}
 
-    return replace(first, plans=merged(first.plans, second.plans), cycles=merged(first.cycles, second.cycles))
+    return replace(first, plans=merged(first.plans, second.plans), costs=merged(first.costs, second.costs))
 
 
 def best_plan(
     layer: LayerShape, batch: int, machine: Machine, dram: DramModel, *, tries: int = TRIES, near: float = NEAR
-) -> tuple[BatchPlan, int]:
-    """The plan of fewest cycles among those of the best bounds, and its cycles.
+) -> tuple[BatchPlan, LayerCost]:
+    """The plan of fewest cycles among those of the best bounds, and its cost.
 
     `near`: a bound above that share of the best cycles is let go. Raises DesignError where no row fits the
     buffer.
     """
-    best: tuple[BatchPlan, int] | None = None
+    best: tuple[BatchPlan, LayerCost] | None = None
     for bound, mapping, block in _plans_to_try(layer, batch, machine, dram, tries):
         plan = mapping.plan(block)
-        if best is not None and (bound >= near * best[1] or plan == best[0]):
+        if best is not None and (bound >= near * best[1].run or plan == best[0]):
             continue
         job, slots = synthetic_job(layer, mapping, block)
-        limit = 1 << 40 if best is None else best[1] + JOB_CYCLES - 1  # a tie changes nothing
+        limit = 1 << 40 if best is None else best[1].lead + best[1].run + SLACK
         try:
-            best = plan, job_cycles([job], slots, machine, dram, limit=limit)[0].cycles - JOB_CYCLES
+            cost = layer_cost(job, slots, machine, dram, limit=limit)
         except TooLongError:
             continue
+        if best is None or cost.run < best[1].run:
+            best = plan, cost
     if best is None:
         raise DesignError(
             f"the windows of a row of layer '{layer.name}' must fit an input buffer of {machine.buffer_words} words"
@@ -201,7 +213,7 @@ def best_join(layer: LayerShape, batch: int, machine: Machine, dram: DramModel) 
         return counts[0]
     ranked = sorted(counts, key=lambda count: estimated_plan(layer.joined(count), machine, dram, batch)[0])
     fitting = [n for n in ranked if estimated_plan(layer.joined(n), machine, dram, batch)[0] < inf][:TRIES] or [1]
-    return min(fitting, key=lambda count: best_plan(layer.joined(count), batch, machine, dram)[1])
+    return min(fitting, key=lambda count: best_plan(layer.joined(count), batch, machine, dram)[1].run)
 
 
 def _plans_to_try(
@@ -232,7 +244,7 @@ def evaluate_array(question: Question, fitted: Fit, batches: Sequence[int]) -> E
     joined = {key: best_join(key, least, machine, question.dram) for key in keys}
     tasks = [(key, batch) for batch in sorted(batches, reverse=True) for key in keys]
 
-    def solve(task: tuple[LayerShape, int]) -> tuple[BatchPlan, int]:
+    def solve(task: tuple[LayerShape, int]) -> tuple[BatchPlan, LayerCost]:
         key, batch = task
         return best_plan(key.joined(joined[key]), batch, machine, question.dram)
 
@@ -241,7 +253,7 @@ def evaluate_array(question: Question, fitted: Fit, batches: Sequence[int]) -> E
     return Evaluation(
         fit=fitted,
         plans={key: {batch: solved[key, batch][0] for batch in batches} for key in keys},
-        cycles={key: {batch: solved[key, batch][1] for batch in batches} for key in keys},
+        costs={key: {batch: solved[key, batch][1] for batch in batches} for key in keys},
         joins=joined,
     )
 
@@ -288,7 +300,7 @@ def _bounds_of(
     counts: dict[LayerShape, int] = {}
     for layer in layers:
         counts[layer_key(layer)] = counts.get(layer_key(layer), 0) + 1
-    total = np.full((len(batches), len(on.array.t_p)), float(JOB_CYCLES))
+    total = np.zeros((len(batches), len(on.array.t_p)))
     for done, (layer, times) in enumerate(counts.items()):
         lowest = np.full(total.shape, inf)
         for count in joins(layer, on.array):

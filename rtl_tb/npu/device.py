@@ -172,7 +172,7 @@ class RtlNpu:
 
     @property
     def state(self) -> int:
-        """The sequencer's state in three bits, above them how far the next layer is; `coverage` names both."""
+        """The sequencer's state in three bits, and above them how far the next layer is (`coverage`)."""
         return int(self._library.npu_state(self._handle))
 
     @property

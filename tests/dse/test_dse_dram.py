@@ -85,8 +85,8 @@ def test_a_board_gives_a_bound_layer_the_share_that_its_file_states(board_name: 
     machine = Machine.on(target, Array.on(board, memory_name, t_r=64, t_p=8, t_c=64))
     words = 1024 * 1024
     port = dram.rates(machine.port_words, machine.stripes)
-    cycles = best_plan(layer, 1, machine, dram)[1]
+    cycles = best_plan(layer, 1, machine, dram)[1].run
     assert 0.97 * min(port.port, port.total) < words / cycles <= 1.002 * min(port.port, port.total)
     slower = replace(dram, total_words=0.8 * dram.total_words)
     if port.total < port.port:
-        assert best_plan(layer, 1, machine, slower)[1] / cycles == pytest.approx(1 / 0.8, abs=0.02)
+        assert best_plan(layer, 1, machine, slower)[1].run / cycles == pytest.approx(1 / 0.8, abs=0.02)

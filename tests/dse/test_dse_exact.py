@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.dse import DesignError, DramModel, Mode
-from fluidnpu.dse.exact import LayerJob, Machine, job_cycles
+from fluidnpu.dse.exact import LayerJob, Machine, job_cycles, layer_cost
 from fluidnpu.dse.exact.model import layer_numbers
-from fluidnpu.dse.exact.twin.parameters import MAX_SLOTS
+from fluidnpu.dse.exact.twin.sequencer import DESCRIPTOR_BYTES
 from fluidnpu.dse.hardware.array import Array
 
 ARRAY = Array(t_r=64, t_p=4, t_c=8, weight_slots=1, in_words=8, out_words=4, split=True)
@@ -114,12 +114,22 @@ def test_beats_are_those_of_the_streams(
     assert [getattr(slow, name) for name in same] == [getattr(found, name) for name in same]
 
 
-def test_layers_add_up_and_only_the_first_pays_the_set_up() -> None:
-    three = job_cycles([JOB] * 3, [0], MACHINE)
-    assert three[1] == three[2]
-    assert three[0].cycles - three[1].cycles == MAX_SLOTS
-    (one,) = job_cycles([JOB], [0], MACHINE)
-    assert one == three[0]
+def test_a_plan_is_made_while_the_layer_before_runs() -> None:
+    """Only the first layer waits for all of it; a short layer leaves the next one to wait for the rest."""
+    first, *middle, last = job_cycles([JOB] * 4, [0], MACHINE)
+    assert middle[0] == middle[1]
+    cost = layer_cost(JOB, [0], MACHINE)
+    assert first.cycles == cost.lead + cost.run
+    assert [one.cycles for one in (*middle, last)] == [cost.behind(cost)] * 3 == [cost.run + 1] * 3
+    assert (middle[0].read_beats[0] - last.read_beats[0]) * MACHINE.port_bytes == DESCRIPTOR_BYTES
+    short = replace(JOB, kernel_h=1, kernel_w=1, out_h=1, out_w=1, columns=1, group_words=1)
+    cost = layer_cost(short, [0], MACHINE)
+    first, *middle, last = job_cycles([short] * 4, [0], MACHINE)
+    assert first.cycles >= cost.lead + cost.run
+    assert [one.cycles for one in middle] == [cost.behind(cost)] * 2
+    assert cost.run + 1 < cost.behind(cost) < cost.lead + cost.run
+    # No descriptor comes before the weights of the last layer.
+    assert 0 <= cost.behind(cost) - last.cycles <= DESCRIPTOR_BYTES // MACHINE.port_bytes
 
 
 def test_refresh_counts_from_reset() -> None:

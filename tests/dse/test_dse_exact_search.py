@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,9 +12,9 @@ from hypothesis import strategies as st
 
 from fluidnpu.boards import load_board
 from fluidnpu.dse import DesignError, DramModel, Question, explore
-from fluidnpu.dse.exact import Machine, job_cycles
+from fluidnpu.dse.exact import Machine, layer_cost
 from fluidnpu.dse.exact import search as exact_search
-from fluidnpu.dse.exact.bound import Candidates, block_sizes, lower_bound
+from fluidnpu.dse.exact.bound import PLAN_CYCLES, Candidates, block_sizes, lower_bound
 from fluidnpu.dse.exact.mapping import LayerMapping, layer_key, mappings
 from fluidnpu.dse.exact.search import best_plan, by_bound, lower_bounds, objective_of, search_exact, synthetic_job
 from fluidnpu.dse.hardware.array import Array
@@ -76,7 +77,9 @@ def test_no_layer_undercuts_the_bound_in_any_block(
     block = int(least) + inside * (min(block, 500) - int(least)) // 10 if inside else min(block, 500)
     assume(mapping.needed_bytes(layer, block) <= 2 << words)
     job, addresses = synthetic_job(layer, mapping, block)
-    assert bound <= job_cycles([job], addresses, machine, dram)[0].cycles
+    cost = layer_cost(job, addresses, machine, dram)
+    assert bound <= max(PLAN_CYCLES, cost.run)
+    assert cost.lead >= PLAN_CYCLES
 
 
 def test_arrays_come_in_the_order_of_their_near_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,12 +131,12 @@ def test_the_plan_is_the_fastest_of_those_tried() -> None:
     array = Array(t_r=60, t_p=4, t_c=8, weight_slots=1, in_words=8, out_words=4)
     machine = Machine(array=array, port_bytes=8)
     layer = layer_key(WORK.layers[2])
-    plan, cycles = best_plan(layer, 2, machine, DramModel.IDEAL, tries=1000, near=1.0)
+    plan, cost = best_plan(layer, 2, machine, DramModel.IDEAL, tries=1000, near=1.0)
     for mapping in mappings(layer, 2):
         for block in block_sizes(layer, mapping):
             if block <= 60:
                 job, slots = synthetic_job(layer, mapping, block)
-                assert job_cycles([job], slots, machine)[0].cycles - exact_search.JOB_CYCLES >= cycles
+                assert layer_cost(job, slots, machine).run >= cost.run
     assert 1 <= plan.block <= 60
 
 
@@ -145,13 +148,16 @@ def test_an_exact_design_holds_what_was_counted() -> None:
     assert found.fitted_gops[0] == pytest.approx(2e-9 * WORK.macs / one, rel=1e-4)
     assert "none of the others can be better" in found.notes[0]
     assert found.layer_cycles is not None
-    cycles = 0
+    costs = []
     for index, layer in enumerate(WORK.layers):
         plan = found.design.plans[index][0]
         mapping = LayerMapping(mode=found.design.mode(index, 1), batch=1, b_r=plan.b_r, row_lanes=plan.row_lanes)
         job, slots = synthetic_job(layer, mapping, plan.block)
-        cycles += job_cycles([job], slots, Machine.of(found.design), DramModel.of(BOARD))[0].cycles - 32
-    assert found.design.latency.ns[0][0] == -(-(cycles + 32) * 10**9 // BOARD.clock_hz)
+        costs.append(layer_cost(job, slots, Machine.of(found.design), DramModel.of(BOARD)))
+    cycles = costs[0].lead + costs[0].run
+    cycles += sum(cost.behind(before) for before, cost in pairwise(costs))
+    assert found.design.latency.ns[0][0] == -(-cycles * 10**9 // BOARD.clock_hz)
+    assert sum(row[0] for row in found.layer_cycles) == cycles
 
 
 def test_a_layer_table_is_refused() -> None:

@@ -192,6 +192,7 @@ def simulate(job: Job, first_cycle: int, limit: int) -> bool:
             _step_inputs(npu, layer, setup)
             _step_residuals(npu, layer, setup)
             begun = npu.sequencer.state > AWAIT
+            counts.lead += not begun
             _step_weights(npu, layer, job.layers[index + 1] if begun and more else layer, more, setup)
             _end_cycle(npu, counts)
             now += 1

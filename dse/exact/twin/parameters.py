@@ -103,6 +103,7 @@ class Counts:
     """Counts of a layer: cycles, beats of the core's streams, beats and bursts of the memory ports."""
 
     cycles: int
+    lead: int  # of these, before the layer begins
     input_beats: int
     blocked_cycles: int
     starved_cycles: int
