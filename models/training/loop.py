@@ -26,7 +26,7 @@ from ..images.image_set import ImageSet
 from ..onnx.export import BATCH_NORM_EPSILON, write_onnx
 from ..zoo.residual import Architecture, skeleton
 from .fashion_mnist import FASHION_MNIST_FOLDER, load_fashion_mnist
-from .framework import load_torch
+from .framework import convolve, load_torch
 from .schedule import learning_rate, rising_weights
 
 HELD_OUT = 5000  # of the 60,000 training images: for the threshold, never trained on
@@ -82,7 +82,8 @@ def forward(network: Network, modules: Any, images: Any) -> dict[str, Any]:
         if layer.kind is Kind.SUM_POOL:
             tensors[layer.output] = value.mean((2, 3), keepdim=True)
             continue
-        value = modules[layer.name](value)
+        own = modules[layer.name]
+        value = convolve(value, own.weight, own.bias, layer.stride, layer.padding[:2])
         if layer.name + "_bn" in modules:
             value = modules[layer.name + "_bn"](value)
         if layer.residual is not None:

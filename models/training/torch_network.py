@@ -17,7 +17,7 @@ from ..exits.heads import layers_needed
 from ..graph.network import Layer, Network, Parameters
 from ..graph.shapes import Kind
 from ..onnx.export import from_oihw, oihw
-from .framework import load_torch
+from .framework import convolve, load_torch
 
 Weights = dict[str, tuple[Any, Any]]  # by layer: weight (OIHW) and bias, torch tensors
 
@@ -133,7 +133,7 @@ def _run(layer: Layer, own: tuple[Any, Any] | None, values: _Tensors) -> Any:
                 (0, 0),
             )
         )
-        value = functional.conv2d(x, *own, layer.stride, padding, layer.dilation, layer.groups)
+        value = convolve(x, *own, layer.stride, padding, layer.dilation, layer.groups)
     elif layer.kind is Kind.MAX_POOL:
         x = functional.pad(x, (left, right, top, bottom), value=-float("inf"))
         value = functional.max_pool2d(x, layer.kernel, layer.stride, 0, layer.dilation)

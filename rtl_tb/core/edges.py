@@ -24,8 +24,8 @@ from .model import CoreModel
 TAPS = (255, 257, 483, 4097, 65535)
 _TIMED = 20  # drawn vectors whose cycles are compared with those of the core without bugs
 SPLIT: dict[str, Any] = {"t_r": 13, "t_p": 4, "t_c": 5, "split": True, "weight_slots": 3, "out_words": 4}
-# Every group of output words begins at a bank.
-ALIGNED: dict[str, Any] = {"t_r": 13, "t_p": 4, "t_c": 8, "split": True, "weight_slots": 2, "out_words": 4}
+# Every group of output words begins at a bank, and vectors reach rows of the upper half banks.
+ALIGNED: dict[str, Any] = {"t_r": 9, "t_p": 4, "t_c": 8, "split": True, "weight_slots": 2, "out_words": 4}
 PIECES: dict[str, Any] = {"t_r": 13, "t_p": 5, "t_c": 6, "weight_slots": 2, "out_words": 4, "piece": 2, "broken": 2}
 
 

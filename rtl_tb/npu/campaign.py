@@ -126,6 +126,8 @@ def refusals(world: World) -> None:
             world.run_to(world.npu.began + 1 + last)
             world.command(command)
             world.must(world.get("ACTIVE") == mask_of(world.active), "a refused command must leave the batch")
+            told = Cause(world.get("ERROR", "CAUSE"))
+            world.must(told is Cause.BUSY, f"{command} must be refused as BUSY, not {told.name}")
             world.npu.run(100_000, until_idle=True)
             world.must(bool((world.memory == whole).all()), "a refused command must leave the job")
             world.put("IRQ_STATUS", 3)

@@ -8,6 +8,7 @@ import gzip
 import struct
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from fluidnpu.models import ImageSet, NetworkError, quantise, read_onnx
 from fluidnpu.models.errors import DataError, TrainingError
 from fluidnpu.models.numeric import run_float
 from fluidnpu.models.onnx import write_onnx
+from fluidnpu.models.training.framework import convolve
 from fluidnpu.models.training.loop import TrainedModel, _augment, split_held_out, train, train_model
 from fluidnpu.models.training.schedule import learning_rate
 from fluidnpu.models.zoo import Architecture
@@ -165,3 +167,25 @@ def test_the_command_function_writes_one_file_with_its_provenance(tmp_path: Path
     assert network.metadata == trained.network.metadata
     assert network.metadata["command"] == "fluidnpu train --architecture resnet8 --epochs 1 --seed 3"
     assert network.exits == trained.network.exits
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding"), [((1, 1), (2, 2), (0, 0)), ((1, 1), (1, 3), (0, 0)), ((3, 3), (2, 2), (1, 1))]
+)
+def test_a_convolution_is_torchs(kernel: tuple[int, int], stride: tuple[int, int], padding: tuple[int, int]) -> None:
+    """Values and gradients, for few channels that lie last; torch's own gradient of the first may abort."""
+
+    def results(convolution: Any, memory_format: Any) -> list[Any]:
+        generator = torch.Generator().manual_seed(2)
+        x, weight, bias = (
+            torch.randn(shape, generator=generator) for shape in ((20, 4, 16, 15), (6, 4, *kernel), (6,))
+        )
+        leaves = [tensor.requires_grad_() for tensor in (x.contiguous(memory_format=memory_format), weight, bias)]
+        value = convolution(*leaves, stride, padding)
+        (value * value).sum().backward()
+        return [value.detach(), *(tensor.grad for tensor in leaves)]
+
+    found = results(convolve, torch.channels_last)
+    wanted = results(torch.nn.functional.conv2d, torch.contiguous_format)
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-3)

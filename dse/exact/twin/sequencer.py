@@ -89,7 +89,7 @@ def _fetch_descriptor(sequencer: Sequencer, m0: ReadMaster, layer: Layer, setup:
 
 @jit
 def look_ahead(sequencer: Sequencer, m0: ReadMaster, layer: Layer, more: bool, setup: Setup) -> None:
-    """Advance descriptor and plan of `layer`, the next to begin; `more`: one follows the layer that begins."""
+    """Advance the descriptor and plan of `layer`, which begins next; `more`: there is such a layer."""
     ahead = sequencer.ahead
     asks = ahead == FETCH and not sequencer.asked
     if ahead == REST:
