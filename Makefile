@@ -32,15 +32,16 @@ test-long: $(VENV)/.installed-test ## one case of every long kind, for changes o
 test-matrix: $(VENV)/.installed-test ## the same kinds with more seeds, designs and seeded bugs
 	$(PY) -m pytest -q -n 2 --dist worksteal -m matrix
 
-TABLES := $(foreach on,zc706-pl zcu104-ps_striped,resnet50-$(on) resnet50-$(on)-ideal inception_v3-$(on) inception_v3-$(on)-ideal)
-tables: $(VENV)/.installed-test ## docs/explanation/cycles anew: every layer of two networks on both boards, RTL beside the exact model (hours)
+NETWORKS := resnet50 inception_v3 mobilenet_v2 efficientnet_lite0
+TABLES := $(foreach network,$(NETWORKS),$(network)-zc706-pl $(network)-zcu104-ps_striped)
+tables: $(VENV)/.installed-test ## docs/explanation/cycles anew: every layer of four networks on both boards, RTL beside the exact model (hours)
 	$(MAKE) --no-print-directory --keep-going -j 2 $(TABLES:%=docs/explanation/cycles/%.md)
 
 docs/explanation/cycles/%.md: FORCE
 	@mkdir -p build
 	$(PY) benchmarks/exact_cycles.py --search $(call words_of,$(subst -, ,$*)) > build/$*.md
 	mv build/$*.md $@
-words_of = --network $(word 1,$1) --board $(word 2,$1) --memory $(word 3,$1) $(if $(word 4,$1),--$(word 4,$1))
+words_of = --network $(word 1,$1) --board $(word 2,$1) --memory $(word 3,$1)
 FORCE:
 
 timing: $(VENV)/.installed-test ## predicted clock of every module of the shipped designs; fails where a board's clock may be missed (half an hour of one core; what is mapped is kept)
