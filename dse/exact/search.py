@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import inf
 from typing import TypeVar, cast
 
@@ -131,13 +131,10 @@ class Evaluation:
 
     def _each(self, layers: Sequence[LayerShape], batch: int) -> list[int]:
         """Cycles of each layer: the first of a stage begins a job, the others come behind one of it."""
-        cycles = []
-        before: tuple[int, LayerCost] | None = None
-        for layer in layers:
-            cost = self.costs[layer_key(layer)][batch]
-            first = before is None or before[0] != layer.stage
-            cycles.append(cost.lead + cost.run if before is None or first else cost.behind(before[1]))
-            before = layer.stage, cost
+        costs = [self.costs[layer_key(layer)][batch] for layer in layers]
+        cycles = [costs[0].lead + costs[0].run]
+        for (before, layer), (ahead, cost) in zip(pairwise(layers), pairwise(costs), strict=True):
+            cycles.append(cost.behind(ahead) if layer.stage == before.stage else cost.lead + cost.run)
         return cycles
 
     def latency(self, layers: Sequence[LayerShape], clock_hz: int) -> LatencyTable:
