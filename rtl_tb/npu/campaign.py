@@ -21,7 +21,7 @@ from fluidnpu.hls.program import decode_for
 from . import coverage
 from .device import DECERR, SLVERR
 from .model import NpuModel
-from .world import ACROSS, ARRAY, STEADY, Bytes, World, mask_of, model_of
+from .world import ACROSS, ARRAY, LIMIT, STEADY, Bytes, World, mask_of, model_of
 
 _WATCHED = 2  # cycles from START to the end by a WATCHDOG of 0: the first of the job, and a register behind
 PORTS = ("m0", "m1", "m2", "write")
@@ -168,6 +168,7 @@ def timeline(world: World, layers: range) -> list[int]:
     world.start(layers)
     states = [world.npu.state] * (world.npu.cycle - world.npu.began - 1)  # the write of START took as long
     while not world.npu.irq:
+        world.must(len(states) < LIMIT, "a job must end")
         states.append(world.npu.state)
         world.npu.run(1)
     world.put("IRQ_STATUS", 3)
