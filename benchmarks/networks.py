@@ -31,8 +31,8 @@ PLACES = (("zc706", "ps_striped"), ("zc706", "pl"), ("zcu104", "ps_striped"))
 CASES = {
     "resnet50": ((14, 64), (7, 128), (27, 64)),
     "inception_v3": ((28, 32), (28, 32), (54, 32)),
-    "mobilenet_v2": ((28, 32), (28, 32), (54, 32)),
-    "efficientnet_lite0": ((28, 32), (28, 32), (54, 32)),
+    "mobilenet_v2": ((28, 32), (18, 50), (24, 64)),
+    "efficientnet_lite0": ((28, 32), (18, 50), (24, 64)),
 }
 HEAD = """
 `make figures` makes this page (`python benchmarks/networks.py`; simulated): cycles of the exact model, which
