@@ -22,7 +22,7 @@ from ..hardware.row_buffer import rows as image_rows
 from .mapping import LayerMapping
 from .model import Machine
 
-PLAN_CYCLES = 200  # descriptor and planner take more
+LEAST_PLAN_CYCLES = 200  # descriptor and planner take more
 BLOCK_ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 64, 112)
 
 
@@ -117,7 +117,7 @@ def lower_bound(
             most = np.maximum(most, first + core - (begins + 1) * block)
             most = np.maximum(most, sums + np.maximum(drained, outputs / on.rates.burst))
         most += on.dram.latency_cycles + on.dram.write_latency_cycles - on.dram.refresh_cycles
-    return np.asarray(np.maximum(PLAN_CYCLES, most))
+    return np.asarray(np.maximum(LEAST_PLAN_CYCLES, most))
 
 
 def _pool_bound(layer: LayerShape, mapping: LayerMapping, on: Candidates) -> Floats:
@@ -127,7 +127,7 @@ def _pool_bound(layer: LayerShape, mapping: LayerMapping, on: Candidates) -> Flo
     core = rows * beats * np.ceil(layer.c / on.array.tile(mapping.mode)[1])
     busy = np.maximum(core, max(unique, outputs) / on.rates.port)
     moved = (unique + rows * layer.groups * layer.c) / on.rates.total
-    return np.asarray(np.maximum(PLAN_CYCLES, np.maximum(busy, moved)))
+    return np.asarray(np.maximum(LEAST_PLAN_CYCLES, np.maximum(busy, moved)))
 
 
 def _first_rows(layer: LayerShape, mapping: LayerMapping, block: Floats, kernel_row: int) -> Floats:
