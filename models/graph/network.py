@@ -20,7 +20,9 @@ from ..images.intake import Intake
 from ..images.preprocessing import Preprocessing
 from .checks import Check, ExitCheck
 from .outputs import Output
-from .shapes import Kind, LayerShape, Pair, Shape, Window, Workload
+from .shapes import Kind, LayerShape, Pair, Pooling, Shape, Window, Workload
+
+LEAST_POOLED = 8  # columns of a map whose rows the NPU pools: a row's maxima are used again no sooner
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,10 +220,45 @@ class Network:
         rates = [exit.rate for exit in self.exits]
         return Workload(
             name=self.name,
-            layers=tuple(layer.shape for layer in self.layers),
+            layers=self._shapes,
             exits=tuple(exit.name for exit in self.exits),
             exit_rates=tuple(r for r in rates if r is not None) if None not in rates else None,
         )
+
+    @property
+    def _shapes(self) -> tuple[LayerShape, ...]:
+        """The layers' shapes; a max pool is merged with the layer before it where nothing else is lost."""
+        shapes = [layer.shape for layer in self.layers]
+        for index, layer in enumerate(self.layers):
+            merger = self._merger(index)
+            if merger is not None:
+                top, left = layer.padding[:2]
+                pooling = Pooling(kernel=layer.kernel[0], padded=(top, left), out=layer.out_hw)
+                shapes[merger] = replace(shapes[merger], pooling=pooling)
+                shapes[index] = replace(shapes[index], merged=True)
+        return tuple(shapes)
+
+    def _merger(self, index: int) -> int | None:
+        """The layer whose outputs can pass a max pool before they are stored; None if there is none.
+
+        Nobody else may want them as they are. A pool takes no part in clipping and is a window of two or
+        three, of stride two, that leaves out no pixel of a map at least `LEAST_POOLED` wide.
+        """
+        pool = self.layers[index]
+        usual = (pool.stride, pool.dilation, pool.clip, pool.output_step) == ((2, 2), (1, 1), (None, None), (1, 1))
+        if pool.kind is not Kind.MAX_POOL or pool.kernel not in ((2, 2), (3, 3)) or not usual or pool.residual:
+            return None
+        readers = [layer for layer in self.layers if pool.input in (layer.input, layer.residual)]
+        writers = self._writers.get(pool.input, ())
+        if len(readers) != 1 or len(writers) != 1 or pool.input in self.given_out:
+            return None
+        layer = self.layers[writers[0]]
+        whole = layer.fills(self.tensors[pool.input]) and pool.in_shape == self.tensors[pool.input]
+        together = layer.kind is Kind.GEMM and layer.groups == 1 and layer.stage == pool.stage
+        if not whole or not together or layer.out_hw[1] < LEAST_POOLED or not set(pool.padding[:2]) <= {0, 1}:
+            return None
+        pooling = Pooling(kernel=pool.kernel[0], padded=(pool.padding[0], pool.padding[1]), out=pool.out_hw)
+        return writers[0] if pooling.covers(layer.out_hw) else None
 
     @property
     def given_out(self) -> frozenset[str]:

@@ -54,11 +54,35 @@ class Window:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Pooling:
+    """The max pool of stride 2 that a layer's outputs pass on their way to memory (ADR 51). Pairs are
+    (height, width).
+
+    `kernel`: 2 or 3, along both axes. `padded`: rows above and columns left of the map that the first windows
+    reach into, 0 or 1 each. `out`: rows and columns of the pooled map.
+
+    >>> Pooling(kernel=3, padded=(1, 1), out=(56, 56)).covers((112, 112))
+    True
+    """
+
+    kernel: int
+    padded: Pair
+    out: Pair
+
+    def covers(self, size: Pair) -> bool:
+        """True if every row and column of a map belongs to a window, and to no window alone."""
+        ends = (2 * (self.out[axis] - 1) for axis in (0, 1))  # where the last window begins
+        last = (size[axis] - 1 + self.padded[axis] for axis in (0, 1))
+        return all(end < at < end + self.kernel for end, at in zip(ends, last, strict=True))
+
+
+@dataclass(frozen=True, kw_only=True)
 class LayerShape:
     """One layer as design-space exploration sees it.
 
     A GEMM multiplies R x P by P x C, `groups` times over. A pool reduces P taps to one for each of R
-    positions and C channels. `window` is absent where only <R, P, C> is known.
+    positions and C channels. `window` is absent where only <R, P, C> is known. With a `pooling` only the
+    pooled outputs are stored, and the pool is a layer that is `merged`: nothing is left to do for it.
 
     >>> LayerShape(name="conv1", r=12544, p=147, c=64).macs
     118013952
@@ -73,6 +97,8 @@ class LayerShape:
     stage: int = 0
     residual: bool = False
     window: Window | None = None
+    pooling: Pooling | None = None
+    merged: bool = False
 
     def __post_init__(self) -> None:
         for axis in ("r", "p", "c", "groups"):
@@ -86,11 +112,19 @@ class LayerShape:
         sizes = raw["window"]
         pairs: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in (sizes or {}).items()}
         window = Window(**pairs) if sizes else None
-        return cls(**{**raw, "kind": Kind(raw["kind"]), "window": window})
+        pool: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in (raw.get("pooling") or {}).items()
+        }
+        pooling = Pooling(**pool) if pool else None
+        return cls(**{**raw, "kind": Kind(raw["kind"]), "window": window, "pooling": pooling})
 
     def facts(self) -> dict[str, Any]:
-        """Return the fields in plain types. An `out_step` of one is left out, as in older files."""
+        """Return the fields in plain types. What older files lack is left out where it says nothing."""
         body = asdict(self)
+        if self.pooling is None:
+            del body["pooling"]
+        if not self.merged:
+            del body["merged"]
         if self.window is not None and self.window.out_step == (1, 1):
             del body["window"]["out_step"]
         return body
@@ -111,6 +145,19 @@ class LayerShape:
                 f"groups that layer '{self.name}' computes together must divide its {self.groups}, not {count!r}"
             )
         return replace(self, p=self.p * count, c=self.c * count, groups=self.groups // count)
+
+    @property
+    def alone(self) -> LayerShape:
+        """The layer where no pool is merged with another layer."""
+        return replace(self, pooling=None, merged=False)
+
+    @property
+    def stored(self) -> int:
+        """Output words of one sample that go to memory."""
+        if self.merged:
+            return 0
+        pixels = self.r if self.pooling is None else self.pooling.out[0] * self.pooling.out[1]
+        return pixels * self.c * (self.groups if self.kind is Kind.GEMM else 1)
 
     @property
     def macs(self) -> int:
@@ -142,6 +189,11 @@ class Workload:
         rates = self.exit_rates
         if rates is not None and (len(rates) != len(self.exits) or not all(0 <= rate <= 1 for rate in rates)):
             raise NetworkError(f"the exit rates of '{self.name}' must be {len(self.exits)} shares of 0..1, not {rates}")
+
+    @property
+    def unmerged(self) -> Workload:
+        """The same layers with every pool on its own."""
+        return replace(self, layers=tuple(layer.alone for layer in self.layers))
 
     @property
     def macs(self) -> int:

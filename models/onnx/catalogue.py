@@ -12,6 +12,10 @@ from .reader import OPERATORS
 from .refusals import REMEDIES
 
 FREE = "nothing"
+MERGED = (
+    "a max pool; of stride 2 behind one layer, nothing: that layer stores the maxima "
+    "([ADR 51](../adr/0051-pools-on-the-way-out.md))"
+)
 FOLDED = "folded into the layer before or behind it; else a depthwise 1x1"
 TAKEN: dict[str, tuple[str, str]] = {
     "Add": ("a residual of a layer, or folded", "two values of one shape, or one number for each channel"),
@@ -45,7 +49,7 @@ TAKEN: dict[str, tuple[str, str]] = {
     "LeakyRelu": ("two depthwise 1x1", ""),
     "LogSoftmax": (FREE + ": the host does it", "at an output; an exit gives its logits"),
     "MatMul": ("a layer: over a vector, or over the channels of each pixel", "a constant matrix"),
-    "MaxPool": ("a max pool", "padding only where the input cannot be negative (after a ReLU)"),
+    "MaxPool": (MERGED, "padding only where the input cannot be negative (after a ReLU)"),
     "Mul": (FOLDED, "by one number for each channel"),
     "Neg": (FOLDED, ""),
     "Pad": (FREE + ": convolutions and pools take it over, channels of zeros are memory that nobody writes", "zeros"),
