@@ -25,6 +25,7 @@ from fluidnpu.models import Kind, LayerShape, Workload
 
 from .errors import DesignError
 from .hardware.array import Array, Mode, input_words
+from .hardware.pooling import Poolings, pool_room, poolings
 
 SCHEMA = 3  # 2: plans limit their row blocks; 3: memory, its ports, the input buffer
 MEASURED = "measured"  # the model of a design whose times are those of a processor
@@ -32,6 +33,7 @@ B_MAX_LIMIT = 16  # a slot mask has 32 bits: twice the largest batch, so that ne
 _ARRAY_FIELDS = ("t_r", "t_p", "t_c", "stackable", "split", "weight_slots", "out_words")  # as the file has them
 _CHAIN_FIELDS = ("piece", "broken")  # likewise, absent where no chain breaks
 _CORE_PARAMETERS = ("TR", "TP", "TC", "AccBits", "WeightSlots", "OutWords", "InWords", "Stackable", "Split")
+_POOL_PARAMETERS = ("PoolWindows", "PoolRows")
 _WHOLE = ("clock_hz", "b_max", "port_bits", "stripes", "buffer_words", "published_t_r")
 _OF_THE_NPU = ("board", "memory", "model", "acc_bits", "array", "hardware", *_WHOLE)  # what networks side by side share
 _OPTIONAL = {"joins", "parts", "hardware", *_CHAIN_FIELDS}  # fields that a file has only where they say something
@@ -122,10 +124,25 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Hardware:
-    """The NPU that a network's design shares with others: the digest of their design, and its layers."""
+    """The NPU that a network's design shares with others: the digest of their design, its layers and the
+    poolings of these.
+    """
 
     digest: str
     layers: int
+    poolings: Poolings = ()
+
+    def facts(self) -> dict[str, Any]:
+        """The fields in plain types, as `of` reads them; no poolings are left out, as in older files."""
+        return {"digest": self.digest, "layers": self.layers} | (
+            {"poolings": [list(one) for one in self.poolings]} if self.poolings else {}
+        )
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> Hardware:
+        """Invert `facts`, through JSON or not."""
+        given = tuple((int(columns), int(across)) for columns, across in facts.get("poolings", ()))
+        return cls(digest=facts["digest"], layers=facts["layers"], poolings=given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,6 +264,8 @@ class Design:
             raise DesignError(f"{where}: k = 1/2 needs split trees, which this design leaves out")
         if plan.row_lanes and (plan.k is not Stack.ONE or not self.stackable):
             raise DesignError(f"{where}: row lanes need k = 1 and stackable PEs, not k = {plan.k}")
+        if layer.pooling is not None and plan.b_r < batch and plan.k is Stack.ONE and not plan.row_lanes:
+            raise DesignError(f"{where}: b_r must be {batch} where outputs pass a pool in image order, not {plan.b_r}")
         deepest = self.t_r // 2 if plan.k is Stack.HALF else self.t_r
         if not 0 <= plan.block <= deepest:
             raise DesignError(f"{where}: a row block must have at most {deepest} beats, not {plan.block}")
@@ -391,6 +410,7 @@ class Design:
             "PortBytes": self.port_bytes,
             "LineWords": self.line_words,
             "Sets": self.buffer_words // (2 * self.line_words),
+            **dict(zip(_POOL_PARAMETERS, self.pool_room, strict=True)),
         }
 
     def core_parameters(self) -> dict[str, int]:
@@ -406,9 +426,10 @@ class Design:
     def matches(self, workload: Workload) -> bool:
         """Tell if this design was made for these layers and exits; names and exit rates may differ.
 
-        The layers themselves are compared, since older files have another `workload_digest`.
+        The layers themselves are compared, since older files have another `workload_digest`, and no pools
+        that are merged.
         """
-        return self.layers == workload.layers and self.exits == workload.exits
+        return self.layers in (workload.layers, workload.unmerged.layers) and self.exits == workload.exits
 
     # -- several networks ---------------------------------------------------------------------------------
 
@@ -421,6 +442,21 @@ class Design:
     def hardware_layers(self) -> int:
         """Layers that the NPU's FBCB has room for."""
         return len(self.layers) if self.hardware is None else self.hardware.layers
+
+    @property
+    def hardware_poolings(self) -> Poolings:
+        """Poolings that the NPU has room for."""
+        return poolings(self.layers) if self.hardware is None else self.hardware.poolings
+
+    @property
+    def pool_room(self) -> tuple[int, int]:
+        """Beats of the RAM for a pixel's windows and of that for a pooled row; both 0 without a pool."""
+        windows, rows = pool_room(self.hardware_poolings, self.array)
+        return windows, rows
+
+    def with_room(self, some: Poolings) -> Design:
+        """The same design on an NPU with room for other poolings than those of its layers."""
+        return replace(self, hardware=Hardware(digest=self.digest, layers=self.hardware_layers, poolings=some))
 
     def part(self, index: int) -> Design:
         """The design of one of the networks: its layers, stages, plans and latencies, on the NPU of all."""
@@ -445,7 +481,7 @@ class Design:
     @property
     def _npu(self) -> Hardware:
         """The NPU that this design runs on: its own, or that of the design of which it is a part."""
-        return self.hardware or Hardware(digest=self.digest, layers=len(self.layers))
+        return self.hardware or Hardware(digest=self.digest, layers=len(self.layers), poolings=self.hardware_poolings)
 
     def of_stages(
         self,
@@ -528,6 +564,8 @@ class Design:
         """Plain JSON types, with schema number and digest; the array's choices stand beside the others."""
         body = asdict(self)
         body["layers"] = [layer.facts() for layer in self.layers]
+        if self.hardware is not None:
+            body["hardware"] = self.hardware.facts()
         array = body.pop("array")
         body |= {name: array[name] for name in (*_ARRAY_FIELDS, *_CHAIN_FIELDS)}
         body["plans"] = [
@@ -596,7 +634,7 @@ class Design:
                 ),
                 "joins": tuple(body.get("joins", ())),
                 "parts": tuple(_part(**part) for part in body.get("parts", ())),
-                "hardware": Hardware(**body["hardware"]) if "hardware" in body else None,
+                "hardware": Hardware.of(body["hardware"]) if "hardware" in body else None,
                 "latency": LatencyTable(ns=tuple(tuple(row) for row in body["latency"]["ns"])),
             }
         )

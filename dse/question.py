@@ -24,6 +24,7 @@ from .errors import DesignError
 from .hardware.array import stream_words
 from .hardware.clock import at_predicted_clock
 from .hardware.dram import DramModel
+from .hardware.pooling import Poolings, poolings
 
 CORES = ("hls", "rtl")  # the one that Vivado HLS makes, and the reference core in SystemVerilog
 MODELS = ("exact", "paper")  # cycles of our RTL, and the publication's
@@ -84,7 +85,7 @@ class Target:
     """A place for an NPU, its array left open: board, memory, core and the other sizes in on-chip RAM.
 
     `memory`: of the board's, the one that tensors live in, its first by default. `core`: one of CORES. The
-    FBCB has `layers` times `b_max` words.
+    FBCB has `layers` times `b_max` words. `poolings`: of the layers whose outputs pass a pool.
     """
 
     board: Board
@@ -92,6 +93,7 @@ class Target:
     core: str = CORES[0]
     b_max: int = 8
     layers: int = 0
+    poolings: Poolings = ()
     acc_bits: int = 48
     stackable: bool = True
 
@@ -108,6 +110,7 @@ class Target:
             core=core,
             b_max=design.b_max,
             layers=design.hardware_layers,
+            poolings=design.hardware_poolings,
             acc_bits=design.acc_bits,
             stackable=design.stackable,
         )
@@ -155,6 +158,9 @@ class Question:
             raise DesignError("the workload of a mix must be its networks side by side")
         if self.model not in MODELS:
             raise DesignError(f"model must be 'exact' or 'paper', not {self.model!r}")
+        if self.model == "paper":  # which knows no pool but on its own
+            object.__setattr__(self, "workload", self.workload.unmerged)
+            object.__setattr__(self, "mix", tuple((work.unmerged, share) for work, share in self.mix))
         _ = self.target  # looks at the core
         if self.objective not in OBJECTIVES:
             raise DesignError(f"objective must be 'throughput' or 'latency', not {self.objective!r}")
@@ -231,6 +237,7 @@ class Question:
             core=self.core,
             b_max=self.b_max,
             layers=len(self.workload.layers),
+            poolings=poolings(self.workload.layers),
             acc_bits=self.acc_bits,
         )
 

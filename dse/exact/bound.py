@@ -71,13 +71,15 @@ def lower_bound(
     That is nearer to the truth, but worse at ranking plans: it favours small blocks, which then meet the
     weights that they send more often.
     """
+    if layer.merged:
+        return np.full(np.broadcast_shapes(np.shape(block), np.shape(on.array.t_p)), float(LEAST_PLAN_CYCLES))
     if mapping.pool:
         return _pool_bound(layer, mapping, on)
     window, array = layer.window, on.array
     assert window is not None
     rows, beats = float(mapping.batch * layer.r), float(mapping.beats(layer))
     block = np.minimum(np.minimum(block, array.t_r), beats)
-    outputs = rows * layer.groups * layer.c
+    outputs, stored = rows * layer.groups * layer.c, float(mapping.batch * layer.stored)
     unique = float(mapping.batch * touched_words(layer))
     width, columns = array.tile(mapping.mode)
     p_tiles = np.ceil(layer.p / width)
@@ -100,8 +102,8 @@ def lower_bound(
     drained = rows * layer.groups * (full * ceil_div(columns, array.out_words) + ceil_div(last, array.out_words))
     weights = blocks * weight_beats * array.weight_words
     residual = outputs if layer.residual else 0.0
-    ports = np.maximum(np.maximum(weights, unique), outputs) / on.rates.port
-    together_words = (weights + unique + outputs + residual) / on.rates.total
+    ports = np.maximum(np.maximum(weights, unique), np.maximum(stored, residual)) / on.rates.port
+    together_words = (weights + unique + stored + residual) / on.rates.total
     most = np.maximum(np.maximum(core, segments), np.maximum(drained, blocks * weight_beats))
     most = np.maximum(most, np.maximum(ports, together_words))
     if least is not None:
@@ -115,7 +117,7 @@ def lower_bound(
             begins = np.floor(kernel_row * layer.p / window.kernel[0] / width)
             sums = np.where(p_tiles > 1, first + np.maximum(p_tiles - 2 - begins, 0.0) * least, 0.0)
             most = np.maximum(most, first + core - (begins + 1) * block)
-            most = np.maximum(most, sums + np.maximum(drained, outputs / on.rates.burst))
+            most = np.maximum(most, sums + np.maximum(drained, stored / on.rates.burst))
         most += on.dram.latency_cycles + on.dram.write_latency_cycles - on.dram.refresh_cycles
     return np.asarray(np.maximum(LEAST_PLAN_CYCLES, most))
 

@@ -105,6 +105,11 @@ class _Run:
         return min(self.layer.c, self.tile[1])
 
     @cached_property
+    def kept(self) -> float:
+        """Share of the outputs that is stored: less than all where they pass a pool."""
+        return self.layer.stored / (self.layer.r * self.layer.c * self.layer.groups)
+
+    @cached_property
     def tiles(self) -> int:
         """Column tiles of all groups."""
         return self.layer.groups * ceil_div(self.layer.c, self.tile[1])
@@ -135,11 +140,14 @@ class _Run:
     def busy_cycles(self, block: Floats) -> Floats:
         """Cycles in which a block keeps the array or the way of its outputs busy."""
         # A row is a burst where column tiles lie between, and bursts are a cycle apart.
-        row = max(ceil_div(self.cols, self.array.out_words), self.cols / self.rates.port + (self.tiles > 1))
+        sent = (self.cols / self.rates.port + (self.tiles > 1)) * self.kept
+        row = max(ceil_div(self.cols, self.array.out_words), sent)
         return np.asarray(float(self.tiles) * np.maximum(self.column_cycles(block), block * (self.lanes * row)))
 
     def cycles(self, block: Floats) -> Floats:
         """Estimate the cycles of the layer for each of many numbers of beats of a block."""
+        if self.layer.merged:
+            return np.full(np.shape(block), float(PLAN_CYCLES))
         port, layer, batch = self.rates.port, self.layer, self.mapping.batch
         _, span, sample_rows = rows(self.window)
         row_words = row_bytes(layer, self.window) / WORD_BYTES
@@ -151,11 +159,10 @@ class _Run:
         lines = np.minimum(self.window.out[0], np.ceil(block * self.lanes / self.window.out[1]))
         height = lines * self.window.stride[0] + span - 1
         first = np.maximum(0.0, height * row_words / port - block)
-        last = ends * (self.lanes * self.cols) / port
+        last = ends * (self.lanes * self.cols) * self.kept / port
         alone = np.maximum(busy + first, loaded + end) + last
-        outputs = batch * layer.r * layer.groups * layer.c
         words = batch * sample_rows * row_words + (blocks + (rest > 0)) * (self.tiles * self.p_tiles * self.tile_words)
-        words += (2 if layer.residual else 1) * outputs
+        words += batch * (layer.stored + (layer.r * layer.groups * layer.c if layer.residual else 0))
         return np.maximum(_both(alone, words / self.rates.total) + FILL_CYCLES, PLAN_CYCLES)
 
 

@@ -63,7 +63,10 @@ class LayerMapping:
 
 
 def mappings(layer: LayerShape, batch: int, *, stackable: bool = True) -> tuple[LayerMapping, ...]:
-    """Every mapping with two lanes: plain, k = 2, neighbouring rows or halves of the batch side by side."""
+    """Every mapping with two lanes: plain, k = 2, neighbouring rows or halves of the batch side by side.
+
+    Outputs that pass a pool come in the order of the image, so neighbouring rows go side by side there.
+    """
     if layer.kind is not Kind.GEMM:
         mode = Mode.MAX_POOL if layer.kind is Kind.MAX_POOL else Mode.SUM_POOL
         return (LayerMapping(mode=mode, batch=batch, b_r=batch),)
@@ -71,8 +74,9 @@ def mappings(layer: LayerShape, batch: int, *, stackable: bool = True) -> tuple[
     if not stackable:
         return (plain,)
     wide = replace(plain, mode=Mode.WIDE)
-    side = LayerMapping(mode=Mode.LANES, batch=batch, b_r=ceil_div(batch, 2), row_lanes=batch == 1)
-    return plain, wide, side
+    neighbours = batch == 1 or layer.pooling is not None
+    b_r = batch if neighbours else ceil_div(batch, 2)
+    return plain, wide, LayerMapping(mode=Mode.LANES, batch=batch, b_r=b_r, row_lanes=neighbours)
 
 
 def joins(layer: LayerShape, array: Array[N]) -> tuple[int, ...]:

@@ -27,6 +27,7 @@ from ..design import BatchPlan, LatencyTable
 from ..errors import DesignError, FitError, TooLongError
 from ..hardware.array import Array, Floats, ceil_div
 from ..hardware.dram import DramModel
+from ..hardware.pooling import pooled_beats
 from ..hardware.row_buffer import WORD_BYTES
 from ..paper.model import Point
 from ..paper.plans import Plans
@@ -51,16 +52,19 @@ _WEIGHTS, _DESCRIPTORS, _SLOTS = 1 << 30, 1 << 31, 1 << 32
 _T = TypeVar("_T")
 
 
-def synthetic_job(layer: LayerShape, mapping: LayerMapping, block: int) -> tuple[LayerJob, list[int]]:
-    """A layer with tensors of its own, and the addresses of the samples' slots.
+def synthetic_job(
+    layer: LayerShape, mapping: LayerMapping, block: int, array: Array[int]
+) -> tuple[LayerJob, list[int]]:
+    """A layer with tensors of its own on an array, and the addresses of the samples' slots.
 
     Raises DesignError without a window.
 
     >>> from fluidnpu.dse import Mode
+    >>> array = Array(t_r=64, t_p=4, t_c=8, weight_slots=1, in_words=8)
     >>> from fluidnpu.models import Window
     >>> window = Window(kernel=(1, 1), out=(4, 4), channels=8)
     >>> layer = LayerShape(name="conv", r=16, p=8, c=8, window=window)
-    >>> synthetic_job(layer, LayerMapping(mode=Mode.NORMAL, batch=2, b_r=2), block=16)[1]
+    >>> synthetic_job(layer, LayerMapping(mode=Mode.NORMAL, batch=2, b_r=2), block=16, array=array)[1]
     [4294967296, 4294971392]
     """
     window = layer.window
@@ -70,7 +74,8 @@ def synthetic_job(layer: LayerShape, mapping: LayerMapping, block: int) -> tuple
         (window.out[i] - 1) * window.stride[i] + (window.kernel[i] - 1) * window.dilation[i] + 1 for i in (0, 1)
     )
     pixel, outputs = 2 * window.channels, 2 * layer.c * layer.groups
-    (rise, apart), pitch = window.out_step, outputs * window.out[1] * window.out_step[1]
+    across = window.out[1] if layer.pooling is None else layer.pooling.out[1]
+    (rise, apart), pitch = window.out_step, outputs * across * window.out_step[1]
     size = ceil_div(high * wide * pixel, 64) * 64
     out = ceil_div(layer.r * rise * apart * outputs, 64) * 64
     job = LayerJob(
@@ -96,6 +101,7 @@ def synthetic_job(layer: LayerShape, mapping: LayerMapping, block: int) -> tuple
         out_offset=size,
         out_row_bytes=pitch * rise,
         out_pixel_bytes=outputs * apart,
+        **_pooled(layer, pooled_beats(layer.c, array)),
         has_residual=int(layer.residual),
         residual_offset=size + out,
         residual_row_bytes=pitch * rise,
@@ -105,6 +111,17 @@ def synthetic_job(layer: LayerShape, mapping: LayerMapping, block: int) -> tuple
     )
     slot = ceil_div(size + 2 * out, _ALIGNMENT) * _ALIGNMENT
     return job, [_SLOTS + index * slot for index in range(mapping.batch)]
+
+
+def _pooled(layer: LayerShape, beats: int) -> dict[str, int]:
+    """The fields of a job that say how its outputs pass a pool; none where they do not."""
+    if layer.merged:
+        return {"merged": 1}
+    pooling = layer.pooling
+    if pooling is None:
+        return {}
+    top, left = pooling.padded
+    return {"pool_kernel": pooling.kernel, "pool_top": top, "pool_left": left, "pool_pitch": beats}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +200,7 @@ def best_plan(
         plan = mapping.plan(block)
         if best is not None and (bound >= near * best[1].run or plan == best[0]):
             continue
-        job, slots = synthetic_job(layer, mapping, block)
+        job, slots = synthetic_job(layer, mapping, block, machine.array)
         limit = 1 << 40 if best is None else best[1].lead + best[1].run + SLACK
         try:
             cost = layer_cost(job, slots, machine, dram, limit=limit)

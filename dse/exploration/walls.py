@@ -53,6 +53,8 @@ def walls(design: Design, cycles: Sequence[int], batch: int) -> Walls:
 def tile_cycles(design: Design, layer: int, batch: int) -> int:
     """Cycles in which the array streams a layer's rows through all its tiles, with nothing to wait for."""
     shape, plan, mode = design.lowered(layer), design.plans[layer][batch - 1], design.mode(layer, batch)
+    if shape.merged:
+        return 0
     width, columns = design.array.tile(mode)
     if shape.kind is not Kind.GEMM:
         beats = pool_beats(shape.p, maximum=shape.kind is Kind.MAX_POOL)

@@ -13,6 +13,11 @@ class LayerGeometry:
     Offsets and distances are bytes; `*_offset` counts from the base of a sample's slot. `group_words`: input
     channels of one group (all channels of a pool). `columns`: output channels of one group. Group g reads
     from `in_offset + 2 * g * group_words` and writes to `out_offset + 2 * g * columns`.
+
+    A `pool_kernel` of 2 or 3 says that outputs pass a max pool of stride 2 before they are stored (ADR 51):
+    `out_offset` and its distances are then those of the pooled map, `pool_top` and `pool_left` the rows above
+    and columns left of the map that its first windows reach into, `pool_pitch` the entries of pooled maxima
+    from a pixel to the next. `merged`: a pool that the layer before it has computed.
     """
 
     in_offset: int
@@ -36,6 +41,24 @@ class LayerGeometry:
     residual_offset: int = 0
     residual_row_bytes: int = 0
     residual_pixel_bytes: int = 0
+    pool_kernel: int = 0
+    pool_top: int = 0
+    pool_left: int = 0
+    pool_pitch: int = 0
+    merged: int = 0
+
+    @property
+    def pooled_hw(self) -> tuple[int, int]:
+        """Rows and columns of the map that is stored.
+
+        >>> sizes = dict.fromkeys((field.name for field in fields(LayerGeometry)), 0)
+        >>> LayerGeometry(**sizes | {"out_h": 112, "out_w": 147, "pool_kernel": 3, "pool_top": 1}).pooled_hw
+        (56, 73)
+        """
+        if not self.pool_kernel:
+            return self.out_h, self.out_w
+        last = self.out_h - 1 + self.pool_top, self.out_w - 1 + self.pool_left
+        return tuple((at + 1) // 2 if self.pool_kernel == 3 else at // 2 + 1 for at in last)  # type: ignore[return-value]
 
     @property
     def geometry(self) -> dict[str, Any]:

@@ -40,10 +40,15 @@ def _touched(window: Window, axis: int) -> int:
 
 
 def layer_words(layer: LayerShape, batch: int) -> int:
-    """Words of 16 bits that must cross the memory's pins: weights, inputs, residual, outputs, each once."""
-    outputs = layer.r * (layer.groups * layer.c if layer.kind is Kind.GEMM else layer.c)
+    """Words of 16 bits that must cross the memory's pins: weights, inputs, residual, outputs, each once.
+
+    Of outputs that pass a pool, those of the pool; a pool that is merged moves nothing itself.
+    """
+    if layer.merged:
+        return 0
     weights = layer.groups * layer.p * layer.c if layer.kind is Kind.GEMM else 0
-    return weights + batch * (touched_words(layer) + (2 if layer.residual else 1) * outputs)
+    residual = layer.r * layer.groups * layer.c if layer.residual else 0
+    return weights + batch * (touched_words(layer) + layer.stored + residual)
 
 
 def roofline_cycles(layer: LayerShape, *, batch: int, macs_per_cycle: float, words_per_cycle: float) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -44,9 +45,12 @@ class Fit:
     @classmethod
     def of(cls, built: Buildable, index: int = 0) -> Fit:
         """One of the arrays that can be built."""
-        ultra = built.shape.ultra_banks
-        on_uram = ultra if isinstance(ultra, int) else int(ultra[index])
-        shape = replace(built.shape, array=built.shape.array.at(index), ultra_banks=on_uram)
+        many = built.shape
+        named = {name: getattr(many, name) for name in ("ultra_banks", "pool_windows", "pool_rows")}
+        own: dict[str, Any] = {
+            name: value if isinstance(value, int) else int(value[index]) for name, value in named.items()
+        }
+        shape, on_uram = replace(many, array=many.array.at(index), **own), own["ultra_banks"]
         uses = {"accumulators": accumulator_ramb18(shape), **fixed_ramb18(shape)}
         return cls(
             array=built.shape.array.at(index),

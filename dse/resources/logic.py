@@ -29,6 +29,8 @@ from .primitives import PARTS, Memory, NpuShape, core_memories, data_plane_memor
 LOGIC_KINDS = ("lut", "ff")
 # For each bit of a master: three reading stripes and one that writes, as Yosys maps them at 512 bits.
 STRIPE_BIT = {"lut": 16.8, "ff": 2.9}
+# `fluidnpu_output_pool`: for itself, and for each bit of a beat of outputs, as Yosys maps 128 and 512 bits.
+POOL, POOL_BIT = {"lut": 307, "ff": 276}, {"lut": 7.4, "ff": 6.92}
 Terms = dict[str, Floats]
 _SRL_DELAY = 32  # steps of one LUT used as a shift register
 _SHORTEST_SRL = 3
@@ -60,9 +62,11 @@ def estimate(value: float, interval_pct: float) -> Estimate:
 def npu_logic(shape: NpuShape) -> dict[str, Floats]:
     """LUTs and flip-flops of a whole NPU, numbers or arrays: {"lut": ..., "ff": ...}."""
     striped = 8 * shape.port_bytes if shape.stripes > 1 else 0
+    parts = {kind: part_logic("core", kind, shape) + part_logic("data_plane", kind, shape) for kind in LOGIC_KINDS}
+    pools, bits = np.greater(shape.pool_rows, 0), 16 * shape.array.out_words
     return {
-        kind: part_logic("core", kind, shape) + part_logic("data_plane", kind, shape) + striped * STRIPE_BIT[kind]
-        for kind in LOGIC_KINDS
+        kind: logic + striped * STRIPE_BIT[kind] + pools * (POOL[kind] + bits * POOL_BIT[kind])
+        for kind, logic in parts.items()
     }
 
 

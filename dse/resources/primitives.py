@@ -13,6 +13,7 @@ RTL by name (`memories`). LUTs and flip-flops are estimates: see `resources.logi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ from fluidnpu.boards import Board
 
 from ..design import Design
 from ..hardware.array import Array, Ints, log2_ceil
+from ..hardware.pooling import pool_room
 from ..hardware.row_buffer import BUFFER_WORDS
 from ..question import Target
 from .memories import FAMILIES, XC7, Mapped, block_rams, free_memory, ultra_rams
@@ -43,6 +45,7 @@ BIAS_GENERATIONS = 4
 class NpuShape:
     """The numbers that decide the resources of an NPU.
 
+    `pool_windows`, `pool_rows`: beats that a max pool behind the core keeps (`hardware.pooling`).
     `ultra_banks`: accumulator banks in UltraRAM, of `banks`; `ultra_buffer`: the input buffer lies there,
     too. `pool_banks`: as many banks drain as a pool has channels in a beat, as in the HLS core; the reference
     core pools without. `family`: of the device, as Yosys names it.
@@ -55,6 +58,8 @@ class NpuShape:
     port_bytes: int = 16
     stripes: int = 1
     buffer_words: int = BUFFER_WORDS
+    pool_windows: Number = 0
+    pool_rows: Number = 0
     ultra_banks: Number = 0
     ultra_buffer: bool = False
     pool_banks: bool = False
@@ -76,6 +81,8 @@ class NpuShape:
             port_bytes=design.port_bytes,
             stripes=design.stripes,
             buffer_words=design.buffer_words,
+            pool_windows=design.pool_room[0],
+            pool_rows=design.pool_room[1],
             ultra_banks=ultra_banks,
             ultra_buffer=ultra_buffer,
             family=family,
@@ -84,6 +91,7 @@ class NpuShape:
     @classmethod
     def at(cls, target: Target, array: Array[Ints], buffer_words: int) -> NpuShape:
         """The NPUs of many arrays on a target, all their accumulators in block RAM."""
+        windows, rows = pool_room(target.poolings, array)
         return cls(
             array=array,
             acc_bits=target.acc_bits,
@@ -92,6 +100,8 @@ class NpuShape:
             port_bytes=target.ports.port_bits // 8,
             stripes=target.ports.stripes,
             buffer_words=buffer_words,
+            pool_windows=windows,
+            pool_rows=rows,
             ultra_buffer=target.board.uram288 > 0,
             pool_banks=target.core == "hls",
             family=FAMILIES[target.board.family],
@@ -103,8 +113,11 @@ class NpuShape:
 
     def __getitem__(self, keep: npt.NDArray[np.bool_] | Ints | slice) -> NpuShape:
         """Some of many NPUs, by mask or by indices."""
-        banks = self.ultra_banks if isinstance(self.ultra_banks, int) else self.ultra_banks[keep]
-        return replace(self, array=self.array.only(keep), ultra_banks=banks)
+        some: dict[str, Any] = {
+            name: value if isinstance(value := getattr(self, name), int) else value[keep]
+            for name in ("ultra_banks", "pool_windows", "pool_rows")
+        }
+        return replace(self, array=self.array.only(keep), **some)
 
     @property
     def banks(self) -> Number:
@@ -166,6 +179,7 @@ def data_plane_memories(shape: NpuShape) -> tuple[Memory, ...]:
         Memory(name="read queues", count=_READ_MASTERS, depth=QUEUE_BEATS, width=8 * shape.port_bytes, forwards=True),
         Memory(name="write queue", count=1, depth=QUEUE_BEATS, width=9 * shape.port_bytes, forwards=True),
         Memory(name="fbcb", count=1, depth=shape.layers * shape.b_max, width=FBCB_BITS),
+        Memory(name="pooled rows", count=_some(shape), depth=np.maximum(1, shape.pool_rows), width=_out_bits(shape)),
     )
 
 
@@ -197,7 +211,21 @@ def data_plane_queues(shape: NpuShape) -> tuple[Memory, ...]:
         Memory(name="residual jobs", count=1, depth=32, width=_residual_job(shape), forwards=True),
         Memory(name="rows", count=1, depth=_ROW_QUEUE, width=1 + shape.place_bits + 24, forwards=True),
         Memory(name="beats", count=1, depth=8, width=16 * shape.array.in_words, forwards=True),
+        Memory(name="pool commands", count=_some(shape), depth=8, width=_COMMAND_BITS, forwards=True),
+        Memory(name="pooled beats", count=_some(shape), depth=8, width=_out_bits(shape), forwards=True),
+        Memory(
+            name="pooled windows", count=_some(shape), depth=np.maximum(1, shape.pool_windows), width=_out_bits(shape)
+        ),
     )
+
+
+def _some(shape: NpuShape) -> int:
+    """One of a memory that is there where outputs pass a pool, else none."""
+    return int(np.any(np.greater(shape.pool_rows, 0)))
+
+
+def _out_bits(shape: NpuShape) -> int:
+    return 16 * shape.array.out_words
 
 
 def _residual_job(shape: NpuShape) -> int:
@@ -261,6 +289,7 @@ def fixed_ramb18(shape: NpuShape) -> dict[str, Ints]:
         "input_buffer": ("input lines",),
         "queues": ("read queues", "write queue", "load commands", "beat commands", "drain commands"),
         "fbcb": ("fbcb",),
+        **({"pooled_rows": ("pooled rows",)} if _some(shape) else {}),
     }
     each = {
         one.name: one.count * mapped(one, shape.family).ramb18

@@ -76,7 +76,7 @@ def test_no_layer_undercuts_the_bound_in_any_block(
     bound = max(bound, lower_bound(layer, mapping, np.array([float(block)]), on, np.array([least]))[0])
     block = int(least) + inside * (min(block, 500) - int(least)) // 10 if inside else min(block, 500)
     assume(mapping.needed_bytes(layer, block) <= 2 << words)
-    job, addresses = synthetic_job(layer, mapping, block)
+    job, addresses = synthetic_job(layer, mapping, block, array)
     cost = layer_cost(job, addresses, machine, dram)
     assert bound <= max(LEAST_PLAN_CYCLES, cost.run)
     assert cost.lead >= LEAST_PLAN_CYCLES
@@ -135,7 +135,7 @@ def test_the_plan_is_the_fastest_of_those_tried() -> None:
     for mapping in mappings(layer, 2):
         for block in block_sizes(layer, mapping):
             if block <= 60:
-                job, slots = synthetic_job(layer, mapping, block)
+                job, slots = synthetic_job(layer, mapping, block, array)
                 assert layer_cost(job, slots, machine).run >= cost.run
     assert 1 <= plan.block <= 60
 
@@ -152,7 +152,7 @@ def test_an_exact_design_holds_what_was_counted() -> None:
     for index, layer in enumerate(WORK.layers):
         plan = found.design.plans[index][0]
         mapping = LayerMapping(mode=found.design.mode(index, 1), batch=1, b_r=plan.b_r, row_lanes=plan.row_lanes)
-        job, slots = synthetic_job(layer, mapping, plan.block)
+        job, slots = synthetic_job(layer, mapping, plan.block, found.design.array)
         costs.append(layer_cost(job, slots, Machine.of(found.design), DramModel.of(BOARD)))
     cycles = costs[0].lead + costs[0].run
     cycles += sum(cost.behind(before) for before, cost in pairwise(costs))

@@ -8,7 +8,7 @@ from typing import Annotated
 from .commands import Command
 from .parameters import Layer, Setup
 from .records import jit
-from .walker import Walker, begin_pass, ends_pass, reset_walker, row_address, walk
+from .walker import Walker, begin_pass, ends_column, ends_line, ends_pass, reset_walker, row_address, walk
 
 DEPTH = 8  # rows
 _STEPS = 3  # in which an address is added up
@@ -39,9 +39,9 @@ class RowAddresses:
 
 
 @jit
-def reset_addresses(rows: RowAddresses, step_h: int, step_w: int) -> None:
-    """Begin a layer at its first row, with the byte distances between rows and between columns."""
-    reset_walker(rows.walker, step_h, step_w)
+def reset_addresses(rows: RowAddresses, step_h: int, step_w: int, pools: int = 0) -> None:
+    """Begin a layer at its first row, as `reset_walker`."""
+    reset_walker(rows.walker, step_h, step_w, pools)
 
 
 @jit
@@ -69,11 +69,12 @@ def walk_ahead(rows: RowAddresses, layer: Layer, setup: Setup) -> bool:
         rows.adding &= (1 << _STEPS + 1) - 1
     level = rows.stored - rows.taken
     if rows.walker.active and level + _STEPS + 1 <= DEPTH:
-        row = rows.ring[rows.made & _RING - 1]
-        row.address = row_address(rows.walker, layer, setup)
-        row.cols = rows.cols
-        row.last = rows.last and ends_pass(rows.walker)
-        rows.made += 1
-        rows.adding |= 1
+        if ends_column(rows.walker, layer) and ends_line(rows.walker, layer):
+            row = rows.ring[rows.made & _RING - 1]
+            row.address = row_address(rows.walker, layer, setup)
+            row.cols = rows.cols
+            row.last = rows.last and ends_pass(rows.walker)
+            rows.made += 1
+            rows.adding |= 1
         walk(rows.walker, layer)
     return level != 0

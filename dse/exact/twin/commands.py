@@ -36,6 +36,7 @@ class Commands:
     windows: int
     outputs: int
     residuals: int
+    pools: int
     ring: Annotated[list[Command], RING]
 
 

@@ -26,6 +26,7 @@ from .masters import Masters, step_read_master
 from .memory import Dram, collect_traffic, reset_dram, step_memory
 from .outputs import OutputWriter, all_written, next_outputs, reset_outputs, step_outputs
 from .parameters import MAX_SLOTS, Counts, Layer, Setup
+from .pool import OutputPool, reset_pool, step_pool
 from .queues import step_queue
 from .records import ints, jit, jit_apart, table, values, zeros
 from .residuals import ResidualReader, next_residuals, reset_residuals, step_residuals
@@ -64,6 +65,7 @@ class Npu:
     segments: SegmentQueue
     residuals: ResidualReader
     outputs: OutputWriter
+    pool: OutputPool
     core: Core
     dram: Dram
 
@@ -82,6 +84,7 @@ class Job(NamedTuple):
 @jit_apart
 def _begin_layer(npu: Npu, layer: Layer, setup: Setup) -> None:
     reset_outputs(npu.outputs, layer)
+    reset_pool(npu.pool)
     reset_residuals(npu.residuals, layer)
     reset_row_buffer(npu.rows, layer)
     reset_windows(npu.windows, layer)
@@ -101,7 +104,11 @@ def _look(npu: Npu, layer: Layer) -> None:
 
 @jit
 def _step_outputs(npu: Npu, layer: Layer, setup: Setup) -> None:
-    step_outputs(npu.outputs, npu.masters.m2_write, npu.core.out_skid, layer, setup)
+    if layer.pool_kernel:
+        step_outputs(npu.outputs, npu.masters.m2_write, npu.pool.shown, layer, setup)
+        step_pool(npu.pool, npu.core.out_skid, layer, npu.commands, setup)
+    else:
+        step_outputs(npu.outputs, npu.masters.m2_write, npu.core.out_skid, layer, setup)
     next_outputs(npu.outputs, layer, npu.commands)
 
 
@@ -133,7 +140,7 @@ def _step_weights(npu: Npu, layer: Layer, ahead: Layer, more: bool, setup: Setup
     step_weights(npu.weights, m0, npu.core.weight_skid, layer, setup, turn, fetch)
     if npu.core.cmd_ready:
         take_command(npu.commands, layer)
-    if sequencer.state == BEGIN:
+    if sequencer.state == BEGIN and not layer.merged:
         _begin_layer(npu, layer, setup)
     planned = sequencer.ahead == PLANNED
     look_ahead(sequencer, m0, ahead, more, setup)

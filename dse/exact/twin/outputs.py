@@ -32,7 +32,7 @@ class OutputWriter:
 def reset_outputs(outputs: OutputWriter, layer: Layer) -> None:
     """Begin a layer at its first row."""
     outputs.layer_open = 1
-    reset_addresses(outputs.rows, layer.out_row, layer.out_pixel)
+    reset_addresses(outputs.rows, layer.out_row, layer.out_pixel, layer.pool_kernel)
 
 
 @jit

@@ -72,6 +72,10 @@ class Layer:
     out_offset: int
     out_row: int
     out_pixel: int
+    pool_kernel: int  # of the max pool that outputs pass, or 0
+    pool_top: int
+    pool_left: int
+    merged: int  # a pool that the layer before has computed
     residual_offset: int
     residual_row: int
     residual_pixel: int

@@ -67,6 +67,7 @@ def may_issue(commands: Commands, weights: WeightStreamer, layer: Layer) -> bool
         and commands.issued - commands.windows < COMMAND_QUEUE
         and commands.issued - commands.outputs < 2 * COMMAND_QUEUE
         and (not layer.has_residual or commands.issued - commands.residuals < 2 * COMMAND_QUEUE)
+        and (not layer.pool_kernel or commands.issued - commands.pools < 2 * COMMAND_QUEUE)
         and weights.blocks < BLOCKS_AHEAD
     )
 
@@ -121,7 +122,7 @@ def step_sequencer(sequencer: Sequencer, planned: bool, layer: Layer) -> None:
         if planned:
             sequencer.state = BEGIN
     elif state == BEGIN:
-        sequencer.state = COMMANDS
+        sequencer.state = DRAIN if layer.merged else COMMANDS
         _begin_layer(sequencer, layer)
     elif state == DRAIN and sequencer.written:
         sequencer.state = DONE
@@ -166,6 +167,8 @@ def issue_command(sequencer: Sequencer, commands: Commands, weights: WeightStrea
     commands.issued += 1
     if not layer.has_residual:
         commands.residuals = commands.issued
+    if not layer.pool_kernel:
+        commands.pools = commands.issued
     if command.layer_last:
         sequencer.state = DRAIN
     _next_command(sequencer, layer, last_tile, last_group)

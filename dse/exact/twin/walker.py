@@ -33,6 +33,7 @@ class Walker:
     shift: int
     step_h: int
     step_w: int
+    pools: int  # steps are those of the pooled map, and are taken where a window ends
     now: Place
     start: Place  # where the last committed pass ended
 
@@ -69,16 +70,37 @@ def copy_place(to: Place, place: Place) -> None:
 
 
 @jit
+def _ends(kernel: int, padded: int, at: int, size: int) -> bool:
+    """Tell if a row or column is the last of a window of the pool."""
+    odd = (at ^ padded) & 1
+    return at + 1 == size or (odd != 0 if kernel == 2 else odd == 0 and at != 0)
+
+
+@jit
+def ends_column(walker: Walker, layer: Layer) -> bool:
+    """Tell if the current row ends a window along the image's row; without a pool each does."""
+    return walker.pools == 0 or _ends(layer.pool_kernel, layer.pool_left, walker.now.column, layer.out_w)
+
+
+@jit
+def ends_line(walker: Walker, layer: Layer) -> bool:
+    """Tell if the current row ends a window along the image's column; without a pool each does."""
+    return walker.pools == 0 or _ends(layer.pool_kernel, layer.pool_top, walker.now.row, layer.out_h)
+
+
+@jit
 def _next_place(walker: Walker, layer: Layer) -> None:
     place = walker.now
     if place.column + 1 != layer.out_w:
+        if ends_column(walker, layer):
+            place.offset += walker.step_w
         place.column += 1
-        place.offset += walker.step_w
         return
     place.column = 0
     if place.row + 1 != layer.out_h:
+        if ends_line(walker, layer):
+            place.row_offset += walker.step_h
         place.row += 1
-        place.row_offset += walker.step_h
     else:
         place.row = 0
         place.row_offset = 0
@@ -117,8 +139,12 @@ def begin_pass(walker: Walker, command: Command, shift: int, commit: bool) -> No
 
 
 @jit
-def reset_walker(walker: Walker, step_h: int, step_w: int) -> None:
-    """Begin a layer at its first row, with the byte distances between rows and between columns."""
+def reset_walker(walker: Walker, step_h: int, step_w: int, pools: int = 0) -> None:
+    """Begin a layer at its first row, with the byte distances between rows and between columns.
+
+    `pools`: those of the pooled map.
+    """
+    walker.pools = pools
     walker.start.sample = 0
     walker.start.row = 0
     walker.start.column = 0
