@@ -8,6 +8,7 @@ from .streams import Command as Command
 from .streams import LayerStreams as LayerStreams
 from .streams import layer_streams as layer_streams
 from .streams import output_beats as output_beats
+from .streams import pooled_output as pooled_output
 from .streams import scatter_output as scatter_output
 from .streams import tiles as tiles
 from .vectors import core_modes as core_modes

@@ -9,7 +9,7 @@ the answers. Commands are ordered by row block, then group, then column tile.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from ..formats.table import CORE_COMMAND, NO_WEIGHTS, KindCode
 from ..program.descriptor import Descriptor
 from ..program.fbcb import FbcbEntry, decode_for
 from ..program.layout import column_tiles, part_words, unpack_weights
+from ..program.pooling import pooled_map
 from ..program.program import WORD_BYTES
 
 Int16 = npt.NDArray[np.int16]
@@ -124,7 +125,9 @@ def row_lanes(run: FbcbEntry, rows: int) -> tuple[Rows, Rows]:
 
 
 def tiles(descriptor: Descriptor, run: FbcbEntry, design: Design) -> Iterator[Tile]:
-    """Every command of a layer, in order."""
+    """Every command of a layer, in order; a pool that is merged has none."""
+    if descriptor.merged:
+        return
     lanes = row_lanes(run, descriptor.out_h * descriptor.out_w)
     columns = list(column_tiles(descriptor.columns, run.mode, design))
     places = [
@@ -172,9 +175,9 @@ def layer_streams(
     `slots` int16 (batch, slot words): the active samples in ascending slot number. `weights`: the weight
     image. FbcbError for a bad FBCB word, StreamError when the image lacks the layer's weights.
     """
-    run = decode_for(design, fbcb_word, kind=descriptor.kind, batch=len(slots))
+    run = _decoded(descriptor, fbcb_word, design, len(slots))
     plan = list(tiles(descriptor, run, design))
-    inputs: list[Int16] = []
+    inputs: list[Int16] = [np.zeros((0, design.input_words), np.int16)]
     block: tuple[int, int] | None = None  # (first row, group) of the beats at hand: column tiles of a group share them
     beats = np.zeros((0, design.input_words), np.int16)
     residuals: list[Int16] = [np.zeros((0, design.out_words), np.int16)]
@@ -203,7 +206,11 @@ def output_beats(command: Command, design: Design) -> int:
 
 def scatter_output(descriptor: Descriptor, fbcb_word: int, design: Design, output: Int16, slots: Int16) -> None:
     """Write the output stream (beats, out_words) to slot memory in place, as the data plane does."""
-    run = decode_for(design, fbcb_word, kind=descriptor.kind, batch=len(slots))
+    run = _decoded(descriptor, fbcb_word, design, len(slots))
+    if descriptor.pool_kernel:
+        maps = output_maps(descriptor, fbcb_word, design, output, len(slots))
+        _store_map(descriptor, pooled_map(maps, descriptor), slots)
+        return
     at = 0
     for tile in tiles(descriptor, run, design):
         size = output_beats(tile.command, design)
@@ -215,6 +222,66 @@ def scatter_output(descriptor: Descriptor, fbcb_word: int, design: Design, outpu
         at += size
     if at != len(output):
         raise StreamError(f"the output stream of this layer must have {at} beats, not {len(output)}")
+
+
+def pooled_output(descriptor: Descriptor, fbcb_word: int, design: Design, output: Int16, batch: int) -> Int16:
+    """The beats (beats, out_words) of an output stream that are left behind its pool, in order.
+
+    They are those of the pixels that end a window along both axes, with the largest words of the window.
+    """
+    run = _decoded(descriptor, fbcb_word, design, batch)
+    maps = pooled_map(output_maps(descriptor, fbcb_word, design, output, batch), descriptor)
+    rows, columns = (
+        {last: index for index, last in enumerate(_window_ends(count, descriptor.pool_kernel, before, size))}
+        for count, before, size in zip(
+            descriptor.pooled_hw,
+            (descriptor.pool_top, descriptor.pool_left),
+            (descriptor.out_h, descriptor.out_w),
+            strict=True,
+        )
+    )
+    left = [np.zeros((0, design.out_words), np.int16)]
+    for tile in tiles(descriptor, run, design):
+        first = tile.group * descriptor.columns + tile.first_column
+        samples, place = np.divmod(tile.output_rows, descriptor.out_h * descriptor.out_w)
+        for sample, y, x in zip(samples, *np.divmod(place, descriptor.out_w), strict=True):
+            if y in rows and x in columns:
+                beats = np.zeros(-(-tile.command.cols // design.out_words) * design.out_words, np.int16)
+                beats[: tile.command.cols] = maps[sample, rows[y], columns[x], first : first + tile.command.cols]
+                left.append(beats.reshape(-1, design.out_words))
+    return np.concatenate(left)
+
+
+def _window_ends(count: int, kernel: int, before: int, size: int) -> list[int]:
+    """The last row or column of the map in each window."""
+    return [min(size - 1, 2 * window - before + kernel - 1) for window in range(count)]
+
+
+def output_maps(descriptor: Descriptor, word: int, design: Design, output: Int16, batch: int) -> Int16:
+    """The maps (batch, out_h, out_w, channels) of an output stream, before a pool."""
+    whole = _whole_map(descriptor)
+    slots = np.zeros((batch, descriptor.out_h * whole.out_row_bytes // WORD_BYTES), np.int16)
+    scatter_output(whole, word, design, output, slots)
+    return slots.reshape(batch, descriptor.out_h, descriptor.out_w, -1)
+
+
+def _whole_map(descriptor: Descriptor) -> Descriptor:
+    """The layer without its pool, its outputs alone from the first word on."""
+    pixel = WORD_BYTES * descriptor.groups * descriptor.columns
+    return replace(
+        descriptor, pool_kernel=0, out_offset=0, out_row_bytes=pixel * descriptor.out_w, out_pixel_bytes=pixel
+    )
+
+
+def _store_map(descriptor: Descriptor, maps: Int16, slots: Int16) -> None:
+    """Write maps (batch, rows, columns, channels) where a layer stores its outputs."""
+    rows, columns, channels = (np.arange(size) for size in maps.shape[1:])
+    first = rows[:, None] * descriptor.out_row_bytes + columns * descriptor.out_pixel_bytes + descriptor.out_offset
+    slots[:, first[:, :, None] // WORD_BYTES + channels] = maps
+
+
+def _decoded(descriptor: Descriptor, word: int, design: Design, batch: int) -> FbcbEntry:
+    return decode_for(design, word, kind=descriptor.kind, batch=batch, pools=descriptor.pool_kernel > 0)
 
 
 # -- addresses, in words -------------------------------------------------------------------------------------

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from fluidnpu.dse import Design, Mode
-from fluidnpu.models import Kind, Network, QuantisedLayer, QuantisedNetwork
+from fluidnpu.dse.hardware import pooled_beats
+from fluidnpu.models import Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
 from fluidnpu.models.images import SHIPPED_DATA
 
 from ..errors import DescriptorError, FbcbError, ProgramError
@@ -35,7 +37,9 @@ def compile_program(qnet: QuantisedNetwork, design: Design) -> Program:
         check_accumulator(qlayer, design)
         modes = {design.mode(index, batch) for batch in range(1, design.b_max + 1)}
         parts = _append_weights(weights, qlayer, design.join(index), modes, design)
-        descriptors.append(describe(qlayer, tensors, parts, join=design.join(index)))
+        descriptors.append(
+            describe(qlayer, tensors, parts, join=design.join(index), pool=_pool(network, design, index))
+        )
         fbcb += _fbcb_row(design, index, descriptors[-1])
     slot_bytes = align(max(place.offset + place.size for place in tensors.values()))
     for part, size in (("slot", slot_bytes), ("weight image", len(weights))):
@@ -119,14 +123,21 @@ def place_tensors(network: Network) -> Mapping[str, TensorPlace]:
 
 
 def describe(
-    qlayer: QuantisedLayer, tensors: Mapping[str, TensorPlace], weights: tuple[int, int, int, int], *, join: int = 1
+    qlayer: QuantisedLayer,
+    tensors: Mapping[str, TensorPlace],
+    weights: tuple[int, int, int, int],
+    *,
+    join: int = 1,
+    pool: Pool | None = None,
 ) -> Descriptor:
-    """Describe one layer with `join` of its groups as one; ProgramError when a number does not fit its
-    field.
+    """Describe one layer with `join` of its groups as one; ProgramError when a number does not fit its field.
+
+    With a `pool` behind it the layer stores what that would.
     """
     layer = qlayer.layer
     shape, (out_h, out_w) = layer.shape.joined(join), layer.out_hw
-    source, target = tensors[layer.input], tensors[layer.output]
+    source, writes = tensors[layer.input], layer if pool is None or pool.merged else pool.layer
+    target = tensors[writes.output]
     residual = tensors[layer.residual] if layer.residual is not None else None
     try:
         return Descriptor(
@@ -145,9 +156,10 @@ def describe(
             group_words=layer.in_shape[2] // shape.groups,
             groups=shape.groups,
             columns=shape.c,
-            out_offset=target.at(*layer.output_at, layer.output_channel),
-            out_row_bytes=target.row_bytes * layer.output_step[0],
-            out_pixel_bytes=target.pixel_bytes * layer.output_step[1],
+            out_offset=target.at(*writes.output_at, writes.output_channel),
+            out_row_bytes=target.row_bytes * writes.output_step[0],
+            out_pixel_bytes=target.pixel_bytes * writes.output_step[1],
+            **({} if pool is None else pool.fields),
             has_residual=int(residual is not None),
             residual_offset=residual.at(*layer.residual_at, layer.residual_channel) if residual else 0,
             residual_row_bytes=residual.row_bytes * layer.residual_step[0] if residual else 0,
@@ -160,6 +172,37 @@ def describe(
         )
     except DescriptorError as error:
         raise ProgramError(f"layer '{layer.name}' does not fit a descriptor: {error}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool:
+    """A max pool and the layer that it is merged with: one of them is described.
+
+    `merged`: the pool; else the layer before it, whose beats lie `pitch` apart in the RAM of maxima.
+    """
+
+    layer: Layer
+    merged: bool
+    pitch: int = 0
+
+    @property
+    def fields(self) -> dict[str, int]:
+        """The fields of the descriptor that say so."""
+        if self.merged:
+            return {"merged": 1}
+        top, left = self.layer.padding[:2]
+        return {"pool_kernel": self.layer.kernel[0], "pool_top": top, "pool_left": left, "pool_pitch": self.pitch}
+
+
+def _pool(network: Network, design: Design, index: int) -> Pool | None:
+    """The pool that a layer is merged with in a design, or which it is; None for others."""
+    shape, layer = design.layers[index], network.layers[index]
+    if shape.merged:
+        return Pool(layer=layer, merged=True)
+    if shape.pooling is None:
+        return None
+    pool = next(one for one in network.layers if one.input == layer.output)
+    return Pool(layer=pool, merged=False, pitch=pooled_beats(shape.c, design.array))
 
 
 def _append_weights(
@@ -194,7 +237,7 @@ def _fbcb_row(design: Design, layer: int, descriptor: Descriptor) -> list[int]:
         mode, plan = design.mode(layer, batch), design.plans[layer][batch - 1]
         word = encode_fbcb(mode, plan, batch)
         try:
-            run = decode_for(design, word, kind=descriptor.kind, batch=batch)
+            run = decode_for(design, word, kind=descriptor.kind, batch=batch, pools=descriptor.pool_kernel > 0)
         except FbcbError as error:
             raise ProgramError(f"layer '{design.layers[layer].name}': {error}") from None
         needed = buffer_bytes(descriptor, run)

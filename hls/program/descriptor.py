@@ -21,7 +21,7 @@ from fluidnpu.dse.hardware import LayerGeometry
 
 from ..errors import DescriptorError, FormatError
 from ..formats.format import Format
-from ..formats.table import DESCRIPTOR, MAGIC, NO_WEIGHTS
+from ..formats.table import DESCRIPTOR, MAGIC, NO_WEIGHTS, KindCode
 
 DESCRIPTOR_BYTES = DESCRIPTOR.wire_bits // 8
 
@@ -50,6 +50,12 @@ class Descriptor(LayerGeometry):
             least, most = bits.limits
             if bits.least is not None and not least <= getattr(self, bits.name) <= most:
                 raise DescriptorError(f"{bits.name} must lie in {least}..{most}, not {getattr(self, bits.name)}")
+        if self.pool_kernel == 1 or (self.pool_kernel and self.kind != KindCode.GEMM):
+            raise DescriptorError(
+                f"pool_kernel must be 2 or 3, or 0 where a layer of kind {self.kind} passes no pool, not {self.pool_kernel}"
+            )
+        if self.merged and self.kind != KindCode.MAX_POOL:
+            raise DescriptorError(f"only a max pool can be merged with the layer before it, not kind {self.kind}")
         if not 0 <= self.kind <= 2:
             raise DescriptorError(f"kind must be 0, 1 or 2, not {self.kind}")
         shift, residual_shift = (self.layout.field(name).limits[1] for name in ("shift", "residual_shift"))

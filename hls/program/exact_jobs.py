@@ -15,7 +15,9 @@ def layer_jobs(program: Program, design: Design, batch: int, *, address: int = 0
     """The jobs of a program at a batch size, its image at `address`; FbcbError for a bad FBCB word."""
     jobs = []
     for index, layer in enumerate(program.descriptors):
-        run = decode_for(design, program.fbcb_word(index, batch), kind=layer.kind, batch=batch)
+        run = decode_for(
+            design, program.fbcb_word(index, batch), kind=layer.kind, batch=batch, pools=layer.pool_kernel > 0
+        )
         part = layer.weights[run.mode] if layer.kind == KindCode.GEMM else 0
         jobs.append(
             LayerJob(

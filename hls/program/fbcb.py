@@ -45,8 +45,13 @@ def encode_fbcb(mode: Mode, plan: BatchPlan, batch: int) -> int:
     return FBCB.pack({"k": k, "b_r": b_r - 1, "block": plan.block})
 
 
-def decode_fbcb(word: int, *, kind: int, batch: int, t_r: int, stackable: bool, split: bool = False) -> FbcbEntry:
-    """Decode an FBCB word for a layer of `kind` (a `KindCode`); FbcbError where hardware sets BAD_FBCB."""
+def decode_fbcb(
+    word: int, *, kind: int, batch: int, t_r: int, stackable: bool, split: bool = False, pools: bool = False
+) -> FbcbEntry:
+    """Decode an FBCB word for a layer of `kind` (a `KindCode`); FbcbError where hardware sets BAD_FBCB.
+
+    `pools`: the layer's outputs pass a pool in the order of the image.
+    """
     k, b_r = StackCode(FBCB.number("k", word)), FBCB.number("b_r", word) + 1
     if not 1 <= b_r <= batch or (2 * b_r < batch and k == StackCode.ONE):
         raise FbcbError(
@@ -71,13 +76,23 @@ def decode_fbcb(word: int, *, kind: int, batch: int, t_r: int, stackable: bool, 
             raise FbcbError(
                 f"b_r = {b_r} below the batch of {batch} needs stackable PEs, which this NPU was built without"
             )
+        if pools:
+            raise FbcbError(f"b_r must be {batch} where outputs pass a pool in the order of the image, not {b_r}")
         return FbcbEntry(Mode.LANES, batch, b_r, block)
     return FbcbEntry({StackCode.TWO: Mode.WIDE, StackCode.HALF: Mode.SPLIT}.get(k, Mode.NORMAL), batch, batch, block)
 
 
-def decode_for(design: Design, word: int, *, kind: int, batch: int) -> FbcbEntry:
+def decode_for(design: Design, word: int, *, kind: int, batch: int, pools: bool = False) -> FbcbEntry:
     """Decode an FBCB word for a layer of `kind` on the NPU of `design`; FbcbError as `decode_fbcb`."""
-    return decode_fbcb(word, kind=kind, batch=batch, t_r=design.t_r, stackable=design.stackable, split=design.split)
+    return decode_fbcb(
+        word,
+        kind=kind,
+        batch=batch,
+        t_r=design.t_r,
+        stackable=design.stackable,
+        split=design.split,
+        pools=pools,
+    )
 
 
 def deepest_block(mode: Mode, t_r: int) -> int:

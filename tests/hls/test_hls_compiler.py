@@ -104,7 +104,7 @@ def test_the_search_prices_pixels_as_far_apart_as_a_program_writes_them() -> Non
     design = design_of(quantise(network))
     program = compile_program(quantise(network), design)
     for layer, descriptor in zip(design.layers, program.descriptors, strict=True):
-        job, _ = synthetic_job(layer, LayerMapping(mode=Mode.NORMAL, batch=1, b_r=1), 4)
+        job, _ = synthetic_job(layer, LayerMapping(mode=Mode.NORMAL, batch=1, b_r=1), 4, design.array)
         assert (job.out_row_bytes, job.out_pixel_bytes) == (2 * 12 * 8 * 2, 2 * 8 * 2)
         assert (descriptor.out_row_bytes, descriptor.out_pixel_bytes) == (job.out_row_bytes, job.out_pixel_bytes)
     assert [one.out_offset - program.descriptors[0].out_offset for one in program.descriptors] == [0, 16, 192, 208]

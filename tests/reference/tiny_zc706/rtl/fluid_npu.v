@@ -197,6 +197,8 @@ module fluid_npu (
         .PortBytes(8),
         .LineWords(16),
         .Sets(32768),
+        .PoolWindows(0),
+        .PoolRows(0),
         .BuildId(306005299)
     ) data_plane (
         .clk_i(aclk),

@@ -197,6 +197,8 @@ module fluid_npu (
         .PortBytes(64),
         .LineWords(32),
         .Sets(16384),
+        .PoolWindows(0),
+        .PoolRows(0),
         .BuildId(3486814917)
     ) data_plane (
         .clk_i(aclk),

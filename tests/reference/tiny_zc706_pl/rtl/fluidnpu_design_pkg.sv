@@ -15,6 +15,8 @@ package fluidnpu_design_pkg;
   localparam int unsigned PortBytes = 64;
   localparam int unsigned LineWords = 32;
   localparam int unsigned Sets = 16384;
+  localparam int unsigned PoolWindows = 0;
+  localparam int unsigned PoolRows = 0;
   localparam logic [1:0] KindGemm = 2'd0;
   localparam logic [1:0] KindMaxPool = 2'd1;
   localparam logic [1:0] KindSumPool = 2'd2;
