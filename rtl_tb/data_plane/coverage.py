@@ -62,6 +62,14 @@ _SITUATIONS = (
     "lane 1 empty in a block",
     "window crosses samples in a block",
     "one output pixel",
+    "outputs pass a pool of 2",
+    "outputs pass a pool of 3",
+    "a pool begins beside the map",
+    "a pool ends with the map",
+    "outputs with a residual pass a pool",
+    "outputs of several column tiles pass a pool",
+    "outputs of groups pass a pool",
+    "a row block ends inside windows of a pool",
 )
 _EVENTS = (
     "exit",
@@ -104,9 +112,9 @@ def required(design: Design) -> frozenset[str]:
 def layer_bins(descriptor: Descriptor, word: int, batch: int, design: Design) -> set[str]:
     """The bins that one layer at one batch size falls into."""
     d = descriptor
-    run = decode_for(design, word, kind=d.kind, batch=batch)
+    run = decode_for(design, word, kind=d.kind, batch=batch, pools=d.pool_kernel > 0)
     situations = _window(d) | _block(d, run, FBCB.number("block", word), batch, design)
-    situations |= _columns(d, design.tile(run.mode)[1], design)
+    situations |= _columns(d, design.tile(run.mode)[1], design) | _pool(d, run, batch, design)
     bins = {name for name, met in situations.items() if met}
     if d.kind == 0:
         bins |= {_plan(run, batch), *(name for name, met in _p_tiles(d, design.tile(run.mode)[0]).items() if met)}
@@ -164,6 +172,25 @@ def _block(d: Descriptor, run: FbcbEntry, named: int, batch: int, design: Design
         "lane 1 shorter than lane 0": 0 < lane1 < lane0,
         "lane 1 empty in a block": run.mode is Mode.LANES and 0 < lane1 <= (lane0 - 1) // depth * depth,
         "window crosses samples in a block": batch > 1 and image % depth != 0 and lane0 > image,
+    }
+
+
+def _pool(d: Descriptor, run: FbcbEntry, batch: int, design: Design) -> dict[str, bool]:
+    """Situations of the max pool that outputs pass."""
+    if not d.pool_kernel:
+        return {}
+    image = d.out_h * d.out_w
+    step = run.block * (2 if run.row_lanes else 1)
+    ends = {end % d.out_w for end in range(step, batch * image, step)}
+    last = [size - 1 + pad for size, pad in ((d.out_h, d.pool_top), (d.out_w, d.pool_left))]
+    return {
+        f"outputs pass a pool of {d.pool_kernel}": True,
+        "a pool begins beside the map": bool(d.pool_top or d.pool_left),
+        "a pool ends with the map": d.pool_kernel == 3 and any(at % 2 for at in last),
+        "outputs with a residual pass a pool": bool(d.has_residual),
+        "outputs of several column tiles pass a pool": d.columns > design.tile(run.mode)[1],
+        "outputs of groups pass a pool": d.groups > 1,
+        "a row block ends inside windows of a pool": any((end + d.pool_left) % 2 for end in ends),
     }
 
 

@@ -180,10 +180,12 @@ def bad_address(world: World, layers: range, port: str) -> int | None:
     """Draw an address that a port touches in one of the layers; None when it touches none."""
     p, layer, slot = world.program, world.rng.choice(layers), world.rng.choice(world.active)
     d, sample = p.descriptors[layer], p.slot_base + slot * p.slot_bytes
+    if port != "m0" and d.merged:
+        return None
     if port == "m0":
         if d.kind or world.rng.random() < 0.5:
             return world.at(p.program + 128 * layer + 4 * world.rng.randrange(32))
-        plan = decode_for(p.design, world.words[layer], kind=d.kind, batch=len(world.active))
+        plan = decode_for(p.design, world.words[layer], kind=d.kind, batch=len(world.active), pools=d.pool_kernel > 0)
         return world.at(p.weights + d.weights[plan.mode] + world.rng.randrange(0, 128, 2))
     if port == "m1":
         row, word = world.rng.randrange(d.kernel_h), world.rng.randrange(d.group_words)
@@ -195,7 +197,8 @@ def bad_address(world: World, layers: range, port: str) -> int | None:
         "write": (d.out_offset, d.out_row_bytes, d.out_pixel_bytes),
     }
     offset, row_bytes, pixel_bytes = places[port]
-    y, x, column = (world.rng.randrange(most) for most in (d.out_h, d.out_w, d.columns))
+    high, wide = d.pooled_hw if port == "write" else (d.out_h, d.out_w)
+    y, x, column = (world.rng.randrange(most) for most in (high, wide, d.columns))
     return world.at(sample + offset + y * row_bytes + x * pixel_bytes + 2 * column)
 
 

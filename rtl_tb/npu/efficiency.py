@@ -53,9 +53,9 @@ class Use:
     @property
     def words_used(self) -> float:
         """Input words delivered to the core for each word the port carried; above 1 where windows or tiles
-        share words.
+        share words, 0 where nothing was read.
         """
-        return self.delivered / self.carried
+        return self.delivered / self.carried if self.carried else 0.0
 
     @property
     def beats_per_cycle(self) -> float:

@@ -21,6 +21,8 @@ module fluidnpu_npu #(
   parameter int unsigned MaxBurst = 16,
   parameter int unsigned LineWords = 16,
   parameter int unsigned Sets = 64,
+  parameter int unsigned PoolWindows = 0,
+  parameter int unsigned PoolRows = 0,
   parameter int unsigned QueueBeats = 128,
   parameter int unsigned Stripes = 1,
   parameter int unsigned Piece = TP,  // Piece and Broken: of the core's chains
@@ -126,7 +128,7 @@ module fluidnpu_npu #(
   fluidnpu_data_plane #(
     .TR(TR), .TP(TP), .TC(TC), .BMax(BMax), .AccBits(AccBits), .WeightSlots(WeightSlots), .OutWords(OutWords),
     .InWords(InWords), .Stackable(Stackable), .Split(Split), .Layers(Layers), .BuildId(BuildId), .PortBytes(PortBytes),
-    .MaxBurst(MaxBurst), .LineWords(LineWords), .Sets(Sets), .QueueBeats(QueueBeats)
+    .MaxBurst(MaxBurst), .LineWords(LineWords), .Sets(Sets), .PoolWindows(PoolWindows), .PoolRows(PoolRows), .QueueBeats(QueueBeats)
   ) data_plane (
     .clk_i, .rst_ni, .irq_o,
     .s_axil_awaddr, .s_axil_awvalid, .s_axil_awready, .s_axil_wdata, .s_axil_wstrb, .s_axil_wvalid, .s_axil_wready,

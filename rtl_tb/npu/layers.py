@@ -18,7 +18,7 @@ import re
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 import numpy as np
@@ -74,7 +74,8 @@ def shape_of(layer: LayerShape, most: tuple[int, int] | None) -> Shape:
     kernel = window.kernel if window else (1, 1)
     kind = _KINDS[layer.kind]
     words = layer.c if kind else layer.p // (kernel[0] * kernel[1])
-    return Shape(
+    pooling = layer.pooling
+    shape = Shape(
         kind=kind,
         kernel=kernel,
         stride=window.stride if window else (1, 1),
@@ -85,7 +86,10 @@ def shape_of(layer: LayerShape, most: tuple[int, int] | None) -> Shape:
         columns=layer.c,
         residual=layer.residual,
         beside=max(0, window.channels - words * layer.groups) if window else 0,
+        pool=(pooling.kernel, *pooling.padded) if pooling else (0, 0, 0),
+        merged=layer.merged,
     )
+    return shape if shape.pools else replace(shape, pool=(0, 0, 0))  # what is cut may be no map that it pools
 
 
 def fbcb_word(design: Design, index: int, batch: int) -> int:
@@ -144,7 +148,7 @@ def is_right(npu: RtlNpu, program: Program, word: int, active: Sequence[int]) ->
 def exact_cycles(npu: RtlNpu, program: Program, word: int, active: Sequence[int], run: LayerRun) -> LayerCycles:
     """Return the exact model's cycles of the job that `run_layer` ran."""
     descriptor, shift, design = program.descriptors[0], npu.base - program.base, program.design
-    plan = decode_for(design, word, kind=descriptor.kind, batch=len(active))
+    plan = decode_for(design, word, kind=descriptor.kind, batch=len(active), pools=descriptor.pool_kernel > 0)
     part = 0 if descriptor.kind else descriptor.weights[plan.mode]
     job = LayerJob(
         mode=plan.mode,

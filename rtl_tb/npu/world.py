@@ -51,8 +51,15 @@ STEADY = DramModel(latency_cycles=9, write_latency_cycles=5)
 
 
 def shapes(design: Design) -> list[Shape]:
-    """Layers of every kind, with and without residuals, of several blocks, groups and column tiles."""
+    """Layers of every kind, with and without residuals, of several blocks, groups and column tiles.
+
+    Outputs pass a pool where the design has room for one, such as those of `bench_design`.
+    """
     wide = design.t_c + 3
+    pooled = [
+        Shape(kernel=(3, 3), group_words=4, columns=wide, out=(7, 9), residual=True, pool=(3, 0, 1)),
+        Shape(kernel=(1, 1), group_words=9, columns=5, groups=2, out=(6, 8), extra=1, pool=(2, 0, 0)),
+    ]
     return [
         Shape(kernel=(3, 3), group_words=6, columns=wide, out=(5, 5), residual=True),
         Shape(kernel=(3, 3), group_words=5, columns=2 * wide, out=(4, 4)),
@@ -62,6 +69,8 @@ def shapes(design: Design) -> list[Shape]:
         Shape(kind=2, kernel=(3, 3), group_words=5, out=(4, 4), residual=True),
         Shape(kernel=(1, 1), group_words=3, groups=3, columns=4, out=(6, 5), residual=True),
         Shape(kernel=(1, 1), group_words=40, columns=wide, out=(2, 2), extra=3),
+        Shape(kind=1, kernel=(3, 3), group_words=5, out=(4, 4), merged=True),
+        *(pooled if design.pool_room[1] else []),
     ]
 
 
@@ -272,7 +281,7 @@ class World:
 
     def _job(self, layer: int) -> LayerJob:
         d, word, p = self.program.descriptors[layer], self.words[layer], self.program
-        plan = decode_for(p.design, word, kind=d.kind, batch=len(self.active))
+        plan = decode_for(p.design, word, kind=d.kind, batch=len(self.active), pools=d.pool_kernel > 0)
         return LayerJob(
             mode=plan.mode,
             batch=len(self.active),

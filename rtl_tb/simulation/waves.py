@@ -21,6 +21,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from fluidnpu.hls.program import decode_for
+from fluidnpu.models.graph import LEAST_POOLED
 
 from ..common.command import ended
 from ..data_plane.parameters import DATA_PLANE_TOP, data_plane_parameters
@@ -74,7 +75,9 @@ def parse_shape(text: str) -> Shape:
             wants, fits = "true or false", isinstance(value, bool)
         elif isinstance(default, tuple):
             wants = "two whole numbers that are not negative, height first"
-            fits = isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
+            if len(default) == 3:
+                wants = "three whole numbers that are not negative: kernel, rows above, columns left"
+            fits = isinstance(value, list) and len(value) == len(default) and all(map(_is_number, value))
         if not fits:
             raise ValueError(f"{name} of SHAPE must be {wants}, not {json.dumps(value)}")
     values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}
@@ -129,16 +132,26 @@ def check(shape: Shape, word: int, batches: Sequence[Sequence[int]]) -> None:
     beats = sum(len(batch) for batch in batches) * pixels * tiles
     if beats > LIMIT:
         raise ValueError(f"a layer must take at most {LIMIT} input beats over all jobs to be recorded, not {beats}")
-    layout = Layout()
-    place(shape, Random(0), layout)
+    if shape.merged:
+        raise ValueError("a layer must not be merged with another to be recorded alone")
+    if shape.pool[0] and not shape.pools:
+        raise ValueError(
+            f"outputs of a GEMM pass a pool of 2 or 3 that covers a map of at least {LEAST_POOLED} columns, not "
+            f"{list(shape.pool)} on {list(shape.out)}"
+        )
+    layout, design = Layout(), bench_design(SIZES)
+    descriptor = place(shape, Random(0), Layout(), design)
+    needed, (_, room) = descriptor.pooled_hw[1] * descriptor.pool_pitch, design.pool_room
+    if needed > room:
+        raise ValueError(f"a row of pooled maxima must take at most {room} beats to be recorded, not {needed}")
+    place(shape, Random(0), layout, design)
     if layout.used > SLOT_LIMIT:
         raise ValueError(f"a layer's tensors must take at most {SLOT_LIMIT} bytes of a slot, not {layout.used}")
     if shape.kind and shape.groups > 1:
         raise ValueError(f"a pool must have one group, not {shape.groups}")
-    design = bench_design(SIZES)
     program = make_program(design, [shape], Random(0), words={0: word})
     for batch in map(len, batches):
-        decode_for(design, program.fbcb[batch - 1], kind=shape.kind, batch=batch)
+        decode_for(design, program.fbcb[batch - 1], kind=shape.kind, batch=batch, pools=shape.pools)
 
 
 def record(

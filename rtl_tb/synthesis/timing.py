@@ -27,6 +27,7 @@ from pathlib import Path
 
 from fluidnpu.boards import Board, load_board
 from fluidnpu.dse import Design, Point, build_design
+from fluidnpu.dse.hardware import poolings
 from fluidnpu.dse.resources import NpuShape, ultra_banks
 from fluidnpu.models.zoo import full_size
 
@@ -63,10 +64,11 @@ class Shipped:
         return f"{self.network}-{self.board}-{self.memory}"
 
     def design(self) -> Design:
-        """Build the design, for batches up to 8."""
+        """Build the design, for batches up to 8, with room for the pools that a search merges with layers."""
         point = Point(t_r=_DEEPEST, t_p=self.t_p, t_c=self.t_c)
         work = full_size(self.network).workload
-        return build_design(work, load_board(self.board), point, memory=self.memory, core=self.core, b_max=8)
+        built = build_design(work, load_board(self.board), point, memory=self.memory, core=self.core, b_max=8)
+        return built.with_room(poolings(work.layers))
 
 
 SHIPPED = (

@@ -35,7 +35,8 @@ def random_plans(design: Design, seed: int) -> Design:
         ways: list[tuple[Stack, int, bool]] = [(Stack.ONE, batch, False)]
         if kind is Kind.GEMM and design.stackable:
             ways += [(Stack.TWO, batch, False), (Stack.ONE, batch, True)]
-            ways += [(Stack.ONE, b_r, False) for b_r in range(-(-batch // 2), batch)]
+            by_samples = range(-(-batch // 2), batch if layer.pooling is None else 0)
+            ways += [(Stack.ONE, b_r, False) for b_r in by_samples]
         if kind is Kind.GEMM and design.split:
             ways.append((Stack.HALF, batch, False))
         k, b_r, row_lanes = rng.choice(ways)

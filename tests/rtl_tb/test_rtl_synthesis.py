@@ -1,6 +1,7 @@
 import pytest
 
-from fluidnpu.dse.resources.logic import STRIPE_BIT
+from fluidnpu.dse.resources.logic import POOL, POOL_BIT, STRIPE_BIT
+from fluidnpu.dse.resources.memories import block_rams
 from fluidnpu.rtl_tb.synthesis.data_plane import CONTROL_UNIT_CLAIM_PCT, ENGINE, FAMILIES
 from fluidnpu.rtl_tb.synthesis.yosys import synthesise
 
@@ -22,3 +23,14 @@ def test_a_bit_of_a_striped_master_costs_what_the_estimate_says() -> None:
     assert sum(cells.lut + cells.lutram for cells in parts) / 512 == pytest.approx(STRIPE_BIT["lut"], rel=0.01)
     assert sum(cells.ff for cells in parts) / 512 == pytest.approx(STRIPE_BIT["ff"], rel=0.02)
     assert all(cells.ramb18 == cells.dsp == 0 for cells in parts)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("out_words", [8, 16, 32])
+def test_a_pool_costs_what_the_estimate_says(out_words: int) -> None:
+    """The constants come from 8 and 32 words; 16 were not looked at."""
+    parameters = {"BMax": 8, "OutWords": out_words, "Windows": 64 // out_words, "Rows": 3584 // out_words}
+    cells = synthesise("fluidnpu_output_pool", parameters, "xc7")
+    assert cells.lut == pytest.approx(POOL["lut"] + 16 * out_words * POOL_BIT["lut"], rel=0.05)
+    assert cells.ff == pytest.approx(POOL["ff"] + 16 * out_words * POOL_BIT["ff"], rel=0.05)
+    assert cells.ramb18 == block_rams(parameters["Rows"], 16 * out_words)

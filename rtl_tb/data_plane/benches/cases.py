@@ -34,7 +34,9 @@ class Case:
     def __post_init__(self) -> None:
         d, design = self.program.descriptors[0], self.design
         self.descriptor = d
-        self.run: FbcbEntry = decode_for(design, self.word, kind=d.kind, batch=len(self.active))
+        self.run: FbcbEntry = decode_for(
+            design, self.word, kind=d.kind, batch=len(self.active), pools=d.pool_kernel > 0
+        )
         self.tiles = list(tiles(d, self.run, design))
         slots = self.program.slot_words(self.program.memory)[self.active]
         self.streams: LayerStreams = layer_streams(d, self.word, design, slots, self.program.image)
@@ -85,6 +87,8 @@ class Case:
         """Fields of `hls.formats.LAYER`."""
         blocks = [tile.command for tile in self.tiles if tile.group == tile.first_column == 0]
         fields = layer_of(self.descriptor, self.run, len(self.active), self.design)
+        if self.descriptor.merged:
+            return fields
         assert fields["p_tiles"] == self.tiles[0].command.p_tiles
         assert fields["beats0"] == sum(block.beats for block in blocks)
         assert fields["beats1"] == sum(block.lane1_beats for block in blocks)
@@ -120,13 +124,17 @@ class Case:
 def random_case(
     rng: random.Random, design: Design, shape: Shape | None = None, *, most: int = 16, **must: object
 ) -> Case:
-    """Draw any layer at any batch up to `most`; `must` names fields of its `Shape` that are given."""
+    """Draw any layer at any batch up to `most`; `must` names fields of its `Shape` that are given.
+
+    It has commands, unless `merged` is given.
+    """
+    must = {"merged": False} | must
     while True:
         chosen = random_shape(rng, design) if shape is None else shape
-        if all(getattr(chosen, key) == value for key, value in must.items()):
+        if shape is not None or all(getattr(chosen, key) == value for key, value in must.items()):
             break
     batch = rng.randrange(1, min(most, design.b_max) + 1)
-    word = random_fbcb(rng, design, place(chosen, random.Random(0), Layout()), batch)
+    word = random_fbcb(rng, design, place(chosen, random.Random(0), Layout(), design), batch)
     program = make_program(design, [chosen], rng, words={0: word} if FBCB.number("b_r", word) == batch - 1 else None)
     word = program.fbcb[batch - 1]
     return Case(design, program, word, sorted(rng.sample(range(program.slots), batch)))
@@ -142,7 +150,7 @@ def layer_of(d: Descriptor, run: FbcbEntry, batch: int, design: Design) -> Value
     by_samples = run.mode is Mode.LANES and not run.row_lanes
     same = (
         "has_residual", "shift", "residual_shift", "kernel_h", "kernel_w", "out_h", "out_w", "group_words", "groups", "columns",
-        "in_offset", "out_offset", "residual_offset", "lo", "hi",
+        "in_offset", "out_offset", "residual_offset", "lo", "hi", "pool_kernel", "pool_top", "pool_left", "pool_pitch", "merged",
     )  # fmt: skip
     weights = {"weights": 0, "block_words": 0}
     if not pool:

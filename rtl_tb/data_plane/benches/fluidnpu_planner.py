@@ -138,6 +138,8 @@ def spoils(good: Mapping[str, Value], mode: Mode) -> Iterator[dict[str, Value]]:
     yield {"lo": 32767, "hi": -32768}
     yield {"lo": 1, "hi": 0}
     yield {"lo": 0, "hi": -1}
+    yield {"pool_kernel": 1}
+    yield {"merged": 1}  # of a GEMM
     for bits in DESCRIPTOR.fields:
         least, most = bits.limits
         if bits.least is not None:
@@ -190,12 +192,30 @@ async def what_just_meets_the_limits_is_planned(dut: Dut) -> None:
 
 
 @bench(20_000)
+async def a_pool_behind_lanes_by_samples_is_refused(dut: Dut) -> None:
+    """Their outputs do not come in the order of the image; neighbouring rows do."""
+    rng = await begin(dut)
+    met = set[bool]()
+    while len(met) < 2 and DESIGN.stackable and DESIGN.b_max > 1:
+        case = random_case(rng, DESIGN, kind=0)
+        if case.run.mode is Mode.LANES and not case.descriptor.pool_kernel and (case.run.row_lanes or case.by_samples):
+            met.add(case.run.row_lanes)
+            told = await plan(dut, case, replace(case.descriptor, pool_kernel=3).words())
+            assert told[0] == "done" if case.run.row_lanes else told == ("bad", Cause.BAD_FBCB)
+
+
+@bench(20_000)
 async def a_pool_has_no_groups(dut: Dut) -> None:
     """A pool with groups is refused; a reset in the middle forgets the plan."""
     rng = await begin(dut)
     case = random_case(rng, DESIGN, kind=1)
     assert (await plan(dut, case, case.descriptor.words()))[0] == "done"
     assert await plan(dut, case, replace(case.descriptor, groups=2).words()) == ("bad", Cause.BAD_DESCRIPTOR)
+    assert (await plan(dut, case, replace(case.descriptor, merged=1).words()))[0] == "done"
+    for change in ({"pool_kernel": 2}, {"kind": 2, "merged": 1}):
+        packed = DESCRIPTOR.pack({**vars(case.descriptor), "magic": MAGIC, **change})
+        body = [packed >> 32 * i & 0xFFFF_FFFF for i in range(31)]
+        assert await plan(dut, case, (*body, -sum(body) & 0xFFFF_FFFF)) == ("bad", Cause.BAD_DESCRIPTOR), change
     await pulse(dut, "start_i")
     await reset(dut)
     for _ in range(1500):

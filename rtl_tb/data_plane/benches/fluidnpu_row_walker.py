@@ -16,12 +16,25 @@ from ...common.benches.streams import Source, pulse, running, until
 from .cases import DESIGN, Case, random_case
 
 RISE, SPAN = 3, 5
+POOLED = {0, 2, 3}
 WAYS = 3 + 2 * DESIGN.stackable  # of the six that there are
 PAIRS = 2 * (DESIGN.stackable and DESIGN.b_max > 1)  # by rows and by samples
 
 
-def rows_of(case: Case, number: int) -> list[tuple[int, int, int, int, int, int, int]]:
-    """(offset, sample, index, top, lane, ends beat, ends pass) of every row of command `number`.
+def ends(size: int, kernel: int, before: int) -> list[int]:
+    """Tell of each row or column of a map if it is the last of a window of its pool; all are without one.
+
+    >>> ends(5, 3, 1), ends(4, 2, 0), ends(3, 0, 0)
+    ([0, 1, 0, 1, 1], [0, 1, 0, 1], [1, 1, 1])
+    """
+    if not kernel:
+        return [1] * size
+    last = {min(first + kernel, size) - 1 for first in range(-before, size - 1, 2)}
+    return [int(at in last) for at in range(size)]
+
+
+def rows_of(case: Case, number: int) -> list[tuple[int, int, int, int, int, int, int, int]]:
+    """(offset, sample, index, top, lane, ends beat, ends pass, windows) of every row of command `number`.
 
     The command's own shift is left out.
     """
@@ -34,17 +47,20 @@ def rows_of(case: Case, number: int) -> list[tuple[int, int, int, int, int, int,
         if two:
             order.append((lanes[1][beat], 1, 1))
     out = []
-    for at, (row, lane, ends) in enumerate(order):
+    for at, (row, lane, last) in enumerate(order):
         sample, place = divmod(row, d.out_h * d.out_w)
         y, x = divmod(place, d.out_w)
         index = sample - case.run.b_r * (lane and case.by_samples)
         top = index * ((d.out_h - 1) * RISE + SPAN) + y * RISE
-        offset = y * d.out_row_bytes + x * d.out_pixel_bytes
-        out.append((offset, sample, index, top, lane, ends, int(at + 1 == len(order))))
+        down, along = ends(d.out_h, d.pool_kernel, d.pool_top), ends(d.out_w, d.pool_kernel, d.pool_left)
+        offset = sum(down[:y]) * d.out_row_bytes + sum(along[:x]) * d.out_pixel_bytes
+        windows = along[x] << 3 | down[y]
+        out.append((offset, sample, index, top, lane, last, int(at + 1 == len(order)), windows))
     return out
 
 
-PORTS = ("offset", "sample", "index", "top", "lane", "ends_beat", "ends_pass")
+PORTS = ("offset", "sample", "index", "top", "lane", "ends_beat", "ends_pass", "pooling")
+ENDS = 0b001_001  # of `pooling_t`: the bits that say which windows a row ends
 Row = tuple[int, ...]
 
 
@@ -59,14 +75,17 @@ class Taker:
         index, offset, top, ends_pass = (
             int(getattr(self.dut, f"other_{port}_o").value) for port in ("index", "offset", "top", "ends_pass")
         )
-        return offset, index + self.case.run.b_r * self.case.by_samples, index, top, 1, 1, ends_pass
+        return offset, index + self.case.run.b_r * self.case.by_samples, index, top, 1, 1, ends_pass, ENDS
 
     async def run(self) -> None:
         """Drive the ports until cancelled."""
         dut, held, ready, both = self.dut, None, 0, 0
         while True:
             await RisingEdge(dut.clk_i)
-            row = tuple(int(getattr(dut, f"row_{port}_o").value) for port in PORTS) if dut.row_valid_o.value else None
+            row = None
+            if dut.row_valid_o.value:
+                *known, pooling = (int(getattr(dut, f"row_{port}_o").value) for port in PORTS)
+                row = (*known, pooling & ENDS)
             if held is not None:
                 assert row == held, f"{held} was offered and became {row} before it was taken"
             held = None if ready else row
@@ -77,6 +96,7 @@ class Taker:
             dut.row_ready_i.value, dut.row_both_i.value = ready, 0
             await ReadWrite()
             both = int(ready and dut.row_valid_o.value and not dut.row_ends_beat_o.value and self.rng.random() < 0.5)
+            both &= not self.case.descriptor.pool_kernel  # windows alone take both, and they pass no pool
             dut.row_both_i.value = both
 
 
@@ -89,6 +109,7 @@ async def walk(dut: Dut, rng: random.Random, case: Case) -> int:
     inputs = {
         "rise_i": RISE, "span_i": SPAN, "out_h_i": d.out_h, "out_w_i": d.out_w, "b_r_i": run.b_r, "step_h_i": d.out_row_bytes,
         "step_w_i": d.out_pixel_bytes, "row_lanes_i": case.layer()["row_lanes"], "sample_lanes_i": case.layer()["sample_lanes"],
+        "pool_i": d.pool_kernel << 2 | d.pool_top << 1 | d.pool_left,
     }  # fmt: skip
     await reset(dut, **inputs)
     await pulse(dut, "layer_start_i")
@@ -114,13 +135,15 @@ async def walk(dut: Dut, rng: random.Random, case: Case) -> int:
 async def every_row_has_its_place(dut: Dut) -> None:
     """Random layers in random modes give every row its place; offers stay until they are taken."""
     rng = await begin(dut)
-    seen, paired = set[tuple[Mode, bool]](), set[bool]()
+    seen, paired, pooled = set[tuple[Mode, bool]](), set[bool](), set[int]()
     for number in range(400):
-        if number >= 40 and len(seen) >= WAYS and len(paired) == PAIRS:
+        if number >= 40 and len(seen) >= WAYS and len(paired) == PAIRS and pooled == POOLED:
             break
         case = random_case(rng, DESIGN)
         if await walk(dut, rng, case):
             paired.add(case.run.row_lanes)
         seen.add((case.run.mode, case.run.row_lanes))
+        pooled.add(case.descriptor.pool_kernel)
+    assert pooled == POOLED, f"only pools {pooled} were met"
     assert len(seen) >= WAYS, f"only {seen} were met"
     assert len(paired) == PAIRS, "lanes by rows and by samples"

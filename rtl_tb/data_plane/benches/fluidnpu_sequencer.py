@@ -68,10 +68,10 @@ class Neighbours:
 
 
 def some_layers(rng: random.Random) -> list[Case]:
-    """Draw four layers that run at the same batch on the same slots."""
+    """Draw four layers that run at the same batch on the same slots; some pools are merged."""
     cases = [random_case(rng, DESIGN)]
     while len(cases) < 4:
-        case = random_case(rng, DESIGN)
+        case = random_case(rng, DESIGN, merged=rng.random() < 0.2)
         if len(case.active) == len(cases[0].active):
             case.active = cases[0].active
             cases.append(case)
@@ -101,7 +101,7 @@ async def idle(dut: Dut, cycles: int) -> None:
 async def a_job_is_its_commands(dut: Dut) -> None:
     """Any range of layers gives its commands in order and the slots' addresses in ascending order."""
     rng = await begin(dut)
-    early = 0
+    early = merged = 0
     for _ in range(12):
         cases = some_layers(rng)
         first = rng.randrange(4)
@@ -115,12 +115,15 @@ async def a_job_is_its_commands(dut: Dut) -> None:
         layers = list(range(first, last + 1))
         want = [(layer, TILE.pack(command)) for layer in layers for command in cases[layer].commands()]
         assert [(n, TILE.unpack(c)) for n, c in around.commands] == [(n, TILE.unpack(c)) for n, c in want]
-        assert (around.starts, around.lookups, around.done, around.errors) == (layers, layers, 1, 0)
+        starts = [layer for layer in layers if not cases[layer].descriptor.merged]
+        assert (around.starts, around.lookups, around.done, around.errors) == (starts, layers, 1, 0)
+        merged += len(layers) - len(starts)
         slots = int(dut.slot_o.value)
         assert slots & (1 << 40 * len(cases[0].active)) - 1 == cases[0].slot_port
         early += around.early
         task.cancel()
     assert early, "a layer is looked at while the one before it runs"
+    assert merged, "a pool that is merged begins nothing"
 
 
 @bench(20_000)

@@ -16,18 +16,21 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode
+from fluidnpu.dse.hardware import pooled_beats
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import FbcbError
 from fluidnpu.hls.core import execute_streams_reference, layer_streams, output_beats, scatter_output
 from fluidnpu.hls.formats import FBCB, NO_WEIGHTS
 from fluidnpu.hls.program import Descriptor, FbcbEntry, buffer_bytes, decode_for, pack_weights
 from fluidnpu.models import LayerShape, Workload
+from fluidnpu.models.graph import LEAST_POOLED, Pooling
 
 from ...common.benches.words import beats_of
 from ..coverage import plans
 
 Int16 = npt.NDArray[np.int16]
 ALIGN = 64
+MOST_POOLED = (12, 12)  # rows and columns of a map whose outputs a bench design pools
 # Sizes of the array that most benches play.
 USUAL: Mapping[str, int] = {
     "t_r": 7, "t_p": 4, "t_c": 8, "b_max": 4, "stackable": 1, "split": 1, "weight_slots": 1, "out_words": 4, "port_bytes": 16,
@@ -35,8 +38,10 @@ USUAL: Mapping[str, int] = {
 
 
 def bench_design(sizes: Mapping[str, int]) -> Design:
-    """A design of the given sizes; the data plane depends on nothing else of it."""
-    workload = Workload(name="bench", layers=(LayerShape(name="any", r=1, p=1, c=1),))
+    """A design of the given sizes; the data plane depends on nothing else of it but on what it can pool."""
+    pooling = Pooling(kernel=3, padded=(1, 1), out=(MOST_POOLED[0] // 2, MOST_POOLED[1] // 2))
+    layer = LayerShape(name="any", r=MOST_POOLED[0] * MOST_POOLED[1], p=1, c=12 * sizes["t_c"] + 12, pooling=pooling)
+    workload = Workload(name="bench", layers=(layer, LayerShape(name="pool", r=1, p=1, c=1, merged=True)))
     return design_for(
         workload,
         t_r=sizes["t_r"],
@@ -103,6 +108,16 @@ class Shape:
     extra: int = 0  # channels of the output tensor beyond this layer's: concatenation
     beside: int = 0  # channels of the input tensor that this layer does not read
     spare: tuple[int, int] = (0, 0)  # rows and columns of stored halo that no window reaches
+    pool: tuple[int, int, int] = (0, 0, 0)  # kernel of the max pool that outputs pass, rows above and columns left
+    merged: bool = False  # a pool that the layer before has computed
+
+    @property
+    def pools(self) -> bool:
+        """True where the NPU can pool the outputs: windows that leave nothing out, of more than a pixel."""
+        kernel, *padded = self.pool
+        last = [size - 1 + pad for size, pad in zip(self.out, padded, strict=True)]
+        whole = all(at % 2 == 1 if kernel == 2 else at >= 1 for at in last)
+        return kernel > 0 and self.kind == 0 and self.out[1] >= LEAST_POOLED and whole
 
 
 def random_shape(rng: random.Random, design: Design) -> Shape:
@@ -112,7 +127,7 @@ def random_shape(rng: random.Random, design: Design) -> Shape:
     while True:
         shape = _any_shape(rng, design)
         run = FbcbEntry(Mode.LANES, batch=2, b_r=1, block=1)
-        if buffer_bytes(place(shape, random.Random(0), Layout()), run) <= 2 * design.buffer_words:
+        if buffer_bytes(place(shape, random.Random(0), Layout(), design), run) <= 2 * design.buffer_words:
             return shape
 
 
@@ -120,8 +135,9 @@ def _any_shape(rng: random.Random, design: Design) -> Shape:
     kind = rng.choices((0, 1, 2), (8, 1, 1))[0]
     kernel = rng.choice([(1, 1), (1, 1), (3, 3), (3, 3), (1, 3), (3, 1), (5, 2), (2, 2)])
     depthwise = kind == 0 and rng.random() < 0.15
+    pooled = kind == 0 and design.pool_room[1] > 0 and rng.random() < 0.2
     groups = rng.randrange(2, 6) if kind == 0 and (depthwise or rng.random() < 0.15) else 1
-    return Shape(
+    shape = Shape(
         kind=kind,
         kernel=kernel,
         stride=rng.choice([(1, 1), (1, 1), (2, 2), (1, 2), (3, 1)]),
@@ -133,7 +149,12 @@ def _any_shape(rng: random.Random, design: Design) -> Shape:
         residual=rng.random() < 0.3,
         extra=rng.choice([0, 0, 1, 5]),
         spare=(rng.randrange(2), rng.randrange(2)),
+        merged=kind == 1 and rng.random() < 0.2,
     )
+    while pooled and not shape.pools:
+        out = rng.randrange(1, MOST_POOLED[0] + 1), rng.randrange(LEAST_POOLED, MOST_POOLED[1] + 1)
+        shape = replace(shape, out=out, pool=(rng.choice([2, 3]), rng.randrange(2), rng.randrange(2)))
+    return shape
 
 
 @dataclass
@@ -149,13 +170,17 @@ class Layout:
         return at
 
 
-def place(shape: Shape, rng: random.Random, layout: Layout) -> Descriptor:
+def place(shape: Shape, rng: random.Random, layout: Layout, design: Design) -> Descriptor:
     """Make a descriptor with its own input, output and residual tensors."""
     (kh, kw), (sh, sw), (dh, dw), (oh, ow) = shape.kernel, shape.stride, shape.dilation, shape.out
     in_h, in_w = (oh - 1) * sh + (kh - 1) * dh + 1 + shape.spare[0], (ow - 1) * sw + (kw - 1) * dw + 1 + shape.spare[1]
     channels = shape.groups * shape.group_words
     columns = shape.group_words if shape.kind else shape.columns
     in_pixel, out_pixel = 2 * (channels + shape.beside), 2 * (shape.groups * columns + shape.extra)
+    pooling = (
+        {"pool_kernel": shape.pool[0], "pool_top": shape.pool[1], "pool_left": shape.pool[2]} if shape.pools else {}
+    )
+    pitch = shape.groups * pooled_beats(columns, design.array)
     in_row, out_row = in_w * in_pixel, (ow + shape.spare[1]) * out_pixel
     input_at = layout.take((in_h + 1) * in_row)
     output_at = layout.take((oh + shape.spare[0]) * out_row)
@@ -187,6 +212,8 @@ def place(shape: Shape, rng: random.Random, layout: Layout) -> Descriptor:
         residual_shift=rng.randrange(8),
         lo=rng.choice([-32768, 0]),
         hi=rng.choice([32767, 6000]),
+        **(pooling | {"pool_pitch": pitch} if pooling else {}),
+        merged=int(shape.merged),
     )
 
 
@@ -197,7 +224,7 @@ def random_fbcb(rng: random.Random, design: Design, descriptor: Descriptor, batc
         block = rng.choice([0, 0, design.t_r, rng.randrange(1, design.t_r + 1)])
         word = FBCB.pack({"k": rng.randrange(4), "b_r": rng.randrange(batch), "block": block})
         try:
-            run = decode_for(design, word, kind=kind, batch=batch)
+            run = decode_for(design, word, kind=kind, batch=batch, pools=descriptor.pool_kernel > 0)
         except FbcbError:
             continue
         if buffer_bytes(descriptor, run) <= 2 * design.buffer_words:
@@ -244,7 +271,7 @@ def make_program(
     default; `slot_align`: their bytes are a multiple of it.
     """
     layout, slots = Layout(), slots or design.b_max + 2
-    descriptors = [place(shape, rng, layout) for shape in shapes]
+    descriptors = [place(shape, rng, layout, design) for shape in shapes]
     image = bytearray()
     fbcb: list[int] = []
     for index, descriptor in enumerate(descriptors):
@@ -253,7 +280,8 @@ def make_program(
             word = words.get(index) if words else None
             if word is not None:
                 b_r = min(FBCB.number("b_r", word), batch - 1)
-                word = FBCB.pack({**FBCB.unpack(word), "b_r": b_r if 2 * (b_r + 1) >= batch else batch - 1})
+                ordered = 2 * (b_r + 1) >= batch and not descriptor.pool_kernel
+                word = FBCB.pack({**FBCB.unpack(word), "b_r": b_r if ordered else batch - 1})
             row.append(random_fbcb(rng, design, descriptor, batch) if word is None else word)
         fbcb += row
         if descriptor.kind:
@@ -351,5 +379,5 @@ def expect(program: Program, active: list[int], layers: range, memory: bytearray
             outputs += output_beats(command, design)
             residuals += output_beats(command, design) * command.has_residual
             out.after.append((inputs, residuals, outputs))
-        out.modes.append(streams.commands[0].mode)
+        out.modes += [command.mode for command in streams.commands[:1]]
     return out

@@ -1,5 +1,5 @@
 // Inside fluidnpu_row_addresses, for any rows of the walk: each row that is stored is the one that was walked
-// three cycles before, in the slot of its own sample, with the columns of its own command; it is told whether
+// three cycles before and ended windows of the pool, if there is one, in the slot of its own sample, with the columns of its own command; it is told whether
 // it begins in another port word than where the row before it ended. Rows are walked only where they fit.
 `ifdef FORMAL
   logic past_q = 1'b0;
@@ -18,7 +18,7 @@
   assign oldest_last = addrs_q[2] + AddrWidth'({12'(cols_of_q[2] - 12'd1), 1'b0});
   always_ff @(posedge clk_i) begin
     if (!rst_ni) walked_q <= '0;
-    else walked_q <= {walked_q[1:0], walks && room};
+    else walked_q <= {walked_q[1:0], walks && room && pooling.ends_w && pooling.ends_h};
     addrs_q   <= {addrs_q[1:0], slots[row_sample] + AddrWidth'(row_offset)};
     cols_of_q <= {cols_of_q[1:0], command_cols_q};
     lasts_q   <= {lasts_q[1:0], row_ends_pass && command_last_q};

@@ -36,7 +36,8 @@
     sound = place.column < 16'(w) && place.row < 16'(h) && place.sample <= 5'(samples)
         && place.row_offset == steps(step_h, place.row[1:0]) && place.offset == place.row_offset + steps(step_w, place.column[1:0])
         && 32'(place.top) == steps(sample_rows, place.sample[1:0]) + steps(32'(rise_small), place.row[1:0])
-        && place.last_column == (place.column + 16'd1 == 16'(w)) && place.last_row == (place.row + 16'd1 == 16'(h));
+        && place.last_column == (place.column + 16'd1 == 16'(w)) && place.last_row == (place.row + 16'd1 == 16'(h))
+        && place.first_column == (place.column == '0) && place.first_row == (place.row == '0) && place.full_w && place.full_h;
   endfunction
 
   // Where the next pass begins, and what a sequencer may ask of it.
@@ -48,6 +49,7 @@
     assume (h != '0 && w != '0 && samples != '0 && 32'(samples) <= BMax && stacked != '0 && stacked <= samples);
     assume (!(by_rows && by_samples) && (by_samples || stacked == samples) && {stacked, 1'b0} >= {1'b0, samples});
     assume (out_h_i == 16'(h) && out_w_i == 16'(w) && b_r_i == 5'(stacked) && row_lanes_i == by_rows && sample_lanes_i == by_samples);
+    assume (pool_i.kernel == '0);  // the proof `steps` has pools
     assume (step_h_i == step_h && step_w_i == step_w && rise_i == 24'(rise_small) && span_i == 24'(span_small));
     if (row_both_i) assume (row_valid_o && !row_ends_beat_o);
     if (layer_start_i) assume (!active_q && !pass_valid_i);

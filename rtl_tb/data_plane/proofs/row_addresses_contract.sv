@@ -6,6 +6,7 @@ module fluidnpu_row_addresses #(
   parameter int unsigned BMax = 4,
   parameter int unsigned PortWords = 8,
   parameter int unsigned Depth = 8,
+  parameter bit Pools = 1'b0,
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
 ) (
   input  logic                           clk_i,
@@ -13,6 +14,7 @@ module fluidnpu_row_addresses #(
   input  logic                           layer_start_i,
   input  logic [BMax-1:0][AddrWidth-1:0] slot_i,
   input  fluidnpu_formats_pkg::layer_t   layer_i,
+  input  fluidnpu_pkg::pool_t            pool_i,
   input  logic [31:0]                    step_h_i,
   input  logic [31:0]                    step_w_i,
   input  logic [31:0]                    offset_i,

@@ -2,10 +2,12 @@
 /// taken.
 ///
 /// A pass ends once. A row that does not end its beat is one of lane 0; the row of lane 1 that was told with
-/// it comes next, unless both are taken. A user's checker assumes the properties of the proof `rows` beyond
-/// that.
+/// it comes next, unless both are taken. Without a pool each row ends its windows. A user's checker assumes the
+/// properties of the proof `rows` beyond that.
 module fluidnpu_row_walker #(
   parameter int unsigned BMax = 4,
+  parameter bit Pools = 1'b0,
+  parameter bit Pairs = 1'b1,
   localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1
 ) (
   input  logic                   clk_i,
@@ -20,6 +22,7 @@ module fluidnpu_row_walker #(
   input  logic [31:0]            step_w_i,
   input  logic [23:0]            rise_i,
   input  logic [23:0]            span_i,
+  input  fluidnpu_pkg::pool_t    pool_i,
   input  logic                   pass_valid_i,
   output logic                   pass_ready_o,
   input  logic [15:0]            beats_i,
@@ -33,6 +36,7 @@ module fluidnpu_row_walker #(
   output logic [31:0]            row_offset_o,
   output logic [23:0]            row_top_o,
   output logic                   row_lane_o,
+  output fluidnpu_pkg::pooling_t row_pooling_o,
   output logic                   row_ends_beat_o,
   output logic                   row_ends_pass_o,
   input  logic                   row_both_i,
@@ -49,6 +53,7 @@ module fluidnpu_row_walker #(
     logic [31:0]            offset;
     logic [23:0]            top;
     logic                   lane;
+    fluidnpu_pkg::pooling_t pooling;
     logic                   ends_beat;
     logic                   ends_pass;
   } row_t;
@@ -71,6 +76,13 @@ module fluidnpu_row_walker #(
   assign row_offset_o      = row.offset;
   assign row_top_o         = row.top;
   assign row_lane_o        = row.lane;
+  always_comb begin
+    row_pooling_o = row.pooling;
+    if (!Pools || pool_i.kernel == '0) begin
+      row_pooling_o.ends_w = 1'b1;
+      row_pooling_o.ends_h = 1'b1;
+    end
+  end
   assign row_ends_beat_o   = row.lane || row.ends_beat;
   assign row_ends_pass_o   = row.ends_pass && row_ends_beat_o;
   assign other_index_o     = other.index;

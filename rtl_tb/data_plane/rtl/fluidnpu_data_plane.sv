@@ -21,6 +21,8 @@ module fluidnpu_data_plane #(
   parameter int unsigned MaxBurst = 16,
   parameter int unsigned LineWords = 16,
   parameter int unsigned Sets = 64,
+  parameter int unsigned PoolWindows = 0,  // of `fluidnpu_output_pool`; 0: no layer's outputs pass a pool
+  parameter int unsigned PoolRows = 0,
   parameter bit UltraBuffer = 1'b0,        // the input buffer in UltraRAM: UltraScale+ only
   parameter int unsigned QueueBeats = 128, // port words asked for and not yet used, for each master
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth,
@@ -209,7 +211,7 @@ module fluidnpu_data_plane #(
     .flush_o(flush), .masters_idle_i(masters_idle)
   );
 
-  fluidnpu_planner #(.TP(TP), .TC(TC), .WeightSlots(WeightSlots), .PortBytes(PortBytes), .Split(Split)) planner (
+  fluidnpu_planner #(.TP(TP), .TC(TC), .WeightSlots(WeightSlots), .PortBytes(PortBytes), .Split(Split), .Pools(PoolRows != 0)) planner (
     .clk_i, .rst_ni(run_n), .start_i(plan), .descriptor_i(descriptor), .b_act_i(b_act), .pool_o(pool), .plan_bad_i(plan_bad),
     .plan_mode_i(plan_mode), .plan_row_lanes_i(plan_row_lanes), .plan_b_r_i(plan_b_r), .plan_block_i(plan_block), .done_o(plan_done),
     .bad_o(plan_refused), .cause_o(plan_cause), .layer_o(planned)
@@ -217,12 +219,12 @@ module fluidnpu_data_plane #(
 
   // -- commands to everyone at once
   localparam int unsigned TileBits = fluidnpu_formats_pkg::TileBits;
-  logic cmd_ready, input_ready, output_ready, residual_ready, block_ready, give;
+  logic cmd_ready, input_ready, output_ready, residual_ready, block_ready, pool_ready, give;
   logic input_valid, output_valid, residual_valid, block_valid, input_take, output_take, residual_take, block_take;
   fluidnpu_formats_pkg::tile_t input_command, output_command, residual_command;
   fluidnpu_formats_pkg::core_command_t core_command;
 
-  assign command_ready = cmd_ready && input_ready && output_ready && residual_ready && block_ready;
+  assign command_ready = cmd_ready && input_ready && output_ready && residual_ready && block_ready && pool_ready;
   assign give          = command_valid && command_ready;
   always_comb begin
     core_command.mode           = running.mode;
@@ -387,10 +389,32 @@ module fluidnpu_data_plane #(
     .m_axi_rlast(m2_axi_rlast), .m_axi_rvalid(m2_axi_rvalid), .m_axi_rready(m2_axi_rready)
   );
 
-  fluidnpu_output_writer #(.BMax(BMax), .OutWords(OutWords), .PortWords(PortWords)) outputs (
+  logic pooled_valid, pooled_ready;
+  logic [OutWords*16-1:0] pooled;
+  if (PoolRows != 0) begin : gen_pool
+    logic pool_valid, pool_take;
+    fluidnpu_formats_pkg::tile_t pool_command;
+    common_fifo #(.Width(TileBits), .Depth(2 * CommandQueue)) pool_queue (
+      .clk_i, .rst_ni(run_n), .clear_i(1'b0), .valid_i(give && running.pool_kernel != '0), .ready_o(pool_ready), .data_i(command),
+      .valid_o(pool_valid), .ready_i(pool_take), .data_o(pool_command), .level_o()
+    );
+    fluidnpu_output_pool #(.BMax(BMax), .OutWords(OutWords), .Windows(PoolWindows), .Rows(PoolRows)) pool_unit (
+      .clk_i, .rst_ni(run_n), .layer_start_i(layer_start), .layer_i(running), .command_valid_i(pool_valid),
+      .command_ready_o(pool_take), .command_i(pool_command), .beat_valid_i(s_axis_output_tvalid),
+      .beat_ready_o(s_axis_output_tready), .beat_i(s_axis_output_tdata), .pooled_valid_o(pooled_valid),
+      .pooled_ready_i(pooled_ready), .pooled_o(pooled)
+    );
+  end else begin : gen_no_pool
+    assign pool_ready           = 1'b1;
+    assign pooled_valid         = s_axis_output_tvalid;
+    assign pooled               = s_axis_output_tdata;
+    assign s_axis_output_tready = pooled_ready;
+  end
+
+  fluidnpu_output_writer #(.BMax(BMax), .OutWords(OutWords), .PortWords(PortWords), .Pools(PoolRows != 0)) outputs (
     .clk_i, .rst_ni(run_n), .layer_start_i(layer_start), .slot_i(slot), .layer_i(running), .command_valid_i(output_valid),
-    .command_ready_o(output_take), .command_i(output_command), .layer_done_o(layer_done), .beat_valid_i(s_axis_output_tvalid),
-    .beat_ready_o(s_axis_output_tready), .beat_i(s_axis_output_tdata), .word_valid_o(o_valid), .word_ready_i(o_ready),
+    .command_ready_o(output_take), .command_i(output_command), .layer_done_o(layer_done), .beat_valid_i(pooled_valid),
+    .beat_ready_o(pooled_ready), .beat_i(pooled), .word_valid_o(o_valid), .word_ready_i(o_ready),
     .word_addr_o(o_addr), .word_data_o(o_data), .word_strb_o(o_strb)
   );
 

@@ -14,4 +14,21 @@ package fluidnpu_pkg;
     logic [23:0] top;           // first input row of the window, counted through the lane
     logic        lane;
   } parts_t;
+
+  // The max pool that outputs pass on their way to memory; kernel 0: none.
+  typedef struct packed {
+    logic [1:0] kernel;
+    logic       top;   // its first windows reach into a row above the map,
+    logic       left;  // into a column left of it
+  } pool_t;
+
+  // What a pixel is to the windows of such a pool, along its row (w) and along its column (h).
+  typedef struct packed {
+    logic fresh_w;  // nothing before it belongs to the window that it ends or goes on with
+    logic next_w;   // another window begins with it
+    logic ends_w;   // it is the last of a window
+    logic fresh_h;
+    logic next_h;
+    logic ends_h;
+  } pooling_t;
 endpackage

@@ -8,7 +8,8 @@ module fluidnpu_planner #(
   parameter int unsigned TC = 8,
   parameter int unsigned WeightSlots = 1,
   parameter int unsigned PortBytes = 16,
-  parameter bit Split = 1'b0
+  parameter bit Split = 1'b0,
+  parameter bit Pools = 1'b1  // outputs can pass a max pool on their way to memory
 ) (
   input  logic                              clk_i,
   input  logic                              rst_ni,
@@ -47,7 +48,8 @@ module fluidnpu_planner #(
   logic        plan_row_lanes_q, plan_bad_q;
   assign words = descriptor_i;
   always_ff @(posedge clk_i) begin  // the FBCB's RAM answers late in its cycle; the plan is needed some cycles later
-    plan_bad_q       <= plan_bad_i;
+    // Lanes by samples would bring outputs in another order than that of the image.
+    plan_bad_q       <= plan_bad_i || (gemm && descriptor_i.pool_kernel[1] && plan_mode_i == fluidnpu_formats_pkg::ModeLanes && !plan_row_lanes_i);
     plan_mode_q      <= plan_mode_i;
     plan_row_lanes_q <= plan_row_lanes_i;
     plan_b_r_q       <= plan_b_r_i;
@@ -83,6 +85,8 @@ module fluidnpu_planner #(
         || descriptor_i.shift > fluidnpu_formats_pkg::DescriptorShiftMost
         || descriptor_i.residual_shift > fluidnpu_formats_pkg::DescriptorResidualShiftMost
         || $signed(descriptor_i.lo) > $signed(descriptor_i.hi) || (!gemm && descriptor_i.groups != 16'd1)
+        || descriptor_i.pool_kernel == 2'd1 || (descriptor_i.pool_kernel != '0 && (!gemm || !Pools))
+        || (descriptor_i.merged && descriptor_i.kind != fluidnpu_formats_pkg::KindMaxPool)
         || (gemm && (part == fluidnpu_formats_pkg::DescriptorNoWeights || part[5:0] != '0));
     if (start_i) begin
       sum_q  <= '0;
@@ -310,6 +314,11 @@ module fluidnpu_planner #(
     layer_o.group_words     = descriptor_i.group_words;
     layer_o.groups          = descriptor_i.groups;
     layer_o.columns         = descriptor_i.columns;
+    layer_o.pool_kernel     = descriptor_i.pool_kernel;
+    layer_o.pool_top        = descriptor_i.pool_top;
+    layer_o.pool_left       = descriptor_i.pool_left;
+    layer_o.pool_pitch      = descriptor_i.pool_pitch;
+    layer_o.merged          = descriptor_i.merged;
     layer_o.in_offset       = descriptor_i.in_offset;
     layer_o.out_offset      = descriptor_i.out_offset;
     layer_o.out_row         = descriptor_i.out_row_bytes;

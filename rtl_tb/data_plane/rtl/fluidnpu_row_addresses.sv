@@ -2,11 +2,12 @@
 ///
 /// One row a cycle while there is room, in the order of `fluidnpu_row_walker`. Addresses are added up in
 /// registered steps, so nothing goes back from the taker to the walk but the level of the queue: the first row
-/// is shown five cycles behind its command.
+/// is shown five cycles behind its command. With a pool only the rows are kept that end a window of it.
 module fluidnpu_row_addresses #(
   parameter int unsigned BMax = 4,
   parameter int unsigned PortWords = 8,
   parameter int unsigned Depth = 8,  // rows
+  parameter bit Pools = 1'b0,        // without, `pool_i` is none
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
 ) (
   input  logic                           clk_i,
@@ -14,6 +15,7 @@ module fluidnpu_row_addresses #(
   input  logic                           layer_start_i,
   input  logic [BMax-1:0][AddrWidth-1:0] slot_i,
   input  fluidnpu_formats_pkg::layer_t   layer_i,
+  input  fluidnpu_pkg::pool_t            pool_i,
   input  logic [31:0]                    step_h_i,  // distances in bytes of what is written or read
   input  logic [31:0]                    step_w_i,
   input  logic [31:0]                    offset_i,  // of the first row in its slot
@@ -54,16 +56,17 @@ module fluidnpu_row_addresses #(
   logic [AddrWidth-1:PortBits] end_q;      // port word of the last column of the row before
   logic [$clog2(Depth+1)-1:0] level;
   row_t                       pushed, head;
+  fluidnpu_pkg::pooling_t     pooling;
 
-  fluidnpu_row_walker #(.BMax(BMax)) rows (
+  fluidnpu_row_walker #(.BMax(BMax), .Pools(Pools), .Pairs(1'b0)) rows (
     .clk_i, .rst_ni, .layer_start_i,
     .out_h_i(layer_i.out_h), .out_w_i(layer_i.out_w),
     .row_lanes_i(layer_i.row_lanes), .sample_lanes_i(layer_i.sample_lanes), .b_r_i(layer_i.b_r),
-    .step_h_i, .step_w_i, .rise_i('0), .span_i('0),
+    .step_h_i, .step_w_i, .rise_i('0), .span_i('0), .pool_i,
     .pass_valid_i(command_valid_i), .pass_ready_o(command_ready_o), .beats_i(command_i.beats),
     .lane1_beats_i(command_i.lane1_beats), .shift_i(command_i.out_shift + offset_i), .commit_i(command_i.block_last),
     .row_valid_o(walks), .row_ready_i(room), .row_sample_o(row_sample), .row_index_o(), .row_offset_o(row_offset),
-    .row_top_o(), .row_lane_o(), .row_ends_beat_o(), .row_ends_pass_o(row_ends_pass), .row_both_i(1'b0), .other_index_o(),
+    .row_top_o(), .row_lane_o(), .row_pooling_o(pooling), .row_ends_beat_o(), .row_ends_pass_o(row_ends_pass), .row_both_i(1'b0), .other_index_o(),
     .other_offset_o(), .other_top_o(), .other_ends_pass_o(), .start_index_o(), .start_offset_o()
   );
 
@@ -92,7 +95,7 @@ module fluidnpu_row_addresses #(
     last_s_q   <= {last_s_q[1:0], row_ends_pass && last_q};
     if (valid_q[2]) end_q <= end_3_q[AddrWidth-1:PortBits];
     if (!rst_ni) valid_q <= '0;
-    else valid_q <= {valid_q[1:0], walks && room};
+    else valid_q <= {valid_q[1:0], walks && room && pooling.ends_w && pooling.ends_h};
   end
 
   logic fits;

@@ -3,9 +3,12 @@
 ///
 /// The walk begins where the last committed pass ended; a pass without `commit_i` is walked again by the next
 /// one. One row a cycle, or with `row_both_i` the two rows of a beat. Serves windows (steps of the input),
-/// outputs and residuals. That a row ends its image's row, a beat its pass, is found out a step ahead.
+/// outputs and residuals. That a row ends its image's row, a beat its pass, is found out a step ahead. With a
+/// pool the steps are those of the pooled map, and are taken where a window ends.
 module fluidnpu_row_walker #(
   parameter int unsigned BMax = 4,
+  parameter bit Pools = 1'b0,  // without, `pool_i` is none
+  parameter bit Pairs = 1'b1,  // without, `row_both_i` is 0
   localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1
 ) (
   input  logic                                        clk_i,
@@ -20,6 +23,7 @@ module fluidnpu_row_walker #(
   input  logic [31:0]                                 step_w_i,
   input  logic [23:0]                                 rise_i,  // input rows from the first of a window to that of the next below
   input  logic [23:0]                                 span_i,  // the same from a sample's last window to the next sample's first
+  input  fluidnpu_pkg::pool_t                         pool_i,
   // pass
   input  logic                                        pass_valid_i,
   output logic                                        pass_ready_o,
@@ -35,6 +39,7 @@ module fluidnpu_row_walker #(
   output logic [31:0]                                 row_offset_o,  // in the sample
   output logic [23:0]                                 row_top_o,     // first input row of the window, counted through a lane
   output logic                                        row_lane_o,
+  output fluidnpu_pkg::pooling_t                      row_pooling_o, // all ends where there is no pool
   output logic                                        row_ends_beat_o,
   output logic                                        row_ends_pass_o,
   // the row of lane 1 that shares the beat of this one of lane 0, which does not end it: goes when that goes
@@ -61,6 +66,10 @@ module fluidnpu_row_walker #(
     logic [23:0] top;
     logic        last_column;
     logic        last_row;
+    logic        first_column;
+    logic        first_row;
+    logic        full_w;  // ends a window of the pool, one that the map does not cut off
+    logic        full_h;
   } place_t;
 
   place_t      place_q, start_q, origin, behind, other, next;
@@ -71,10 +80,21 @@ module fluidnpu_row_walker #(
   logic        ends_beat, ends_pass, step, advance, takes;
   logic [4:0]  sample;
 
+  // Along one axis; `odd` is counted from where the first window begins. Full windows are found out a step ahead.
+  function automatic logic full(logic odd, logic first);
+    full = !Pools || pool_i.kernel == 2'd0 || (pool_i.kernel == 2'd2 ? odd : !odd && !first);
+  endfunction
+  function automatic logic fresh(logic odd, logic first);
+    fresh = first || (pool_i.kernel == 2'd2 && !odd);
+  endfunction
   always_comb begin
-    origin             = '0;
-    origin.last_column = out_w_i == 16'd1;
-    origin.last_row    = out_h_i == 16'd1;
+    origin              = '0;
+    origin.last_column  = out_w_i[15:1] == '0;  // neither is 0
+    origin.last_row     = out_h_i[15:1] == '0;
+    origin.first_column = 1'b1;
+    origin.first_row    = 1'b1;
+    origin.full_w       = full(pool_i.left, 1'b1);
+    origin.full_h       = full(pool_i.top, 1'b1);
   end
 
   assign step      = row_valid_o && row_ready_i;
@@ -85,19 +105,27 @@ module fluidnpu_row_walker #(
 
   function automatic place_t follow(place_t place);
     place_t after;
-    after = place;
+    logic [31:0] step_h;
+    after  = place;
+    step_h = place.full_h || place.last_row ? step_h_i : '0;
     if (!place.last_column) begin
-      after.column      = place.column + 16'd1;
-      after.offset      = place.offset + step_w_i;
-      after.last_column = place.column + 16'd2 == out_w_i;
+      after.column       = place.column + 16'd1;
+      after.offset       = place.offset + (place.full_w || place.last_column ? step_w_i : '0);
+      after.last_column  = place.column + 16'd2 == out_w_i;
+      after.first_column = 1'b0;
+      after.full_w       = full(!(place.column[0] ^ pool_i.left), 1'b0);
     end else if (!place.last_row) begin
-      after.column      = '0;
-      after.last_column = origin.last_column;
-      after.row         = place.row + 16'd1;
-      after.last_row    = place.row + 16'd2 == out_h_i;
-      after.row_offset  = place.row_offset + step_h_i;
-      after.offset      = place.row_offset + step_h_i;
-      after.top         = place.top + rise_i;
+      after.column       = '0;
+      after.last_column  = origin.last_column;
+      after.first_column = 1'b1;
+      after.full_w       = origin.full_w;
+      after.row          = place.row + 16'd1;
+      after.last_row     = place.row + 16'd2 == out_h_i;
+      after.first_row    = 1'b0;
+      after.full_h       = full(!(place.row[0] ^ pool_i.top), 1'b0);
+      after.row_offset   = place.row_offset + step_h;
+      after.offset       = place.row_offset + step_h;
+      after.top          = place.top + rise_i;
     end else begin
       after        = origin;
       after.sample = place.sample + 5'd1;
@@ -108,13 +136,21 @@ module fluidnpu_row_walker #(
   always_comb begin  // a continuous assignment is not sensitive to the signals `follow` reads from module scope
     behind = follow(place_q);
     other  = row_lanes_i ? behind : place_q;
-    next   = row_both_i && row_lanes_i ? follow(behind) : behind;
+    next   = Pairs && row_both_i && row_lanes_i ? follow(behind) : behind;
   end
 
   assign pass_ready_o      = !active_q || (row_ready_i && ends_pass);  // passes follow one another without a gap
   assign takes             = pass_valid_i && pass_ready_o;
   assign row_valid_o       = active_q;
   assign row_lane_o        = lane_q;
+  always_comb begin
+    row_pooling_o.fresh_w = fresh(place_q.column[0] ^ pool_i.left, place_q.first_column);
+    row_pooling_o.next_w  = !(place_q.column[0] ^ pool_i.left);
+    row_pooling_o.ends_w  = place_q.full_w || place_q.last_column;
+    row_pooling_o.fresh_h = fresh(place_q.row[0] ^ pool_i.top, place_q.first_row);
+    row_pooling_o.next_h  = !(place_q.row[0] ^ pool_i.top);
+    row_pooling_o.ends_h  = place_q.full_h || place_q.last_row;
+  end
   assign row_ends_beat_o   = lane_q || !two_lanes_q;
   assign row_ends_pass_o   = row_ends_beat_o && last_beat_q;
   assign row_sample_o      = sample[SampleWidth-1:0];
@@ -165,7 +201,7 @@ module fluidnpu_row_walker #(
         beats_q       <= beats_i;
         lane1_beats_q <= lane1_beats_i;
         two_lanes_q   <= lane1_beats_i != '0;
-        last_beat_q   <= beats_i == 16'd1;
+        last_beat_q   <= beats_i[15:1] == '0;  // nor is this; a mapper shared one comparison, behind what comes late
         shift_q       <= shift_i;
         commit_q      <= commit_i;
       end
@@ -175,7 +211,7 @@ module fluidnpu_row_walker #(
 
   always_ff @(posedge clk_i) begin
     if (rst_ni && row_valid_o) assert (32'(sample) < BMax);
-    if (rst_ni && step && row_both_i) assert (!row_ends_beat_o);
+    if (rst_ni && step && row_both_i) assert (Pairs && !row_ends_beat_o);
     if (rst_ni && takes) assert (beats_i != '0 && lane1_beats_i <= beats_i);
   end
 endmodule

@@ -3,7 +3,7 @@
 ///
 /// Descriptor and plan of a layer are made while the one before it runs, the first ones while the slots are
 /// looked at. A layer begins only when all outputs of the one before it are in memory, and what is wrong with
-/// its plan is told then. An error, the watchdog or a soft reset ends the job: `flush_o` is held until every
+/// its plan is told then. A pool that is merged with the layer before it has no commands. An error, the watchdog or a soft reset ends the job: `flush_o` is held until every
 /// master is idle. Order of commands: `hls.core.tiles`.
 module fluidnpu_sequencer #(
   parameter int unsigned TC = 8,
@@ -162,7 +162,7 @@ module fluidnpu_sequencer #(
   assign fetch_o       = fetch_q;
   assign fetch_layer_o = fetch_layer_q;
   assign layer_o       = layer_q;
-  assign layer_start_o = state_q == Begin;
+  assign layer_start_o = state_q == Begin && !running_q.merged;
   assign running_o     = running_q;
   assign flush_o       = flush_q;
   assign done_o        = state_q == Drain && written_i && layer_q == last_q && !job_error && !soft_reset_i;
@@ -228,7 +228,7 @@ module fluidnpu_sequencer #(
           end
         end
         Begin: begin
-          state_q      <= Commands;
+          state_q      <= running_q.merged ? Drain : Commands;
           group_q      <= '0;
           first_q      <= '0;
           group_in_q   <= '0;

@@ -67,11 +67,11 @@ module fluidnpu_window_segments #(
     .clk_i, .rst_ni, .layer_start_i,
     .out_h_i(layer_i.out_h), .out_w_i(layer_i.out_w),
     .row_lanes_i(layer_i.row_lanes), .sample_lanes_i(layer_i.sample_lanes), .b_r_i(layer_i.b_r),
-    .step_h_i(layer_i.step_h), .step_w_i(layer_i.step_w), .rise_i(layer_i.rise), .span_i(layer_i.span),
+    .step_h_i(layer_i.step_h), .step_w_i(layer_i.step_w), .rise_i(layer_i.rise), .span_i(layer_i.span), .pool_i('0),
     .pass_valid_i(pass_valid), .pass_ready_o(pass_ready), .beats_i(command_q.beats), .lane1_beats_i(command_q.lane1_beats),
     .shift_i(command_q.in_shift + (layer_i.in_offset & 32'(PortBytes - 1))), .commit_i(command_q.block_last && pass_is_last),
     .row_valid_o(row_valid), .row_ready_i(row_ready),
-    .row_sample_o(), .row_index_o(row_index), .row_offset_o(row_offset), .row_top_o(row_top), .row_lane_o(row_lane),
+    .row_sample_o(), .row_index_o(row_index), .row_offset_o(row_offset), .row_top_o(row_top), .row_lane_o(row_lane), .row_pooling_o(),
     .row_ends_beat_o(row_ends_beat), .row_ends_pass_o(row_ends_pass), .row_both_i(row_both), .other_index_o(other_index),
     .other_offset_o(other_offset), .other_top_o(other_top), .other_ends_pass_o(other_ends_pass), .start_index_o(start_index),
     .start_offset_o(start_offset)
