@@ -65,7 +65,12 @@ def plan_map(exploration: Exploration) -> str:
     for index, row in enumerate(design.plans):
         values.append(list(exploration.layer_efficiency_pct(index)))
         cells.append(
-            [_plan_text(design.mode(index, batch).name, plan.k.value, plan.b_r) for batch, plan in enumerate(row, 1)]
+            [
+                "merged"
+                if design.layers[index].merged
+                else _plan_text(design.mode(index, batch).name, plan.k.value, plan.b_r)
+                for batch, plan in enumerate(row, 1)
+            ]
         )
     title = f"{exploration.board.name}: share of peak (colour), k and B_R (text) by layer and batch size"
     return heat_map(values, [layer.name for layer in design.layers], cells, title)

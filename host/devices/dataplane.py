@@ -16,7 +16,15 @@ import numpy.typing as npt
 from fluidnpu.dse import Design, Mode
 from fluidnpu.hls import Cause, DescriptorError, FbcbError
 from fluidnpu.hls.formats import NO_WEIGHTS
-from fluidnpu.hls.program import DESCRIPTOR_BYTES, Descriptor, buffer_bytes, decode_fbcb, part_words, unpack_weights
+from fluidnpu.hls.program import (
+    DESCRIPTOR_BYTES,
+    Descriptor,
+    buffer_bytes,
+    decode_fbcb,
+    part_words,
+    pooled_map,
+    unpack_weights,
+)
 from fluidnpu.models import Kind, Layer, NetworkError, QuantisedLayer, golden
 
 from .memory import BusError, SimulatedMemory
@@ -83,6 +91,13 @@ class Step:
     input: Region
     residual: Region | None
     output: Region
+    pool: Descriptor | None = None  # whose outputs pass a pool
+    merged: bool = False  # nothing is left to do
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """All that are read or written."""
+        return () if self.merged else tuple(one for one in (self.input, self.residual, self.output) if one is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +153,11 @@ class DataPlane:
         mode = self._mode(descriptor, word, len(slots.active))
         if slots.base % ALIGNMENT or slots.stride % ALIGNMENT:
             raise LayerError(Cause.BAD_DESCRIPTOR)
+        if descriptor.pool_kernel and not self._design.pool_room[1]:
+            raise LayerError(Cause.BAD_DESCRIPTOR)
         step = self._step(descriptor, mode, weights_base)
+        if step.merged:
+            return step
         self._bytes(step.input, slots, Cause.BUS_READ)
         if step.residual is not None:
             self._bytes(step.residual, slots, Cause.BUS_READ)
@@ -168,21 +187,28 @@ class DataPlane:
             if not descriptor.kind:
                 weights = self._weights(descriptor, self._mode(descriptor, word, fetch.batch), fetch.weights)
                 sources.append(weights.view(np.uint8))
-        regions = [one for step in steps for one in (step.input, step.residual, step.output) if one is not None]
+        regions = [one for step in steps for one in step.regions]
         if len(self._checked) >= MOST_JOBS:
             self._checked.clear()
         self._checked[fetch] = _Checked(
             steps=steps,
             generation=self._memory.generation,
             sources=tuple((view, view.copy()) for view in map(_in_words, sources)),
-            reach=(min(one.offset for one in regions), max(one.offset + one.size for one in regions)),
+            reach=(
+                min((one.offset for one in regions), default=0),
+                max((one.offset + one.size for one in regions), default=0),
+            ),
         )
 
     def run(self, step: Step, slots: Slots) -> int:
         """Compute a checked layer for every active slot; return the number of saturated outputs."""
+        if step.merged:
+            return 0
         inputs = self._load(step.input, slots)
         residual = None if step.residual is None else self._load(step.residual, slots)
         out, saturated = golden.run_layer_counting(step.layer, inputs, residual)
+        if step.pool is not None:
+            out = pooled_map(out, step.pool)
         view = self._view(step.output, slots, Cause.BUS_WRITE)
         if len(view) == len(out):
             view[:] = out
@@ -203,10 +229,18 @@ class DataPlane:
         if (d, word, batch) not in self._modes:
             npu = self._design
             try:
-                run = decode_fbcb(word, kind=d.kind, batch=batch, t_r=npu.t_r, stackable=npu.stackable, split=npu.split)
+                run = decode_fbcb(
+                    word,
+                    kind=d.kind,
+                    batch=batch,
+                    t_r=npu.t_r,
+                    stackable=npu.stackable,
+                    split=npu.split,
+                    pools=d.pool_kernel > 0,
+                )
             except FbcbError:
                 raise LayerError(Cause.BAD_FBCB) from None
-            if buffer_bytes(d, run) > 2 * npu.buffer_words:
+            if not d.merged and buffer_bytes(d, run) > 2 * npu.buffer_words:
                 raise LayerError(Cause.BAD_FBCB)
             self._modes[d, word, batch] = run.mode
         return self._modes[d, word, batch]
@@ -233,11 +267,19 @@ class DataPlane:
         layer = self._layer(d, mode, words)
         shape = (d.out_h, d.out_w, d.groups * d.columns)
         source = Region(offset=d.in_offset, shape=layer.layer.in_shape, row=d.in_row_bytes, pixel=d.in_pixel_bytes)
-        target = Region(offset=d.out_offset, shape=shape, row=d.out_row_bytes, pixel=d.out_pixel_bytes)
+        stored = (*d.pooled_hw, shape[2])
+        target = Region(offset=d.out_offset, shape=stored, row=d.out_row_bytes, pixel=d.out_pixel_bytes)
         residual = Region(offset=d.residual_offset, shape=shape, row=d.residual_row_bytes, pixel=d.residual_pixel_bytes)
         if not all(region.aligned for region in (source, target, residual)):
             raise LayerError(Cause.BAD_DESCRIPTOR)
-        return Step(layer=layer, input=source, residual=residual if d.has_residual else None, output=target)
+        return Step(
+            layer=layer,
+            input=source,
+            residual=residual if d.has_residual else None,
+            output=target,
+            pool=d if d.pool_kernel else None,
+            merged=bool(d.merged),
+        )
 
     def _layer(self, d: Descriptor, mode: Mode, words: Int16s) -> QuantisedLayer:
         """Build the layer for the golden model, without padding: its input is the extent with the halo."""

@@ -147,6 +147,7 @@ JOBS: dict[str, tuple[Cause, int, Callable[[HostWorld], None]]] = {
         lambda w: fbcb(w, 0, register("FBCB_DATA").field("K").put(2)),
     ),
     "b_r beyond the batch": (Cause.BAD_FBCB, 0, lambda w: fbcb(w, 0, register("FBCB_DATA").field("B_R").put(2))),
+    "a pool on an NPU without room for one": (Cause.BAD_DESCRIPTOR, 1, lambda w: edit(w, 1, pool_kernel=2)),
     "program nowhere": (Cause.BUS_READ, 0, lambda w: write(w.npu, "PROGRAM_HI", 7)),
     "weights nowhere": (Cause.BUS_READ, 0, lambda w: write(w.npu, "WEIGHTS_HI", 7)),
     "slots nowhere": (Cause.BUS_READ, 0, lambda w: write(w.npu, "SLOT_BASE_HI", 7)),
