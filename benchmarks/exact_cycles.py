@@ -63,6 +63,7 @@ def table(design: Design, batch: int, found: Sequence[LayerCycles], runs: Sequen
             wrong += bool(differences(runs[index], cycles))
             rtl, gap = str(runs[index].cycles), str(cycles.cycles - runs[index].cycles)
         mode = design.mode(index, batch).name.lower() + (" (rows)" if plan.row_lanes else "")
+        mode = "merged" if layer.merged else f"{mode}, pooled" if layer.pooling else mode
         print(f"| {layer.name} | {layer.r}, {layer.p}, {layer.c} | {mode} | {plan.b_r} | {plan.block or 'bank'} "
               f"| {cycles.cycles} | {rtl} | {gap} | {share:.1f} % | {use.beats_per_cycle:.2f} "
               f"| {use.words_used:.2f} |")  # fmt: skip
