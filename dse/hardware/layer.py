@@ -57,8 +57,9 @@ class LayerGeometry:
         """
         if not self.pool_kernel:
             return self.out_h, self.out_w
-        last = self.out_h - 1 + self.pool_top, self.out_w - 1 + self.pool_left
-        return tuple((at + 1) // 2 if self.pool_kernel == 3 else at // 2 + 1 for at in last)  # type: ignore[return-value]
+        last = (self.out_h - 1 + self.pool_top, self.out_w - 1 + self.pool_left)  # from where the first window begins
+        high, wide = ((at + 1) // 2 if self.pool_kernel == 3 else at // 2 + 1 for at in last)
+        return high, wide
 
     @property
     def geometry(self) -> dict[str, Any]:

@@ -179,7 +179,7 @@ def data_plane_memories(shape: NpuShape) -> tuple[Memory, ...]:
         Memory(name="read queues", count=_READ_MASTERS, depth=QUEUE_BEATS, width=8 * shape.port_bytes, forwards=True),
         Memory(name="write queue", count=1, depth=QUEUE_BEATS, width=9 * shape.port_bytes, forwards=True),
         Memory(name="fbcb", count=1, depth=shape.layers * shape.b_max, width=FBCB_BITS),
-        Memory(name="pooled rows", count=_some(shape), depth=np.maximum(1, shape.pool_rows), width=_out_bits(shape)),
+        Memory(name="pooled rows", count=_pools(shape), depth=np.maximum(1, shape.pool_rows), width=_out_bits(shape)),
     )
 
 
@@ -211,15 +211,15 @@ def data_plane_queues(shape: NpuShape) -> tuple[Memory, ...]:
         Memory(name="residual jobs", count=1, depth=32, width=_residual_job(shape), forwards=True),
         Memory(name="rows", count=1, depth=_ROW_QUEUE, width=1 + shape.place_bits + 24, forwards=True),
         Memory(name="beats", count=1, depth=8, width=16 * shape.array.in_words, forwards=True),
-        Memory(name="pool commands", count=_some(shape), depth=8, width=_COMMAND_BITS, forwards=True),
-        Memory(name="pooled beats", count=_some(shape), depth=8, width=_out_bits(shape), forwards=True),
+        Memory(name="pool commands", count=_pools(shape), depth=8, width=_COMMAND_BITS, forwards=True),
+        Memory(name="pooled beats", count=_pools(shape), depth=8, width=_out_bits(shape), forwards=True),
         Memory(
-            name="pooled windows", count=_some(shape), depth=np.maximum(1, shape.pool_windows), width=_out_bits(shape)
+            name="pooled windows", count=_pools(shape), depth=np.maximum(1, shape.pool_windows), width=_out_bits(shape)
         ),
     )
 
 
-def _some(shape: NpuShape) -> int:
+def _pools(shape: NpuShape) -> int:
     """One of a memory that is there where outputs pass a pool, else none."""
     return int(np.any(np.greater(shape.pool_rows, 0)))
 
@@ -289,7 +289,7 @@ def fixed_ramb18(shape: NpuShape) -> dict[str, Ints]:
         "input_buffer": ("input lines",),
         "queues": ("read queues", "write queue", "load commands", "beat commands", "drain commands"),
         "fbcb": ("fbcb",),
-        **({"pooled_rows": ("pooled rows",)} if _some(shape) else {}),
+        **({"pooled_rows": ("pooled rows",)} if _pools(shape) else {}),
     }
     each = {
         one.name: one.count * mapped(one, shape.family).ramb18

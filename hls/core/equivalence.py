@@ -16,7 +16,7 @@ from fluidnpu.models import QuantisedNetwork, golden
 
 from ..errors import ProgramError
 from ..program.compiler import compile_program
-from ..program.fbcb import decode_for
+from ..program.fbcb import decode_layer
 from ..program.program import Program
 from .csim import CoreSimulator
 from .streams import layer_streams, output_maps, scatter_output
@@ -176,7 +176,7 @@ def _run_batch(
         yield LayerCheck(
             layer=layer.name,
             batch=batch,
-            mode=decode_for(core.design, word, kind=descriptor.kind, batch=batch).mode,
+            mode=decode_layer(core.design, word, descriptor, batch).mode,
             outputs=got.size,
             mismatches=int(np.count_nonzero(got != expected)),
             saturations=saturations,

@@ -20,7 +20,7 @@ from fluidnpu.dse.hardware import pool_beats
 from ..errors import FormatError, StreamError
 from ..formats.table import CORE_COMMAND, NO_WEIGHTS, KindCode
 from ..program.descriptor import Descriptor
-from ..program.fbcb import FbcbEntry, decode_for
+from ..program.fbcb import FbcbEntry, decode_layer
 from ..program.layout import column_tiles, part_words, unpack_weights
 from ..program.pooling import pooled_map
 from ..program.program import WORD_BYTES
@@ -175,7 +175,7 @@ def layer_streams(
     `slots` int16 (batch, slot words): the active samples in ascending slot number. `weights`: the weight
     image. FbcbError for a bad FBCB word, StreamError when the image lacks the layer's weights.
     """
-    run = _decoded(descriptor, fbcb_word, design, len(slots))
+    run = decode_layer(design, fbcb_word, descriptor, len(slots))
     plan = list(tiles(descriptor, run, design))
     inputs: list[Int16] = [np.zeros((0, design.input_words), np.int16)]
     block: tuple[int, int] | None = None  # (first row, group) of the beats at hand: column tiles of a group share them
@@ -206,7 +206,7 @@ def output_beats(command: Command, design: Design) -> int:
 
 def scatter_output(descriptor: Descriptor, fbcb_word: int, design: Design, output: Int16, slots: Int16) -> None:
     """Write the output stream (beats, out_words) to slot memory in place, as the data plane does."""
-    run = _decoded(descriptor, fbcb_word, design, len(slots))
+    run = decode_layer(design, fbcb_word, descriptor, len(slots))
     if descriptor.pool_kernel:
         maps = output_maps(descriptor, fbcb_word, design, output, len(slots))
         _store_map(descriptor, pooled_map(maps, descriptor), slots)
@@ -229,7 +229,7 @@ def pooled_output(descriptor: Descriptor, fbcb_word: int, design: Design, output
 
     They are those of the pixels that end a window along both axes, with the largest words of the window.
     """
-    run = _decoded(descriptor, fbcb_word, design, batch)
+    run = decode_layer(design, fbcb_word, descriptor, batch)
     maps = pooled_map(output_maps(descriptor, fbcb_word, design, output, batch), descriptor)
     rows, columns = (
         {last: index for index, last in enumerate(_window_ends(count, descriptor.pool_kernel, before, size))}
@@ -278,10 +278,6 @@ def _store_map(descriptor: Descriptor, maps: Int16, slots: Int16) -> None:
     rows, columns, channels = (np.arange(size) for size in maps.shape[1:])
     first = rows[:, None] * descriptor.out_row_bytes + columns * descriptor.out_pixel_bytes + descriptor.out_offset
     slots[:, first[:, :, None] // WORD_BYTES + channels] = maps
-
-
-def _decoded(descriptor: Descriptor, word: int, design: Design, batch: int) -> FbcbEntry:
-    return decode_for(design, word, kind=descriptor.kind, batch=batch, pools=descriptor.pool_kernel > 0)
 
 
 # -- addresses, in words -------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from .exact_jobs import layer_jobs as layer_jobs
 from .fbcb import FbcbEntry as FbcbEntry
 from .fbcb import decode_fbcb as decode_fbcb
 from .fbcb import decode_for as decode_for
+from .fbcb import decode_layer as decode_layer
 from .fbcb import encode_fbcb as encode_fbcb
 from .layout import pack_weights as pack_weights
 from .layout import part_words as part_words

@@ -15,7 +15,7 @@ from fluidnpu.models.images import SHIPPED_DATA
 from ..errors import DescriptorError, FbcbError, ProgramError
 from ..formats.table import NO_WEIGHTS, KindCode
 from .descriptor import Descriptor
-from .fbcb import decode_for, encode_fbcb
+from .fbcb import decode_layer, encode_fbcb
 from .layout import BIAS_WORDS, join_groups, pack_weights
 from .program import ADDRESS_LIMIT, ALIGNMENT, WORD_BYTES, ExitOutput, Program, TensorOutput, TensorPlace, align
 from .row_buffer import buffer_bytes
@@ -35,6 +35,8 @@ def compile_program(qnet: QuantisedNetwork, design: Design) -> Program:
     descriptors, fbcb = [], []
     for index, qlayer in enumerate(qnet.layers):
         check_accumulator(qlayer, design)
+        if design.layers[index].pooling is not None:
+            check_pool(qlayer, qnet.layers[network.merged[index]])
         modes = {design.mode(index, batch) for batch in range(1, design.b_max + 1)}
         parts = _append_weights(weights, qlayer, design.join(index), modes, design)
         descriptors.append(
@@ -105,6 +107,15 @@ def check_accumulator(qlayer: QuantisedLayer, design: Design) -> None:
     if qlayer.accumulator_bits > design.acc_bits:
         raise ProgramError(
             f"layer '{qlayer.layer.name}' needs accumulators of {qlayer.accumulator_bits} bits, and the design has {design.acc_bits}"
+        )
+
+
+def check_pool(qlayer: QuantisedLayer, pool: QuantisedLayer) -> None:
+    """Raise ProgramError for a pool that changes more than which words are stored, and so cannot be merged."""
+    if pool.shift or not pool.lo <= qlayer.lo <= qlayer.hi <= pool.hi:
+        raise ProgramError(
+            f"pool '{pool.layer.name}' must keep the {qlayer.lo}..{qlayer.hi} of layer '{qlayer.layer.name}' to be merged "
+            f"with it, and it shifts by {pool.shift} and clips to {pool.lo}..{pool.hi}"
         )
 
 
@@ -196,12 +207,12 @@ class Pool:
 
 def _pool(network: Network, design: Design, index: int) -> Pool | None:
     """The pool that a layer is merged with in a design, or which it is; None for others."""
-    shape, layer = design.layers[index], network.layers[index]
+    shape = design.layers[index]
     if shape.merged:
-        return Pool(layer=layer, merged=True)
+        return Pool(layer=network.layers[index], merged=True)
     if shape.pooling is None:
         return None
-    pool = next(one for one in network.layers if one.input == layer.output)
+    pool = network.layers[network.merged[index]]
     return Pool(layer=pool, merged=False, pitch=pooled_beats(shape.c, design.array))
 
 
@@ -237,7 +248,7 @@ def _fbcb_row(design: Design, layer: int, descriptor: Descriptor) -> list[int]:
         mode, plan = design.mode(layer, batch), design.plans[layer][batch - 1]
         word = encode_fbcb(mode, plan, batch)
         try:
-            run = decode_for(design, word, kind=descriptor.kind, batch=batch, pools=descriptor.pool_kernel > 0)
+            run = decode_layer(design, word, descriptor, batch)
         except FbcbError as error:
             raise ProgramError(f"layer '{design.layers[layer].name}': {error}") from None
         needed = buffer_bytes(descriptor, run)

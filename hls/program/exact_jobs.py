@@ -7,7 +7,7 @@ from fluidnpu.dse.exact import LayerJob
 
 from ..formats.table import KindCode
 from .descriptor import DESCRIPTOR_BYTES
-from .fbcb import decode_for
+from .fbcb import decode_layer
 from .program import Program
 
 
@@ -15,9 +15,7 @@ def layer_jobs(program: Program, design: Design, batch: int, *, address: int = 0
     """The jobs of a program at a batch size, its image at `address`; FbcbError for a bad FBCB word."""
     jobs = []
     for index, layer in enumerate(program.descriptors):
-        run = decode_for(
-            design, program.fbcb_word(index, batch), kind=layer.kind, batch=batch, pools=layer.pool_kernel > 0
-        )
+        run = decode_layer(design, program.fbcb_word(index, batch), layer, batch)
         part = layer.weights[run.mode] if layer.kind == KindCode.GEMM else 0
         jobs.append(
             LayerJob(

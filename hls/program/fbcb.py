@@ -14,6 +14,7 @@ from fluidnpu.dse import BatchPlan, Design, Mode
 
 from ..errors import FbcbError
 from ..formats.table import FBCB, KindCode, StackCode
+from .descriptor import Descriptor
 
 
 @dataclass(frozen=True)
@@ -83,16 +84,14 @@ def decode_fbcb(
 
 
 def decode_for(design: Design, word: int, *, kind: int, batch: int, pools: bool = False) -> FbcbEntry:
-    """Decode an FBCB word for a layer of `kind` on the NPU of `design`; FbcbError as `decode_fbcb`."""
-    return decode_fbcb(
-        word,
-        kind=kind,
-        batch=batch,
-        t_r=design.t_r,
-        stackable=design.stackable,
-        split=design.split,
-        pools=pools,
-    )
+    """Decode an FBCB word on the NPU of `design`; arguments and FbcbError as `decode_fbcb`."""
+    t_r, stackable, split = design.t_r, design.stackable, design.split
+    return decode_fbcb(word, kind=kind, batch=batch, t_r=t_r, stackable=stackable, split=split, pools=pools)
+
+
+def decode_layer(design: Design, word: int, layer: Descriptor, batch: int) -> FbcbEntry:
+    """Decode the FBCB word of a layer on the NPU of `design`; FbcbError as `decode_fbcb`."""
+    return decode_for(design, word, kind=layer.kind, batch=batch, pools=layer.pool_kernel > 0)
 
 
 def deepest_block(mode: Mode, t_r: int) -> int:

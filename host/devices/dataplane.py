@@ -20,7 +20,7 @@ from fluidnpu.hls.program import (
     DESCRIPTOR_BYTES,
     Descriptor,
     buffer_bytes,
-    decode_fbcb,
+    decode_layer,
     part_words,
     pooled_map,
     unpack_weights,
@@ -229,15 +229,7 @@ class DataPlane:
         if (d, word, batch) not in self._modes:
             npu = self._design
             try:
-                run = decode_fbcb(
-                    word,
-                    kind=d.kind,
-                    batch=batch,
-                    t_r=npu.t_r,
-                    stackable=npu.stackable,
-                    split=npu.split,
-                    pools=d.pool_kernel > 0,
-                )
+                run = decode_layer(npu, word, d, batch)
             except FbcbError:
                 raise LayerError(Cause.BAD_FBCB) from None
             if not d.merged and buffer_bytes(d, run) > 2 * npu.buffer_words:

@@ -138,6 +138,10 @@ class Layer:
         )
 
 
+def _pooling(pool: Layer) -> Pooling:
+    return Pooling(kernel=pool.kernel[0], padded=(pool.padding[0], pool.padding[1]), out=pool.out_hw)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Exit:
     """An exit: its logits tensor, its threshold, and its rate and accuracy on held-out data.
@@ -227,26 +231,27 @@ class Network:
 
     @property
     def _shapes(self) -> tuple[LayerShape, ...]:
-        """The layers' shapes; a max pool is merged with the layer before it where nothing else is lost."""
+        """The layers' shapes, with the max pools that are merged."""
         shapes = [layer.shape for layer in self.layers]
-        for index, layer in enumerate(self.layers):
-            merger = self._merger(index)
-            if merger is not None:
-                top, left = layer.padding[:2]
-                pooling = Pooling(kernel=layer.kernel[0], padded=(top, left), out=layer.out_hw)
-                shapes[merger] = replace(shapes[merger], pooling=pooling)
-                shapes[index] = replace(shapes[index], merged=True)
+        for index, pool in self.merged.items():
+            shapes[index] = replace(shapes[index], pooling=_pooling(self.layers[pool]))
+            shapes[pool] = replace(shapes[pool], merged=True)
         return tuple(shapes)
 
-    def _merger(self, index: int) -> int | None:
-        """The layer whose outputs can pass a max pool before they are stored; None if there is none.
+    @cached_property
+    def merged(self) -> Mapping[int, int]:
+        """Layers whose outputs can pass a max pool before they are stored, each with that pool (ADR 51)."""
+        found = {index: self._poolable(pool) for index, pool in enumerate(self.layers) if pool.kind is Kind.MAX_POOL}
+        return {layer: pool for pool, layer in found.items() if layer is not None}
 
-        Nobody else may want them as they are. A pool takes no part in clipping and is a window of two or
-        three, of stride two, that leaves out no pixel of a map at least `LEAST_POOLED` wide.
+    def _poolable(self, pool: Layer) -> int | None:
+        """The layer that can store what a max pool makes of its outputs; None if there is none.
+
+        Nobody else may want them as they are. The pool clips nothing and has a window of two or three, of
+        stride two, that leaves out no pixel of a map at least `LEAST_POOLED` wide.
         """
-        pool = self.layers[index]
         usual = (pool.stride, pool.dilation, pool.clip, pool.output_step) == ((2, 2), (1, 1), (None, None), (1, 1))
-        if pool.kind is not Kind.MAX_POOL or pool.kernel not in ((2, 2), (3, 3)) or not usual or pool.residual:
+        if pool.kernel not in ((2, 2), (3, 3)) or not usual or pool.residual or not set(pool.padding[:2]) <= {0, 1}:
             return None
         readers = [layer for layer in self.layers if pool.input in (layer.input, layer.residual)]
         writers = self._writers.get(pool.input, ())
@@ -255,10 +260,8 @@ class Network:
         layer = self.layers[writers[0]]
         whole = layer.fills(self.tensors[pool.input]) and pool.in_shape == self.tensors[pool.input]
         together = layer.kind is Kind.GEMM and layer.groups == 1 and layer.stage == pool.stage
-        if not whole or not together or layer.out_hw[1] < LEAST_POOLED or not set(pool.padding[:2]) <= {0, 1}:
-            return None
-        pooling = Pooling(kernel=pool.kernel[0], padded=(pool.padding[0], pool.padding[1]), out=pool.out_hw)
-        return writers[0] if pooling.covers(layer.out_hw) else None
+        wide = layer.out_hw[1] >= LEAST_POOLED and _pooling(pool).covers(layer.out_hw)
+        return writers[0] if whole and together and wide else None
 
     @property
     def given_out(self) -> frozenset[str]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from fluidnpu.dse import Design, Mode
 from fluidnpu.hls import FbcbError
 from fluidnpu.hls.formats import FBCB, StackCode
-from fluidnpu.hls.program import Descriptor, FbcbEntry, decode_for
+from fluidnpu.hls.program import Descriptor, FbcbEntry, decode_for, decode_layer
 
 FILE = "coverage.json"
 _SITUATIONS = (
@@ -112,7 +112,7 @@ def required(design: Design) -> frozenset[str]:
 def layer_bins(descriptor: Descriptor, word: int, batch: int, design: Design) -> set[str]:
     """The bins that one layer at one batch size falls into."""
     d = descriptor
-    run = decode_for(design, word, kind=d.kind, batch=batch, pools=d.pool_kernel > 0)
+    run = decode_layer(design, word, d, batch)
     situations = _window(d) | _block(d, run, FBCB.number("block", word), batch, design)
     situations |= _columns(d, design.tile(run.mode)[1], design) | _pool(d, run, batch, design)
     bins = {name for name, met in situations.items() if met}

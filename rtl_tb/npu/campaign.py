@@ -16,7 +16,7 @@ from functools import partial
 
 from fluidnpu.dse import Design, DramModel
 from fluidnpu.hls import Cause
-from fluidnpu.hls.program import decode_for
+from fluidnpu.hls.program import decode_layer
 
 from . import coverage
 from .device import DECERR, SLVERR
@@ -185,7 +185,7 @@ def bad_address(world: World, layers: range, port: str) -> int | None:
     if port == "m0":
         if d.kind or world.rng.random() < 0.5:
             return world.at(p.program + 128 * layer + 4 * world.rng.randrange(32))
-        plan = decode_for(p.design, world.words[layer], kind=d.kind, batch=len(world.active), pools=d.pool_kernel > 0)
+        plan = decode_layer(p.design, world.words[layer], d, len(world.active))
         return world.at(p.weights + d.weights[plan.mode] + world.rng.randrange(0, 128, 2))
     if port == "m1":
         row, word = world.rng.randrange(d.kernel_h), world.rng.randrange(d.group_words)

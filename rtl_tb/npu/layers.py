@@ -28,7 +28,7 @@ from fluidnpu.dse import Design, DramModel
 from fluidnpu.dse.exact import LayerCycles, LayerJob, Machine, job_cycles
 from fluidnpu.hls import register
 from fluidnpu.hls.core import execute_streams_reference, layer_streams, scatter_output
-from fluidnpu.hls.program import decode_for, encode_fbcb
+from fluidnpu.hls.program import decode_for, decode_layer, encode_fbcb
 from fluidnpu.models import Kind, LayerShape
 
 from ..common.command import ended
@@ -148,7 +148,7 @@ def is_right(npu: RtlNpu, program: Program, word: int, active: Sequence[int]) ->
 def exact_cycles(npu: RtlNpu, program: Program, word: int, active: Sequence[int], run: LayerRun) -> LayerCycles:
     """Return the exact model's cycles of the job that `run_layer` ran."""
     descriptor, shift, design = program.descriptors[0], npu.base - program.base, program.design
-    plan = decode_for(design, word, kind=descriptor.kind, batch=len(active), pools=descriptor.pool_kernel > 0)
+    plan = decode_layer(design, word, descriptor, len(active))
     part = 0 if descriptor.kind else descriptor.weights[plan.mode]
     job = LayerJob(
         mode=plan.mode,

@@ -22,7 +22,7 @@ from fluidnpu.dse import Design, DramModel
 from fluidnpu.dse.exact import LayerJob, Machine, job_cycles
 from fluidnpu.hls import Cause, register
 from fluidnpu.hls.core import execute_streams_reference, layer_streams, scatter_output
-from fluidnpu.hls.program import decode_for
+from fluidnpu.hls.program import decode_layer
 
 from ..data_plane.benches.jobs import Program, Shape, align, bench_design, make_program, random_fbcb
 from ..data_plane.parameters import data_plane_parameters
@@ -281,7 +281,7 @@ class World:
 
     def _job(self, layer: int) -> LayerJob:
         d, word, p = self.program.descriptors[layer], self.words[layer], self.program
-        plan = decode_for(p.design, word, kind=d.kind, batch=len(self.active), pools=d.pool_kernel > 0)
+        plan = decode_layer(p.design, word, d, len(self.active))
         return LayerJob(
             mode=plan.mode,
             batch=len(self.active),

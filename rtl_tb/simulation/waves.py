@@ -20,7 +20,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from fluidnpu.hls.program import decode_for
+from fluidnpu.hls.program import decode_layer
 from fluidnpu.models.graph import LEAST_POOLED
 
 from ..common.command import ended
@@ -140,18 +140,17 @@ def check(shape: Shape, word: int, batches: Sequence[Sequence[int]]) -> None:
             f"{list(shape.pool)} on {list(shape.out)}"
         )
     layout, design = Layout(), bench_design(SIZES)
-    descriptor = place(shape, Random(0), Layout(), design)
+    descriptor = place(shape, Random(0), layout, design)
     needed, (_, room) = descriptor.pooled_hw[1] * descriptor.pool_pitch, design.pool_room
     if needed > room:
         raise ValueError(f"a row of pooled maxima must take at most {room} beats to be recorded, not {needed}")
-    place(shape, Random(0), layout, design)
     if layout.used > SLOT_LIMIT:
         raise ValueError(f"a layer's tensors must take at most {SLOT_LIMIT} bytes of a slot, not {layout.used}")
     if shape.kind and shape.groups > 1:
         raise ValueError(f"a pool must have one group, not {shape.groups}")
     program = make_program(design, [shape], Random(0), words={0: word})
     for batch in map(len, batches):
-        decode_for(design, program.fbcb[batch - 1], kind=shape.kind, batch=batch, pools=shape.pools)
+        decode_layer(design, program.fbcb[batch - 1], descriptor, batch)
 
 
 def record(

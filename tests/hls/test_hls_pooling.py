@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.dse import DesignError
-from fluidnpu.hls import DescriptorError, FbcbError, compile_program, csim_network
+from fluidnpu.hls import DescriptorError, FbcbError, ProgramError, compile_program, csim_network
 from fluidnpu.hls.core import execute_streams_reference, layer_streams, pooled_output, scatter_output
 from fluidnpu.hls.formats import FBCB
 from fluidnpu.hls.program import Descriptor, decode_for, pooled_map
@@ -133,6 +133,17 @@ def test_a_descriptor_is_refused() -> None:
         descriptor(kind=1)
     with pytest.raises(DescriptorError, match="only a max pool can be merged with the layer before it, not kind 0"):
         descriptor(merged=1)
+
+
+def test_a_pool_that_clips_is_not_merged() -> None:
+    """`quantise` makes none; the compiler trusts no one."""
+    qnet = quantised()
+    clipped = replace(qnet.layers[1], hi=100)
+    odd = replace(qnet, layers=(qnet.layers[0], clipped, *qnet.layers[2:]))
+    with pytest.raises(
+        ProgramError, match=r"pool 'l1' must keep the 0\.\..* of layer 'l0' to be merged .*-32768\.\.100"
+    ):
+        compile_program(odd, design_of(odd, **SIZES))
 
 
 def test_a_design_without_merged_pools_still_runs_the_network() -> None:

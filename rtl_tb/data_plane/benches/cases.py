@@ -12,7 +12,7 @@ from fluidnpu.dse import Design, Mode
 from fluidnpu.dse.hardware import InputRows, pool_beats
 from fluidnpu.hls.core import LayerStreams, layer_streams, tiles
 from fluidnpu.hls.formats import FBCB, LAYER, KindCode
-from fluidnpu.hls.program import Descriptor, FbcbEntry, decode_for, part_words
+from fluidnpu.hls.program import Descriptor, FbcbEntry, decode_layer, part_words
 
 from .jobs import Layout, Program, Shape, array_under_test, make_program, place, random_fbcb, random_shape
 
@@ -34,9 +34,7 @@ class Case:
     def __post_init__(self) -> None:
         d, design = self.program.descriptors[0], self.design
         self.descriptor = d
-        self.run: FbcbEntry = decode_for(
-            design, self.word, kind=d.kind, batch=len(self.active), pools=d.pool_kernel > 0
-        )
+        self.run: FbcbEntry = decode_layer(design, self.word, d, len(self.active))
         self.tiles = list(tiles(d, self.run, design))
         slots = self.program.slot_words(self.program.memory)[self.active]
         self.streams: LayerStreams = layer_streams(d, self.word, design, slots, self.program.image)

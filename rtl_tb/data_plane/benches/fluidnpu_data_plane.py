@@ -191,7 +191,7 @@ async def bus_errors_end_the_job(dut: Dut) -> None:
     layer, slot = program.descriptors[0], program.slot_base
     weights = next(part for part in layer.weights if part != 0xFFFF_FFFF)
     places = (
-        (program.program + 128, Cause.BUS_READ, None),  # the layer that runs, and the one before it may have ended
+        (program.program + 128, Cause.BUS_READ, 0),  # of layer 1 while layer 0 runs, which is told (ADR 50)
         (program.weights + weights + 40, Cause.BUS_READ, 0),
         (slot + layer.in_offset + layer.in_row_bytes, Cause.BUS_READ, 0),
         (slot + layer.residual_offset, Cause.BUS_READ, 0),

@@ -21,7 +21,7 @@ from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import FbcbError
 from fluidnpu.hls.core import execute_streams_reference, layer_streams, output_beats, scatter_output
 from fluidnpu.hls.formats import FBCB, NO_WEIGHTS
-from fluidnpu.hls.program import Descriptor, FbcbEntry, buffer_bytes, decode_for, pack_weights
+from fluidnpu.hls.program import Descriptor, FbcbEntry, buffer_bytes, decode_for, decode_layer, pack_weights
 from fluidnpu.models import LayerShape, Workload
 from fluidnpu.models.graph import LEAST_POOLED, Pooling
 
@@ -219,12 +219,11 @@ def place(shape: Shape, rng: random.Random, layout: Layout, design: Design) -> D
 
 def random_fbcb(rng: random.Random, design: Design, descriptor: Descriptor, batch: int) -> int:
     """Draw a word that the hardware can obey."""
-    kind = descriptor.kind
     while True:
         block = rng.choice([0, 0, design.t_r, rng.randrange(1, design.t_r + 1)])
         word = FBCB.pack({"k": rng.randrange(4), "b_r": rng.randrange(batch), "block": block})
         try:
-            run = decode_for(design, word, kind=kind, batch=batch, pools=descriptor.pool_kernel > 0)
+            run = decode_layer(design, word, descriptor, batch)
         except FbcbError:
             continue
         if buffer_bytes(descriptor, run) <= 2 * design.buffer_words:
