@@ -111,7 +111,7 @@ def check_accumulator(qlayer: QuantisedLayer, design: Design) -> None:
 
 
 def check_pool(qlayer: QuantisedLayer, pool: QuantisedLayer) -> None:
-    """Raise ProgramError for a pool that changes more than which words are stored, and so cannot be merged."""
+    """Raise ProgramError for a pool that shifts or clips, which cannot be merged with a layer."""
     if pool.shift or not pool.lo <= qlayer.lo <= qlayer.hi <= pool.hi:
         raise ProgramError(
             f"pool '{pool.layer.name}' must keep the {qlayer.lo}..{qlayer.hi} of layer '{qlayer.layer.name}' to be merged "
