@@ -24,8 +24,8 @@ Floats = npt.NDArray[Any]
 def close(got: Floats, want: Floats, largest: float) -> None:
     """Check int16 against floats: on average, and in the worst place.
 
-    Of 500 seeds the worst average is 0.075 % of the largest. The worst place is at 0.9 %, at the edge of a map
-    behind blocks of layers that each double what came before (seed 68), and at 0.3 % in all others.
+    Of 500 seeds the worst average is 0.075 % of the largest. The worst place is at 0.9 %, at the edge of a
+    map behind blocks of layers that each double what came before (seed 68), and at 0.3 % in all others.
     """
     wrong = np.abs(np.asarray(got, np.float64) - want) / largest
     assert np.sqrt((wrong**2).mean()) < 2e-3
