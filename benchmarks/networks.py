@@ -48,7 +48,7 @@ PUBLISHED = """
 | the same | ZCU104 | Inception-v3 | 8 | 300, DSPs 600 | 60.5 / 117.3 | (a) |
 | the same | ZCU104 | MobileNet-v2 | 8 | 300, DSPs 600 | 249 / 537 | (a) |
 | Snowflake | XC7Z045 | ResNet-50 | 16 | 250 | 17 (122 GOP/s) | Gokhale et al., arXiv 1708.02579 |
-| University of Calabria | XC7Z045 | VGG-16 | not looked up | not looked up | 11.8 | J. Low Power Electron. Appl. 10 (2020) 1 |
+| University of Calabria | XC7Z045 | VGG-16 | 8 | not found | 11.8 | Spagnolo et al., J. Low Power Electron. Appl. 10 (2020) 1 |
 | DNNBuilder | ZC706 | VGG-16 | 16 / 8 | 200 | 262 / 524 GOP/s | Zhang et al., ICCAD 2018; from memory, not looked up |
 
 (a) README of github.com/Xilinx/AI-Model-Zoo of Vitis AI 1.1: end to end, with the processor's pre- and
