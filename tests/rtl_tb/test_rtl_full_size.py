@@ -13,11 +13,11 @@ from fluidnpu.rtl_tb.npu.job import BareNpu, differences, modelled
 
 FULL_SIZE = [
     ("resnet50", "zc706", "pl", Point(t_r=1024, t_p=7, t_c=128)),
-    ("resnet50", "zcu104", "ps_striped", Point(t_r=2048, t_p=27, t_c=64)),
+    ("resnet50", "zcu104", "ps_striped", Point(t_r=2560, t_p=27, t_c=64)),
     ("inception_v3", "zc706", "pl", Point(t_r=2048, t_p=28, t_c=32)),
-    ("inception_v3", "zcu104", "ps_striped", Point(t_r=2048, t_p=54, t_c=32)),
-    ("mobilenet_v2", "zc706", "pl", Point(t_r=4096, t_p=28, t_c=32)),
-    ("efficientnet_lite0", "zcu104", "ps_striped", Point(t_r=4096, t_p=54, t_c=32)),
+    ("inception_v3", "zcu104", "ps_striped", Point(t_r=1536, t_p=54, t_c=32)),
+    ("mobilenet_v2", "zc706", "pl", Point(t_r=1024, t_p=18, t_c=50)),
+    ("efficientnet_lite0", "zcu104", "ps_striped", Point(t_r=2048, t_p=24, t_c=64)),
 ]
 
 
@@ -31,8 +31,8 @@ FULL_SIZE = [
 )
 def test_every_layer_of_a_network_at_full_size(network: str, board: str, memory: str, point: Point) -> None:
     """The arrays of docs/explanation/cycles behind the memory of their board, at B = 1; `make tables` goes
-    on to B = 8, and to an ideal memory. The HLS core takes as many calls as this core takes cycles, and
-    places where the cascades of this one would not (ADR 27).
+    on to B = 8. The HLS core takes as many calls as this core takes cycles, and places where the cascades of
+    this one would not (ADR 27).
     """
     qnet = quantise(random_full_size(network))
     design = build_design(qnet.network.workload, load_board(board), point, memory=memory, core="hls", b_max=1)
