@@ -34,7 +34,7 @@ async def plan(dut: Dut, case: Case, words: tuple[int, ...], plan_bad: int = 0) 
 async def plan_of(
     dut: Dut, words: tuple[int, ...], run: FbcbEntry, layer: Mapping[str, int], batch: int, plan_bad: int = 0
 ) -> tuple[str, int]:
-    """Plan a descriptor: ("done", layer) or ("bad", cause)."""
+    """Plan a descriptor: ("done", layer) or ("bad", cause), which must be told for one cycle."""
     dut.descriptor_i.value = sum(word << 32 * i for i, word in enumerate(words))
     dut.b_act_i.value, dut.plan_bad_i.value = batch, plan_bad
     dut.plan_mode_i.value = int(run.mode) if int(run.mode) < 4 else 0
@@ -43,10 +43,11 @@ async def plan_of(
     await pulse(dut, "start_i")
     for _ in range(1500):
         await RisingEdge(dut.clk_i)
-        if dut.bad_o.value:
-            return "bad", int(dut.cause_o.value)
-        if dut.done_o.value:
-            return "done", int(dut.layer_o.value)
+        if dut.bad_o.value or dut.done_o.value:
+            told = ("bad", int(dut.cause_o.value)) if dut.bad_o.value else ("done", int(dut.layer_o.value))
+            await RisingEdge(dut.clk_i)
+            assert {bool(dut.bad_o.value), bool(dut.done_o.value)} == {False}, "an end is told for one cycle"
+            return told
     raise AssertionError("neither done nor bad within 1500 cycles")
 
 
