@@ -159,7 +159,8 @@ def spoils(good: Mapping[str, Value], mode: Mode) -> Iterator[dict[str, Value]]:
 async def nonsense_is_refused(dut: Dut) -> None:
     """Fields out of range, odd steps, missing weights, wrong magic or sum are refused.
 
-    A bad FBCB word is told with its own cause.
+    A bad FBCB word is told with its own cause, also where fields of the descriptor are out of range: a mode
+    that the descriptor has no weights for is the word's fault.
     """
     rng = await begin(dut)
     case = random_case(rng, DESIGN, kind=0, residual=True)
@@ -168,12 +169,16 @@ async def nonsense_is_refused(dut: Dut) -> None:
     for change in spoils(values, case.run.mode):
         packed = DESCRIPTOR.pack({**values, **change, "checksum": 0})
         body = [packed >> 32 * i & 0xFFFF_FFFF for i in range(31)]
-        told = await plan(dut, case, (*body, -sum(body) & 0xFFFF_FFFF))
+        words = (*body, -sum(body) & 0xFFFF_FFFF)
+        told = await plan(dut, case, words)
         assert told == ("bad", Cause.BAD_DESCRIPTOR), f"{change}: {told}"
+        told = await plan(dut, case, words, plan_bad=1)
+        assert told == ("bad", Cause.BAD_DESCRIPTOR if "magic" in change else Cause.BAD_FBCB), f"{change}: {told}"
     for bit in (0, 13, 31):
         bad = [*good]
         bad[rng.randrange(32)] ^= 1 << bit
         assert await plan(dut, case, tuple(bad)) == ("bad", Cause.BAD_DESCRIPTOR)
+        assert await plan(dut, case, tuple(bad), plan_bad=1) == ("bad", Cause.BAD_DESCRIPTOR)
     assert await plan(dut, case, good, plan_bad=1) == ("bad", Cause.BAD_FBCB)
     kind, _ = await plan(dut, case, good)
     assert kind == "done"
