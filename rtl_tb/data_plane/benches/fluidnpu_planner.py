@@ -46,7 +46,8 @@ async def plan_of(
         if dut.bad_o.value or dut.done_o.value:
             told = ("bad", int(dut.cause_o.value)) if dut.bad_o.value else ("done", int(dut.layer_o.value))
             await RisingEdge(dut.clk_i)
-            assert {bool(dut.bad_o.value), bool(dut.done_o.value)} == {False}, "an end is told for one cycle"
+            assert not dut.bad_o.value, "an end is told for one cycle"
+            assert not dut.done_o.value, "an end is told for one cycle"
             return told
     raise AssertionError("neither done nor bad within 1500 cycles")
 
