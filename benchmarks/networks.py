@@ -4,7 +4,7 @@
 
 Each network runs on one array a board and memory, every layer with the plan that the exact model finds best.
 The arrays are those that searches found; `CASES` names them. Their RAM is shared between accumulators and
-input buffer for the smallest of the batches. Figures are simulated: cycles of our RTL at the
+input buffer for batches up to the largest of them. Figures are simulated: cycles of our RTL at the
 clock of the board file, of the NPU alone. What took how long goes to standard error.
 """
 
@@ -40,6 +40,7 @@ equal those of the RTL, at 16 bits and the clock of the board file: 150 MHz (ZC7
 which no tool has confirmed. The NPU alone, without the processor's share. The roofline is that of all DSPs of
 the device and of what the memory sustains ([ADR 28](../../adr/0028-memory-as-it-is.md)). Depthwise layers are
 lowered as [ADR 29](../../adr/0029-depthwise.md) says; their zeros do not count as work.
+Both batch sizes run on one design, whose RAM is shared for batches up to the largest.
 """.lstrip()
 PUBLISHED = """
 | system | device or board | network | bits | clock, MHz | frames/s | source |
@@ -106,7 +107,7 @@ def count(network: str, board: str, memory: str, array: tuple[int, int], batches
     """Count a network on an array."""
     began, workload = time.process_time(), full_size(network).workload
     question = Question(
-        workload=workload, board=load_board(board), b_max=min(batches), model="exact", memory=memory, core=CORE
+        workload=workload, board=load_board(board), b_max=max(batches), model="exact", memory=memory, core=CORE
     )
     fitted = share_memory(question, Point(t_r=DEEPEST, t_p=array[0], t_c=array[1])).fit
     counted = evaluate_array(question, fitted, batches)
