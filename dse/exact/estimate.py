@@ -30,6 +30,7 @@ from ..hardware.array import Array, Floats, Ints, Mode, ceil_div, pool_beats
 from ..hardware.dram import DramModel, Rates
 from ..hardware.row_buffer import WORD_BYTES, row_bytes, rows
 from ..paper.plans import Plans
+from .bound import block_sizes
 from .mapping import LayerMapping, joins, layer_key, mappings
 from .model import Machine
 
@@ -116,8 +117,7 @@ class _Run:
 
     def fits(self, blocks: Ints) -> npt.NDArray[np.bool_]:
         """Tell of each number of beats whether the windows of such blocks fit the input buffer."""
-        needed = self.mapping.needed_bytes_of(self.layer, blocks)
-        return np.asarray(needed <= WORD_BYTES * self.machine.buffer_words)
+        return np.asarray(self.needed_words(blocks) <= self.machine.buffer_words)
 
     @cached_property
     def tile_beats(self) -> int:
@@ -144,25 +144,51 @@ class _Run:
         row = max(ceil_div(self.cols, self.array.out_words), sent)
         return np.asarray(float(self.tiles) * np.maximum(self.column_cycles(block), block * (self.lanes * row)))
 
-    def cycles(self, block: Floats) -> Floats:
+    def needed_words(self, blocks: Ints) -> Floats:
+        """Words of the input buffer that the windows of such blocks take."""
+        return np.asarray(self.mapping.needed_bytes_of(self.layer, blocks) / WORD_BYTES)
+
+    @cached_property
+    def input_words(self) -> float:
+        """Words of all input rows."""
+        _, _, sample_rows = rows(self.window)
+        return self.mapping.batch * sample_rows * row_bytes(self.layer, self.window) / WORD_BYTES
+
+    def stall_cycles(self, blocks: Ints) -> Floats:
+        """Cycles in which a block waits for rows that found no room while the block before it was computed.
+
+        Rows leave the buffer in the last pass over them, a P-tile of the last column tile or all of a pool.
+        Until then there is room for what the windows of that block leave, and only that last pass hides more.
+        """
+        needed = self.needed_words(blocks)
+        fresh = self.input_words * np.minimum(1.0, blocks / self.beats)
+        room = np.maximum(0.0, self.machine.buffer_words - needed)
+        passes = self.tiles * (1 if self.mapping.pool else self.p_tiles)
+        hidden = self.busy_cycles(blocks.astype(float)) / passes
+        return np.asarray(np.maximum(0.0, (fresh - room) / self.burst - hidden))
+
+    @cached_property
+    def burst(self) -> float:
+        """Words a cycle of input rows while nothing else moves."""
+        return min(self.rates.port, self.rates.total)
+
+    def cycles(self, blocks: Ints) -> Floats:
         """Estimate the cycles of the layer for each of many numbers of beats of a block."""
         if self.layer.merged:
-            return np.full(np.shape(block), float(PLAN_CYCLES))
-        port, layer, batch = self.rates.port, self.layer, self.mapping.batch
-        _, span, sample_rows = rows(self.window)
-        row_words = row_bytes(layer, self.window) / WORD_BYTES
-        blocks, rest = np.divmod(float(self.beats), block)
-        loaded = batch * sample_rows * row_words / port
+            return np.full(np.shape(blocks), float(PLAN_CYCLES))
+        port, layer, block = self.rates.port, self.layer, blocks.astype(float)
+        whole, rest = np.divmod(float(self.beats), block)
+        loaded = self.input_words / port
         ends = np.where(rest > 0, rest, block)
+        count = whole + (rest > 0)
         each, end = self.busy_cycles(block), self.busy_cycles(ends)
-        busy = blocks * each + np.where(rest > 0, end, 0.0) + self.paired * loaded / 2
-        lines = np.minimum(self.window.out[0], np.ceil(block * self.lanes / self.window.out[1]))
-        height = lines * self.window.stride[0] + span - 1
-        first = np.maximum(0.0, height * row_words / port - block)
+        busy = whole * each + np.where(rest > 0, end, 0.0) + self.paired * loaded / 2
+        busy += (count - 1) * self.stall_cycles(blocks)
+        first = np.maximum(0.0, self.needed_words(blocks) / self.burst - block)
         last = ends * (self.lanes * self.cols) * self.kept / port
         alone = np.maximum(busy + first, loaded + end) + last
-        words = batch * sample_rows * row_words + (blocks + (rest > 0)) * (self.tiles * self.p_tiles * self.tile_words)
-        words += batch * (layer.stored + (layer.r * layer.groups * layer.c if layer.residual else 0))
+        words = self.input_words + count * (self.tiles * self.p_tiles * self.tile_words)
+        words += self.mapping.batch * (layer.stored + (layer.r * layer.groups * layer.c if layer.residual else 0))
         return np.maximum(_both(alone, words / self.rates.total) + FILL_CYCLES, PLAN_CYCLES)
 
 
@@ -179,25 +205,47 @@ def _sixth_power(value: Floats) -> Floats:
     return np.asarray(square * square * square)
 
 
-def estimated_plan(layer: LayerShape, machine: Machine, dram: DramModel, batch: int) -> tuple[float, BatchPlan]:
-    """Fewest estimated cycles, infinite when no plan fits the buffer, and their plan.
+@dataclass(frozen=True)
+class RankedPlan:
+    """A mapping with its block, and its estimated cycles; infinite where no row fits the buffer."""
+
+    cycles: float
+    mapping: LayerMapping
+    block: int
+
+    @property
+    def plan(self) -> BatchPlan:
+        """The FBCB entry."""
+        return self.mapping.plan(self.block)
+
+
+def ranked_plans(layer: LayerShape, machine: Machine, dram: DramModel, batch: int) -> list[RankedPlan]:
+    """All plans worth a look whose rows fit the input buffer, those of fewest estimated cycles first.
 
     A tie goes to k = 1 without lanes, then k = 2, then the larger block. Where not even single image rows fit
     the buffer the smallest block is given, and a caller that builds must refuse it.
     """
     rates = dram.rates(machine.port_words, machine.stripes)
-    best: tuple[tuple[bool, float, int, int], BatchPlan] | None = None
+    ranked: list[tuple[float, int, int, RankedPlan]] = []
+    smallest: tuple[int, int, LayerMapping] | None = None
     for order, mapping in enumerate(mappings(layer, batch, stackable=machine.array.stackable)):
         run = _Run(layer, mapping, machine, rates)
         blocks = np.array(_blocks(run))
-        large, cycles = ~run.fits(blocks), run.cycles(blocks.astype(float))
-        least = int(np.lexsort((-blocks, cycles, large))[0])
-        key = bool(large[least]), float(cycles[least]), order, -int(blocks[least])
-        if best is None or key < best[0]:
-            best = key, mapping.plan(int(blocks[least]))
-    assert best is not None
-    (too_large, cycles_of_best, _, _), plan = best
-    return inf if too_large else cycles_of_best, plan
+        fitting = blocks[run.fits(blocks)]
+        for block, cycles in zip(fitting.tolist(), run.cycles(fitting).tolist() if len(fitting) else (), strict=True):
+            ranked.append((cycles, order, -block, RankedPlan(cycles, mapping, block)))
+        if smallest is None or blocks[0] < smallest[0]:
+            smallest = int(blocks[0]), order, mapping
+    if not ranked:
+        assert smallest is not None
+        return [RankedPlan(inf, smallest[2], smallest[0])]
+    return [plan for *_, plan in sorted(ranked, key=lambda one: one[:3])]
+
+
+def estimated_plan(layer: LayerShape, machine: Machine, dram: DramModel, batch: int) -> tuple[float, BatchPlan]:
+    """Fewest estimated cycles, infinite when no plan fits the buffer, and their plan."""
+    best = ranked_plans(layer, machine, dram, batch)[0]
+    return best.cycles, best.plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,8 +292,13 @@ def _all_batches(
 
 
 def _blocks(run: _Run) -> list[int]:
-    """Whole image rows, fewer and fewer; the smallest is one, the largest a bank full."""
+    """A bank full, some numbers of image rows, and the fewest rows that make so many blocks, in rising order.
+
+    More rows in as many blocks would only be longer loaded and longer written.
+    """
     deepest = min(run.array.t_r, run.beats)
     line = min(deepest, ceil_div(run.window.out[1], 2 if run.mapping.row_lanes else 1))
-    most = deepest // line
-    return sorted({deepest, *(most // part * line for part in range(1, 33))} - {0})
+    lines = ceil_div(run.beats, line)
+    even = {ceil_div(lines, count) * line for count in range(1, lines + 1)}
+    blocks = even.union(block_sizes(run.layer, run.mapping), [line, deepest])
+    return sorted(block for block in blocks if block <= deepest)

@@ -28,7 +28,6 @@ from ..errors import DesignError, FitError, TooLongError
 from ..hardware.array import Array, Floats, ceil_div
 from ..hardware.dram import DramModel
 from ..hardware.pooling import pooled_beats
-from ..hardware.row_buffer import WORD_BYTES
 from ..paper.model import Point
 from ..paper.plans import Plans
 from ..paper.search import Space, legal_space
@@ -36,13 +35,14 @@ from ..question import Progress, Question
 from ..resources.buildable import MIN_T_C, MIN_T_P, buildable
 from ..resources.fit import Fit, fit
 from .bound import Candidates, block_sizes, lower_bound
-from .estimate import estimated_plan
+from .estimate import RankedPlan, estimated_plan, ranked_plans
 from .mapping import LayerMapping, joinable, joins, layer_key, mappings
 from .model import LayerCost, LayerJob, Machine, layer_cost
 from .sharing import share_memory
 
 _log = logging.getLogger(__name__)
-TRIES = 3  # plans of a layer that are evaluated, best bound first
+TRIES = 6  # plans of a layer's best mapping that are evaluated behind the first
+JOINS = 3  # numbers of joined groups that are evaluated, those of the best estimates
 NEAR = 0.99  # a plan whose bound promises less than a hundredth more is not evaluated
 LEAST = Point(t_r=2, t_p=MIN_T_P, t_c=MIN_T_C)  # the smallest array that can be built
 SLACK = 64  # cycles by which the leads of two plans of a layer may differ
@@ -190,64 +190,55 @@ def merge_batches(first: Evaluation, second: Evaluation) -> Evaluation:
 def best_plan(
     layer: LayerShape, batch: int, machine: Machine, dram: DramModel, *, tries: int = TRIES, near: float = NEAR
 ) -> tuple[BatchPlan, LayerCost]:
-    """The plan of fewest cycles among those of the best bounds, and its cost.
+    """The plan of fewest cycles among those of the best estimates, and its cost.
 
-    `near`: a bound above that share of the best cycles is let go. Raises DesignError where no row fits the
-    buffer.
+    First the best plan of each mapping, since the estimate errs more between two mappings than between two
+    blocks; then `tries` more of the mapping that was best. `near`: a plan is let go if its lower bound is
+    above that share of the best cycles. Raises DesignError where no row fits the buffer.
     """
-    best: tuple[BatchPlan, LayerCost] | None = None
-    for bound, mapping, block in _plans_to_try(layer, batch, machine, dram, tries):
-        plan = mapping.plan(block)
-        if best is not None and (bound >= near * best[1].run or plan == best[0]):
-            continue
-        job, slots = synthetic_job(layer, mapping, block, machine.array)
+    on = Candidates.of(machine, dram)
+    ranked = ranked_plans(layer, machine, dram, batch)
+    if ranked[0].cycles == inf:
+        raise DesignError(
+            f"the windows of a row of layer '{layer.name}' must fit an input buffer of {machine.buffer_words} words"
+        )
+
+    def better(best: tuple[RankedPlan, LayerCost] | None, plan: RankedPlan) -> tuple[RankedPlan, LayerCost] | None:
+        bound = float(np.min(lower_bound(layer, plan.mapping, np.array(float(plan.block)), on)))
+        if best is not None and bound >= near * best[1].run:
+            return best
+        job, slots = synthetic_job(layer, plan.mapping, plan.block, machine.array)
         limit = 1 << 40 if best is None else best[1].lead + best[1].run + SLACK
         try:
             cost = layer_cost(job, slots, machine, dram, limit=limit)
         except TooLongError:
-            continue
-        if best is None or cost.run < best[1].run:
-            best = plan, cost
-    if best is None:
-        raise DesignError(
-            f"the windows of a row of layer '{layer.name}' must fit an input buffer of {machine.buffer_words} words"
-        )
-    return best
+            return best
+        return (plan, cost) if best is None or cost.run < best[1].run else best
+
+    best: tuple[RankedPlan, LayerCost] | None = None
+    firsts = {plan.mapping: plan for plan in reversed(ranked)}
+    for plan in sorted(firsts.values(), key=ranked.index):
+        best = better(best, plan)
+    assert best is not None
+    of_best = [plan for plan in ranked if plan.mapping == best[0].mapping]
+    for plan in of_best[1 : tries + 1]:
+        best = better(best, plan) or best
+    return best[0].plan, best[1]
 
 
 @lru_cache(maxsize=1 << 14)
 def best_join(layer: LayerShape, batch: int, machine: Machine, dram: DramModel) -> int:
     """The number of a layer's groups that takes the fewest cycles computed as one, at a batch size.
 
-    The estimate chooses `TRIES` numbers, the exact model one of them. A descriptor holds one number for all
+    The estimate chooses `JOINS` numbers, the exact model one of them. A descriptor holds one number for all
     batch sizes, so a search asks for the smallest that it weighs.
     """
     counts = joins(layer, machine.array)
     if len(counts) == 1:
         return counts[0]
     ranked = sorted(counts, key=lambda count: estimated_plan(layer.joined(count), machine, dram, batch)[0])
-    fitting = [n for n in ranked if estimated_plan(layer.joined(n), machine, dram, batch)[0] < inf][:TRIES] or [1]
+    fitting = [n for n in ranked if estimated_plan(layer.joined(n), machine, dram, batch)[0] < inf][:JOINS] or [1]
     return min(fitting, key=lambda count: best_plan(layer.joined(count), batch, machine, dram)[1].run)
-
-
-def _plans_to_try(
-    layer: LayerShape, batch: int, machine: Machine, dram: DramModel, tries: int
-) -> list[tuple[float, LayerMapping, int]]:
-    """Bound, mapping and block: first the plan of the best estimate, then those of the least bounds."""
-    on = Candidates.of(machine, dram)
-    bounded: list[tuple[float, int, int, LayerMapping]] = []
-    for order, mapping in enumerate(mappings(layer, batch)):
-        sizes = [size for size in block_sizes(layer, mapping) if size <= machine.array.t_r]
-        fitting = mapping.needed_bytes_of(layer, sizes) <= WORD_BYTES * machine.buffer_words
-        sizes = [size for size, fits in zip(sizes, fitting, strict=True) if fits]
-        bounds = np.broadcast_to(lower_bound(layer, mapping, np.array(sizes, float), on), len(sizes))
-        bounded += [(float(bound), order, size, mapping) for bound, size in zip(bounds, sizes, strict=True)]
-    bounded.sort(key=lambda plan: plan[:3])
-    cycles, estimated = estimated_plan(layer, machine, dram, batch)
-    first = [] if cycles == inf else [m for m in mappings(layer, batch) if m.plan(estimated.block) == estimated]
-    return [(0.0, mapping, estimated.block) for mapping in first] + [
-        (bound, mapping, size) for bound, _, size, mapping in bounded[:tries]
-    ]
 
 
 def evaluate_array(question: Question, fitted: Fit, batches: Sequence[int]) -> Evaluation:

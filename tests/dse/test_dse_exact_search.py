@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from math import inf
 
 import numpy as np
 import pytest
@@ -138,6 +139,24 @@ def test_the_plan_is_the_fastest_of_those_tried() -> None:
                 job, slots = synthetic_job(layer, mapping, block, array)
                 assert layer_cost(job, slots, machine).run >= cost.run
     assert 1 <= plan.block <= 60
+
+
+@pytest.mark.parametrize("batch", [1, 8])
+@pytest.mark.parametrize(("channels", "columns"), [(512, 128), (128, 512)])
+def test_few_tries_find_a_plan_near_the_best_of_all_blocks(channels: int, columns: int, batch: int) -> None:
+    """Large blocks leave no room for the rows of the next: the least bound is no sign of the best plan."""
+    layer = layer_key(conv(14, channels, columns, 1))
+    array = Array(t_r=512, t_p=14, t_c=64, weight_slots=2, in_words=28, out_words=8)
+    machine = Machine(array=array, port_bytes=16, line_words=64, buffer_words=1 << 17)
+    dram = DramModel.of(BOARD)
+    _, cost = best_plan(layer, batch, machine, dram)
+    least = inf
+    for mapping in mappings(layer, batch):
+        for block in range(14, 505, 14):
+            if mapping.needed_bytes(layer, block) <= 2 << 17:
+                job, slots = synthetic_job(layer, mapping, block, array)
+                least = min(least, layer_cost(job, slots, machine, dram).run)
+    assert cost.run <= 1.01 * least
 
 
 def test_an_exact_design_holds_what_was_counted() -> None:
