@@ -154,6 +154,11 @@ class _Run:
         _, _, sample_rows = rows(self.window)
         return self.mapping.batch * sample_rows * row_bytes(self.layer, self.window) / WORD_BYTES
 
+    @cached_property
+    def burst(self) -> float:
+        """Words a cycle of input rows while nothing else moves."""
+        return min(self.rates.port, self.rates.total)
+
     def stall_cycles(self, blocks: Ints) -> Floats:
         """Cycles in which a block waits for rows that found no room while the block before it was computed.
 
@@ -166,11 +171,6 @@ class _Run:
         passes = self.tiles * (1 if self.mapping.pool else self.p_tiles)
         hidden = self.busy_cycles(blocks.astype(float)) / passes
         return np.asarray(np.maximum(0.0, (fresh - room) / self.burst - hidden))
-
-    @cached_property
-    def burst(self) -> float:
-        """Words a cycle of input rows while nothing else moves."""
-        return min(self.rates.port, self.rates.total)
 
     def cycles(self, blocks: Ints) -> Floats:
         """Estimate the cycles of the layer for each of many numbers of beats of a block."""
@@ -299,6 +299,6 @@ def _blocks(run: _Run) -> list[int]:
     deepest = min(run.array.t_r, run.beats)
     line = min(deepest, ceil_div(run.window.out[1], 2 if run.mapping.row_lanes else 1))
     lines = ceil_div(run.beats, line)
-    even = {ceil_div(lines, count) * line for count in range(1, lines + 1)}
-    blocks = even.union(block_sizes(run.layer, run.mapping), [line, deepest])
+    even = np.unique(-(-lines // np.arange(1, lines + 1))) * line
+    blocks = {*even.tolist(), *block_sizes(run.layer, run.mapping), line, deepest}
     return sorted(block for block in blocks if block <= deepest)

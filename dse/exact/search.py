@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -203,27 +203,32 @@ def best_plan(
             f"the windows of a row of layer '{layer.name}' must fit an input buffer of {machine.buffer_words} words"
         )
 
-    def better(best: tuple[RankedPlan, LayerCost] | None, plan: RankedPlan) -> tuple[RankedPlan, LayerCost] | None:
-        bound = float(np.min(lower_bound(layer, plan.mapping, np.array(float(plan.block)), on)))
-        if best is not None and bound >= near * best[1].run:
-            return best
-        job, slots = synthetic_job(layer, plan.mapping, plan.block, machine.array)
-        limit = 1 << 40 if best is None else best[1].lead + best[1].run + SLACK
-        try:
-            cost = layer_cost(job, slots, machine, dram, limit=limit)
-        except TooLongError:
-            return best
-        return (plan, cost) if best is None or cost.run < best[1].run else best
+    firsts: dict[LayerMapping, RankedPlan] = {}
+    for plan in ranked:
+        firsts.setdefault(plan.mapping, plan)
+    best, cost = ranked[0], _cost_of(ranked[0], layer, machine, dram)
 
-    best: tuple[RankedPlan, LayerCost] | None = None
-    firsts = {plan.mapping: plan for plan in reversed(ranked)}
-    for plan in sorted(firsts.values(), key=ranked.index):
-        best = better(best, plan)
-    assert best is not None
-    of_best = [plan for plan in ranked if plan.mapping == best[0].mapping]
-    for plan in of_best[1 : tries + 1]:
-        best = better(best, plan) or best
-    return best[0].plan, best[1]
+    def race(plans: Iterable[RankedPlan]) -> None:
+        nonlocal best, cost
+        for plan in plans:
+            bound = float(np.min(lower_bound(layer, plan.mapping, np.array(float(plan.block)), on)))
+            if bound < near * cost.run:
+                try:
+                    other = _cost_of(plan, layer, machine, dram, limit=cost.lead + cost.run + SLACK)
+                except TooLongError:
+                    continue
+                if other.run < cost.run:
+                    best, cost = plan, other
+
+    race(plan for mapping, plan in firsts.items() if mapping != ranked[0].mapping)
+    race([plan for plan in ranked if plan.mapping == best.mapping][1 : tries + 1])
+    return best.plan, cost
+
+
+def _cost_of(plan: RankedPlan, layer: LayerShape, machine: Machine, dram: DramModel, limit: int = 1 << 40) -> LayerCost:
+    """The exact cost of a plan. Raises TooLongError beyond `limit` cycles."""
+    job, slots = synthetic_job(layer, plan.mapping, plan.block, machine.array)
+    return layer_cost(job, slots, machine, dram, limit=limit)
 
 
 @lru_cache(maxsize=1 << 14)
