@@ -147,6 +147,21 @@ class Tally:
         """Mutants that were noticed."""
         return sum(self.verdicts[how] for how in ("bench", "core", "npu", "proof"))
 
+    @property
+    def gaps(self) -> list[tuple[str, Mutant]]:
+        """Survivors without a reason: something could see them, and nothing did."""
+        return [(file, mutant) for file, mutant in self.survivors if not explain(file, sources()[file], mutant)]
+
+    def score(self) -> str:
+        """The mutation score (Jia, Harman 2011): the share killed of those that something can see, in words."""
+        equivalent = len(self.survivors) - len(self.gaps)
+        seen = self.real - equivalent
+        low, high = interval(self.killed, seen)
+        return (
+            f"mutation score {100 * self.killed / max(1, seen):.1f} % ({100 * low:.1f} to {100 * high:.1f} %): "
+            f"{self.killed} of {seen}, without the {equivalent} that nothing can see, for the reasons in explained.toml"
+        )
+
     def __str__(self) -> str:
         low, high = interval(self.killed, self.real)
         return (
@@ -485,8 +500,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(tally)
     total = summary(tallies)
     print(f"{total.killed} of {total.real} mutants killed, {total.verdicts['build']} more do not build; seed {seed}")
-    gaps = [entry for entry in total.survivors if not explain(entry[0], sources()[entry[0]], entry[1])]
-    return int(bool(gaps))
+    print(total.score())
+    return int(bool(total.gaps))
 
 
 if __name__ == "__main__":

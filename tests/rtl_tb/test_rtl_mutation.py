@@ -199,6 +199,16 @@ def test_a_tally_is_a_line() -> None:
     assert str(tally).split()[:2] == ["x.sv", "3"]
 
 
+def test_the_score_leaves_out_what_nothing_can_see() -> None:
+    text = sources()["core_gather.sv"]
+    hidden = next(m for m in mutants(text) if explain("core_gather.sv", text, m))
+    seen = next(m for m in mutants(text) if not explain("core_gather.sv", text, m))
+    tally = Tally("core_gather.sv", survivors=[("core_gather.sv", hidden), ("core_gather.sv", seen)])
+    tally.verdicts |= {"bench": 3, "survived": 2, "build": 7}
+    assert tally.gaps == [("core_gather.sv", seen)]
+    assert tally.score().startswith("mutation score 75.0 % (30.1 to 95.4 %): 3 of 4, without the 1 ")
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -226,5 +236,4 @@ def test_a_harmless_change_survives_and_is_not_explained() -> None:
 def test_a_sample_of_mutants_is_noticed() -> None:
     """Another sample every day; the whole campaign is `python -m fluidnpu.rtl_tb.proving.mutation`."""
     total = summary(campaign(FILES, sample=4, seed=seed_of_today()))
-    gaps = [entry for entry in total.survivors if not explain(entry[0], sources()[entry[0]], entry[1])]
-    assert not gaps, gaps
+    assert not total.gaps, total.gaps
