@@ -33,7 +33,7 @@ test-matrix: $(VENV)/.installed-test ## the same kinds with more seeds, designs 
 	$(PY) -m pytest -q -n 2 --dist worksteal -m matrix
 
 NETWORKS := resnet50 inception_v3 mobilenet_v2 efficientnet_lite0
-TABLES := $(foreach network,$(NETWORKS),$(network)-zc706-pl $(network)-zcu104-ps_striped)
+TABLES := resnet50-zc706-ps_striped $(foreach network,$(NETWORKS),$(network)-zc706-pl $(network)-zcu104-ps_striped)
 tables: $(VENV)/.installed-test ## docs/explanation/cycles anew: every layer of four networks on both boards, RTL beside the exact model (hours)
 	$(MAKE) --no-print-directory --keep-going -j 2 $(TABLES:%=docs/explanation/cycles/%.md)
 
@@ -72,12 +72,15 @@ $(PY):
 # hls4ml is installed without its dependencies: C simulation needs nothing but the ap_int headers inside it.
 INSTALL := $(PY) .ci/install.py
 HEADERS := "the ap_int headers for C simulation (seconds)" --no-deps "hls4ml==1.3.0"
+LOOPS := $(PY) .ci/compile.py "the loops of the cycle model and of the simulator, compiled (half a minute)"
 $(VENV)/.installed-demo: $(DEPS) | $(PY)
 	@$(INSTALL) "what the demo needs: NumPy, ONNX, matplotlib, PYNQ, Numba (1 to 3 minutes)" -c constraints.txt -e ".[design,board,fast]"
 	@$(INSTALL) $(HEADERS)
+	@$(LOOPS)
 	@touch $@
 
 $(VENV)/.installed-test: $(DEPS) | $(PY)
 	@$(INSTALL) "what the tests need: also PyTorch, Verilator, Yosys, cocotb, the site (2 to 6 minutes)" -c constraints.txt -e ".[design,board,train,fit,serve,fleet,forecast,rtl,dev,docs,notebooks]"
 	@$(INSTALL) $(HEADERS)
+	@$(LOOPS)
 	@touch $@ $(VENV)/.installed-demo
