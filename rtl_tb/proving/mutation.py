@@ -153,7 +153,7 @@ class Tally:
         return [(file, mutant) for file, mutant in self.survivors if not explain(file, sources()[file], mutant)]
 
     def score(self) -> str:
-        """The mutation score (Jia, Harman 2011): the share killed of those that something can see, in words."""
+        """The mutation score (Jia, Harman 2011) in words: the share killed of what something can see."""
         equivalent = len(self.survivors) - len(self.gaps)
         seen = self.real - equivalent
         low, high = interval(self.killed, seen)
