@@ -262,7 +262,7 @@ def _boards(part: Body) -> list[Verdict]:
             "for GPUs",
             ", ".join(f"{value:+.0f} % ({key})" for key, value in rows.items()),
             judged(min(slow.values()) > 0) if min(slow.values()) > 0 else DIFFERS,
-            "planned, against data parallel with exits on the same boards; batching gains 3 to 10 % there, and a cut tensor "
+            "planned, against data parallel with exits on the same boards; batching gains 3 to 9 % there, and a cut tensor "
             "takes 3 to 14 ms of the link",
         )
     ]
