@@ -36,6 +36,7 @@ NETWORKS := resnet50 inception_v3 mobilenet_v2 efficientnet_lite0
 TABLES := resnet50-zc706-ps_striped $(foreach network,$(NETWORKS),$(network)-zc706-pl $(network)-zcu104-ps_striped)
 tables: $(VENV)/.installed-test ## docs/explanation/cycles anew: every layer of four networks on both boards, RTL beside the exact model (hours)
 	$(MAKE) --no-print-directory --keep-going -j 2 $(TABLES:%=docs/explanation/cycles/%.md)
+	$(PY) benchmarks/tetris_cycles.py
 
 docs/explanation/cycles/%.md: FORCE
 	@mkdir -p build

@@ -9,22 +9,11 @@ The arrays of `networks.py` whose chains of DSP slices break to fit the columns 
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 
-from networks import CASES, DEEPEST, PLACES
+from networks import CASES, PLACES, fitted_to
 
-from fluidnpu.boards import load_board
-from fluidnpu.dse import Point, Question
 from fluidnpu.dse.exact.search import evaluate_array
-from fluidnpu.dse.exact.sharing import share_memory
-from fluidnpu.dse.hardware.array import Array
-from fluidnpu.models.zoo import full_size
-
-
-def pieces(array: Array[int]) -> str:
-    """The chains that break, and into what, in a cell of the table."""
-    parts = [str(min(array.piece, array.t_p - at)) for at in range(0, array.t_p, array.piece)]
-    return f"{array.broken} of {array.t_c}, in {' and '.join(parts)}"
+from fluidnpu.dse.exploration.placing import pieces, with_whole_chains
 
 
 def main() -> None:
@@ -35,21 +24,17 @@ def main() -> None:
     print("| network | board, memory | array | chains in pieces | B | cycles | price |")
     print("|---|---|---|---|---:|---:|---:|")
     for network, arrays in CASES.items():
-        work = full_size(network).workload
-        for (board, memory), (t_p, t_c) in zip(PLACES, arrays, strict=True):
-            question = Question(
-                workload=work, board=load_board(board), b_max=max(batches), model="exact", memory=memory, core="rtl"
-            )
-            fitted = share_memory(question, Point(t_r=DEEPEST, t_p=t_p, t_c=t_c)).fit
+        for (board, memory), array in zip(PLACES, arrays, strict=True):
+            question, fitted = fitted_to(network, board, memory, array, max(batches), core="rtl")
             if not fitted.array.broken:
                 continue
-            whole = replace(fitted, array=replace(fitted.array, piece=0, broken=0))
-            ours, theirs = (evaluate_array(question, one, batches) for one in (fitted, whole))
+            told = f"{fitted.array.broken} of {array[1]}, in {' and '.join(map(str, pieces(fitted.array)))}"
+            ours, theirs = (evaluate_array(question, one, batches) for one in (fitted, with_whole_chains(fitted)))
             for batch in batches:
-                cycles, least = ours.total(work.layers, batch), theirs.total(work.layers, batch)
+                cycles, least = (one.total(question.workload.layers, batch) for one in (ours, theirs))
                 print(
-                    f"| {network} | {board}, `{memory}` | <{t_p}, {t_c}> | {pieces(fitted.array)} "
-                    f"| {batch} | {cycles:,} | {cycles - least:,} ({100 * (cycles / least - 1):.3f} %) |",
+                    f"| {network} | {board}, `{memory}` | <{array[0]}, {array[1]}> | {told} | {batch} "
+                    f"| {cycles:,} | {cycles - least:,} ({100 * (cycles / least - 1):.3f} %) |",
                     flush=True,
                 )
 

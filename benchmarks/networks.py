@@ -21,6 +21,7 @@ from fluidnpu.dse import Point, Question
 from fluidnpu.dse.exact.search import Evaluation, evaluate_array
 from fluidnpu.dse.exact.sharing import share_memory
 from fluidnpu.dse.hardware import roofline_cycles
+from fluidnpu.dse.resources.fit import Fit
 from fluidnpu.models import LayerShape, Workload
 from fluidnpu.models.zoo import full_size
 
@@ -103,15 +104,23 @@ class Row:
         return sorted(((cycles / total, layer) for cycles, layer in idle), key=lambda pair: -pair[0])[:WORST]
 
 
+def fitted_to(
+    network: str, board: str, memory: str, array: tuple[int, int], b_max: int, core: str = CORE
+) -> tuple[Question, Fit]:
+    """The question of one array for a network, and the array as it fits, for batches up to `b_max`."""
+    workload = full_size(network).workload
+    question = Question(
+        workload=workload, board=load_board(board), b_max=b_max, model="exact", memory=memory, core=core
+    )
+    return question, share_memory(question, Point(t_r=DEEPEST, t_p=array[0], t_c=array[1])).fit
+
+
 def count(network: str, board: str, memory: str, array: tuple[int, int], batches: Sequence[int]) -> Row:
     """Count a network on an array."""
-    began, workload = time.process_time(), full_size(network).workload
-    question = Question(
-        workload=workload, board=load_board(board), b_max=max(batches), model="exact", memory=memory, core=CORE
-    )
-    fitted = share_memory(question, Point(t_r=DEEPEST, t_p=array[0], t_c=array[1])).fit
+    began = time.process_time()
+    question, fitted = fitted_to(network, board, memory, array, max(batches))
     counted = evaluate_array(question, fitted, batches)
-    row = Row(network=network, workload=workload, question=question, counted=counted)
+    row = Row(network=network, workload=question.workload, question=question, counted=counted)
     told = "; ".join(f"B = {batch}: {' '.join(row.cells(batch))}" for batch in batches)
     seconds = time.process_time() - began
     print(f"{network} on {board} {memory} {row.array}: {told} ({seconds:.1f} s)", file=sys.stderr, flush=True)

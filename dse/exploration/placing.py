@@ -31,10 +31,23 @@ def price_of_columns(question: Question, fitted: Fit) -> str:
     out = f"; {left} arrays are left out, whose chains would need more than {MOST_BREAKS} breaks" if left else ""
     if not array.broken:
         return f"each of the {array.t_c} chains of {array.t_p} lies whole in a column of DSP slices{out}"
-    whole = replace(fitted, array=replace(array, piece=0, broken=0))
     batches = sorted({1, question.b_max})
-    ours, theirs = (evaluate_array(question, one, batches) for one in (fitted, whole))
+    ours, theirs = (evaluate_array(question, one, batches) for one in (fitted, with_whole_chains(fitted)))
     return f"{chains_in_pieces(array)}, which costs {_cost(question, ours, theirs, batches)}{out}"
+
+
+def with_whole_chains(fitted: Fit) -> Fit:
+    """Give the same array as if all its chains fitted the columns: what pieces are compared with."""
+    return replace(fitted, array=replace(fitted.array, piece=0, broken=0))
+
+
+def pieces(array: Array[int]) -> list[int]:
+    """Give the words of each piece of a chain that breaks.
+
+    >>> pieces(Array(t_r=64, t_p=27, t_c=64, weight_slots=1, in_words=54, piece=18, broken=10))
+    [18, 9]
+    """
+    return [min(array.piece, array.t_p - at) for at in range(0, array.t_p, array.piece)]
 
 
 def chains_in_pieces(array: Array[int]) -> str:
@@ -43,8 +56,8 @@ def chains_in_pieces(array: Array[int]) -> str:
     >>> chains_in_pieces(Array(t_r=64, t_p=27, t_c=64, weight_slots=1, in_words=54, piece=18, broken=10))
     '10 of 64 chains of 27 break into pieces of 18 and 9 to fit the columns of DSP slices'
     """
-    pieces = [min(array.piece, array.t_p - at) for at in range(0, array.t_p, array.piece)]
-    told = " and ".join((", ".join(map(str, pieces[:-1])), str(pieces[-1])))
+    *first, last = map(str, pieces(array))
+    told = " and ".join((", ".join(first), last))
     return f"{array.broken} of {array.t_c} chains of {array.t_p} break into pieces of {told} to fit the columns of DSP slices"
 
 
