@@ -1,24 +1,30 @@
 """Bitstream projects: complete, reproducible, clear about what is missing; and one design's reference.
 
-To rewrite the reference after a deliberate change:
+To rewrite the reference and the differences of its variants after a deliberate change:
 FLUIDNPU_REWRITE_REFERENCE=1 python -m pytest tests/hls/test_hls_project.py
 """
 
 from __future__ import annotations
 
+import difflib
+import functools
 import hashlib
 import importlib.util
+import io
 import json
 import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hls_cases import bytes_of, design_of, design_with, project_of, small_network, texts
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fluidnpu import host, rtl_tb
 from fluidnpu.boards import load_board
@@ -29,7 +35,7 @@ from fluidnpu.hls.project.mig import memory_project, pads
 from fluidnpu.hls.project.platform import PLATFORMS
 
 REFERENCE = Path(__file__).parent.parent / "reference" / "tiny_zc706"
-# Of these only the files that differ from the reference are kept.
+# Of these only the difference from the reference is kept, each in one file beside it.
 VARIANTS: dict[str, dict[str, Any]] = {"vitis": {"tools": "2022.1"}, "pl": {"memory": "pl"}}
 
 
@@ -47,22 +53,60 @@ def test_the_reference_is_what_is_generated() -> None:
     assert not different, "read the diff, then rewrite the reference as the head of this file says"
 
 
+def difference(old: Mapping[str, bytes], new: Mapping[str, bytes]) -> str:
+    """What leads from the files `old` to the files `new`: a unified diff, which tells every byte of a text.
+
+    A binary or empty file is one line with its size and digest.
+    """
+    return "".join(line for name in sorted({*old, *new}) for line in _differing(name, old.get(name), new.get(name)))
+
+
+def _differing(name: str, old: bytes | None, new: bytes | None) -> Iterator[str]:
+    if old == new:
+        return
+    both = (old or b"") + (new or b"")
+    if b"\0" in both or not both:
+        told = "removed" if new is None else f"{len(new)} bytes, sha256 {hashlib.sha256(new).hexdigest()}"
+        yield f"file {name}: {told}\n"
+        return
+    left, right = ("/dev/null" if content is None else f"{side}/{name}" for side, content in (("a", old), ("b", new)))
+    for line in difflib.unified_diff(_lines(old), _lines(new), left, right, n=1):
+        yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+
+
+def _lines(content: bytes | None) -> list[str]:
+    """A text's lines, which end at a line feed and nowhere else."""
+    return io.StringIO((content or b"").decode(errors="surrogateescape")).readlines()
+
+
+@functools.cache
+def files_of_variant(variant: str | None) -> dict[str, bytes]:
+    """The files of a variant, or of the reference, without the manifest: it repeats them as digests."""
+    project = project_of("zc706", **(VARIANTS[variant] if variant else {}))
+    return {name: bytes_of(content) for name, content in project.items() if name != "manifest.json"}
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_what_differs_in_a_variant_is_recorded(variant: str) -> None:
-    folder = REFERENCE.with_name(f"{REFERENCE.name}_{variant}")
-    plain = project_of("zc706")
-    files = {
-        name: bytes_of(content)
-        for name, content in project_of("zc706", **VARIANTS[variant]).items()
-        if plain.get(name) != content and name != "manifest.json"
-    }
+    made = difference(files_of_variant(None), files_of_variant(variant)).encode(errors="surrogateescape")
+    path = REFERENCE.with_name(f"{REFERENCE.name}_{variant}.diff")
     if os.environ.get("FLUIDNPU_REWRITE_REFERENCE"):
-        shutil.rmtree(folder, ignore_errors=True)
-        for name, content in files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(content)
-    kept = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    assert kept == files
+        path.write_bytes(made)
+    assert path.read_bytes() == made, "read the diff, then rewrite it as the head of this file says"
+
+
+@given(data=st.data(), variant=st.sampled_from(sorted(VARIANTS)))
+def test_the_difference_sees_a_change_of_one_byte(data: st.DataObject, variant: str) -> None:
+    """In any file of a variant, and a file that comes or goes."""
+    plain, files = files_of_variant(None), files_of_variant(variant)
+    name = data.draw(st.sampled_from(sorted(name for name in files if files[name])))
+    content = bytearray(files[name])
+    content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
+    old, new = {name: plain[name]} if name in plain else {}, {name: files[name]}
+    recorded = difference(old, new)
+    assert difference(old, {name: bytes(content)}) != recorded
+    assert difference(old, {}) != recorded
+    assert difference(old, {**new, "more": b""}) != recorded
 
 
 @pytest.mark.parametrize("board", ["zc706", "zcu104"])
