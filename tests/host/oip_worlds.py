@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +10,6 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-import grpc
 from host_worlds import HostWorld, world
 
 from fluidnpu.host import Bundle
@@ -92,23 +90,3 @@ def served(
     listening = replace(ServeOptions(http=0, grpc=0, limits=limits or Limits()), **(surfaces or {}))
     with in_background(models, listening) as server:
         yield Served(w, server)
-
-
-def triton_grpc() -> Any:
-    """Import tritonclient's gRPC client.
-
-    Its generated file asks for grpcio 1.67, where its metadata admits 1.63 and PYNQ pins 1.64; the calls
-    that it makes exist in both, so the version is shown to it for the time of the import.
-    """
-    version = grpc.__version__
-    grpc.__version__ = "1.67.1"
-    try:
-        return importlib.import_module("tritonclient.grpc")
-    finally:
-        grpc.__version__ = version
-
-
-def triton_grpc_aio() -> Any:
-    """Import its asyncio client."""
-    triton_grpc()
-    return importlib.import_module("tritonclient.grpc.aio")

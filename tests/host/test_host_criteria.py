@@ -12,13 +12,16 @@ from host_worlds import traffic_of as traffic
 from host_worlds import world
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oip_worlds import NAME, Served, served, triton_grpc
+from oip_worlds import NAME, Served, served
+from tritonclient import grpc as triton_grpc
+from tritonclient.utils import InferenceServerException
 
 import fluidnpu
 from fluidnpu.host import Server, serve_requests
 from fluidnpu.host.errors import DriverUsageError
 from fluidnpu.host.serving import Model, ModelOptions, ProtocolError
-from fluidnpu.models import confidence, golden
+from fluidnpu.models import golden
+from fluidnpu.models.exits.rule import confidence
 from fluidnpu.scheduler import Request, World, make_policy, simulate
 from fluidnpu.scheduler.comparison import replay_live
 from fluidnpu.scheduler.exits import LAST, Criteria, CriterionError, ExitProfile, RuledExits, Seen
@@ -161,22 +164,15 @@ def test_rest_refuses_a_wrong_criterion_in_one_sentence(s: Served, criteria: obj
 
 
 def test_grpc_takes_criteria_and_says_why(s: Served) -> None:
-    grpc, images = triton_grpc(), s.w.images(2)
-    made = grpc.InferInput(s.input, images.shape, "UINT8")
+    images = s.w.images(2)
+    made = triton_grpc.InferInput(s.input, images.shape, "UINT8")
     made.set_data_from_numpy(images)
-    with grpc.InferenceServerClient(s.grpc_place) as client:
+    with triton_grpc.InferenceServerClient(s.grpc_place) as client:
         result = client.infer(NAME, [made], parameters={"criteria": "exit_number >= 2"})
         assert result.as_numpy("exit").tolist() == [1, 1]
         assert result.get_response().parameters["left_because"].string_param == "exit_number >= 2"
-        with pytest.raises(grpc_error(), match="at column 1"):
+        with pytest.raises(InferenceServerException, match="at column 1"):
             client.infer(NAME, [made], parameters={"criteria": "sure > 0.5"})
-
-
-def grpc_error() -> type[Exception]:
-    from tritonclient.utils import InferenceServerException
-
-    error: type[Exception] = InferenceServerException
-    return error
 
 
 def test_the_decision_log_says_why_and_replays(s: Served) -> None:

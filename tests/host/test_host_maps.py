@@ -12,18 +12,19 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from host_worlds import HostWorld, design_of, pixels
-from oip_worlds import NAME, bundle_of, served, triton_grpc
+from oip_worlds import NAME, bundle_of, served
+from tritonclient import grpc as triton_grpc
 
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import compile_program, csim_network
 from fluidnpu.host import Bundle, Driver, DriverUsageError, SimulatedNpu, serve_requests
-from fluidnpu.host.devices import rtl_device
+from fluidnpu.host.devices.rtl import rtl_device
 from fluidnpu.host.fleet.reference import Reference
 from fluidnpu.host.oip.interface import outputs_of
 from fluidnpu.host.serving import Model, ModelOptions
 from fluidnpu.models import golden, quantise
 from fluidnpu.models.graph import MapCheck, MapTask, Output, keypoints, label_map
-from fluidnpu.models.zoo import random_hourglass
+from fluidnpu.models.zoo.hourglass import random_hourglass
 from fluidnpu.rtl_tb import DramModel
 from fluidnpu.scheduler import Action, Answer, Outcome, Request, Run, View, make_policy, poisson
 from fluidnpu.scheduler.tuning import AdaptationPlan, Goal
@@ -121,11 +122,10 @@ def test_rest_and_grpc_give_maps_by_outputs_of_their_own(task: MapTask, tmp_path
             assert np.float32(found["confidence"]["data"][0]) == np.float32(confidence)
             rest = np.array(found[name]["data"], answer.dtype).reshape(found[name]["shape"])
             np.testing.assert_array_equal(rest[0], answer)
-        client = triton_grpc()
-        stub = client.InferenceServerClient(world.grpc_place)
-        tensor = client.InferInput(world.input, list(images.shape), "UINT8")
+        stub = triton_grpc.InferenceServerClient(world.grpc_place)
+        tensor = triton_grpc.InferInput(world.input, list(images.shape), "UINT8")
         tensor.set_data_from_numpy(images)
-        asked = [client.InferRequestedOutput(one) for one in (name, "exit")]
+        asked = [triton_grpc.InferRequestedOutput(one) for one in (name, "exit")]
         batch = stub.infer(NAME, [tensor], outputs=asked)
         np.testing.assert_array_equal(batch.as_numpy("exit"), exits)
         np.testing.assert_array_equal(batch.as_numpy(name), np.stack(answers))

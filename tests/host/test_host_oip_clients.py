@@ -17,8 +17,10 @@ import grpc
 import numpy as np
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool
-from oip_worlds import NAME, PATIENCE_S, Served, served, triton_grpc, triton_grpc_aio
+from oip_worlds import NAME, PATIENCE_S, Served, served
+from tritonclient import grpc as triton_grpc
 from tritonclient import http as triton_http
+from tritonclient.grpc import aio as triton_grpc_aio
 
 import fluidnpu
 from fluidnpu.host.oip import messages
@@ -40,7 +42,7 @@ def http_input(s: Served, images: Any, *, binary: bool = True) -> Any:
 
 
 def grpc_input(s: Served, images: Any) -> Any:
-    made = triton_grpc().InferInput(s.input, images.shape, "UINT8")
+    made = triton_grpc.InferInput(s.input, images.shape, "UINT8")
     made.set_data_from_numpy(images)
     return made
 
@@ -109,8 +111,8 @@ def test_triton_http_errors_are_sentences(s: Served) -> None:
 
 
 def test_triton_grpc(s: Served) -> None:
-    images, t = s.w.images(6), triton_grpc()
-    with t.InferenceServerClient(s.grpc_place) as client:
+    images = s.w.images(6)
+    with triton_grpc.InferenceServerClient(s.grpc_place) as client:
         assert client.is_server_live()
         assert client.is_server_ready()
         assert client.is_model_ready(NAME)
@@ -122,17 +124,17 @@ def test_triton_grpc(s: Served) -> None:
         assert response.id == "g"
         assert response.parameters["outcome"].string_param == "exit"
         assert response.parameters["batch"].int64_param >= 1
-        only = client.infer(NAME, [grpc_input(s, images)], outputs=[t.InferRequestedOutput("label")])
+        only = client.infer(NAME, [grpc_input(s, images)], outputs=[triton_grpc.InferRequestedOutput("label")])
         assert [one.name for one in only.get_response().outputs] == ["label"]
         assert client.get_inference_statistics(NAME).model_stats[0].inference_count >= 12
         assert client.get_model_repository_index().models[0].state == "READY"
-        with pytest.raises(t.InferenceServerException, match="must be one of small, not 'nope'") as caught:
+        with pytest.raises(triton_grpc.InferenceServerException, match="must be one of small, not 'nope'") as caught:
             client.infer("nope", [grpc_input(s, images)])
         assert "NOT_FOUND" in str(caught.value.status())
-        with pytest.raises(t.InferenceServerException, match="admin surface") as caught:
+        with pytest.raises(triton_grpc.InferenceServerException, match="admin surface") as caught:
             client.unload_model(NAME)
         assert "PERMISSION_DENIED" in str(caught.value.status())
-        with pytest.raises(t.InferenceServerException) as caught:
+        with pytest.raises(triton_grpc.InferenceServerException) as caught:
             client.get_model_config(NAME)
         assert "UNIMPLEMENTED" in str(caught.value.status())
 
@@ -140,7 +142,7 @@ def test_triton_grpc(s: Served) -> None:
 def test_triton_grpc_streams_by_id(s: Served) -> None:
     """Answers come in the order in which their exits are decided; the id says whose each is."""
     images, answers = s.w.images(40), queue.Queue[Any]()
-    with triton_grpc().InferenceServerClient(s.grpc_place) as client:
+    with triton_grpc.InferenceServerClient(s.grpc_place) as client:
         client.start_stream(callback=lambda result, error: answers.put((result, error)))
         for i in range(40):
             client.async_stream_infer(NAME, [grpc_input(s, images[i : i + 1])], request_id=str(i))
@@ -163,7 +165,7 @@ def test_triton_grpc_streams_by_id(s: Served) -> None:
 
 def test_triton_grpc_async(s: Served) -> None:
     images, done = s.w.images(12), queue.Queue[Any]()
-    with triton_grpc().InferenceServerClient(s.grpc_place) as client:
+    with triton_grpc.InferenceServerClient(s.grpc_place) as client:
         for i in range(12):
             client.async_infer(
                 NAME,
@@ -179,10 +181,10 @@ def test_triton_grpc_async(s: Served) -> None:
 
 
 def test_triton_grpc_aio(s: Served) -> None:
-    images, aio = s.w.images(8), triton_grpc_aio()
+    images = s.w.images(8)
 
     async def all_at_once() -> list[Any]:
-        async with aio.InferenceServerClient(s.grpc_place) as client:
+        async with triton_grpc_aio.InferenceServerClient(s.grpc_place) as client:
             return await asyncio.gather(
                 *(client.infer(NAME, [grpc_input(s, images[i : i + 1])]) for i in range(len(images)))
             )
@@ -206,7 +208,6 @@ def test_every_message_is_tritons() -> None:
     """Names, numbers, types and labels of all our fields are those of the descriptors that tritonclient
     ships.
     """
-    triton_grpc()
     theirs = descriptor_pool.Default()
     files = descriptor_pb2.FileDescriptorSet.FromString(PROTO.with_suffix(".protoset").read_bytes())
     (file,) = files.file
@@ -237,9 +238,8 @@ def test_every_message_is_tritons() -> None:
 
 
 def test_one_process_may_hold_both_descriptors() -> None:
-    triton_grpc()
     ours = messages.message("ModelInferRequest")(model_name="m")
-    assert triton_grpc().service_pb2.ModelInferRequest.FromString(ours.SerializeToString()).model_name == "m"
+    assert triton_grpc.service_pb2.ModelInferRequest.FromString(ours.SerializeToString()).model_name == "m"
 
 
 # -- curl and raw HTTP ---------------------------------------------------------------------------------------
@@ -260,9 +260,9 @@ def test_a_trace_goes_through(s: Served) -> None:
     body, path = s.request(s.w.images(1)[0]), f"/v2/models/{NAME}/infer"
     assert s.exchange("POST", path, body, traceparent=trace)[2]["traceparent"] == trace
     assert "traceparent" not in s.exchange("POST", path, body, traceparent="x" * 55)[2]
-    call = triton_grpc().service_pb2_grpc.GRPCInferenceServiceStub
+    call = triton_grpc.service_pb2_grpc.GRPCInferenceServiceStub
     with grpc.insecure_channel(s.grpc_place) as channel:
-        asked = triton_grpc().service_pb2.ModelInferRequest(model_name=NAME)
+        asked = triton_grpc.service_pb2.ModelInferRequest(model_name=NAME)
         one = asked.inputs.add(name=s.input, datatype="UINT8", shape=s.w.images(1).shape)
         one.contents.uint_contents.extend(s.w.images(1).ravel().tolist())
         answer, done = call(channel).ModelInfer.with_call(asked, metadata=(("traceparent", trace),))
@@ -326,7 +326,7 @@ def test_many_clients_of_both_kinds_get_one_answer_each(s: Served) -> None:
                 found[i] = npu.infer(images[i]).prediction
 
     def over_grpc(start: int) -> None:
-        with triton_grpc().InferenceServerClient(s.grpc_place) as client:
+        with triton_grpc.InferenceServerClient(s.grpc_place) as client:
             for i in range(start, start + 15):
                 found[i] = int(client.infer(NAME, [grpc_input(s, images[i : i + 1])]).as_numpy("label")[0])
 

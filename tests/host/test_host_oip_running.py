@@ -20,8 +20,9 @@ from typing import Any
 import grpc
 import pytest
 from host_worlds import world
-from oip_worlds import NAME, PATIENCE_S, Served, bundle_of, served, triton_grpc
+from oip_worlds import NAME, PATIENCE_S, Served, bundle_of, served
 from prometheus_client.parser import text_string_to_metric_families
+from tritonclient import grpc as triton_grpc
 
 import fluidnpu
 from fluidnpu.host import DriverUsageError, QueueFullError, SimulatedNpu, WallClock
@@ -143,12 +144,11 @@ def test_a_full_queue_says_when_to_come_again(tmp_path: Path) -> None:
             assert (status, headers["retry-after"]) == (429, "1")
             with pytest.raises(QueueFullError, match="2 requests wait"):
                 npu.infer(image)
-            t = triton_grpc()
-            one = t.InferInput(s.input, (1, *image.shape), "UINT8")
+            one = triton_grpc.InferInput(s.input, (1, *image.shape), "UINT8")
             one.set_data_from_numpy(image[None])
             with (
-                t.InferenceServerClient(s.grpc_place) as client,
-                pytest.raises(t.InferenceServerException, match="2 requests") as caught,
+                triton_grpc.InferenceServerClient(s.grpc_place) as client,
+                pytest.raises(triton_grpc.InferenceServerException, match="2 requests") as caught,
             ):
                 client.infer(NAME, [one])
             assert "RESOURCE_EXHAUSTED" in str(caught.value.status())

@@ -13,14 +13,17 @@ import pytest
 from host_worlds import world
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oip_worlds import NAME, Served, bundle_of, served, triton_grpc
+from oip_worlds import NAME, Served, bundle_of, served
+from tritonclient import grpc as triton_grpc
 
 import fluidnpu
 from fluidnpu.host import Driver, Server, serve_requests
 from fluidnpu.host.errors import AccessError, DriverUsageError
 from fluidnpu.host.oip import Client
-from fluidnpu.host.serving import Model, ModelOptions, ProtocolError, modes_of
-from fluidnpu.models import confidence, golden
+from fluidnpu.host.serving import Model, ModelOptions, ProtocolError
+from fluidnpu.host.serving.options import modes_of
+from fluidnpu.models import golden
+from fluidnpu.models.exits.rule import confidence
 from fluidnpu.scheduler import PolicyError, Request, SchedulerError, World, make_policy, simulate
 from fluidnpu.scheduler.comparison import replay_live
 from fluidnpu.scheduler.exits import Criteria, ExitProfile, PowerModel, Recorded, RuledExits
@@ -161,10 +164,9 @@ def test_requests_say_whose_they_are_and_leave_by_their_tenants_criterion(s: Ser
             npu.infer(image, tenant="attic")
     status, answer = s.call("POST", f"/v2/models/{NAME}/infer", s.request(image, parameters={"tenant": 3}))
     assert (status, answer["error"]) == (400, "parameter 'tenant' must be a text, not 3")
-    triton = triton_grpc()
-    made = triton.InferInput(s.input, [1, *image.shape], "UINT8")
+    made = triton_grpc.InferInput(s.input, [1, *image.shape], "UINT8")
     made.set_data_from_numpy(image[None])
-    with triton.InferenceServerClient(s.grpc_place) as client:
+    with triton_grpc.InferenceServerClient(s.grpc_place) as client:
         found = client.infer(NAME, [made], parameters={"tenant": "doors"}).get_response()
         assert found.parameters["left_because"].string_param == "exit_number == 1"
 
