@@ -2,15 +2,6 @@ from .board import STRIPES as STRIPES
 from .board import Board as Board
 from .board import BoardError as BoardError
 from .board import Dram as Dram
-from .board import Power as Power
 from .board import Sensor as Sensor
 from .board import list_boards as list_boards
 from .board import load_board as load_board
-from .board import parse_board as parse_board
-from .fields import DRAM_FIELDS as DRAM_FIELDS
-from .fields import DRAM_OPTIONAL as DRAM_OPTIONAL
-from .fields import FIELDS as FIELDS
-from .fields import OPTIONAL as OPTIONAL
-from .fields import POWER_FIELDS as POWER_FIELDS
-from .fields import SENSOR_FIELDS as SENSOR_FIELDS
-from .fields import SENSOR_OPTIONAL as SENSOR_OPTIONAL

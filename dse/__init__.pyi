@@ -1,7 +1,6 @@
 from .design import BatchPlan as BatchPlan
 from .design import Design as Design
 from .design import LatencyTable as LatencyTable
-from .design import Stack as Stack
 from .errors import DesignError as DesignError
 from .errors import DseError as DseError
 from .errors import FitError as FitError

@@ -20,6 +20,4 @@ from .registers import Access as Access
 from .registers import Cause as Cause
 from .registers import Register as Register
 from .registers import register as register
-from .views.formats import render_format_table as render_format_table
 from .views.packages import sv_packages as sv_packages
-from .views.registers import render_register_table as render_register_table

@@ -1,6 +1,4 @@
 from .common.sources import sources as sources
-from .data_plane.parameters import DATA_PLANE_TOP as DATA_PLANE_TOP
-from .data_plane.parameters import data_plane_parameters as data_plane_parameters
 from .errors import ParameterError as ParameterError
 from .errors import ProofError as ProofError
 from .errors import RtlError as RtlError
@@ -8,11 +6,4 @@ from .errors import SimulationError as SimulationError
 from .npu.device import DramModel as DramModel
 from .npu.device import LayerRun as LayerRun
 from .npu.device import RtlNpu as RtlNpu
-from .npu.job import BareNpu as BareNpu
 from .npu.model import NpuModel as NpuModel
-from .proving.catalogue import PROOFS as PROOFS
-from .proving.prover import Proof as Proof
-from .proving.prover import Seed as Seed
-from .proving.prover import prove as prove
-from .simulation.model import Model as Model
-from .simulation.model import run as run

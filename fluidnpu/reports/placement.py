@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fluidnpu import scheduler
 from fluidnpu.scheduler import placement
 from fluidnpu.studies.drawing import inline_figure, page_template
 
@@ -44,7 +45,7 @@ def render_placement(fleet: placement.Fleet, found: placement.Placement, asked: 
     lines = _goodput(fleet, plan, asked) if alone else {}
     priced = _prices(fleet, plan, asked) if alone else []
     loss = _loss(fleet, plan) if alone else None
-    loads = placement.parts.loads(fleet, plan)
+    loads = placement.loads(fleet, plan)
     unit = f"{plan.cost_micros / 1e6:.4g} an hour"
     return page_template(__package__, "placement.html.j2").render(
         fleet=fleet,
@@ -53,7 +54,7 @@ def render_placement(fleet: placement.Fleet, found: placement.Placement, asked: 
         cost=unit,
         picture=plan_picture(fleet, plan),
         rows=[(pool, load, _links(load)) for pool, load in zip(plan.pools, loads, strict=True)],
-        head=placement.parts.head_load(fleet, plan),
+        head=placement.head_load(fleet, plan),
         bottleneck=_bottleneck(fleet, plan, loads),
         goodput=inline_figure(goodput_curves(lines, plan.rate_per_s, GOOD_PCT)) if lines else "",
         points=lines,
@@ -66,15 +67,15 @@ def render_placement(fleet: placement.Fleet, found: placement.Placement, asked: 
     )
 
 
-def _links(load: placement.parts.Load) -> float:
+def _links(load: placement.Load) -> float:
     return max(load.link_in, load.link_out)
 
 
-def _bottleneck(fleet: placement.Fleet, plan: placement.Plan, loads: Sequence[placement.parts.Load]) -> str:
+def _bottleneck(fleet: placement.Fleet, plan: placement.Plan, loads: Sequence[placement.Load]) -> str:
     """Say what is busiest: a pool's devices, its links, or the front's."""
     found = [(load.total, f"the devices of pool {k}") for k, load in enumerate(loads)]
     found += [(_links(load), f"the links of pool {k}") for k, load in enumerate(loads)]
-    found += [(placement.parts.head_load(fleet, plan), "the front's link")]
+    found += [(placement.head_load(fleet, plan), "the front's link")]
     share, what = max(found)
     return f"{what}, {100 * share:.0f} % busy at the planned rate"
 
@@ -91,7 +92,7 @@ def _goodput(fleet: placement.Fleet, plan: placement.Plan, asked: Asked) -> dict
             headroom=asked.headroom,
             forms=("data parallel",),
         ).plan
-    except placement.parts.PlacementError:
+    except scheduler.PlacementError:
         plain = plan
     if asked.rate_per_s is None and asked.budget_micros is None and plain.form != plan.form:
         plans[plain.form] = plain
@@ -119,7 +120,7 @@ def _prices(fleet: placement.Fleet, plan: placement.Plan, asked: Asked) -> list[
                 rate_per_s=rate,
                 nodes=asked.nodes,
             ).plan
-        except placement.parts.PlacementError:
+        except scheduler.PlacementError:
             break
         used = sum(len(pool.devices) for pool in one.pools)
         found.append(Priced(rate_per_s=rate, cost=one.cost_micros / 1e6, devices=used))
@@ -151,7 +152,7 @@ def _loss(fleet: placement.Fleet, plan: placement.Plan) -> Loss:
     span_s = max(span_s, 50 * plan.slo_ns / 1e9)
     start, stop = span_s / 3, 2 * span_s / 3
     faults = [
-        placement.parts.Fault(at_ns=round(1e9 * at), device=device, back=back)
+        placement.Fault(at_ns=round(1e9 * at), device=device, back=back)
         for at, back in ((start, False), (stop, True))
         for device in gone
     ]

@@ -89,7 +89,7 @@ def plan_picture(fleet: placement.Fleet, plan: placement.Plan) -> Markup:
     head = _Card(x=2, y=height / 2 - 46, w=HEAD_W - 2, h=84)
     _flows(sheet, plan, cards, head, colour)
     _head(sheet, fleet, plan, head)
-    for index, load in enumerate(placement.parts.loads(fleet, plan)):
+    for index, load in enumerate(placement.loads(fleet, plan)):
         if index in cards:
             _pool(sheet, fleet, plan.pools[index], load, cards[index], colour)
     title = f"the plan: {plan.form}, {len(plan.pools)} pools"
@@ -142,7 +142,7 @@ def _head(sheet: _Sheet, fleet: placement.Fleet, plan: placement.Plan, card: _Ca
     if not fleet.head:
         sheet.text(card.x + 12, card.y + 62, "its link is no limit", size=11, ink="var(--soft)")
         return
-    share = placement.parts.head_load(fleet, plan)
+    share = placement.head_load(fleet, plan)
     sheet.text(card.x + 12, card.y + 60, f"link '{fleet.head}': {100 * share:.0f} %", size=11, ink="var(--soft)")
     _bar(sheet, card.x + 12, card.y + 67, card.w - 24, [(share, "var(--soft)")])
 
@@ -151,7 +151,7 @@ def _pool(
     sheet: _Sheet,
     fleet: placement.Fleet,
     pool: placement.Pool,
-    load: placement.parts.Load,
+    load: placement.Load,
     card: _Card,
     colour: dict[str, str],
 ) -> None:

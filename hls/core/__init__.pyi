@@ -11,5 +11,4 @@ from .streams import output_beats as output_beats
 from .streams import pooled_output as pooled_output
 from .streams import scatter_output as scatter_output
 from .streams import tiles as tiles
-from .vectors import core_modes as core_modes
 from .vectors import core_vectors as core_vectors

@@ -1,12 +1,7 @@
 from .format import Bits as Bits
-from .format import Codes as Codes
-from .format import Constant as Constant
-from .format import Format as Format
 from .format import Value as Value
-from .table import CORE_COMMAND as CORE_COMMAND
 from .table import DESCRIPTOR as DESCRIPTOR
 from .table import FBCB as FBCB
-from .table import FORMATS as FORMATS
 from .table import LAYER as LAYER
 from .table import MAGIC as MAGIC
 from .table import NO_WEIGHTS as NO_WEIGHTS

@@ -13,10 +13,8 @@ from .fbcb import encode_fbcb as encode_fbcb
 from .layout import pack_weights as pack_weights
 from .layout import part_words as part_words
 from .layout import unpack_weights as unpack_weights
-from .linking import Image as Image
 from .linking import link as link
 from .pooling import pooled_map as pooled_map
 from .program import WORD_BYTES as WORD_BYTES
-from .program import Cut as Cut
 from .program import digest_build_id as digest_build_id
 from .row_buffer import buffer_bytes as buffer_bytes

@@ -5,6 +5,5 @@ from .platform import PLATFORMS as PLATFORMS
 from .platform import PS_CLOCK_MHZ as PS_CLOCK_MHZ
 from .platform import STATUS_LINES as STATUS_LINES
 from .platform import STATUS_SIGNATURE as STATUS_SIGNATURE
-from .writing import check_folder as check_folder
 from .writing import is_whole as is_whole
 from .writing import project_folder as project_folder

@@ -1,17 +1,9 @@
 from .board import BoardOptions as BoardOptions
 from .board import shared_by as shared_by
-from .dispatcher import Dispatcher as Dispatcher
 from .dispatcher import DispatchOptions as DispatchOptions
-from .duties import Duty as Duty
-from .ensemble import Ensemble as Ensemble
 from .front import FleetFront as FleetFront
 from .front import FleetOptions as FleetOptions
-from .front import open_fleet as open_fleet
 from .leaf import Leaf as Leaf
-from .leaf import State as State
-from .leaf import Times as Times
-from .parts import part_of as part_of
-from .relay import Relay as Relay
 from .roster import Roster as Roster
 from .shards import ShardedFront as ShardedFront
 from .shards import ShardOptions as ShardOptions

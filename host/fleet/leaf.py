@@ -58,7 +58,7 @@ class Times:
         return cls(
             whole_s=whole,
             sample_s=Serving(latency=latency, exit_rates=tuple(exit_rates)).least_load(1.0),
-            expected_s=tuple(ns / 1e9 for ns in placement.parts.expected_ns(latency, exit_rates)),
+            expected_s=tuple(ns / 1e9 for ns in placement.expected_ns(latency, exit_rates)),
         )
 
     @classmethod

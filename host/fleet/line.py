@@ -23,7 +23,7 @@ class Line:
     def __init__(self, duties: Mapping[str, Duty]) -> None:
         self.duties = duties
         self._queues: dict[str, deque[Piece]] = {network: deque() for network in duties}
-        self._turns = placement.parts.Turns({network: duty.weight for network, duty in duties.items()})
+        self._turns = placement.Turns({network: duty.weight for network, duty in duties.items()})
 
     def __len__(self) -> int:
         """Pieces that wait."""

@@ -5,7 +5,6 @@ from .models import Models as Models
 from .models import named_folders as named_folders
 from .options import ModelOptions as ModelOptions
 from .options import criteria_of as criteria_of
-from .options import modes_of as modes_of
 from .options import power_of as power_of
 from .raised import AccessError as AccessError
 from .raised import DeviceInUseError as DeviceInUseError
@@ -18,8 +17,3 @@ from .raised import ShedError as ShedError
 from .raised import TooLargeError as TooLargeError
 from .raised import UnknownModelError as UnknownModelError
 from .raised import UnsupportedError as UnsupportedError
-from .replies import Fate as Fate
-from .replies import Observer as Observer
-from .replies import Refusal as Refusal
-from .replies import Terms as Terms
-from .statistics import Statistics as Statistics

@@ -9,6 +9,5 @@ from .maps import label_map as label_map
 from .maps import map_sureness as map_sureness
 from .maps import principal_values as principal_values
 from .network import LEAST_POOLED as LEAST_POOLED
-from .network import Parameters as Parameters
 from .outputs import Output as Output
 from .shapes import Pooling as Pooling

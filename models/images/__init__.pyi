@@ -1,10 +1,6 @@
 from .files import read_image_file as read_image_file
 from .files import read_images as read_images
-from .files import write_image_file as write_image_file
-from .idx import read_idx as read_idx
 from .image_set import SHIPPED_DATA as SHIPPED_DATA
 from .image_set import ImageSet as ImageSet
-from .image_set import shipped_file as shipped_file
-from .image_set import shipped_images as shipped_images
 from .intake import Intake as Intake
 from .preprocessing import Preprocessing as Preprocessing

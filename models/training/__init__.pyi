@@ -1,5 +1,3 @@
-from .examples import Examples as Examples
-from .examples import TorchDataset as TorchDataset
 from .fashion_mnist import FASHION_MNIST_FOLDER as FASHION_MNIST_FOLDER
 from .fashion_mnist import load_fashion_mnist as load_fashion_mnist
 from .fine_tuning import TunedExits as TunedExits
@@ -8,13 +6,9 @@ from .fine_tuning import fine_tune_or_freeze as fine_tune_or_freeze
 from .framework import load_torch as load_torch
 from .heads import FittedHeads as FittedHeads
 from .heads import fit_heads as fit_heads
-from .loop import TrainedModel as TrainedModel
 from .loop import train as train
 from .loop import train_model as train_model
 from .losses import exit_loss as exit_loss
 from .schedule import AUGMENTS as AUGMENTS
 from .schedule import WEIGHTS as WEIGHTS
 from .schedule import Schedule as Schedule
-from .torch_network import forward as forward
-from .torch_network import input_values as input_values
-from .torch_network import torch_weights as torch_weights

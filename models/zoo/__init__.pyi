@@ -1,9 +1,6 @@
 from .full_size import FULL_SIZE as FULL_SIZE
 from .full_size import full_size as full_size
 from .full_size import random_full_size as random_full_size
-from .hourglass import random_hourglass as random_hourglass
-from .patchwork import random_patchwork as random_patchwork
-from .residual import ARCHITECTURES as ARCHITECTURES
 from .residual import Architecture as Architecture
 from .residual import skeleton as skeleton
 from .synthetic import random_network as random_network

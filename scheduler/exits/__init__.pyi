@@ -15,11 +15,9 @@ from .parsing import CriterionError as CriterionError
 from .parsing import parse_criterion as parse_criterion
 from .profile import ExitProfile as ExitProfile
 from .profile import PowerModel as PowerModel
-from .quantities import QUANTITIES as QUANTITIES
 from .recorded import Recorded as Recorded
 from .remarks import warnings_of as warnings_of
 from .rule import ExitRule as ExitRule
 from .rule import Seen as Seen
 from .rule import StageCosts as StageCosts
-from .rule import Threshold as Threshold
 from .ruled import RuledExits as RuledExits

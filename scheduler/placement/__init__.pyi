@@ -1,4 +1,5 @@
-from . import parts as parts
+from .dynamic import best_pipeline as best_pipeline
+from .dynamic import cheapest_pipeline as cheapest_pipeline
 from .ensembles.allocation import Problem as Problem
 from .ensembles.combine import Rule as Rule
 from .ensembles.greedy import bounded_greedy as bounded_greedy
@@ -12,6 +13,17 @@ from .fleet import Fleet as Fleet
 from .fleet import Link as Link
 from .fleet import NetworkFacts as NetworkFacts
 from .fleet import read_fleet as read_fleet
+from .forecast import FORECASTS as FORECASTS
+from .forecast import make_forecast as make_forecast
+from .holding import carried as carried
+from .integer import best_mix as best_mix
+from .load import Load as Load
+from .load import head_load as head_load
+from .load import loads as loads
+from .options import NS as NS
+from .options import Space as Space
+from .options import expected_ns as expected_ns
+from .options import whole_options as whole_options
 from .plan import Job as Job
 from .plan import Plan as Plan
 from .plan import Pool as Pool
@@ -20,6 +32,10 @@ from .planner import Placement as Placement
 from .planner import place as place
 from .profile import Block as Block
 from .profile import Profile as Profile
+from .replanning import with_rates as with_rates
 from .together import place_together as place_together
+from .turns import Turns as Turns
+from .twin import Fault as Fault
 from .twin import goodput as goodput
 from .twin import serve_plan as serve_plan
+from .twin import serve_stream as serve_stream

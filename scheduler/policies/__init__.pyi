@@ -1,8 +1,4 @@
-from .baselines import Greedy as Greedy
 from .credit import Credit as Credit
-from .decision_process import solve_counts as solve_counts
-from .entry import Entry as Entry
-from .estimates import Estimates as Estimates
 from .estimates import estimates_of as estimates_of
 from .estimates import true_setting as true_setting
 from .fluid import Fluid as Fluid

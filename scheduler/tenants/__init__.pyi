@@ -1,16 +1,9 @@
-from .accounts import Accounts as Accounts
-from .battery import Budget as Budget
-from .battery import Charge as Charge
-from .measures import TenantMetrics as TenantMetrics
 from .measures import measure_tenants as measure_tenants
 from .measures import npu_ns_by_tenant as npu_ns_by_tenant
 from .shared import Shared as Shared
-from .shares import cooperative_shares as cooperative_shares
 from .shares import jain as jain
-from .shares import water_filling as water_filling
 from .slots import network_of_tenants as network_of_tenants
 from .slots import room_for as room_for
-from .tenant import OTHERS as OTHERS
 from .tenant import Tenancy as Tenancy
 from .tenant import Tenant as Tenant
 from .tenant import changed as changed

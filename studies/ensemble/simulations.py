@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fluidnpu.scheduler.placement import Problem, allocate, bounded_greedy, parts, soft_greedy, worst_fit
+from fluidnpu.scheduler import PlacementError
+from fluidnpu.scheduler.placement import Problem, allocate, bounded_greedy, soft_greedy, worst_fit
 
 from ..writing import significant
 from .worlds import board_problem, gpu_problem
@@ -20,7 +21,7 @@ def cell(kind: str, ensemble: str, devices: int) -> dict[str, Any] | None:
     problem = _make(kind)(ensemble, devices)
     try:
         start = worst_fit(problem)
-    except parts.PlacementError:
+    except PlacementError:
         return None
     found = [bounded_greedy(problem, start, np.random.default_rng(seed)) for seed in range(SEEDS)]
     rates = sorted(one.rate for one in found)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidnpu.scheduler.placement import Fleet, goodput, parts, place
+from fluidnpu.scheduler import placement
 
 from ..running.study import Size
 from ..writing import significant
@@ -20,18 +20,20 @@ MIXED = {"V100": 6, "P100": 8, "K80": 15}
 PAPER: dict[str, Any] = {"serial": False, "ramps": ("on", "last")}  # the paper's space: one pipeline over the fleet
 
 
-def space_of(fleet: Fleet, batches: Sequence[int], slo_ms: float = SLO_MS, **settings: Any) -> parts.Space:
+def space_of(
+    fleet: placement.Fleet, batches: Sequence[int], slo_ms: float = SLO_MS, **settings: Any
+) -> placement.Space:
     """The space of a fleet's network at 90 % of the objective, as the planner takes it."""
     network = next(iter(fleet.networks))
-    return parts.Space.of(fleet, network, round(0.9e6 * slo_ms), batches=tuple(batches), **settings)
+    return placement.Space.of(fleet, network, round(0.9e6 * slo_ms), batches=tuple(batches), **settings)
 
 
-def rates_of(fleet: Fleet, batch: int, slo_ms: float = SLO_MS) -> dict[str, float | None]:
+def rates_of(fleet: placement.Fleet, batch: int, slo_ms: float = SLO_MS) -> dict[str, float | None]:
     """Planned samples a second of the baselines and of the paper's space, at batches up to one size."""
     sizes = range(1, batch + 1)
     space = space_of(fleet, sizes, slo_ms, **PAPER)
-    line, wide = parts.best_pipeline(space), parts.best_pipeline(space_of(fleet, sizes, slo_ms))
-    black = parts.best_pipeline(space_of(fleet, sizes, slo_ms, serial=False, ramps=("on",)))
+    line, wide = placement.best_pipeline(space), placement.best_pipeline(space_of(fleet, sizes, slo_ms))
+    black = placement.best_pipeline(space_of(fleet, sizes, slo_ms, serial=False, ramps=("on",)))
     found = {
         "stock": whole(space_of(fleet, sizes, slo_ms), "none"),
         "exits, all must leave": all_leave(space_of(fleet, sizes, slo_ms), batch),
@@ -43,20 +45,20 @@ def rates_of(fleet: Fleet, batch: int, slo_ms: float = SLO_MS) -> dict[str, floa
     return {name: significant(rate) for name, rate in found.items()}
 
 
-def whole(space: parts.Space, ramps: str) -> float:
+def whole(space: placement.Space, ramps: str) -> float:
     """Rate of the whole network on every device, with one way of its exits."""
     total = 0.0
     for kind in space.kinds:
         able = [
             one
-            for one in parts.whole_options(space, kind)
+            for one in placement.whole_options(space, kind)
             if len(one.chain) == 1 and one.chain[0].ramps == ramps and one.latency_ns(kind.count) <= space.slo_ns
         ]
         total += max((one.rate for one in able), default=0.0) * kind.count
     return total
 
 
-def all_leave(space: parts.Space, batch: int) -> float:
+def all_leave(space: placement.Space, batch: int) -> float:
     """Rate where a batch leaves a ramp only when all of it may: it stays full until the last has left."""
     total = 0.0
     for kind in space.kinds:
@@ -68,7 +70,7 @@ def all_leave(space: parts.Space, batch: int) -> float:
             )
             longest = sum(block.ns[b - 1] + block.head_ns[b - 1] for block in kind.profile.blocks)
             if longest * (1 + (b - 1) / (b * kind.count)) <= space.slo_ns:
-                rates.append(parts.NS * b / t)
+                rates.append(placement.NS * b / t)
         total += max(rates, default=0.0) * kind.count
     return total
 
@@ -102,8 +104,8 @@ def cost_point(batch: int) -> dict[str, Any]:
     for name, one in each.items():
         count = int(np.ceil(rate / one)) if one else None
         found[name] = {"gpus": count, "cost": None if count is None else significant(count * price)}
-    line = parts.cheapest_pipeline(space_of(homogeneous, sizes, **PAPER), rate)
-    wide = parts.cheapest_pipeline(space_of(mixed, sizes, **PAPER), rate)
+    line = placement.cheapest_pipeline(space_of(homogeneous, sizes, **PAPER), rate)
+    wide = placement.cheapest_pipeline(space_of(mixed, sizes, **PAPER), rate)
     found["TETRIS"] = {
         "gpus": None if line is None else line.used,
         "cost": None if line is None else significant(line.used * price),
@@ -120,7 +122,7 @@ def cost_point(batch: int) -> dict[str, Any]:
     return found
 
 
-def space_kind(fleet: Fleet, index: int) -> str:
+def space_kind(fleet: placement.Fleet, index: int) -> str:
     """The type of a kind of device."""
     return list(fleet.types)[index]
 
@@ -129,7 +131,7 @@ def heterogeneity_point(batch: int) -> dict[str, Any]:
     """Fig. 16: 16 V100 against 6 V100, 8 P100 and 15 K80 at equal cost, in the paper's space."""
     out = {}
     for name, counts in (("16 V100", V100S), ("6 V100, 8 P100, 15 K80", MIXED)):
-        found = parts.best_pipeline(space_of(gpu_fleet(counts, mix_rates(0.5)), range(1, batch + 1), **PAPER))
+        found = placement.best_pipeline(space_of(gpu_fleet(counts, mix_rates(0.5)), range(1, batch + 1), **PAPER))
         out[name] = significant(0.0 if found is None else found.rate)
     return out
 
@@ -141,10 +143,10 @@ def parallel_point(batch: int) -> dict[str, Any]:
     often as whole batches of the first allow, rounded up.
     """
     fleet, sizes = gpu_fleet(V100S, mix_rates(0.5)), range(1, batch + 1)
-    on = parts.best_pipeline(space_of(fleet, sizes, **PAPER))
-    waits = parts.best_pipeline(space_of(fleet, sizes, overlap=False, **PAPER))
+    on = placement.best_pipeline(space_of(fleet, sizes, **PAPER))
+    waits = placement.best_pipeline(space_of(fleet, sizes, overlap=False, **PAPER))
     space = space_of(fleet, sizes)
-    serial = max((o.rate for o in parts.whole_options(space, space.kinds[0]) if len(o.chain) > 1), default=0.0)
+    serial = max((o.rate for o in placement.whole_options(space, space.kinds[0]) if len(o.chain) > 1), default=0.0)
     return {
         "pipelined": significant(0.0 if on is None else on.rate),
         "parallel, waiting for links": significant(0.0 if waits is None else waits.rate),
@@ -153,7 +155,7 @@ def parallel_point(batch: int) -> dict[str, Any]:
     }
 
 
-def barrier(space: parts.Space, batch: int) -> float:
+def barrier(space: placement.Space, batch: int) -> float:
     """Best rate of two splits on one device that waits for all copies of the first before the second."""
     best, kind = 0.0, space.kinds[0]
     blocks, reach = kind.profile.blocks, space.reach
@@ -162,7 +164,7 @@ def barrier(space: parts.Space, batch: int) -> float:
         second = sum(b.ns[batch - 1] for b in blocks[cut:]) + blocks[-1].head_ns[batch - 1]
         copies = int(np.ceil(1 / max(reach[cut], 1e-9)))
         runs = int(np.ceil(copies * reach[cut]))
-        best = max(best, parts.NS * copies * batch / (copies * first + runs * second))
+        best = max(best, placement.NS * copies * batch / (copies * first + runs * second))
     return best
 
 
@@ -170,9 +172,9 @@ def space_point(counts: dict[str, int]) -> dict[str, Any]:
     """One pipeline, the paper's space, against any mix of pieces."""
     fleet = gpu_fleet(counts, mix_rates(0.5))
     sizes = (1, 2, 4, 8, 16)
-    line = parts.best_pipeline(space_of(fleet, sizes, **PAPER))
-    mix = parts.best_mix(space_of(fleet, sizes, serial=False, ramps=("on", "last")))
-    wide = parts.best_mix(space_of(fleet, sizes))
+    line = placement.best_pipeline(space_of(fleet, sizes, **PAPER))
+    mix = placement.best_mix(space_of(fleet, sizes, serial=False, ramps=("on", "last")))
+    wide = placement.best_mix(space_of(fleet, sizes))
     assert line is not None
     assert mix is not None
     assert wide is not None
@@ -197,17 +199,17 @@ def board_point(zc706: int, zcu104: int, easy: bool, size: Size) -> dict[str, An
                 space = space_of(fleet, (1, 2, 4, 8), 200, **PAPER)
                 found[form] = {"planned": significant(split_rate(space))}
                 continue
-            answer = place(fleet, forms=[form], headroom=0.0, **settings)
-            served = goodput(fleet, answer.plan, count=size.sweep_requests, steps=8)
+            answer = placement.place(fleet, forms=[form], headroom=0.0, **settings)
+            served = placement.goodput(fleet, answer.plan, count=size.sweep_requests, steps=8)
             found[form] = {"planned": significant(answer.plan.rate_per_s), "twin": significant(served)}
         out[name] = found
     return out
 
 
-def split_rate(space: parts.Space) -> float:
+def split_rate(space: placement.Space) -> float:
     """The best rate of a pipeline that crosses the link at least once."""
     pieces = {key: some for key, some in space.pieces.items() if (key[1], key[2]) != (0, space.blocks)}
-    split = parts.Space(
+    split = placement.Space(
         network=space.network,
         kinds=space.kinds,
         slo_ns=space.slo_ns,
@@ -216,7 +218,7 @@ def split_rate(space: parts.Space) -> float:
         ramps=space.ramps,
     )
     split.__dict__["pieces"] = pieces
-    found = parts.best_pipeline(split)
+    found = placement.best_pipeline(split)
     return 0.0 if found is None else found.rate
 
 
@@ -232,10 +234,10 @@ def forecast_point(world: str, samples: int) -> dict[str, Any]:
     rows = [tuple(float(x) for x in np.reshape(rates, (4, -1)).sum(axis=1)) for rates in rows]
     counts = [rng.multinomial(samples, rates).tolist() for rates in rows]
     out: dict[str, Any] = {}
-    for name in parts.FORECASTS:
+    for name in placement.FORECASTS:
         if name == "arima" and importlib.util.find_spec("statsmodels") is None:
             continue
-        forecast, errors = parts.make_forecast(name, len(rows[0])), []
+        forecast, errors = placement.make_forecast(name, len(rows[0])), []
         for number, (rates, seen) in enumerate(zip(rows, counts, strict=True)):
             if number >= 10:
                 said = np.cumsum(forecast.rates())[:-1]
@@ -248,13 +250,13 @@ def forecast_point(world: str, samples: int) -> dict[str, Any]:
 def adapt_point() -> dict[str, Any]:
     """Fig. 11: what the plan of 80:20 carries in each mix, and what the mix's own plan carries."""
     fleet = gpu_fleet(V100S, mix_rates(0.8))
-    first = place(fleet, slo_ns=SLO_MS * 10**6, headroom=0.0, forms=["serial", "pipeline"]).plan
+    first = placement.place(fleet, slo_ns=SLO_MS * 10**6, headroom=0.0, forms=["serial", "pipeline"]).plan
     out = {}
     for easy in (0.8, 0.5, 0.2):
-        there = parts.with_rates(fleet, mix_rates(easy))
-        own = place(there, slo_ns=SLO_MS * 10**6, headroom=0.0, forms=["serial", "pipeline"]).plan
+        there = placement.with_rates(fleet, mix_rates(easy))
+        own = placement.place(there, slo_ns=SLO_MS * 10**6, headroom=0.0, forms=["serial", "pipeline"]).plan
         out[f"{easy:g}"] = {
-            "plan of 0.8": significant(parts.carried(there, first, 0.0)),
+            "plan of 0.8": significant(placement.carried(there, first, 0.0)),
             "own plan": significant(own.rate_per_s),
         }
     return out

@@ -6,18 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fluidnpu.boards import (
-    DRAM_FIELDS,
-    FIELDS,
-    SENSOR_FIELDS,
-    Board,
-    BoardError,
-    Dram,
-    Sensor,
-    list_boards,
-    load_board,
-    parse_board,
-)
+from fluidnpu.boards import Board, BoardError, Dram, Sensor, list_boards, load_board
+from fluidnpu.boards.board import parse_board
+from fluidnpu.boards.fields import DRAM_FIELDS, FIELDS, SENSOR_FIELDS
 
 
 def text_of(name: str) -> str:

@@ -12,7 +12,15 @@ import pytest
 from click.testing import CliRunner
 from docs_pages import DOCS, ROOT
 
-from fluidnpu.boards import DRAM_FIELDS, DRAM_OPTIONAL, FIELDS, OPTIONAL, POWER_FIELDS, SENSOR_FIELDS, SENSOR_OPTIONAL
+from fluidnpu.boards.fields import (
+    DRAM_FIELDS,
+    DRAM_OPTIONAL,
+    FIELDS,
+    OPTIONAL,
+    POWER_FIELDS,
+    SENSOR_FIELDS,
+    SENSOR_OPTIONAL,
+)
 from fluidnpu.cli import main
 from fluidnpu.models import shipped_file
 from fluidnpu.words import ALIASES, WORDS

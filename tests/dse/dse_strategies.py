@@ -5,7 +5,8 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from fluidnpu.boards import Board, load_board
-from fluidnpu.dse import BatchPlan, Design, LatencyTable, Point, Stack
+from fluidnpu.dse import BatchPlan, Design, LatencyTable, Point
+from fluidnpu.dse.design import Stack
 from fluidnpu.dse.hardware.array import Array, input_words
 from fluidnpu.models import Kind, LayerShape, Workload
 

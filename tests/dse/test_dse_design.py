@@ -9,8 +9,8 @@ import pytest
 from dse_strategies import designs
 from hypothesis import HealthCheck, given, settings
 
-from fluidnpu.dse import BatchPlan, Design, DesignError, LatencyTable, Stack
-from fluidnpu.dse.design import B_MAX_LIMIT
+from fluidnpu.dse import BatchPlan, Design, DesignError, LatencyTable
+from fluidnpu.dse.design import B_MAX_LIMIT, Stack
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.models import Workload
 

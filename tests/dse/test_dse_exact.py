@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.dse import DesignError, DramModel, Mode
-from fluidnpu.dse.exact import LayerJob, Machine, job_cycles, layer_cost
-from fluidnpu.dse.exact.model import layer_numbers
+from fluidnpu.dse.exact import LayerJob, Machine, job_cycles
+from fluidnpu.dse.exact.model import layer_cost, layer_numbers
 from fluidnpu.dse.exact.twin.sequencer import DESCRIPTOR_BYTES
 from fluidnpu.dse.hardware.array import Array
 

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from fluidnpu.boards import load_board
 from fluidnpu.dse import DesignError, DramModel, Question, explore
-from fluidnpu.dse.exact import Machine, layer_cost
+from fluidnpu.dse.exact import Machine
 from fluidnpu.dse.exact import search as exact_search
 from fluidnpu.dse.exact.bound import LEAST_PLAN_CYCLES, Candidates, block_sizes, lower_bound
 from fluidnpu.dse.exact.mapping import LayerMapping, layer_key, mappings
+from fluidnpu.dse.exact.model import layer_cost
 from fluidnpu.dse.exact.search import best_plan, by_bound, lower_bounds, objective_of, search_exact, synthetic_job
 from fluidnpu.dse.hardware.array import Array
 from fluidnpu.dse.paper.search import legal_space

@@ -8,7 +8,8 @@ from dse_strategies import layers, points, workloads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fluidnpu.dse import DesignError, Point, Stack
+from fluidnpu.dse import DesignError, Point
+from fluidnpu.dse.design import Stack
 from fluidnpu.dse.paper import Batching, layer_ticks, total_ticks
 from fluidnpu.dse.paper.model import best_stack, compute_cycles, distinct, eq1_cycles, memory_words
 from fluidnpu.dse.paper.search import Space, evaluate

@@ -4,7 +4,8 @@ from dse_strategies import layers, points, workloads
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fluidnpu.dse import Point, Stack
+from fluidnpu.dse import Point
+from fluidnpu.dse.design import Stack
 from fluidnpu.dse.paper.model import best_stack
 from fluidnpu.dse.paper.plans import buildable_plan, plan_all, published_plan
 from fluidnpu.models import Kind, LayerShape, Workload

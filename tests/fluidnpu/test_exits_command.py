@@ -14,8 +14,10 @@ from fluidnpu.models import golden, quantise, read_onnx, shipped_file, shipped_i
 from fluidnpu.models.exits import attach_bridges, candidate_tensors, scores, single_exit
 from fluidnpu.models.graph import MapTask
 from fluidnpu.models.numeric import run_float
-from fluidnpu.models.onnx import build_onnx, write_onnx
-from fluidnpu.models.zoo import Architecture, random_hourglass, random_network, skeleton, with_random_weights
+from fluidnpu.models.onnx import write_onnx
+from fluidnpu.models.onnx.export import build_onnx
+from fluidnpu.models.zoo import Architecture, random_network, skeleton, with_random_weights
+from fluidnpu.models.zoo.hourglass import random_hourglass
 
 SMALL = Architecture(name="small", blocks=1, widths=(4, 8, 8), stem_stride=4)
 

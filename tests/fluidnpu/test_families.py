@@ -24,7 +24,8 @@ from fluidnpu.hls import compile_program
 from fluidnpu.host import Driver, SimulatedNpu
 from fluidnpu.models import Network, golden, quantise, read_onnx
 from fluidnpu.models.errors import UnsupportedOperatorError
-from fluidnpu.models.numeric import run_float, run_float_outputs
+from fluidnpu.models.numeric import run_float
+from fluidnpu.models.numeric.float_reference import run_float_outputs
 
 torch = pytest.importorskip("torch")
 onnxruntime = pytest.importorskip("onnxruntime")

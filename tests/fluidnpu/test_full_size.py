@@ -11,7 +11,7 @@ from fluidnpu.boards import load_board
 from fluidnpu.dse import Design, explore
 from fluidnpu.hls import compile_program
 from fluidnpu.host import Device, Driver, SimulatedNpu
-from fluidnpu.host.devices import rtl_device
+from fluidnpu.host.devices.rtl import rtl_device
 from fluidnpu.models import golden, quantise
 from fluidnpu.models.zoo import FULL_SIZE, random_full_size
 

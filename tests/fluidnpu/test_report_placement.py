@@ -37,13 +37,13 @@ def test_the_picture_shows_every_pool_job_and_load(seed: int, form: str) -> None
     assert ("pipeline" in plan.form) == (form == "pipeline")
     svg = str(plan_picture(fleet, plan))
     said = texts(svg)
-    for pool, load in zip(plan.pools, placement.parts.loads(fleet, plan), strict=True):
+    for pool, load in zip(plan.pools, placement.loads(fleet, plan), strict=True):
         assert f"{len(pool.devices)} x {pool.type}" in said
         assert f"busy {100 * load.total:.0f} %" in said
         assert load.total <= 0.9 + 1e-6, "headroom is kept"
         for job in pool.jobs:
             assert any(f"blocks {job.first}..{job.last}, batch {job.batch}" in one for one in said)
-    assert max(load.total for load in placement.parts.loads(fleet, plan)) == pytest.approx(0.9, abs=0.02)
+    assert max(load.total for load in placement.loads(fleet, plan)) == pytest.approx(0.9, abs=0.02)
     bands = {(a, b) for route in plan.routes for a, b in zip((-1, *route.pools), route.pools, strict=False)}
     assert svg.count("<path") == len(bands)
     assert "var(--ink)" in svg, "so that it is legible by night"
@@ -52,7 +52,7 @@ def test_the_picture_shows_every_pool_job_and_load(seed: int, form: str) -> None
 def test_shares_of_networks_on_a_board_are_stacked() -> None:
     fleet = two_networks(3)
     plan = placement.place_together(fleet, slo_ns=10**9)
-    loads = placement.parts.loads(fleet, plan)
+    loads = placement.loads(fleet, plan)
     for pool, load in zip(plan.pools, loads, strict=True):
         assert set(load.busy) == set(pool.networks)
         for job in pool.jobs:
@@ -66,11 +66,11 @@ def test_shares_of_networks_on_a_board_are_stacked() -> None:
 def test_link_and_head_loads_are_bytes_over_bandwidth() -> None:
     fleet = replace(toy_fleet(2, bytes_per_s=10**7), head="lan")
     plan = placement.place(fleet, slo_ns=10**9, forms=("data parallel",)).plan
-    (load,) = placement.parts.loads(fleet, plan)
+    (load,) = placement.loads(fleet, plan)
     facts = fleet.networks["toy"]
     assert load.link_in == pytest.approx(plan.rate_per_s / 2 * facts.input_bytes / 10**7)
     assert load.link_out == pytest.approx(plan.rate_per_s / 2 * facts.answer_bytes / 10**7)
-    assert placement.parts.head_load(fleet, plan) == pytest.approx(plan.rate_per_s * facts.input_bytes / 10**7)
+    assert placement.head_load(fleet, plan) == pytest.approx(plan.rate_per_s * facts.input_bytes / 10**7)
 
 
 def test_the_page_has_curves_of_the_twin(tmp_path: Path) -> None:

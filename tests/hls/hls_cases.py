@@ -13,11 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.boards import load_board
-from fluidnpu.dse import BatchPlan, Design, Stack
+from fluidnpu.dse import BatchPlan, Design
+from fluidnpu.dse.design import Stack
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import compile_program, render_project
 from fluidnpu.models import Exit, Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
-from fluidnpu.models.numeric import Format
+from fluidnpu.models.numeric.quantise import Format
 
 Plan = BatchPlan | str | None
 Files = dict[str, str | bytes]

@@ -25,7 +25,8 @@ from hls_cases import (
 
 from fluidnpu.hls import CsimReport, ProgramError, compile_program, csim_network
 from fluidnpu.models import Kind, QuantisedNetwork, quantise, read_onnx, shipped_file, shipped_images
-from fluidnpu.models.zoo import random_network, random_patchwork
+from fluidnpu.models.zoo import random_network
+from fluidnpu.models.zoo.patchwork import random_patchwork
 
 PLANS = pytest.mark.parametrize("plan", [R_BATCHING, WIDE, ROW_LANES, LANES], ids=["r", "wide", "rows", "lanes"])
 

@@ -16,7 +16,9 @@ from fluidnpu.dse import Mode
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.hls import DescriptorError, FormatError, register
 from fluidnpu.hls.core.streams import Command
-from fluidnpu.hls.formats import CORE_COMMAND, DESCRIPTOR, FBCB, FORMATS, LAYER, TILE, Bits, Format, Value
+from fluidnpu.hls.formats import DESCRIPTOR, FBCB, LAYER, TILE, Bits, Value
+from fluidnpu.hls.formats.format import Format
+from fluidnpu.hls.formats.table import CORE_COMMAND, FORMATS
 from fluidnpu.hls.program import DESCRIPTOR_BYTES, Descriptor
 from fluidnpu.hls.views.formats import render_format_header, render_format_package, render_format_table
 

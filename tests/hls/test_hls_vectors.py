@@ -11,9 +11,10 @@ from hls_cases import SMALL, bytes_of, design_of, design_with, small_network
 
 from fluidnpu.boards import load_board
 from fluidnpu.hls import render_project
-from fluidnpu.hls.core import core_modes, core_vectors
+from fluidnpu.hls.core import core_vectors
 from fluidnpu.hls.core.csim import CoreSimulator, compile_core
 from fluidnpu.hls.core.render import render_core
+from fluidnpu.hls.core.vectors import core_modes
 from fluidnpu.hls.project.tools import TOOLS
 
 

@@ -10,9 +10,9 @@ import pytest
 from hls_cases import design_of, project_of, small_network, texts
 
 from fluidnpu import host
-from fluidnpu.hls import REGISTERS, render_register_table, write_project
+from fluidnpu.hls import REGISTERS, write_project
 from fluidnpu.hls.project.design_views import render_sv_package
-from fluidnpu.hls.views.registers import render_c_header
+from fluidnpu.hls.views.registers import render_c_header, render_register_table
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "registers.md"
 

@@ -1,4 +1,4 @@
-"""Scripted boards around a real dispatcher, for tests without processes."""
+"""Scripted boards around a real dispatcher in virtual time, for tests without processes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import numpy as np
+import virtual_time
 
 from fluidnpu.dse import LatencyTable
 from fluidnpu.host.errors import BoardError, HostError
-from fluidnpu.host.fleet import Dispatcher, DispatchOptions, Duty, Leaf, Times
+from fluidnpu.host.fleet import DispatchOptions, Leaf
+from fluidnpu.host.fleet.dispatcher import Dispatcher
+from fluidnpu.host.fleet.duties import Duty
+from fluidnpu.host.fleet.leaf import Times
 from fluidnpu.host.oip.calls import Answer, Call, read_wishes
 
 MODEL = "m"
@@ -128,7 +132,7 @@ def run(
         judges = {model: Doubles() for model in every}
         return await at_work(Dispatcher(leaves, judges, given), work)  # type: ignore[arg-type]
 
-    return asyncio.run(main())
+    return virtual_time.run(main())
 
 
 async def at_work(dispatcher: Dispatcher, work: Callable[[Dispatcher], Awaitable[Any]]) -> Any:

@@ -14,7 +14,8 @@ from fluidnpu.dse import BatchPlan, Design, LatencyTable
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import REGISTERS, Program, compile_program, register
 from fluidnpu.host import Device, Driver, SimulatedNpu
-from fluidnpu.models import QuantisedNetwork, confidence, golden, quantise
+from fluidnpu.models import QuantisedNetwork, golden, quantise
+from fluidnpu.models.exits.rule import confidence
 from fluidnpu.models.zoo import random_network
 from fluidnpu.scheduler import Request, poisson
 

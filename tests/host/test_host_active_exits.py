@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from fluidnpu.hls import compile_program
 from fluidnpu.host import Driver, Reply, serve_requests
 from fluidnpu.host.serving import active_exits, criteria_of
-from fluidnpu.models import Network, confidence, golden, quantise
+from fluidnpu.models import Network, golden, quantise
+from fluidnpu.models.exits.rule import confidence
 from fluidnpu.models.graph import ExitCheck
 from fluidnpu.scheduler import Request, SchedulerError, World, make_policy, simulate
 from fluidnpu.scheduler.exits import Criteria, ExitProfile, RuledExits

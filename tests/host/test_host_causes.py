@@ -8,12 +8,13 @@ import numpy.typing as npt
 import pytest
 from host_worlds import CTRL, HostWorld, field, read, snapshot, world, write
 
-from fluidnpu.dse import BatchPlan, Stack
+from fluidnpu.dse import BatchPlan
+from fluidnpu.dse.design import Stack
 from fluidnpu.hls import Cause, register
 from fluidnpu.hls.program import DESCRIPTOR_BYTES
 from fluidnpu.hls.program.fbcb import encode_fbcb
 from fluidnpu.host import NpuError
-from fluidnpu.host.devices import Fault
+from fluidnpu.host.devices.simulated import Fault
 from fluidnpu.models import golden
 
 ERRORS = ("STATUS", "ERROR", "IRQ_STATUS")

@@ -7,7 +7,8 @@ from host_worlds import HostWorld, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fluidnpu.dse import BatchPlan, Stack
+from fluidnpu.dse import BatchPlan
+from fluidnpu.dse.design import Stack
 from fluidnpu.models import golden
 
 PLANS = {

@@ -11,7 +11,7 @@ from host_worlds import world
 
 from fluidnpu.hls import REGISTERS, WINDOW_BYTES, register
 from fluidnpu.host import BuildMismatch, DeviceAccessError, Driver, DriverUsageError, NpuTimeout, OutOfMemory
-from fluidnpu.host.devices import DevMemNpu
+from fluidnpu.host.devices.physical.devmem import DevMemNpu
 from fluidnpu.host.identity import build_id_word, shape_word
 
 PAGE = mmap.ALLOCATIONGRANULARITY

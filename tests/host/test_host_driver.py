@@ -21,7 +21,8 @@ from fluidnpu.host import (
     OutOfMemory,
     SimulatedNpu,
 )
-from fluidnpu.host.devices import Fault, SimulatedMemory
+from fluidnpu.host.devices import SimulatedMemory
+from fluidnpu.host.devices.simulated import Fault
 from fluidnpu.host.driver import PATIENCE
 from fluidnpu.host.identity import build_id_word
 from fluidnpu.models import golden

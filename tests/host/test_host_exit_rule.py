@@ -10,11 +10,13 @@ from toy_criterion import Impatient
 
 from fluidnpu.hls import compile_program
 from fluidnpu.host import Driver, Server, serve_requests
-from fluidnpu.models import confidence, golden, quantise
+from fluidnpu.models import golden, quantise
 from fluidnpu.models.exits import with_check, with_thresholds
+from fluidnpu.models.exits.rule import confidence
 from fluidnpu.models.graph import ExitCheck
 from fluidnpu.scheduler import Request, Schedule, World, make_policy, simulate
-from fluidnpu.scheduler.exits import ExitRule, RuledExits, Seen, StageCosts, Threshold
+from fluidnpu.scheduler.exits import ExitRule, RuledExits, Seen, StageCosts
+from fluidnpu.scheduler.exits.rule import Threshold
 
 RATES = (0.5, 0.2, 0.3)
 POLICIES = ("serial", "greedy", "adaptive:timeout=45%", "fluid")

@@ -19,7 +19,10 @@ from oip_worlds import bundle_of
 import fluidnpu
 from fluidnpu.host import Bundle, DriverUsageError, GaveUpError, QueueFullError
 from fluidnpu.host.errors import BoardError, ProtocolError
-from fluidnpu.host.fleet import Dispatcher, Duty, Ensemble, Roster
+from fluidnpu.host.fleet import Roster
+from fluidnpu.host.fleet.dispatcher import Dispatcher
+from fluidnpu.host.fleet.duties import Duty
+from fluidnpu.host.fleet.ensemble import Ensemble
 from fluidnpu.host.oip.calls import Answer, read_wishes
 from fluidnpu.host.oip.messages import SERVICE, message
 from fluidnpu.host.oip.tensors import TensorInfo

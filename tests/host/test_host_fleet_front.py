@@ -12,7 +12,8 @@ from fleet_worlds import NAME, fleet, fleet_file, slow_world
 
 import fluidnpu
 from fluidnpu.host.errors import AccessError, ProtocolError, TooLargeError, UnknownModelError
-from fluidnpu.host.fleet import BoardOptions, State, shared_by
+from fluidnpu.host.fleet import BoardOptions, shared_by
+from fluidnpu.host.fleet.leaf import State
 from fluidnpu.host.oip.messages import SERVICE, message
 from fluidnpu.models import golden
 from fluidnpu.scheduler import SchedulerError

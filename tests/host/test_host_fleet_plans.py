@@ -16,8 +16,10 @@ from fluidnpu.dse import LatencyTable
 from fluidnpu.hls.program import Stages
 from fluidnpu.host import Bundle, DriverUsageError
 from fluidnpu.host.errors import BoardError, ExpiredError
-from fluidnpu.host.fleet import Dispatcher, Duty, Roster, Times
-from fluidnpu.host.fleet.duties import duties_of
+from fluidnpu.host.fleet import Roster
+from fluidnpu.host.fleet.dispatcher import Dispatcher
+from fluidnpu.host.fleet.duties import Duty, duties_of
+from fluidnpu.host.fleet.leaf import Times
 from fluidnpu.scheduler.errors import FleetError
 from fluidnpu.scheduler.placement import (
     Block,
@@ -27,11 +29,11 @@ from fluidnpu.scheduler.placement import (
     Pool,
     Profile,
     Route,
+    Turns,
     place,
     place_together,
     read_fleet,
 )
-from fluidnpu.scheduler.placement.parts import Turns
 from fluidnpu.scheduler.placement.testing import toy_fleet, two_networks
 
 SECOND = 1_000_000_000

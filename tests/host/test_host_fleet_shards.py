@@ -23,8 +23,9 @@ import fluidnpu
 from fluidnpu.dse import LatencyTable
 from fluidnpu.host import DriverUsageError
 from fluidnpu.host.errors import BoardError
-from fluidnpu.host.fleet import FleetOptions, Roster, ShardedFront, ShardOptions, Times
+from fluidnpu.host.fleet import FleetOptions, Roster, ShardedFront, ShardOptions
 from fluidnpu.host.fleet.cluster import LocalCluster, tree
+from fluidnpu.host.fleet.leaf import Times
 from fluidnpu.host.fleet.roster import Seat
 from fluidnpu.host.fleet.shards import cut
 from fluidnpu.host.oip import Limits

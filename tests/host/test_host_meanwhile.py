@@ -12,7 +12,7 @@ from host_worlds import HostWorld, field, world
 
 from fluidnpu.hls import Cause
 from fluidnpu.host import Driver, Reply, Server, serve_requests
-from fluidnpu.host.devices import Fault
+from fluidnpu.host.devices.simulated import Fault
 from fluidnpu.host.errors import DeviceAccessError
 from fluidnpu.host.serving.runtime import Runtime
 from fluidnpu.models import golden

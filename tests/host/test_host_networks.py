@@ -21,12 +21,13 @@ from fluidnpu.hls import compile_program
 from fluidnpu.host import Bundle, BundleError, Driver, DriverUsageError, Server, SimulatedNpu, serve_requests
 from fluidnpu.host.oip import NetworkServer, ServeOptions, in_background
 from fluidnpu.host.serving import IntegrityError, ModelOptions, Models, ProtocolError
-from fluidnpu.models import confidence
+from fluidnpu.models.exits.rule import confidence
 from fluidnpu.rtl_tb import RtlNpu
 from fluidnpu.scheduler import PolicyError, Request, SchedulerError, World, simulate
 from fluidnpu.scheduler.comparison import replay_live
 from fluidnpu.scheduler.exits import Criteria, ExitProfile, Recorded, RuledExits
-from fluidnpu.scheduler.simulation import Networks, SideBySide
+from fluidnpu.scheduler.simulation import Networks
+from fluidnpu.scheduler.simulation.world import SideBySide
 from fluidnpu.scheduler.tenants import Shared, Tenancy, Tenant, measure_tenants, parse_tenants
 
 OF = {"doors": 0, "cameras": 1, "hall": 1}

@@ -15,13 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rtl_worlds import BASE_SEED, ROUGH, network, rtl_world
 
-from fluidnpu.dse import BatchPlan, Stack
+from fluidnpu.dse import BatchPlan
+from fluidnpu.dse.design import Stack
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import Program, ProgramError, compile_program
 from fluidnpu.host import Bundle, Driver, Reply, SimulatedNpu, serve_requests
 from fluidnpu.host.oip.inference import joined
 from fluidnpu.models import QuantisedNetwork, golden, quantise
-from fluidnpu.models.zoo import random_patchwork
+from fluidnpu.models.zoo.patchwork import random_patchwork
 from fluidnpu.scheduler import make_policy, poisson
 
 FITTING = [

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fluidnpu.hls import Program, ProgramError
 from fluidnpu.hls.program import Stages, crossing, cut
 from fluidnpu.host import Bundle, BundleError, Driver, DriverUsageError, Reply, SimulatedNpu
-from fluidnpu.host.fleet import part_of
+from fluidnpu.host.fleet.parts import part_of
 from fluidnpu.host.fleet.reference import Reference
 from fluidnpu.host.serving.stream import serve_requests
 from fluidnpu.models import golden

@@ -9,7 +9,7 @@ from host_worlds import CTRL, field, read, snapshot, world, write
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.hls import REGISTERS, WINDOW_BYTES, Access, Cause, Register, register
 from fluidnpu.host import SimulatedNpu
-from fluidnpu.host.devices import Fault
+from fluidnpu.host.devices.simulated import Fault
 from fluidnpu.host.devices.timing import JobTimes
 from fluidnpu.host.identity import build_id_word, shape_word
 from fluidnpu.models import golden

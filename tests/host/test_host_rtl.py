@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rtl_worlds import BASE_SEED, EXITS, ROUGH, RtlWorld, design_of, model, network, rtl_world
 
-from fluidnpu.dse import CORES, BatchPlan, Stack
+from fluidnpu.dse import CORES, BatchPlan
+from fluidnpu.dse.design import Stack
 from fluidnpu.hls import Cause, compile_program, register
 from fluidnpu.host import (
     Bundle,

@@ -13,7 +13,8 @@ from fluidnpu.dse import BatchPlan, Design, explore
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import compile_program
 from fluidnpu.host import Driver, serve_requests
-from fluidnpu.host.devices import RtlDevice, rtl_device
+from fluidnpu.host.devices import RtlDevice
+from fluidnpu.host.devices.rtl import rtl_device
 from fluidnpu.models import QuantisedNetwork, golden, quantise, read_onnx, shipped_file, shipped_images
 from fluidnpu.rtl_tb import DramModel
 from fluidnpu.scheduler import make_policy, poisson

@@ -6,7 +6,7 @@ from rtl_worlds import EXITS, rtl_world
 
 from fluidnpu.hls.program import Stages
 from fluidnpu.host import Bundle, Driver
-from fluidnpu.host.fleet import part_of
+from fluidnpu.host.fleet.parts import part_of
 from fluidnpu.models import golden
 
 PARTS = [

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from fluidnpu.hls import Cause
 from fluidnpu.host import Driver, DriverUsageError, GaveUpError, ServeResult, serve_requests
-from fluidnpu.host.devices import Fault
-from fluidnpu.host.serving import Refusal
+from fluidnpu.host.devices.simulated import Fault
+from fluidnpu.host.serving.replies import Refusal
 from fluidnpu.models import golden
 from fluidnpu.scheduler import (
     Action,

@@ -21,7 +21,7 @@ from fluidnpu.host import (
     ServerClosedError,
     WallClock,
 )
-from fluidnpu.host.devices import Fault
+from fluidnpu.host.devices.simulated import Fault
 from fluidnpu.models import golden
 from fluidnpu.scheduler import Outcome, PolicyError, Run, View, Wait, make_policy
 

@@ -28,9 +28,9 @@ from fluidnpu.host import (
     WallClock,
     serve_requests,
 )
-from fluidnpu.host.devices import Fault
 from fluidnpu.host.devices.claims import locked
 from fluidnpu.host.devices.recall import Recall
+from fluidnpu.host.devices.simulated import Fault
 from fluidnpu.host.serving import (
     DeviceInUseError,
     ExpiredError,
@@ -40,10 +40,10 @@ from fluidnpu.host.serving import (
     Models,
     ModelUnavailableError,
     ShedError,
-    Statistics,
     UnknownModelError,
 )
 from fluidnpu.host.serving.decisions import DecisionLog
+from fluidnpu.host.serving.statistics import Statistics
 from fluidnpu.models import golden
 from fluidnpu.scheduler import Action, Outcome, PolicyError, Request, Run, SchedulerError, View, make_policy
 from fluidnpu.scheduler.comparison import replay_live

@@ -13,7 +13,8 @@ import pytest
 
 from fluidnpu.models import ImageSet, shipped_file, shipped_images
 from fluidnpu.models.errors import DataError
-from fluidnpu.models.images import read_image_file, write_image_file
+from fluidnpu.models.images import read_image_file
+from fluidnpu.models.images.files import write_image_file
 from fluidnpu.models.training import FASHION_MNIST_FOLDER, load_fashion_mnist
 
 

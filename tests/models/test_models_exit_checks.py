@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from fluidnpu.boards import load_board
 from fluidnpu.dse import explore
 from fluidnpu.hls import Program, compile_program
-from fluidnpu.models import confidence, golden, quantise, read_onnx
+from fluidnpu.models import golden, quantise, read_onnx
 from fluidnpu.models.errors import ModelFileError
 from fluidnpu.models.exits import sureness, sureness_of_exits, with_check, with_thresholds
+from fluidnpu.models.exits.rule import confidence
 from fluidnpu.models.graph import ExitCheck
 from fluidnpu.models.images import ImageSet
 from fluidnpu.models.numeric import record_exits, run_float

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from fluidnpu.models import confidence
-from fluidnpu.models.exits import decide_exits, early_exit_predictions
+from fluidnpu.models.exits import decide_exits
+from fluidnpu.models.exits.rule import confidence, early_exit_predictions
 from fluidnpu.models.exits.selection import THRESHOLD_GRID, choose_threshold
 
 

@@ -16,18 +16,11 @@ from fluidnpu.models.errors import DataError, ModelFileError, TrainingError
 from fluidnpu.models.exits import attach_bridges, attach_exits, candidate_tensors, single_exit
 from fluidnpu.models.graph.network import Parameters
 from fluidnpu.models.numeric import run_float
-from fluidnpu.models.onnx import from_torch
-from fluidnpu.models.training import (
-    Schedule,
-    TunedExits,
-    fine_tune,
-    fine_tune_or_freeze,
-    fine_tuning,
-    forward,
-    input_values,
-    torch_weights,
-)
-from fluidnpu.models.zoo import Architecture, random_network, random_patchwork, skeleton, with_random_weights
+from fluidnpu.models.onnx.from_torch import from_torch
+from fluidnpu.models.training import Schedule, TunedExits, fine_tune, fine_tune_or_freeze, fine_tuning
+from fluidnpu.models.training.torch_network import forward, input_values, torch_weights
+from fluidnpu.models.zoo import Architecture, random_network, skeleton, with_random_weights
+from fluidnpu.models.zoo.patchwork import random_patchwork
 
 torch = pytest.importorskip("torch")
 

@@ -17,7 +17,8 @@ from PIL import Image
 
 from fluidnpu.models import ImageSet, NetworkError
 from fluidnpu.models.errors import DataError
-from fluidnpu.models.images import Intake, Preprocessing, read_images, write_image_file
+from fluidnpu.models.images import Intake, Preprocessing, read_images
+from fluidnpu.models.images.files import write_image_file
 
 SHAPE = (4, 6, 3)
 RNG = np.random.default_rng(0)

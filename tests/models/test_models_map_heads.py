@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from fluidnpu.models import ImageSet, Kind, Network, NetworkError, golden, quantise, read_onnx
 from fluidnpu.models.exits import attach_bridges, candidate_tensors, single_exit, with_map_head
 from fluidnpu.models.graph import MapTask
-from fluidnpu.models.numeric import examine, run_float
+from fluidnpu.models.numeric import run_float
+from fluidnpu.models.numeric.float_reference import examine
 from fluidnpu.models.onnx import write_onnx
-from fluidnpu.models.zoo import Architecture, full_size, random_hourglass, skeleton, with_random_weights
+from fluidnpu.models.zoo import Architecture, full_size, skeleton, with_random_weights
+from fluidnpu.models.zoo.hourglass import random_hourglass
 
 SMALL = Architecture(name="small", blocks=2, widths=(4, 6), heads=((), ()), input_shape=(16, 16, 1), classes=3)
 

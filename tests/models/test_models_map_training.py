@@ -13,9 +13,10 @@ from fluidnpu.models.errors import DataError
 from fluidnpu.models.exits import scores
 from fluidnpu.models.graph import MapCheck, MapTask
 from fluidnpu.models.numeric import run_float
-from fluidnpu.models.training import Schedule, exit_loss, fine_tune, forward, input_values, torch_weights
+from fluidnpu.models.training import Schedule, exit_loss, fine_tune
 from fluidnpu.models.training.losses import bumps, distance
-from fluidnpu.models.zoo import random_hourglass
+from fluidnpu.models.training.torch_network import forward, input_values, torch_weights
+from fluidnpu.models.zoo.hourglass import random_hourglass
 
 torch = pytest.importorskip("torch")
 

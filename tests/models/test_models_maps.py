@@ -40,9 +40,12 @@ from fluidnpu.models.graph import (
     read_check,
 )
 from fluidnpu.models.images import read_images
-from fluidnpu.models.numeric import early_exit_float, record_exits, record_scores, run_float
-from fluidnpu.models.onnx import build_onnx, write_onnx
-from fluidnpu.models.zoo import random_hourglass, random_network
+from fluidnpu.models.numeric import record_exits, record_scores, run_float
+from fluidnpu.models.numeric.float_reference import early_exit_float
+from fluidnpu.models.onnx import write_onnx
+from fluidnpu.models.onnx.export import build_onnx
+from fluidnpu.models.zoo import random_network
+from fluidnpu.models.zoo.hourglass import random_hourglass
 
 TASKS = list(MapTask)
 

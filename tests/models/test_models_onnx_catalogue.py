@@ -11,8 +11,8 @@ import pytest
 from onnx_mutations import OPERATORS as MUTATED
 
 from fluidnpu import options
-from fluidnpu.models.onnx import OPERATORS
 from fluidnpu.models.onnx.catalogue import TAKEN, tables
+from fluidnpu.models.onnx.reader import OPERATORS
 from fluidnpu.models.onnx.refusals import REMEDIES
 from fluidnpu.models.onnx.walk import MOST_WEIGHTS
 

@@ -16,7 +16,8 @@ from fluidnpu.models import Kind, NetworkError, golden, quantise, read_onnx
 from fluidnpu.models.errors import UnsupportedOperatorError
 from fluidnpu.models.graph import Output
 from fluidnpu.models.graph.network import Network
-from fluidnpu.models.numeric import run_float, run_float_outputs
+from fluidnpu.models.numeric import run_float
+from fluidnpu.models.numeric.float_reference import run_float_outputs
 from fluidnpu.models.onnx import write_onnx
 
 onnxruntime = pytest.importorskip("onnxruntime")

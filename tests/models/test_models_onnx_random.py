@@ -15,7 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from fluidnpu.models import golden, quantise, read_onnx
 from fluidnpu.models.errors import UnsupportedOperatorError
-from fluidnpu.models.numeric import run_float, run_float_outputs
+from fluidnpu.models.numeric import run_float
+from fluidnpu.models.numeric.float_reference import run_float_outputs
 
 onnxruntime = pytest.importorskip("onnxruntime")
 

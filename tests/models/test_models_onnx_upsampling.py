@@ -18,8 +18,8 @@ from test_models_onnx_operators import Graph
 
 from fluidnpu.models import Kind, Network, golden, quantise, read_onnx
 from fluidnpu.models.errors import ModelsError
-from fluidnpu.models.numeric import run_float_outputs
-from fluidnpu.models.onnx import build_onnx
+from fluidnpu.models.numeric.float_reference import run_float_outputs
+from fluidnpu.models.onnx.export import build_onnx
 
 onnxruntime = pytest.importorskip("onnxruntime")
 Floats = npt.NDArray[np.float32]

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from fluidnpu.models import golden, quantise, read_onnx
 from fluidnpu.models.errors import NetworkError, QuantisationError
 from fluidnpu.models.exits import attach_exits, exit_places
-from fluidnpu.models.numeric import run_float, run_float_outputs
+from fluidnpu.models.numeric import run_float
+from fluidnpu.models.numeric.float_reference import run_float_outputs
 from fluidnpu.models.onnx import write_onnx
-from fluidnpu.models.zoo import random_patchwork
+from fluidnpu.models.zoo.patchwork import random_patchwork
 
 Floats = npt.NDArray[Any]
 

@@ -11,21 +11,15 @@ import onnx
 import pytest
 from onnx import TensorProto
 
-from fluidnpu.models import (
-    ImageSet,
-    Network,
-    NetworkError,
-    confidence,
-    quantise,
-    read_onnx,
-    shipped_file,
-    shipped_images,
-)
+from fluidnpu.models import ImageSet, Network, NetworkError, quantise, read_onnx, shipped_file, shipped_images
 from fluidnpu.models.errors import DataError, ModelFileError, TrainingError
 from fluidnpu.models.exits import attach_exits, decide_exits, single_exit, with_rates, with_thresholds
+from fluidnpu.models.exits.rule import confidence
 from fluidnpu.models.images import Preprocessing
-from fluidnpu.models.numeric import examine, prepare, run_float
-from fluidnpu.models.onnx import build_onnx, rewritten, write_onnx
+from fluidnpu.models.numeric import prepare, run_float
+from fluidnpu.models.numeric.float_reference import examine
+from fluidnpu.models.onnx import rewritten, write_onnx
+from fluidnpu.models.onnx.export import build_onnx
 from fluidnpu.models.training import fit_heads
 from fluidnpu.models.zoo import random_network
 

@@ -29,7 +29,9 @@ from fluidnpu.models import (
 )
 from fluidnpu.models.errors import DataError, QuantisationError
 from fluidnpu.models.graph.network import Parameters
-from fluidnpu.models.numeric import AccuracyError, Format, early_exit_float, run_float, tensor_ranges
+from fluidnpu.models.numeric import AccuracyError, run_float
+from fluidnpu.models.numeric.float_reference import early_exit_float, tensor_ranges
+from fluidnpu.models.numeric.quantise import Format
 from fluidnpu.models.zoo import random_network, skeleton
 
 

@@ -15,9 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fluidnpu import models
-from fluidnpu.models import Network, confidence, golden, quantise, read_onnx, shipped_file, shipped_images
+from fluidnpu.models import Network, golden, quantise, read_onnx, shipped_file, shipped_images
 from fluidnpu.models.exits import decide_exits
-from fluidnpu.models.numeric import early_exit_float, run_float
+from fluidnpu.models.exits.rule import confidence
+from fluidnpu.models.numeric import run_float
+from fluidnpu.models.numeric.float_reference import early_exit_float
 from fluidnpu.models.onnx import write_onnx
 from fluidnpu.models.zoo import random_network, skeleton
 

@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode
-from fluidnpu.hls.core import LayerStreams, core_modes, output_beats
+from fluidnpu.hls.core import LayerStreams, output_beats
 from fluidnpu.hls.core.streams import Command
+from fluidnpu.hls.core.vectors import core_modes
 from fluidnpu.hls.program import pack_weights
 
 Int16 = npt.NDArray[np.int16]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from fluidnpu.dse import BatchPlan, Design, DramModel, Stack
+from fluidnpu.dse import BatchPlan, Design, DramModel
+from fluidnpu.dse.design import Stack
 from fluidnpu.dse.hardware import needed_bytes
 from fluidnpu.hls import compile_program
 from fluidnpu.models import Kind, LayerShape, QuantisedNetwork

@@ -12,7 +12,8 @@ from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import Program, compile_program, register
 from fluidnpu.models import QuantisedNetwork, golden, quantise
 from fluidnpu.models.zoo import random_network
-from fluidnpu.rtl_tb import BareNpu, DramModel, NpuModel, RtlNpu
+from fluidnpu.rtl_tb import DramModel, NpuModel, RtlNpu
+from fluidnpu.rtl_tb.npu.job import BareNpu
 
 SEED = 0
 QNET: QuantisedNetwork = quantise(random_network(SEED, exits=3))

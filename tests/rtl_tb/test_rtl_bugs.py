@@ -2,9 +2,9 @@
 
 import pytest
 
-from fluidnpu.rtl_tb import PROOFS
 from fluidnpu.rtl_tb.proving import bugs
 from fluidnpu.rtl_tb.proving.bugs import BUGS, Bug
+from fluidnpu.rtl_tb.proving.catalogue import PROOFS
 from fluidnpu.rtl_tb.simulation.units import UNITS
 
 

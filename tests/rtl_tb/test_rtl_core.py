@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from fluidnpu.dse import Design, Mode
 from fluidnpu.dse.testing import tiny_design
-from fluidnpu.hls.core import core_modes, execute_streams_reference
+from fluidnpu.hls.core import execute_streams_reference
 from fluidnpu.hls.core.streams import Command
+from fluidnpu.hls.core.vectors import core_modes
 from fluidnpu.rtl_tb import ParameterError, SimulationError
 from fluidnpu.rtl_tb.core.edges import differs, edges
 from fluidnpu.rtl_tb.core.model import STREAMS, CoreModel, core_parameters

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from fluidnpu.dse.testing import tiny_design
-from fluidnpu.rtl_tb import Model, run
 from fluidnpu.rtl_tb.core.model import core_parameters
+from fluidnpu.rtl_tb.simulation.model import Model, run
 
 FIELDS: dict[str, Any] = {"t_r": 13, "t_p": 4, "t_c": 5, "split": True, "weight_slots": 3, "out_words": 4}
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from core_cycles import stream_cycles
 
-from fluidnpu.dse import BatchPlan, Design, Stack
+from fluidnpu.dse import BatchPlan, Design
+from fluidnpu.dse.design import Stack
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import compile_program
 from fluidnpu.hls.core import layer_streams, scatter_output

@@ -3,10 +3,11 @@ from dataclasses import replace
 
 import pytest
 
-from fluidnpu.rtl_tb import DATA_PLANE_TOP, Model, ParameterError, data_plane_parameters, run
+from fluidnpu.rtl_tb import ParameterError
 from fluidnpu.rtl_tb.data_plane import coverage
 from fluidnpu.rtl_tb.data_plane.benches.jobs import bench_design
-from fluidnpu.rtl_tb.simulation.model import run_folder
+from fluidnpu.rtl_tb.data_plane.parameters import DATA_PLANE_TOP, data_plane_parameters
+from fluidnpu.rtl_tb.simulation.model import Model, run, run_folder
 
 LAYERS = 4
 SMALL = {"t_r": 16, "t_p": 4, "t_c": 8, "b_max": 4, "stackable": 1, "split": 0, "weight_slots": 1, "out_words": 4}

@@ -19,8 +19,8 @@ from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import compile_program
 from fluidnpu.models import quantise
 from fluidnpu.models.zoo import random_full_size, random_network
-from fluidnpu.rtl_tb import BareNpu, NpuModel, RtlNpu
-from fluidnpu.rtl_tb.npu.job import differences, shared_model
+from fluidnpu.rtl_tb import NpuModel, RtlNpu
+from fluidnpu.rtl_tb.npu.job import BareNpu, differences, shared_model
 
 SLOW = (
     DramModel(latency_cycles=38, write_latency_cycles=20, link_words=8.0, total_words=11.0, refresh_interval_cycles=1170, refresh_cycles=39),

@@ -10,7 +10,9 @@ from importlib.resources import files
 
 import pytest
 
-from fluidnpu.hls.formats import DESCRIPTOR, FBCB, FORMATS, Bits, Format, Value
+from fluidnpu.hls.formats import DESCRIPTOR, FBCB, Bits, Value
+from fluidnpu.hls.formats.format import Format
+from fluidnpu.hls.formats.table import FORMATS
 from fluidnpu.hls.views.formats import members, render_format_package
 from fluidnpu.rtl_tb import sources
 

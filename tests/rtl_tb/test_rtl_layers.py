@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from npu_worlds import DESIGN
 
-from fluidnpu.dse import DramModel, Stack
+from fluidnpu.dse import DramModel
+from fluidnpu.dse.design import Stack
 from fluidnpu.models import Kind, LayerShape, Window
 from fluidnpu.rtl_tb import NpuModel, RtlNpu, SimulationError
 from fluidnpu.rtl_tb.data_plane.benches.jobs import Shape, make_program

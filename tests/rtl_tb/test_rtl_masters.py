@@ -1,6 +1,6 @@
 import pytest
 
-from fluidnpu.rtl_tb import Model, run
+from fluidnpu.rtl_tb.simulation.model import Model, run
 
 
 @pytest.mark.parametrize(("data_bytes", "burst"), [(8, 16), pytest.param(16, 256, marks=pytest.mark.long)])

@@ -8,9 +8,10 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from fluidnpu.rtl_tb import PROOFS, ProofError, Seed, prove, sources
+from fluidnpu.rtl_tb import ProofError, sources
 from fluidnpu.rtl_tb.proving import report
-from fluidnpu.rtl_tb.proving.prover import Outcome, cover, refute
+from fluidnpu.rtl_tb.proving.catalogue import PROOFS
+from fluidnpu.rtl_tb.proving.prover import Outcome, Seed, cover, prove, refute
 from fluidnpu.rtl_tb.proving.report import said
 
 SLOW = ("engine", "read")  # a quarter of a minute to two; their first bugs are found in seconds

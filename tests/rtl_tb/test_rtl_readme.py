@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from fluidnpu.rtl_tb import PROOFS, sources
+from fluidnpu.rtl_tb import sources
 from fluidnpu.rtl_tb.common.sources import SUBJECTS
+from fluidnpu.rtl_tb.proving.catalogue import PROOFS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 README = ROOT / "rtl_tb" / "README.md"

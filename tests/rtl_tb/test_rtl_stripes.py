@@ -13,8 +13,9 @@ from npu_worlds import DESIGN, LAYERS, PROGRAM, SLOTS, expected, read, run_batch
 
 from fluidnpu.dse import DramModel
 from fluidnpu.hls import register
-from fluidnpu.rtl_tb import Model, NpuModel, RtlNpu, run
+from fluidnpu.rtl_tb import NpuModel, RtlNpu
 from fluidnpu.rtl_tb.npu.job import WEIGHTS
+from fluidnpu.rtl_tb.simulation.model import Model, run
 
 # cocotbext-axi wants identifiers and one port, so that memory is not met here.
 MASTERS = "reads_and_writes_are_right|errors_are_told|a_flush_reaches_idle"

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from fluidnpu.rtl_tb import DATA_PLANE_TOP, Model, run, sources
+from fluidnpu.rtl_tb import sources
 from fluidnpu.rtl_tb.common.sources import needed, texts_of
-from fluidnpu.rtl_tb.simulation.model import bench_module
+from fluidnpu.rtl_tb.data_plane.parameters import DATA_PLANE_TOP
+from fluidnpu.rtl_tb.simulation.model import Model, bench_module, run
 from fluidnpu.rtl_tb.simulation.units import UNITS
 
 DEFAULT = ("common_fifo", "fluidnpu_row_buffer", "fluidnpu_unpack", "fluidnpu_batching_engine", "fluidnpu_regs")

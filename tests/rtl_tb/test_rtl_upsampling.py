@@ -9,9 +9,9 @@ from exact_worlds import check, random_plans, small_npu
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import compile_program, csim_network
 from fluidnpu.host import Driver
-from fluidnpu.host.devices import rtl_device
+from fluidnpu.host.devices.rtl import rtl_device
 from fluidnpu.models import Network, golden, quantise
-from fluidnpu.models.zoo import random_patchwork
+from fluidnpu.models.zoo.patchwork import random_patchwork
 from fluidnpu.rtl_tb import DramModel, NpuModel
 
 pytestmark = pytest.mark.long

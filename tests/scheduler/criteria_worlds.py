@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 from hypothesis import strategies as st
 
-from fluidnpu.scheduler.exits import QUANTITIES, Criterion
+from fluidnpu.scheduler.exits import Criterion
 from fluidnpu.scheduler.exits.criterion import AllOf, AnyOf, Comparison, Never, Node, Not
+from fluidnpu.scheduler.exits.quantities import QUANTITIES
 
 EXITS = 4
 ORDERS = ("<", "<=", ">", ">=")

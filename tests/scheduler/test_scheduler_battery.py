@@ -14,7 +14,8 @@ from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import Request, SchedulerError, Serving, World, simulate
 from fluidnpu.scheduler.comparison import compare_tenants
 from fluidnpu.scheduler.exits import PowerModel, Recorded
-from fluidnpu.scheduler.tenants import Budget, Charge, Shared, parse_tenants
+from fluidnpu.scheduler.tenants import Shared, parse_tenants
+from fluidnpu.scheduler.tenants.battery import Budget, Charge
 
 POWER = PowerModel(idle_w=4.0, active_w=10.0)
 TABLE = LatencyTable(ns=((10 * MS, 12 * MS), (10 * MS, 12 * MS), (10 * MS, 12 * MS)))

@@ -32,7 +32,8 @@ from fluidnpu.scheduler import (
 )
 from fluidnpu.scheduler.comparison import Source, Truth
 from fluidnpu.scheduler.compiled.trace import serve_compiled
-from fluidnpu.scheduler.policies import REGISTRY, Fluid, Greedy, Setting
+from fluidnpu.scheduler.policies import REGISTRY, Fluid, Setting
+from fluidnpu.scheduler.policies.baselines import Greedy
 
 pytestmark = pytest.mark.usefixtures("few_trials")
 needs_numba = pytest.mark.skipif(not has_numba(), reason="needs Numba")

@@ -16,7 +16,6 @@ from fluidnpu.scheduler import Request, SchedulerError, World, make_policy, simu
 from fluidnpu.scheduler.exits import (
     LAST,
     NEVER,
-    QUANTITIES,
     Bound,
     Criteria,
     Criterion,
@@ -25,11 +24,12 @@ from fluidnpu.scheduler.exits import (
     PowerModel,
     Recorded,
     RuledExits,
-    Threshold,
     parse_criterion,
     warnings_of,
 )
 from fluidnpu.scheduler.exits.criterion import AllOf, Comparison
+from fluidnpu.scheduler.exits.quantities import QUANTITIES
+from fluidnpu.scheduler.exits.rule import Threshold
 
 TABLE = LatencyTable(ns=((100, 150), (80, 120), (80, 120), (60, 90)))
 PROFILE = ExitProfile(

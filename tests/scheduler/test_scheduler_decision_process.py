@@ -12,8 +12,8 @@ from scheduling_worlds import ROWS, serve_row, setting_of
 from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import SchedulerError, measure
 from fluidnpu.scheduler.errors import OverloadError
-from fluidnpu.scheduler.policies import Setting, solve_counts
-from fluidnpu.scheduler.policies.decision_process import CountTable
+from fluidnpu.scheduler.policies import Setting
+from fluidnpu.scheduler.policies.decision_process import CountTable, solve_counts
 from fluidnpu.scheduler.policies.optimal import Optimal
 from fluidnpu.scheduler.policies.setting import least_work_ns
 

@@ -31,8 +31,7 @@ from fluidnpu.scheduler import (
     make_policy,
     simulate,
 )
-from fluidnpu.scheduler.policies import Greedy
-from fluidnpu.scheduler.policies.baselines import Serial
+from fluidnpu.scheduler.policies.baselines import Greedy, Serial
 from fluidnpu.scheduler.simulation.schedule import Replay, read_log
 
 TABLE = LatencyTable(ns=((10, 15, 20), (10, 16, 22)))

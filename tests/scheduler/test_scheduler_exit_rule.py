@@ -15,7 +15,8 @@ from fluidnpu.dse.testing import tiny_design
 from fluidnpu.models.exits import decide_exits
 from fluidnpu.scheduler import Request, SchedulerError, World, make_policy, simulate
 from fluidnpu.scheduler.compiled.trace import serve_compiled
-from fluidnpu.scheduler.exits import RuledExits, Seen, StageCosts, Threshold
+from fluidnpu.scheduler.exits import RuledExits, Seen, StageCosts
+from fluidnpu.scheduler.exits.rule import Threshold
 from fluidnpu.scheduler.policies.baselines import Serial
 
 TABLE = LatencyTable(ns=((10, 15), (10, 15), (10, 15)))

@@ -12,17 +12,10 @@ from hypothesis import strategies as st
 
 from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import SchedulerError
-from fluidnpu.scheduler.exits import (
-    ExitProfile,
-    Recorded,
-    Threshold,
-    choose,
-    front_of,
-    make_mode,
-    parse_criterion,
-)
+from fluidnpu.scheduler.exits import ExitProfile, Recorded, choose, front_of, make_mode, parse_criterion
 from fluidnpu.scheduler.exits.bounds import gain_below, share_below
 from fluidnpu.scheduler.exits.fronts import default_grid, first_exit_within, halves, oracle_exits, outcomes_of
+from fluidnpu.scheduler.exits.rule import Threshold
 
 TABLE = LatencyTable(ns=((100,), (80,), (120,)))
 PROFILE = ExitProfile(latency=TABLE, macs=(5, 9, 20), energy_nj=(1.0, 2.5, 7.0))

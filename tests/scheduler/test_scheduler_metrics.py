@@ -23,8 +23,7 @@ from fluidnpu.scheduler import (
     poisson,
     simulate,
 )
-from fluidnpu.scheduler.policies import Greedy
-from fluidnpu.scheduler.policies.baselines import Serial
+from fluidnpu.scheduler.policies.baselines import Greedy, Serial
 from fluidnpu.scheduler.simulation import interval, merge_metrics, requests_at
 from fluidnpu.scheduler.simulation.metrics import t_quantile
 

@@ -13,7 +13,8 @@ from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import PolicyError, Request, Run, SchedulerError, Serving, World, simulate
 from fluidnpu.scheduler.comparison import Hosted, compare_tenants
 from fluidnpu.scheduler.exits import Criteria, ExitProfile, Recorded, RuledExits
-from fluidnpu.scheduler.simulation import Networks, SideBySide
+from fluidnpu.scheduler.simulation import Networks
+from fluidnpu.scheduler.simulation.world import SideBySide
 from fluidnpu.scheduler.tenants import (
     Shared,
     Tenancy,

@@ -17,17 +17,8 @@ from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import Outcome, Policy, PolicyError, Request, SchedulerError, World, make_policy, simulate
 from fluidnpu.scheduler.exits import Criteria, ExitProfile, Recorded, RuledExits
 from fluidnpu.scheduler.exits.adaptation import make_mode
-from fluidnpu.scheduler.tenants import (
-    Shared,
-    Tenancy,
-    Tenant,
-    cooperative_shares,
-    jain,
-    measure_tenants,
-    npu_ns_by_tenant,
-    parse_tenants,
-    water_filling,
-)
+from fluidnpu.scheduler.tenants import Shared, Tenancy, Tenant, jain, measure_tenants, npu_ns_by_tenant, parse_tenants
+from fluidnpu.scheduler.tenants.shares import cooperative_shares, water_filling
 
 STAGE = 10 * MS
 FOUR = LatencyTable(ns=tuple((STAGE, 15 * MS, 20 * MS, 25 * MS) for _ in range(4)))

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from fluidnpu.scheduler import Action, Run, SchedulerError, View
 from fluidnpu.scheduler.compiled.twin import Compiled, Npu, Stream
-from fluidnpu.scheduler.policies import Entry
-from fluidnpu.scheduler.policies.entry import parse_count
+from fluidnpu.scheduler.policies.entry import Entry, parse_count
 
 
 @dataclass(kw_only=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fluidnpu.models.zoo import skeleton
-from fluidnpu.studies import Size, Verdict, run_study, study_files
+from fluidnpu.studies import Size, run_study, study_files
 from fluidnpu.studies.delen import shares
 from fluidnpu.studies.delen.energy import constrained
 from fluidnpu.studies.delen.heads import architecture, head_macs, head_times
@@ -17,7 +17,7 @@ from fluidnpu.studies.delen.recording import digits, split
 from fluidnpu.studies.delen.settings import FULL_MS, NETWORKS, RATE, RATES, THRESHOLD, profile, samples, table
 from fluidnpu.studies.delen.study import STUDY
 from fluidnpu.studies.delen.verdicts import verdicts
-from fluidnpu.studies.statements import AGREES, DIFFERS, PARTLY
+from fluidnpu.studies.statements import AGREES, DIFFERS, PARTLY, Verdict
 
 TINY = Size(seeds=2, requests=600)
 Body = dict[str, Any]

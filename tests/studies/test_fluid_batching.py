@@ -20,8 +20,8 @@ from fluidnpu.cli import main
 from fluidnpu.dse import explore
 from fluidnpu.models import read_onnx, shipped_file
 from fluidnpu.scheduler.exits import Recorded
-from fluidnpu.scheduler.policies import solve_counts
-from fluidnpu.studies import Size, Study, Verdict, find_study, run_study
+from fluidnpu.scheduler.policies.decision_process import solve_counts
+from fluidnpu.studies import Size, Study, find_study, run_study
 from fluidnpu.studies.fluid_batching import simulations, tasks
 from fluidnpu.studies.fluid_batching.figures import study_figures
 from fluidnpu.studies.fluid_batching.hardware import MODEL
@@ -33,7 +33,7 @@ from fluidnpu.studies.fluid_batching.study import STUDY
 from fluidnpu.studies.fluid_batching.tables import goals, tables_markdown
 from fluidnpu.studies.fluid_batching.tasks import study_tasks
 from fluidnpu.studies.fluid_batching.verdicts import verdicts
-from fluidnpu.studies.statements import AGREES, DIFFERS, FITTED, PARTLY
+from fluidnpu.studies.statements import AGREES, DIFFERS, FITTED, PARTLY, Verdict
 from fluidnpu.studies.writing import dumps
 
 TINY = Size(seeds=2, requests=200)

@@ -14,7 +14,7 @@ import pytest
 from fluidnpu.models import from_torch, shipped_images
 from fluidnpu.models.exits import with_maps
 from fluidnpu.models.graph import MapTask
-from fluidnpu.studies import Size, Verdict, run_study
+from fluidnpu.studies import Size, run_study
 from fluidnpu.studies.pame import composites, maps, simulations
 from fluidnpu.studies.pame.arrivals import traffic_at
 from fluidnpu.studies.pame.dense import dense_module, dense_skeleton
@@ -25,7 +25,7 @@ from fluidnpu.studies.pame.simulations import served
 from fluidnpu.studies.pame.study import STUDY
 from fluidnpu.studies.pame.tables import tables_markdown
 from fluidnpu.studies.pame.verdicts import mean_of, missed, verdicts
-from fluidnpu.studies.statements import AGREES, DIFFERS, PARTLY
+from fluidnpu.studies.statements import AGREES, DIFFERS, PARTLY, Verdict
 
 TINY = Size(seeds=2, requests=400)
 Body = dict[str, Any]

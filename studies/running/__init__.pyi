@@ -1,9 +1,0 @@
-from .answers import Answers as Answers
-from .study import HEADER as HEADER
-from .study import Body as Body
-from .study import Size as Size
-from .study import Study as Study
-from .study import Task as Task
-from .study import run_study as run_study
-from .study import run_tasks as run_tasks
-from .study import study_files as study_files
