@@ -9,6 +9,7 @@
 """
 
 from pathlib import Path
+from typing import Any
 
 import lazy_loader
 
@@ -18,4 +19,13 @@ if not (Path(__file__).parent / "boards").is_dir():
         "'git clone -c core.symlinks=true', or install the wheel, which has no links"
     )
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_of_rooms, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is asked for; `__version__` is that of the installed distribution (pyproject.toml sets it)."""
+    if name == "__version__":
+        from importlib.metadata import version  # slow to load, and rooms need none of it
+
+        return version("fluidnpu")
+    return _of_rooms(name)

@@ -1,3 +1,5 @@
+__version__: str
+
 from .boards import load_board as load_board
 from .dse import Design as Design
 from .dse import explore as explore
