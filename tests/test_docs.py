@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/adr/*.md"), *ROOT.glob("*/README.md")])
 ROOMS = "boards|models|dse|hls|rtl_tb|scheduler|host|studies|fluidnpu|tests|benchmarks|docs"
@@ -17,10 +15,28 @@ def named(page: Path) -> list[str]:
     return [path for text in code for path in PATHS.findall(text)]
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if p.name != "CHANGELOG.md"], ids=lambda p: str(p.relative_to(ROOT)))
-def test_files_that_a_page_names_exist(page: Path) -> None:
-    missing = [path for path in named(page) if not list(ROOT.glob(re.sub(r"\{[^}]*\}", "*", path)))]
-    assert not missing, f"{page.relative_to(ROOT)} names {', '.join(missing)}"
+def test_files_that_a_page_names_exist() -> None:
+    missing = [
+        f"{page.relative_to(ROOT)} names {path}"
+        for page in PAGES
+        if page.name != "CHANGELOG.md"
+        for path in named(page)
+        if not list(ROOT.glob(re.sub(r"\{[^}]*\}", "*", path)))
+    ]
+    assert not missing, "\n".join(missing)
+
+
+def test_the_index_of_decisions_lists_every_page() -> None:
+    """A forge shows the file as it stands, so the list and its links stand in it."""
+    index = (ROOT / "docs" / "adr" / "index.md").read_text(encoding="utf-8")
+    pages = {path.name: path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("docs/adr/[0-9]*.md"))}
+    titles = {name: re.match(r"# (\d+)\. (.+)\n", text) for name, text in pages.items()}
+    assert all(titles.values()), f"no `# NUMBER. TITLE` at the head of {[name for name in titles if not titles[name]]}"
+    rows = re.findall(r"^\| (\d+) \| \[(.+)\]\((\S+)\) \|$", index, re.M)
+    assert rows == [(*title.groups(), name) for name, title in titles.items() if title]
+    numbers = {int(number) for number, _, _ in rows}
+    without = {int(number) for number in re.findall(r"Number (\d+) was never", index)}
+    assert without == set(range(1, max(numbers))) - numbers, "a number without a page is to be explained"
 
 
 def test_paths_are_found_in_backquotes() -> None:
