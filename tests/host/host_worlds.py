@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -20,6 +22,8 @@ from fluidnpu.models.zoo import random_network
 from fluidnpu.scheduler import Request, poisson
 
 Images = npt.NDArray[np.uint8]  # (count, height, width, channels)
+PATIENCE_S = 120  # for what threads and processes do at once on a machine that is not busy
+HOUR_NS = 3600 * 10**9  # objective or limit of a request that is not about lateness
 
 FIELDS = register("CTRL").fields
 CTRL = {field.name: field.mask for field in FIELDS}
@@ -39,6 +43,49 @@ def field(device: Device, of: str, name: str) -> int:
 
 def snapshot(device: Device, *, but: Sequence[str] = ()) -> dict[str, int]:
     return {register.name: read(device, register.name) for register in REGISTERS if register.name not in but}
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    """Return as soon as a condition holds that another thread or process brings about."""
+    until = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < until, "it must come about"
+        time.sleep(0.005)
+
+
+class HeldClock:
+    """A wall clock in the hands of a test: it stands still until it is moved, and sleepers wait for that."""
+
+    def __init__(self) -> None:
+        self._now_ns, self._free, self._changed = 0, False, threading.Condition()
+        self.sleeps_until_ns: int | None = None  # of the thread that sleeps
+
+    def now_ns(self) -> int:
+        return self._now_ns
+
+    def sleep_until(self, time_ns: int) -> None:
+        with self._changed:
+            self.sleeps_until_ns = time_ns
+            self._changed.notify_all()
+            assert self._changed.wait_for(lambda: self._free or self._now_ns >= time_ns, PATIENCE_S)
+            self._now_ns, self.sleeps_until_ns = max(self._now_ns, time_ns), None
+
+    def move(self, time_ns: int) -> None:
+        """Let it be this time."""
+        with self._changed:
+            self._now_ns = time_ns
+            self._changed.notify_all()
+
+    def wait_for_sleep(self, time_ns: int) -> None:
+        """Return when a thread sleeps until this time."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.sleeps_until_ns == time_ns, PATIENCE_S)
+
+    def let_go(self) -> None:
+        """Let it jump from now on, as a virtual clock does."""
+        with self._changed:
+            self._free = True
+            self._changed.notify_all()
 
 
 @cache

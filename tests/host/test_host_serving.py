@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from host_worlds import HostWorld, world
+from host_worlds import HOUR_NS, PATIENCE_S, HeldClock, HostWorld, eventually, world
 from oip_worlds import bundle_of
 
 from fluidnpu.dse import LatencyTable
@@ -49,22 +49,22 @@ from fluidnpu.scheduler import Action, Outcome, PolicyError, Request, Run, Sched
 from fluidnpu.scheduler.comparison import replay_live
 from fluidnpu.scheduler.policies import Setting
 
-PATIENCE_S = 30
 SECOND_NS = 10**9
+MS = 1_000_000
 
 
-def slow(stage_ms: float, *, seed: int = 3, **options: Any) -> HostWorld:
-    """A world on the wall clock in which every stage takes so long, in any batch."""
-    w = world(seed, clock=WallClock(), loaded=False, **options)
-    ns = tuple((round(stage_ms * 1e6),) * w.design.b_max for _ in range(w.design.stages))
+def held(stage_ms: int) -> tuple[HostWorld, HeldClock]:
+    """A world in which every stage takes so long, in any batch, on a clock that the test moves."""
+    w, clock = world(3, loaded=False), HeldClock()
+    ns = tuple((stage_ms * MS,) * w.design.b_max for _ in range(w.design.stages))
     design = replace(w.design, latency=LatencyTable(ns=ns))
     program = replace(w.program, design_digest=design.digest)
-    npu = SimulatedNpu(design, clock=WallClock())
+    npu = SimulatedNpu(design, clock=clock)
     from fluidnpu.host import Driver
 
-    driver = Driver(npu, program, design, slots=options.get("slots"))
+    driver = Driver(npu, program, design)
     driver.load()
-    return HostWorld(w.qnet, design, program, npu, driver)
+    return HostWorld(w.qnet, design, program, npu, driver), clock
 
 
 def deep(w: HostWorld) -> Any:
@@ -77,27 +77,39 @@ def deep(w: HostWorld) -> Any:
 
 
 def test_a_deadline_that_passes_while_the_npu_works_gives_the_last_exits_answer() -> None:
-    w = slow(400)
+    w, clock = held(4)
     image = deep(w)[0]
     with Server(w.driver, make_policy("serial")) as server:
-        began = time.monotonic()
-        reply = server.submit(image, 600_000_000, anytime=True).result(PATIENCE_S)  # in the middle of stage 1
-        took = time.monotonic() - began
+        asked = server.submit(image, 6 * MS, anytime=True)
+        clock.wait_for_sleep(4 * MS)
+        clock.move(4 * MS)
+        clock.wait_for_sleep(8 * MS)
+        assert not asked.done()
+        clock.move(6 * MS)
+        reply = asked.result(PATIENCE_S)
+        assert clock.sleeps_until_ns == 8 * MS, "the NPU is in the middle of stage 1"
         assert server.waiting == 0
-        late = server.submit(image, 600_000_000).result(PATIENCE_S)  # the slot is free again
+        clock.let_go()
+        late = server.submit(image, 6 * MS).result(PATIENCE_S)  # the slot is free again
     stored = golden.run(w.qnet, image[None])
-    assert reply.outcome is Outcome.ANYTIME
+    assert (reply.outcome, reply.end_ns) == (Outcome.ANYTIME, 6 * MS)
     assert (reply.exit, reply.prediction) == (0, int(np.argmax(stored[0][0])))
-    assert took < 0.8  # before the second stage ends
     assert (late.outcome, late.exit, late.met) == (Outcome.EXIT, 1, False)
     assert server.answered == 2
 
 
 def test_a_deadline_that_passes_before_the_first_exit_waits_for_it() -> None:
-    w = slow(60)
+    w, clock = held(4)
     with Server(w.driver, make_policy("serial")) as server:
-        reply = server.submit(deep(w)[0], 1_000_000, anytime=True).result(PATIENCE_S)
+        asked = server.submit(deep(w)[0], 1 * MS, anytime=True)
+        clock.wait_for_sleep(4 * MS)
+        clock.move(2 * MS)
+        eventually(lambda: not server._deadlines)  # the deadline has been seen
+        assert not asked.done()
+        clock.move(4 * MS)
+        reply = asked.result(PATIENCE_S)
     assert (reply.outcome, reply.exit, reply.met) == (Outcome.ANYTIME, 0, False)
+    assert reply.end_ns == 4 * MS
 
 
 def test_anytime_on_a_virtual_clock() -> None:
@@ -110,11 +122,13 @@ def test_anytime_on_a_virtual_clock() -> None:
 
 
 def test_a_request_that_is_still_queued_at_its_timeout_ends_with_an_error() -> None:
-    w = slow(150)
+    w, clock = held(4)
     images = deep(w)
     with Server(w.driver, make_policy("serial")) as server:
         first = server.submit(images[0], SECOND_NS)
-        second = server.submit(images[1], SECOND_NS, timeout_ns=20_000_000)
+        clock.wait_for_sleep(4 * MS)  # before the second comes
+        second = server.submit(images[1], SECOND_NS, timeout_ns=2 * MS)
+        clock.let_go()
         assert isinstance(second.exception(PATIENCE_S), ExpiredError)
         assert first.result(PATIENCE_S).exit == 1
         assert (server.answered, server.shed) == (1, 1)
@@ -125,16 +139,18 @@ def test_a_request_that_is_still_queued_at_its_timeout_ends_with_an_error() -> N
 
 def test_a_policy_that_waits_is_asked_again_when_a_timeout_passes() -> None:
     w = world(3, clock=WallClock(), millis=True)
-    with Server(w.driver, make_policy("adaptive:timeout=20s")) as server:
-        future = server.submit(w.images(1)[0], 60 * SECOND_NS, timeout_ns=30_000_000)
+    with Server(w.driver, make_policy("adaptive:timeout=3600s")) as server:
+        future = server.submit(w.images(1)[0], HOUR_NS, timeout_ns=30_000_000)
         assert isinstance(future.exception(PATIENCE_S), ExpiredError)
 
 
 def test_a_shed_request_is_an_error_and_no_class() -> None:
-    w = slow(100)
+    w, clock = held(100)
     images = w.images(12)
-    with Server(w.driver, make_policy("greedy:shed=1")) as server:
-        futures = [server.submit(image, 120_000_000) for image in images]
+    clock.let_go()
+    server = Server(w.driver, make_policy("greedy:shed=1"))
+    futures = [server.submit(image, 120 * MS) for image in images]  # all at one time
+    with server:
         done, _ = wait(futures, PATIENCE_S)
     errors = [future.exception() for future in done]
     assert {type(error) for error in errors if error is not None} == {ShedError}
@@ -163,7 +179,7 @@ def test_lone_requests_that_are_cancelled_leave_nothing_to_decide() -> None:
 
 
 def test_priorities_enter_first() -> None:
-    w = slow(20)
+    w = world(3)
     images = w.images(1)
     order: list[int] = []
     server = Server(w.driver, make_policy("serial"))
@@ -329,19 +345,21 @@ def test_a_reload_loses_no_request(folder: Path) -> None:
     model.load()
     images = world(3).images(16)
     futures: list[Future[Reply]] = []
-    stop = threading.Event()
+    stop, open_ = threading.Event(), threading.Semaphore(64)
 
     def client() -> None:
-        while not stop.is_set() and len(futures) < 4000:
+        while not stop.is_set():
+            assert open_.acquire(timeout=PATIENCE_S)
             futures.append(model.submit(images[len(futures) % 16]))
-            time.sleep(0.001)
+            futures[-1].add_done_callback(lambda _: open_.release())
 
     thread = threading.Thread(target=client)
     thread.start()
     for value in (0.0, 1.0, 0.0):  # leave at the first exit, or never early
-        time.sleep(0.05)
         thresholds(folder, value)
         model.load()
+        before = len(futures)
+        eventually(lambda before=before: len(futures) > before + 10)  # type: ignore[misc]
     reply = model.submit(images[0]).result(PATIENCE_S)
     stop.set()
     thread.join(PATIENCE_S)
@@ -355,7 +373,7 @@ def test_a_reload_loses_no_request(folder: Path) -> None:
 
 
 def test_a_bundle_that_cannot_be_read_changes_nothing(folder: Path) -> None:
-    model = Model("m", folder, ModelOptions(slo_ns=SECOND_NS))
+    model = Model("m", folder, ModelOptions(slo_ns=HOUR_NS))
     with pytest.raises(ModelUnavailableError, match="not loaded yet"):
         model.submit(world(3).images(1)[0])
     model.load()
@@ -379,15 +397,20 @@ def test_a_device_that_fails_for_a_while_is_served_again(folder: Path) -> None:
     model = Model("m", folder, ModelOptions(slo_ns=SECOND_NS, opened=opened))
     model.load()
     images = world(3).images(8)
-    began, good, bad = time.monotonic(), 0, 0
-    while good < 8 and time.monotonic() - began < PATIENCE_S:
+    good, bad = 0, 0
+
+    def served() -> bool:
+        nonlocal good, bad
         try:
             model.submit(images[good]).result(PATIENCE_S)
-            good += 1
         except RuntimeError:
             bad += 1
-            time.sleep(0.01)
-    assert (good, len(npus)) == (8, 1)
+        else:
+            good += 1
+        return good == 8
+
+    eventually(served)
+    assert len(npus) == 1
     assert bad > 0
     assert model.recoveries
     assert model.ready

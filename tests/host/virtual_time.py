@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -26,7 +26,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Return virtual seconds since the loop was made."""
         return self.now_s
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:  # type: ignore[override]
         """Do as every loop does, and count what is under way."""
         future = super().run_in_executor(executor, func, *args)
         self.in_threads += 1
