@@ -230,9 +230,9 @@ def batch_gain(design: Design) -> float:
 
 
 def _paper_run(seed: int) -> PaperRun:
-    """Simulate Fig.
+    """Simulate Fig. 7 of Fluid Batching: ResNet-50 on ZC706, at the paper's rates, loads and objective.
 
-    7 of Fluid Batching: ResNet-50 cut at equal MACs on ZC706, the paper's rates, loads and objective.
+    The network is cut at equal MACs.
     """
     with shipped_file("layers_resnet50.json") as path:
         work = equidistant_exits(read_layer_table(path), len(PAPER_EXIT_RATES), PAPER_EXIT_RATES)

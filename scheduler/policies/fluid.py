@@ -25,9 +25,7 @@ from .entry import Entry
 
 @dataclass(kw_only=True)
 class Fluid:
-    """Algorithm 1 with the literal Eqs.
-
-    3-4, or `repaired`.
+    """Algorithm 1 with the literal Eqs. 3 and 4, or `repaired`.
 
     A late oldest sample makes the literal slack negative and so blocks all back-filling just when the load
     is highest. `repaired` asks Eq. 4 only of samples that are on time if nothing is preempted: it protects
@@ -71,9 +69,9 @@ class Fluid:
         return Compiled(twin=FluidTwin(repaired=int(self.repaired), patience=PATIENCE))
 
     def _slack_ns(self, view: View, stage: int, batch: tuple[Request, ...]) -> int | None:
-        """Return the slack of Eq.
+        """Return the slack of Eq. 3 in ns, of the oldest sample.
 
-        3 in ns, of the oldest sample; repaired: of the tightest that can be on time, or None.
+        Repaired: of the tightest sample that can be on time; None where none can.
         """
         if not self.repaired:
             return batch[0].deadline_ns - view.now_ns
@@ -83,10 +81,7 @@ class Fluid:
 
 
 def overhead_ns(view: View, stage: int, fresh: int, merged: int) -> int:
-    """Return T_overhead of Eq.
-
-    4 in ns: the new samples to the entry of `stage`, then the merged batch to the end.
-    """
+    """Return T_overhead of Eq. 4 in ns: the new samples to the entry of `stage`, then all to the end."""
     ns = view.latency.ns
     time = 0
     for row in ns[:stage]:

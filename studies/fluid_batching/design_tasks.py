@@ -64,10 +64,7 @@ def _proportional_load(row: PaperRow, serving: Serving, size: Size) -> Load:
 
 
 def fig10() -> Answer:
-    """Give the share of the device's peak by batch size for each way of batching on its own best design (Fig.
-
-    10).
-    """
+    """Give the share of the peak by batch size (Fig. 10), each way of batching on its own best design."""
     out: Answer = {}
     for name, work, board in boards_of_fig10():
         peak = 2 * board.dsp * board.clock_hz / 1e9

@@ -136,10 +136,7 @@ def _cell(winner: Body) -> Cell:
 
 
 def ablation_bars(panels: Mapping[str, Mapping[str, Sequence[float]]], look: Mapping[str, Look]) -> str:
-    """Draw the share of peak by batch size (Fig.
-
-    10): a line a way of batching, a panel a board and network.
-    """
+    """Draw the share of peak by batch size (Fig. 10): a line a way, a panel a board and network."""
     figure, axes = new_figure(14, 3.6, len(panels))
     for axis, (title, lines) in zip(axes, panels.items(), strict=True):
         for name, values in lines.items():

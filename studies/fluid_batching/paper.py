@@ -1,6 +1,6 @@
-"""The measurements that Fluid Batching states, as data: Table II, the settings of Figs.
+"""The measurements that Fluid Batching states, as data: Table II, and the settings of Figs. 7 to 9.
 
-7 to 9, tables that stand for its boards.
+Tables of latencies stand for its boards.
 
 The paper gives no latency per stage and batch. `data/table2_latency.json` holds one table for each row of
 Table II, made with a roofline model whose one free factor was fitted so that the average latency of `fluid`

@@ -28,7 +28,8 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "formats.md"
 def test_the_page_in_docs_is_the_table() -> None:
     """After a change:
 
-    python -c "from fluidnpu import hls; print(hls.render_format_table(), end='')" > docs/reference/formats.md
+    python -c "from fluidnpu.hls.views import formats; print(formats.render_format_table(), end='')" >
+    docs/reference/formats.md
     """
     assert PAGE.read_text(encoding="utf-8") == render_format_table()
 

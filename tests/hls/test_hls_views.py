@@ -20,7 +20,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "registers.m
 def test_the_page_in_docs_is_the_map() -> None:
     """After a change:
 
-    python -c "from fluidnpu import hls; print(hls.render_register_table(), end='')" >
+    python -c "from fluidnpu.hls.views import registers; print(registers.render_register_table(), end='')" >
     docs/reference/registers.md
     """
     assert PAGE.read_text(encoding="utf-8") == render_register_table()
