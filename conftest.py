@@ -19,6 +19,10 @@ from hypothesis import settings
 settings.register_profile("fluidnpu", deadline=None)  # on a busy machine a slow example is not a wrong one
 settings.load_profile("fluidnpu")
 
+# Compiled modules are kept, whatever the shell says: else every command that a test starts compiles them anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # One process of tests must not find another's imitation of a board in use.
 _locks = tempfile.TemporaryDirectory(prefix="fluidnpu-locks-")
 os.environ["FLUIDNPU_LOCKS"] = _locks.name

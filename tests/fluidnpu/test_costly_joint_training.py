@@ -21,8 +21,6 @@ from fluidnpu.models.training import train
 from fluidnpu.models.training.fine_tuning import COSTLY_POINTS
 from fluidnpu.models.zoo import Architecture
 
-pytest.importorskip("torch")
-pytest.importorskip("sklearn")
 NARROW = Architecture(name="narrow", blocks=3, widths=(4, 8), heads=((), ()), input_shape=(8, 8, 1))
 LEARNED, UNSEEN = 900, 897
 CLEAR = 2.0  # points; the rule speaks from half a point on, which 897 images hardly tell from nothing
@@ -40,6 +38,8 @@ def run(*words: object) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def single(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A narrow network trained for three epochs, with all digits beside it."""
+    pytest.importorskip("torch")
+    pytest.importorskip("sklearn")
     from fluidnpu.studies.pame.record import digits
 
     folder, every = tmp_path_factory.mktemp("digits"), digits()
