@@ -19,7 +19,7 @@ from hypothesis import settings
 settings.register_profile("fluidnpu", deadline=None)  # on a busy machine a slow example is not a wrong one
 settings.load_profile("fluidnpu")
 
-# Compiled modules are kept, whatever the shell says: else every command that a test starts compiles them anew.
+# Compiled modules are kept, whatever the shell says: else every command that a test starts compiles anew.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
