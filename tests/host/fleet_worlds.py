@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from host_worlds import HostWorld, world
+from host_worlds import HOUR_NS, PATIENCE_S, HostWorld, world
 from oip_worlds import bundle_of
 
 from fluidnpu.host import Bundle
@@ -78,10 +78,10 @@ def boards(*folders: Path) -> Iterator[list[str]]:
 def fleet(
     path: Path, *, plan: Path | None = None, boards: BoardOptions | None = None, **dispatch: Any
 ) -> Iterator[tuple[NetworkServer, FleetFront]]:
-    """Serve a fleet file in the background."""
+    """Serve a fleet file in the background; a busy machine's boards are not late."""
     options = FleetOptions(
         boards=boards or BoardOptions(slo_ns=10**9),
-        dispatch=DispatchOptions(**{"slo_ns": 10**9, **dispatch}),
+        dispatch=DispatchOptions(**{"slo_ns": HOUR_NS, "allowance_s": PATIENCE_S, "hold_s": PATIENCE_S, **dispatch}),
     )
     fronts: list[FleetFront] = []
 

@@ -10,7 +10,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from host_worlds import HostWorld, world
+from host_worlds import HOUR_NS, PATIENCE_S, HostWorld, world
 
 from fluidnpu.host import Bundle
 from fluidnpu.host.oip import Limits, NetworkServer, ServeOptions, in_background
@@ -18,7 +18,6 @@ from fluidnpu.host.serving import Model, ModelOptions, Models
 from fluidnpu.models import golden
 
 NAME = "small"
-PATIENCE_S = 30
 
 
 def bundle_of(w: HostWorld, folder: Path) -> Path:
@@ -86,7 +85,7 @@ def served(
 ) -> Iterator[Served]:
     """Serve a world's bundle from a folder."""
     w = world(3, loaded=False) if w is None else w
-    models = Models({NAME: bundle_of(w, folder / NAME)}, ModelOptions(**{"slo_ns": 10**9, **options}))
+    models = Models({NAME: bundle_of(w, folder / NAME)}, ModelOptions(**{"slo_ns": HOUR_NS, **options}))
     listening = replace(ServeOptions(http=0, grpc=0, limits=limits or Limits()), **(surfaces or {}))
     with in_background(models, listening) as server:
         yield Served(w, server)

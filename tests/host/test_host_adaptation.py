@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from host_worlds import HostWorld, world
+from host_worlds import PATIENCE_S, HostWorld, world
 from oip_worlds import NAME, bundle_of, served
 
 import fluidnpu
@@ -99,7 +99,7 @@ def test_exits_change_by_hand_where_nothing_adapts_over_rest_and_grpc(tmp_path: 
 
         def call(method: str, **asked: Any) -> Any:
             body = json.dumps({"model": NAME, **asked}).encode()
-            return json.loads(channel.unary_unary(f"/fluidnpu.Exits/{method}")(body, timeout=20))
+            return json.loads(channel.unary_unary(f"/fluidnpu.Exits/{method}")(body, timeout=PATIENCE_S))
 
         assert [row["name"] for row in call("Exits")["exits"]] == names[:-1]
         call("ChangeExits", thresholds=dict.fromkeys(names[:-1]), why="none of them")
@@ -109,10 +109,10 @@ def test_exits_change_by_hand_where_nothing_adapts_over_rest_and_grpc(tmp_path: 
         with pytest.raises(grpc.RpcError, match="must adapt to take labels"):
             call("Feedback", truths=[{"request": 1, "label": 2}])
         with pytest.raises(grpc.RpcError, match="model must be the name of a model"):
-            channel.unary_unary("/fluidnpu.Exits/Exits")(b"{}", timeout=20)
+            channel.unary_unary("/fluidnpu.Exits/Exits")(b"{}", timeout=PATIENCE_S)
         open_channel = grpc.insecure_channel(s.grpc_place.removeprefix("grpc://"))
         with pytest.raises(grpc.RpcError, match="on the admin surface"):
-            open_channel.unary_unary("/fluidnpu.Exits/Exits")(b'{"model": "small"}', timeout=20)
+            open_channel.unary_unary("/fluidnpu.Exits/Exits")(b'{"model": "small"}', timeout=PATIENCE_S)
         open_channel.close()
         channel.close()
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from host_worlds import traffic_of, world
+from host_worlds import HOUR_NS, PATIENCE_S, traffic_of, world
 from oip_worlds import NAME, served
 
 import fluidnpu
@@ -85,12 +85,12 @@ def test_deadlines_and_order_are_kept(jump: str, monkeypatch: pytest.MonkeyPatch
     image = w.images(1)[0]
     with Server(w.driver, make_policy("serial")) as server:
         began_ns = time.monotonic_ns()
-        early = [server.submit(image, 10**10) for _ in range(4)]
-        short = server.submit(image, 10**10, timeout_ns=1_000)  # it passes behind four jobs
-        patient = server.submit(image, 10**10, timeout_ns=10**10)
-        replies = [one.result(20) for one in (*early, patient)]
+        early = [server.submit(image, HOUR_NS) for _ in range(4)]
+        short = server.submit(image, HOUR_NS, timeout_ns=1_000)  # it passes behind four jobs
+        patient = server.submit(image, HOUR_NS, timeout_ns=HOUR_NS)
+        replies = [one.result(PATIENCE_S) for one in (*early, patient)]
         with pytest.raises(ExpiredError):
-            short.result(20)
+            short.result(PATIENCE_S)
         took_ns = time.monotonic_ns() - began_ns
     assert [reply.end_ns for reply in replies] == sorted(reply.end_ns for reply in replies)
     assert all(reply.met and 0 < reply.latency_ns <= took_ns for reply in replies)
@@ -103,7 +103,7 @@ def test_a_server_on_the_network_serves_on(jump: str, tmp_path: Path, monkeypatc
         image = s.w.images(1)[0]
         began_us = time.monotonic_ns() // 1_000
         with fluidnpu.connect(s.url, NAME) as npu:
-            answers = [npu.infer(image, slo_ms=60_000, timeout_ms=60_000) for _ in range(5)]
+            answers = [npu.infer(image, slo_ms=3.6e6, timeout_ms=3.6e6) for _ in range(5)]
         took_us = time.monotonic_ns() // 1_000 - began_us
         status, text, _ = s.exchange("GET", "/metrics")
         late = s.model.statistics.violations if s.model.statistics else -1

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from host_worlds import PATIENCE_S, world
 from host_worlds import traffic_of as traffic
-from host_worlds import world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oip_worlds import NAME, Served, served
@@ -74,7 +74,7 @@ def test_each_request_may_bring_its_own_criterion_and_both_share_a_batch() -> No
             server.submit(images[1], 10**9),
             server.submit(images[0], 10**9, criteria="confidence >= [0, 0]"),
         ]
-        replies = [future.result() for future in futures]
+        replies = [future.result(PATIENCE_S) for future in futures]
         with pytest.raises(CriterionError, match="at column 11"):
             server.submit(images[0], 10**9, criteria="confidence")
     assert [reply.exit for reply in replies] == [0, 2, 0]
@@ -111,7 +111,7 @@ def test_a_rule_of_ones_own_has_no_criteria() -> None:
     with Server(w.driver, make_policy("greedy"), rule=Never()) as server:
         with pytest.raises(DriverUsageError, match="rule of one's own has no criteria"):
             server.submit(w.images(1)[0], 10**9, criteria="false")
-        assert server.submit(w.images(1)[0], 10**9).result().because == LAST
+        assert server.submit(w.images(1)[0], 10**9).result(PATIENCE_S).because == LAST
 
 
 def test_the_thresholds_of_the_program_are_the_usual_criterion() -> None:
@@ -196,7 +196,7 @@ def test_a_model_has_a_usual_criterion_of_its_own(tmp_path: Path) -> None:
     model = Model("small", folder, ModelOptions(criteria="exit_number == 2"))
     model.load()
     try:
-        assert model.submit(w.images(1)[0]).result(30).because == "exit_number == 2"
+        assert model.submit(w.images(1)[0]).result(PATIENCE_S).because == "exit_number == 2"
         with pytest.raises(ProtocolError, match="column 1"):
             model.criterion("nonsense")
     finally:

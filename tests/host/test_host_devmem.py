@@ -1,8 +1,6 @@
-"""The /dev/mem backend on a temporary file, with another thread playing the NPU behind the mapping."""
+"""The /dev/mem backend on a temporary file, with tests playing the NPU behind the mapping."""
 
 import mmap
-import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +8,16 @@ import pytest
 from host_worlds import world
 
 from fluidnpu.hls import REGISTERS, WINDOW_BYTES, register
-from fluidnpu.host import BuildMismatch, DeviceAccessError, Driver, DriverUsageError, NpuTimeout, OutOfMemory
+from fluidnpu.host import (
+    BuildMismatch,
+    DeviceAccessError,
+    Driver,
+    DriverUsageError,
+    NpuTimeout,
+    OutOfMemory,
+    VirtualClock,
+)
+from fluidnpu.host.devices.device import Clock
 from fluidnpu.host.devices.physical.devmem import DevMemNpu
 from fluidnpu.host.identity import build_id_word, shape_word
 
@@ -25,8 +32,8 @@ def path(tmp_path: Path) -> Path:
     return file
 
 
-def device(path: Path) -> DevMemNpu:
-    return DevMemNpu(path=path, register_base=PAGE, region=(2 * PAGE, MEMORY))
+def device(path: Path, clock: Clock | None = None) -> DevMemNpu:
+    return DevMemNpu(path=path, register_base=PAGE, region=(2 * PAGE, MEMORY), clock=clock)
 
 
 def word(path: Path, name: str) -> int:
@@ -95,20 +102,22 @@ def test_a_driver_over_the_file_refuses_a_foreign_build(path: Path) -> None:
 
 
 def test_events_are_polled(path: Path) -> None:
-    with device(path) as npu:
+    rises_ns = 25_000_000
+
+    class Rising(VirtualClock):
+        """The silicon has an event at this time."""
+
+        def sleep_until(self, time_ns: int) -> None:
+            super().sleep_until(time_ns)
+            if time_ns >= rises_ns:
+                npu.write(register("IRQ_STATUS").offset, 1)
+
+    with device(path, Rising()) as npu:
         npu.write(register("IRQ_ENABLE").offset, 3)
-        deadline = npu.clock.now_ns() + 5_000_000
-        assert not npu.wait_interrupt(deadline)
-        assert deadline <= npu.clock.now_ns() < deadline + 10**9
-
-        def rise() -> None:
-            time.sleep(0.02)
-            npu.write(register("IRQ_STATUS").offset, 1)
-
-        thread = threading.Thread(target=rise)
-        thread.start()
-        assert npu.wait_interrupt(npu.clock.now_ns() + 10 * 10**9)
-        thread.join()
+        assert not npu.wait_interrupt(5_000_000)
+        assert npu.clock.now_ns() == 5_000_000
+        assert npu.wait_interrupt(10 * 10**9)
+        assert rises_ns <= npu.clock.now_ns() < rises_ns + 1_000_000
 
 
 class Echo(DevMemNpu):

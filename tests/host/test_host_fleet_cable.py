@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from fleet_worlds import NAME, boards, slow_world
+from host_worlds import PATIENCE_S
 from oip_worlds import bundle_of
 
 from fluidnpu.host.errors import BoardError
@@ -65,19 +66,20 @@ def test_a_cut_is_silent_and_its_connections_have_one_of_three_fates(fate: Mende
             with Cable(place) as cable:
                 reader, writer = await _open(cable)
                 writer.write(b"before")
-                assert await _hears(reader, 10) == b"before"
+                assert await _hears(reader, PATIENCE_S) == b"before"
                 cable.cut()
-                await asyncio.sleep(0.05)
+                while cable._whole.is_set():  # its thread has not seen it yet
+                    await asyncio.sleep(0.001)
                 writer.write(b"late")
                 assert await _hears(reader, 0.2) is None
                 during, said = await _open(cable)
                 said.write(b"new")
                 assert await _hears(during, 0.2) is None
                 cable.mend(fate)
-                assert await _hears(reader, 10 if after is not None else 0.3) == after
+                assert await _hears(reader, PATIENCE_S if after is not None else 0.3) == after
                 fresh, hello = await _open(cable)
                 hello.write(b"hello")
-                assert await _hears(fresh, 10) == b"hello"
+                assert await _hears(fresh, PATIENCE_S) == b"hello"
                 for end in (writer, said, hello):
                     end.close()
                     with contextlib.suppress(OSError):
@@ -98,11 +100,11 @@ def test_a_dead_link_that_nobody_tells_of_is_made_anew(place: str) -> None:
     async def main() -> None:
         with Cable(place) as cable:
             link = Link(cable.address)
-            ready, _ = await link.identity(NAME, 10)
+            ready, _ = await link.identity(NAME, PATIENCE_S)
             assert ready
             cable.cut()
             cable.mend(Mended.FORGOTTEN)
-            until, misses = time.monotonic() + 30, 0
+            until, misses = time.monotonic() + PATIENCE_S, 0
             while time.monotonic() < until:
                 try:
                     await link.identity(NAME, 0.5)

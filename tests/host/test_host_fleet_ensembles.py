@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from fleet_scripts import TIMES, Act, Scripted, after, answers, call, fails, gated, run
 from fleet_worlds import fleet
-from host_worlds import HostWorld, world
+from host_worlds import PATIENCE_S, HostWorld, world
 from oip_worlds import bundle_of
 
 import fluidnpu
@@ -260,7 +260,7 @@ def test_a_plan_and_its_ensemble_are_served(tmp_path: Path) -> None:
         asked.inputs.add(name=worlds["one"].program.input, datatype="UINT8", shape=images.shape)
         asked.raw_input_contents.append(images.tobytes())
         with grpc.insecure_channel(server.url("grpc")) as channel:
-            said = channel.unary_unary(f"/{SERVICE}/ModelInfer")(asked.SerializeToString(), timeout=30)
+            said = channel.unary_unary(f"/{SERVICE}/ModelInfer")(asked.SerializeToString(), timeout=PATIENCE_S)
         read = message("ModelInferResponse").FromString(said)
         rows = dict(zip((one.name for one in read.outputs), read.raw_output_contents, strict=True))
         assert np.frombuffer(rows["total"], np.int64).reshape(total.shape).tolist() == total.tolist()

@@ -9,6 +9,7 @@ import grpc
 import numpy as np
 import pytest
 from fleet_worlds import NAME, fleet, fleet_file, slow_world
+from host_worlds import PATIENCE_S
 
 import fluidnpu
 from fluidnpu.host.errors import AccessError, ProtocolError, TooLargeError, UnknownModelError
@@ -124,9 +125,12 @@ def _over_grpc(place: str, input: str, images: Any, classes: Any) -> None:
     asked.outputs.add(name="label")
     asked.raw_input_contents.append(images.tobytes())
     with grpc.insecure_channel(place) as channel:
-        said = channel.unary_unary(f"/{SERVICE}/ModelInfer")(asked.SerializeToString(), timeout=30)
+        said = channel.unary_unary(f"/{SERVICE}/ModelInfer")(asked.SerializeToString(), timeout=PATIENCE_S)
         asked.parameters["idempotency_key"].string_param = "mine"
-        both = [channel.unary_unary(f"/{SERVICE}/ModelInfer")(asked.SerializeToString(), timeout=30) for _ in range(2)]
+        both = [
+            channel.unary_unary(f"/{SERVICE}/ModelInfer")(asked.SerializeToString(), timeout=PATIENCE_S)
+            for _ in range(2)
+        ]
     assert both[0] == both[1]
     answer = message("ModelInferResponse").FromString(said)
     assert (answer.id, [one.name for one in answer.outputs]) == ("7", ["label"])

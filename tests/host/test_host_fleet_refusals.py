@@ -4,7 +4,6 @@ import json
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from fleet_worlds import NAME, boards, fleet, fleet_file, slow_world
-from host_worlds import world
+from host_worlds import PATIENCE_S, eventually, world
 from oip_worlds import bundle_of
 
 import fluidnpu
@@ -65,9 +64,7 @@ def test_a_board_that_may_come_later_is_used_when_it_does(tmp_path: Path) -> Non
             comes = Process("late", {NAME: bundle}, BoardOptions(slo_ns=10**9))
             try:
                 assert comes.start(int(late.rpartition(":")[2])) == late
-                until = time.monotonic() + 30
-                while npu.infer(w.images(1)[0]).parameters["board"] != "board-1":
-                    assert time.monotonic() < until
+                eventually(lambda: npu.infer(w.images(1)[0]).parameters["board"] == "board-1")
                 assert states["became_ready"] == 1
             finally:
                 comes.close()
@@ -158,7 +155,7 @@ def _closed_board(bundle: Path, cert: Path, key: Path, token_file: Path) -> Iter
         yield str(json.loads(process.stdout.readline())["urls"]["grpc"])
     finally:
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE_S)
 
 
 def test_boards_behind_tls_and_tokens(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from host_worlds import HostWorld, field, world
+from host_worlds import PATIENCE_S, HostWorld, field, world
 
 from fluidnpu.hls import Cause
 from fluidnpu.host import Driver, Reply, Server, serve_requests
@@ -19,7 +19,6 @@ from fluidnpu.models import golden
 from fluidnpu.scheduler import Action, Request, Run, Shed, View, Wait, make_policy
 from fluidnpu.scheduler.policies.baselines import Greedy
 
-PATIENCE_S = 30
 SECOND_NS = 10**9
 
 

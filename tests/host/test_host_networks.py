@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from host_worlds import world
+from host_worlds import PATIENCE_S, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from network_worlds import EXITS, NAMES, PairWorld, any_company, joint_design, pair
@@ -185,7 +185,7 @@ def test_a_server_takes_each_tenants_images_by_its_network() -> None:
     with Server(w.driver, policy, networks=OF) as server:
         for which, name in enumerate(NAMES):
             image = w.images(which, 1, seed=7)[0]
-            reply = server.submit(image, 10**12, tenant=name, criteria="false").result(60)
+            reply = server.submit(image, 10**12, tenant=name, criteria="false").result(PATIENCE_S)
             expected = w.golden(which, image[None])[-1][0]
             assert reply.exit == EXITS - 1
             assert reply.logits is not None
@@ -340,7 +340,7 @@ def test_the_turns_of_two_networks_are_asked_again_from_the_log(
         cameras.change(None, change)
         asked = [name for name in own for _ in range(8)]
         futures = [own[name][1].submit(w.images(own[name][0], 1)[0], 10**12, tenant=name) for name in asked]
-        assert all(future.result(60) for future in futures)
+        assert all(future.result(PATIENCE_S) for future in futures)
     folder = cameras.options.decisions
     assert folder is not None
     cameras.unload()

@@ -17,7 +17,8 @@ import grpc
 import numpy as np
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool
-from oip_worlds import NAME, PATIENCE_S, Served, served
+from host_worlds import PATIENCE_S
+from oip_worlds import NAME, Served, served
 from tritonclient import grpc as triton_grpc
 from tritonclient import http as triton_http
 from tritonclient.grpc import aio as triton_grpc_aio

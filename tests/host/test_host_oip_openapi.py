@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import schemathesis
+from host_worlds import PATIENCE_S
 from hypothesis import HealthCheck, given, settings
 from oip_worlds import Served, served
 
@@ -30,7 +31,7 @@ def ask(s: Served, examples: int) -> set[tuple[str, str]]:
         @given(case=operation.as_strategy())
         def one(case: Any) -> None:
             answer = case.call_and_validate(
-                base_url=s.url, timeout=30, excluded_checks=[schemathesis.checks.not_a_server_error]
+                base_url=s.url, timeout=PATIENCE_S, excluded_checks=[schemathesis.checks.not_a_server_error]
             )
             assert answer.status_code not in (500, 501)  # 503 and 504 are answers: shed, or its own timeout passed
 

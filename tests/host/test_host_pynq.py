@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from host_worlds import HostWorld, traffic_of, world
+from host_worlds import PATIENCE_S, HostWorld, traffic_of, world
 
 from fluidnpu.hls import REGISTERS, Cause, register
 from fluidnpu.hls.project import NPU_VLNV
@@ -159,7 +159,7 @@ def test_interrupts_arrive_in_an_event_loop(tmp_path: Path, family: str) -> None
     async def job() -> None:
         npu.write(register("CTRL").offset, register("CTRL").field("START").mask)
         assert not driver.status().done
-        await asyncio.wait_for(npu.wait_interrupt_async(), 30)
+        await asyncio.wait_for(npu.wait_interrupt_async(), PATIENCE_S)
 
     asyncio.run(job())
     assert driver.status().done
@@ -202,7 +202,7 @@ def test_without_pynq_the_error_says_what_to_install() -> None:
         "try:\n    simulated_pynq_device()\n"
         "except PynqMissingError as error:\n    print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     assert "pip install 'fluidnpu[board]'" in done.stdout
 
 

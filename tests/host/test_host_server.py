@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from host_worlds import HostWorld, Images, world
+from host_worlds import HOUR_NS, PATIENCE_S, HostWorld, Images, world
 
 from fluidnpu.hls import register
 from fluidnpu.host import (
@@ -25,8 +25,6 @@ from fluidnpu.host.devices.simulated import Fault
 from fluidnpu.models import golden
 from fluidnpu.scheduler import Outcome, PolicyError, Run, View, Wait, make_policy
 
-SECOND_NS = 10**9
-PATIENCE_S = 30
 STATUS = register("STATUS").offset
 
 
@@ -43,7 +41,7 @@ def soak(w: HostWorld, policy: str, clients: int, each: int) -> tuple[Server, di
     def client(number: int) -> None:
         rng = np.random.default_rng(number)
         for index in range(number * each, (number + 1) * each):
-            futures[index] = server.submit(images[index], SECOND_NS)
+            futures[index] = server.submit(images[index], HOUR_NS)
             if rng.random() < 0.3:
                 time.sleep(rng.random() * 0.003)
 
@@ -92,7 +90,7 @@ def test_soak() -> None:
 def test_a_lone_request_waits_for_the_timeout_of_its_policy() -> None:
     w = live()
     with Server(w.driver, make_policy("adaptive:timeout=40ms")) as server:
-        answer = server.submit(w.images(1)[0], SECOND_NS).result(PATIENCE_S)
+        answer = server.submit(w.images(1)[0], HOUR_NS).result(PATIENCE_S)
     assert answer.start_ns - answer.arrival_ns >= 40 * 10**6
     assert answer.met
 
@@ -100,21 +98,19 @@ def test_a_lone_request_waits_for_the_timeout_of_its_policy() -> None:
 def test_closing_answers_everyone_at_once() -> None:
     """After `close` no further arrival can come, so a policy that waits for company stops waiting."""
     w = live()
-    server = Server(w.driver, make_policy("adaptive:timeout=20s")).start()
-    futures = [server.submit(image, 60 * SECOND_NS) for image in w.images(3)]
-    started = time.monotonic()
+    server = Server(w.driver, make_policy("adaptive:timeout=3600s")).start()
+    futures = [server.submit(image, HOUR_NS) for image in w.images(3)]
     server.close(PATIENCE_S)
     assert all(future.done() for future in futures)
-    assert time.monotonic() - started < 10
     with pytest.raises(ServerClosedError, match="closed"):
-        server.submit(w.images(1)[0], SECOND_NS)
+        server.submit(w.images(1)[0], HOUR_NS)
 
 
 def test_bad_requests_are_the_callers() -> None:
     w = live()
     with Server(w.driver, make_policy("greedy")) as server:
         with pytest.raises(DriverUsageError, match="shape"):
-            server.submit(np.zeros((1, 1, 1), np.uint8), SECOND_NS)
+            server.submit(np.zeros((1, 1, 1), np.uint8), HOUR_NS)
         objectives: tuple[Any, ...] = (0, -1, 1.5, float("nan"), float("inf"), True, "x", None, 10**19)
         for objective in objectives:
             with pytest.raises(DriverUsageError, match=r"latency objective must be a whole number of ns in 1\.\."):
@@ -122,10 +118,10 @@ def test_bad_requests_are_the_callers() -> None:
         not_arrays: tuple[Any, ...] = (None, w.images(1)[0].tolist())
         for image in not_arrays:
             with pytest.raises(DriverUsageError, match="must be a NumPy array"):
-                server.submit(image, SECOND_NS)
-        int_like: Any = np.int64(SECOND_NS)
+                server.submit(image, HOUR_NS)
+        int_like: Any = np.int64(HOUR_NS)
         assert server.submit(w.images(1)[0], int_like).result(PATIENCE_S).met
-        assert server.submit(w.images(1)[0], SECOND_NS).result(PATIENCE_S).outcome is Outcome.EXIT
+        assert server.submit(w.images(1)[0], HOUR_NS).result(PATIENCE_S).outcome is Outcome.EXIT
     with pytest.raises(DriverUsageError, match="queue_limit"):
         Server(w.driver, make_policy("greedy"), queue_limit=0)
     with pytest.raises(DriverUsageError, match="lost_in_a_row"):
@@ -134,18 +130,18 @@ def test_bad_requests_are_the_callers() -> None:
 
 def test_a_full_queue_refuses() -> None:
     w = live()
-    server = Server(w.driver, make_policy("adaptive:timeout=20s:b_max=4"), queue_limit=2).start()
+    server = Server(w.driver, make_policy("adaptive:timeout=3600s:b_max=4"), queue_limit=2).start()
     for image in w.images(2):
-        server.submit(image, 60 * SECOND_NS)
+        server.submit(image, HOUR_NS)
     with pytest.raises(QueueFullError, match="2 requests wait"):
-        server.submit(w.images(1)[0], SECOND_NS)
+        server.submit(w.images(1)[0], HOUR_NS)
     server.close(PATIENCE_S)
 
 
 def test_a_cancelled_request_is_never_run() -> None:
     w = live()
     server = Server(w.driver, make_policy("greedy"))  # not started: nothing is admitted yet
-    first, second = (server.submit(image, SECOND_NS) for image in w.images(2))
+    first, second = (server.submit(image, HOUR_NS) for image in w.images(2))
     assert first.cancel()
     server.start()
     server.close(PATIENCE_S)
@@ -159,7 +155,7 @@ def submit_one_by_one(server: Server, images: Images) -> list[Future[Reply]]:
     """Each when the one before has ended, so that each is a job of its own."""
     futures = []
     for image in images:
-        futures.append(server.submit(image, SECOND_NS))
+        futures.append(server.submit(image, HOUR_NS))
         wait(futures, PATIENCE_S)
     return futures
 
@@ -169,7 +165,7 @@ def test_a_batch_given_up_is_its_own_loss() -> None:
     w = live(slots=4, faults=[Fault(job=job) for job in range(4, 7)])
     images = w.images(40)
     server = Server(w.driver, make_policy("fluid"))
-    futures = [server.submit(image, SECOND_NS) for image in images]
+    futures = [server.submit(image, HOUR_NS) for image in images]
     with server:
         done, undone = wait(futures, PATIENCE_S)
         assert not undone
@@ -182,7 +178,7 @@ def test_a_batch_given_up_is_its_own_loss() -> None:
         assert (server.lost, server.answered, server.waiting) == (len(failed), 40 - len(failed), 0)
         assert server.healthy
         assert server.failure is None
-        again = [server.submit(image, SECOND_NS) for image in images]
+        again = [server.submit(image, HOUR_NS) for image in images]
         exits, classes, _ = golden.early_exit(w.qnet, images)
         assert [(f.result(PATIENCE_S).exit, f.result().prediction) for f in again] == list(
             zip(exits, classes, strict=True)
@@ -201,7 +197,7 @@ def test_batches_given_up_one_after_another_close_the_server(limit: int) -> None
     with pytest.raises(
         ServerClosedError, match=rf"{limit} jobs one after another were given up; the last: stage 0 failed 2"
     ):
-        server.submit(w.images(1)[0], SECOND_NS)
+        server.submit(w.images(1)[0], HOUR_NS)
 
 
 def test_a_job_that_ends_well_forgives_those_before() -> None:
@@ -217,26 +213,26 @@ def test_a_device_that_cannot_be_reset_closes_the_server(monkeypatch: pytest.Mon
     server = Server(w.driver, make_policy("serial"), attempts=1).start()
     read = w.npu.read
     monkeypatch.setattr(w.npu, "read", lambda offset: 0 if offset == STATUS else read(offset))  # never idle again
-    first, second = (server.submit(image, SECOND_NS) for image in w.images(2))
+    first, second = (server.submit(image, HOUR_NS) for image in w.images(2))
     assert isinstance(first.exception(PATIENCE_S), GaveUpError)
     assert isinstance(second.exception(PATIENCE_S), NpuTimeout)
     server.close(PATIENCE_S)
     assert isinstance(server.failure, NpuTimeout)
     with pytest.raises(ServerClosedError, match="has closed for this reason: no answer from the NPU"):
-        server.submit(w.images(1)[0], SECOND_NS)
+        server.submit(w.images(1)[0], HOUR_NS)
 
 
 def test_a_dead_device_fails_every_request_and_closes() -> None:
     w = live(faults=[Fault(job=job) for job in range(2, 50)])
     server = Server(w.driver, make_policy("serial")).start()
-    futures = [server.submit(image, SECOND_NS) for image in w.images(8)]
+    futures = [server.submit(image, HOUR_NS) for image in w.images(8)]
     done, undone = wait(futures, PATIENCE_S)
     assert not undone
     failed = [future for future in done if future.exception() is not None]
     assert len(failed) > 3
     assert all(isinstance(future.exception(), GaveUpError) for future in failed)
     with pytest.raises(ServerClosedError, match="3 jobs one after another") as caught:
-        server.submit(w.images(1)[0], SECOND_NS)
+        server.submit(w.images(1)[0], HOUR_NS)
     assert isinstance(caught.value.__cause__, GaveUpError)
     server.close(PATIENCE_S)
 
@@ -253,7 +249,7 @@ def test_a_policy_that_breaks_the_rules_fails_every_request() -> None:
 
     w = live()
     with Server(w.driver, Wrong()) as server:
-        future = server.submit(w.images(1)[0], SECOND_NS)
+        future = server.submit(w.images(1)[0], HOUR_NS)
         assert isinstance(future.exception(PATIENCE_S), PolicyError)
 
 
@@ -264,7 +260,7 @@ def test_an_image_may_change_after_submit() -> None:
         futures = []
         for image in images:
             copy = image.copy()
-            futures.append(server.submit(copy, SECOND_NS))
+            futures.append(server.submit(copy, HOUR_NS))
             copy[:] = 0
         answers = dict(enumerate(future.result(PATIENCE_S) for future in futures))
     check(w, answers)
@@ -273,7 +269,7 @@ def test_an_image_may_change_after_submit() -> None:
 def test_a_server_never_started_closes() -> None:
     w = live()
     server = Server(w.driver, make_policy("greedy"))
-    first, second = (server.submit(image, SECOND_NS) for image in w.images(2))
+    first, second = (server.submit(image, HOUR_NS) for image in w.images(2))
     assert first.cancel()
     server.close()
     assert isinstance(second.exception(0), ServerClosedError)
@@ -294,7 +290,7 @@ def test_a_server_starts_once() -> None:
 def test_an_answers_callback_may_close(caplog: pytest.LogCaptureFixture) -> None:
     w = live()
     server = Server(w.driver, make_policy("serial")).start()
-    future = server.submit(w.images(1)[0], SECOND_NS)
+    future = server.submit(w.images(1)[0], HOUR_NS)
     future.add_done_callback(lambda _: server.close())
     assert future.result(PATIENCE_S).met
     server.close(PATIENCE_S)
@@ -304,5 +300,5 @@ def test_an_answers_callback_may_close(caplog: pytest.LogCaptureFixture) -> None
 def test_a_policy_may_wait_on_a_virtual_clock() -> None:
     w = world(3)
     with Server(w.driver, make_policy("adaptive:timeout=5ms")) as server:
-        answer = server.submit(w.images(1)[0], SECOND_NS).result(PATIENCE_S)
+        answer = server.submit(w.images(1)[0], HOUR_NS).result(PATIENCE_S)
     assert answer.start_ns - answer.arrival_ns == 5 * 10**6

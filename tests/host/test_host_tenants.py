@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import grpc
 import numpy as np
 import pytest
-from host_worlds import world
+from host_worlds import PATIENCE_S, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oip_worlds import NAME, Served, bundle_of, served
 from tritonclient import grpc as triton_grpc
 
 import fluidnpu
-from fluidnpu.host import Driver, Server, serve_requests
+from fluidnpu.host import Driver, Reply, Server, serve_requests
 from fluidnpu.host.errors import AccessError, DriverUsageError
 from fluidnpu.host.oip import Client
 from fluidnpu.host.serving import Model, ModelOptions, ProtocolError
@@ -121,16 +122,29 @@ def test_a_victim_waits_for_one_run_of_a_flood_through_the_server() -> None:
     image = w.images(1)[0]
     policy = Shared(tenancy_of("victim", "flood", burst_ns=10**9), "fluid")
     with Server(driver, policy, observers=[Notes()], rule=Criteria(ExitProfile.of(w.design), "false")) as server:
-        flood = [server.submit(image, 10**12, tenant="flood") for _ in range(60)]
-        flood[0].result(60)  # the flood is under way
-        victims = [server.submit(image, 10**12, tenant="victim").result(60) for _ in range(5)]
-        last = [future.result(120) for future in flood][-1]
+        flood: list[Future[Reply]] = []
+        ebbs = threading.Event()
+
+        def rises(_: object = None) -> None:
+            """Keep as many of them waiting, however long this thread is held up."""
+            if not ebbs.is_set():
+                flood.append(server.submit(image, 10**12, tenant="flood"))
+                flood[-1].add_done_callback(rises)
+
+        for _ in range(60):
+            rises()
+        flood[0].result(PATIENCE_S)  # the flood is under way
+        victims: list[tuple[Reply, Future[Reply]]] = []
+        for _ in range(5):
+            asked = server.submit(image, 10**12, tenant="victim")
+            victims.append((asked.result(PATIENCE_S), flood[-1]))
+        ebbs.set()
         with pytest.raises(SchedulerError, match="a tenant must be one of victim, flood, not 'door'"):
             server.submit(image, 10**9, tenant="door")
-    for reply in victims:
+    for reply, last in victims:
         between = [name for at, name in started if reply.arrival_ns < at < reply.start_ns]
         assert between.count("flood") <= 1
-        assert reply.end_ns < last.end_ns
+        assert reply.end_ns < last.result(PATIENCE_S).end_ns
     plain = Server(world(3, millis=True).driver, make_policy("fluid"))
     with plain, pytest.raises(DriverUsageError, match="without tenants"):
         plain.submit(image, 10**9, tenant="victim")
@@ -196,7 +210,9 @@ def test_tenants_are_read_and_changed_live_on_the_admin_surface_only(s: Served) 
 def by_grpc(s: Served, call: str, surface: str = "admin_grpc", **asked: object) -> Any:
     """A call of our own gRPC service, of JSON bytes."""
     with grpc.insecure_channel(s.server.url(surface)) as channel:
-        return json.loads(channel.unary_unary(f"/fluidnpu.Tenants/{call}")(json.dumps(asked).encode(), timeout=20))
+        return json.loads(
+            channel.unary_unary(f"/fluidnpu.Tenants/{call}")(json.dumps(asked).encode(), timeout=PATIENCE_S)
+        )
 
 
 def test_grpc_reads_and_sets_tenants_as_rest_does(s: Served) -> None:
@@ -322,7 +338,7 @@ def crowd(npu: Client, images: Any, tenants: Sequence[str]) -> None:
     """Ask for every image at once, so that tenants want the NPU at the same time."""
     with ThreadPoolExecutor(8) as pool:
         for one in [pool.submit(npu.infer, x, tenant=t) for x, t in zip(images, tenants, strict=True)]:
-            one.result(60)
+            one.result(PATIENCE_S)
 
 
 def test_the_turns_of_tenants_are_asked_again_from_the_log(s: Served) -> None:
