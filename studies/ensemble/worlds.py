@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from fluidnpu.scheduler.placement import Problem
 
+from ..running.cycles import resnet50_on
+
 # Network: 10^9 multiply-accumulates of a 224x224 image (299x299 for Inception-v3 and Xception), 10^6 weights.
 WORK = {
     "ResNet18": (1.8, 11.7),
@@ -41,8 +43,6 @@ GPU_FIXED_S, GPU_S_A_GMAC = 0.020, 0.45e-3
 CPU_SLOWER = 40.0
 GB = 10**9
 THIN = ("DenseNet121", "MobileNetV2", "Xception", "ResNeXt50")  # fill an array half as well
-# One sample and eight, as counted before ADR 50, which made them up to 1 % shorter (docs/explanation/cycles).
-RESNET50_MS = {"zcu104": (14.46, 105.4), "zc706": (32.46, 251.1)}
 
 
 def gpu_problem(ensemble: str, gpus: int) -> Problem:
@@ -66,7 +66,8 @@ def board_problem(ensemble: str, boards: int) -> Problem:
     seconds = np.zeros((boards + 1, len(names), len(BOARD_BATCHES)))
     need = np.zeros(seconds.shape, np.int64)
     for d in range(boards + 1):
-        alone, eight = RESNET50_MS["zcu104" if d < boards // 2 else "zc706"]
+        counted = resnet50_on("zcu104" if d < boards // 2 else "zc706")
+        alone, eight = counted.milliseconds(1), counted.milliseconds(8)
         for m, name in enumerate(names):
             work, weights = WORK[name]
             scale = work / WORK["ResNet50"][0] * (2.0 if name in THIN else 1.0)

@@ -11,14 +11,14 @@ an hour. Boards are ours: cycles of the exact model, which equal the RTL's.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from importlib import resources
 
 import numpy as np
 
 from fluidnpu.scheduler.placement import Block, Device, DeviceType, Fleet, Link, NetworkFacts, Profile
+
+from ..running.cycles import resnet50_on
 
 RAMPS = 12  # of BERT-Base, one a layer
 LAYER_MS = {
@@ -100,28 +100,15 @@ def gpu_fleet(counts: Mapping[str, int], rates: Sequence[float], bytes_per_s: in
 
 
 @lru_cache
-def resnet_cycles() -> Mapping[str, Mapping[str, object]]:
-    """Read the cycles of ResNet-50's layers on both boards."""
-    text = resources.files(__package__).joinpath("data").joinpath("resnet50.json").read_text(encoding="utf-8")
-    boards: Mapping[str, Mapping[str, object]] = json.loads(text)["boards"]
-    return boards
-
-
-@lru_cache
 def board_profile(board: str) -> Profile:
     """ResNet-50 in bottlenecks, exits behind layer1, layer2 and layer3; batches between counted ones are
     linear.
 
     A head costs what the final one does, by the share of its channels: an assumption.
     """
-    facts = resnet_cycles()[board]
-    cycles, clock = facts["cycles"], facts["clock_hz"]
-    assert isinstance(cycles, dict)
-    assert isinstance(clock, int)
-    counted = sorted(map(int, cycles))
-    names = list(cycles[str(counted[0])])
+    counted = resnet50_on(board)
     groups: dict[str, list[str]] = {}
-    for name in names:
+    for name in counted.layers:
         parts = name.split(".")
         key = (
             "stem"
@@ -133,8 +120,9 @@ def board_profile(board: str) -> Profile:
         groups.setdefault(key, []).append(name)
 
     def ns(members: Sequence[str], share: float = 1.0) -> tuple[int, ...]:
-        at = [share * sum(cycles[str(b)][name] for name in members) * 1e9 / clock for b in counted]
-        return tuple(round(x) for x in np.interp(range(1, counted[-1] + 1), counted, at))
+        cycles = counted.cycles
+        at = [share * sum(cycles[b][name] for name in members) * 1e9 / counted.clock_hz for b in counted.batches]
+        return tuple(round(x) for x in np.interp(range(1, counted.batches[-1] + 1), counted.batches, at))
 
     ends = {"layer1.2": 0.125, "layer2.3": 0.25, "layer3.5": 0.5, "layer4.2": 1.0}
     blocks = []
@@ -152,7 +140,7 @@ def board_profile(board: str) -> Profile:
                 weights_bytes=3_000_000,
             )
         )
-    return Profile(network="resnet50", blocks=tuple(blocks), slot_bytes=22_200_000, source="docs/explanation/cycles")
+    return Profile(network="resnet50", blocks=tuple(blocks), slot_bytes=22_200_000, source="exact model")
 
 
 def board_fleet(zc706: int, zcu104: int, rates: Sequence[float], bytes_per_s: int) -> Fleet:
