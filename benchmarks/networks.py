@@ -36,7 +36,7 @@ CASES = {
     "efficientnet_lite0": ((28, 32), (18, 50), (24, 64)),
 }
 HEAD = """
-`make figures` makes this page (`python benchmarks/networks.py`; simulated): cycles of the exact model, which
+`make refresh` makes this page (`python benchmarks/networks.py`; simulated): cycles of the exact model, which
 equal those of the RTL, at 16 bits and the clock of the board file: 150 MHz (ZC706) and 200 MHz (ZCU104),
 which no tool has confirmed. The NPU alone, without the processor's share. The roofline is that of all DSPs of
 the device and of what the memory sustains ([ADR 28](../../adr/0028-memory-as-it-is.md)). Depthwise layers are

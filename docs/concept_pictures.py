@@ -46,7 +46,7 @@ def exits() -> Sheet:
 
 
 def batches() -> Sheet:
-    """Time a sample of ResNet-50 at each batch size, by the exact figures of docs/explanation/cycles."""
+    """Show a load of weights that serves a batch, and a batch that shrinks at exits."""
     sheet = Sheet(WIDTH, 250, "A batch shares the weights, and a batch that loses samples at exits shares less")
     sheet.text(10, 22, "one load of weights serves the whole batch", at="start", bold=True)
     for column, (count, title) in enumerate(((1, "batch of 1"), (4, "batch of 4"))):

@@ -33,6 +33,7 @@ PAGES = {
     "rtl_tb/README.md": "reference/rtl.md",
 }  # files outside docs/ that the site shows, and their place in it
 ROOMS = ("boards", "models", "dse", "hls", "rtl_tb", "scheduler", "host", "studies")
+LAYERS = sorted((ROOT / "build" / "cycles").glob("*.md"))  # of `make tables`, where it was run
 EXPORT = re.compile(r"^from (\.[\w.]*) import (\w+) as \2$", re.MULTILINE)
 
 
@@ -55,6 +56,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for room in ROOMS:
         files.append(File.generated(config, f"reference/python/{room}.md", content=python_page(room)))
     files.append(File.generated(config, "reference/python/fluidnpu.md", content=front_page()))
+    for path in LAYERS:
+        text = path.read_text(encoding="utf-8")
+        files.append(File.generated(config, f"explanation/cycles/{path.name}", content=text))
     for path in sorted((DOCS / "notebooks").glob("*.ipynb")):
         files.append(File.generated(config, f"notebooks/{path.stem}.md", content=notebook_page(path)))
     return files
@@ -62,6 +66,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Lead links to notebooks and files at the root to their pages, and put in generated tables."""
+    if page.file.src_uri == "explanation/cycles/index.md":
+        markdown += "".join(f"\n- [{path.stem}]({path.name})" for path in LAYERS)
     if "<!-- errors -->" in markdown:
         markdown = markdown.replace("<!-- errors -->", "\n".join(error_table()))
     if "<!-- words -->" in markdown:
@@ -216,6 +222,8 @@ def made(pattern: str) -> list[str]:
     """Give the pages that stand in no file, of a pattern of the navigation."""
     if pattern == "reference/python/*":
         return [f"reference/python/{room}.md" for room in ROOMS]
+    if pattern == "explanation/cycles/*":
+        return ["explanation/cycles/networks.md", *(f"explanation/cycles/{path.name}" for path in LAYERS)]
     if pattern == "notebooks/*":
         return [f"notebooks/{name}.md" for name in ("tutorial", "exploration", "serving", "exits")]
     return []

@@ -1,4 +1,4 @@
-"""The index of the pages of every layer gives the figures of the pages, and refuses a page whose layers differ."""
+"""The index of the pages of every layer gives their figures, and refuses a page whose layers differ."""
 
 from __future__ import annotations
 
@@ -35,7 +35,11 @@ def test_the_index_gives_the_figures_of_a_page() -> None:
 
 @pytest.mark.parametrize(
     ("was", "now", "told"),
-    [("bursts: 0", "bursts: 2", "no layer that differs"), ("| 4 |", "| 5 |", "a row for"), ("The design", "A", "name its")],
+    [
+        ("bursts: 0", "bursts: 2", "no layer that differs"),
+        ("| 4 |", "| 5 |", "a row for"),
+        ("The design", "A", "name its"),
+    ],
 )
 def test_a_page_that_is_not_whole_is_refused(was: str, now: str, told: str) -> None:
     with pytest.raises(ValueError, match=f"^resnet50-zc706-pl: .*{told}"):
