@@ -1,11 +1,13 @@
 """The ONNX operators that the reader takes and those that it refuses with a remedy, as tables for a page.
 
-`python -m fluidnpu.models.onnx.catalogue` prints the tables of docs/reference/operators.md; a test compares.
+`python -m fluidnpu.models.onnx.catalogue docs/reference/operators.md` writes the tables of that page.
 """
 
 from __future__ import annotations
 
+import argparse
 import textwrap
+from pathlib import Path
 
 from .constants import FOLDS
 from .reader import OPERATORS
@@ -106,6 +108,17 @@ def tables() -> dict[str, str]:
     return {"taken": taken_table(), "refused": refused_table(), "folded": folded_line()}
 
 
-if __name__ == "__main__":
+def written(page: str) -> str:
+    """Return the text of the page with today's tables between its marks."""
     for name, text in tables().items():
-        print(f"<!-- generated: {name} -->\n\n{text}\n\n<!-- end -->\n")
+        mark = f"<!-- generated: {name} -->"
+        before, _, rest = page.partition(mark)
+        page = f"{before}{mark}\n\n{text}\n\n<!-- end -->{rest.partition('<!-- end -->')[2]}"
+    return page
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m fluidnpu.models.onnx.catalogue")
+    parser.add_argument("page", type=Path, help="the page whose tables are written anew")
+    place = parser.parse_args().page
+    place.write_text(written(place.read_text(encoding="utf-8")), encoding="utf-8")

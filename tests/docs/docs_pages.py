@@ -49,6 +49,7 @@ PAGES = sorted(
 RUN = {"python", "console"}
 DIRECTIVE = re.compile(r"<!--\s*(long page|long|not run|fails|about|setup|ready):\s*(.*?)\s*-->", re.DOTALL)
 TITLE = re.compile(r'title="([^"]+)"')
+PRINTED = re.compile(r"^\s*(?:print\(.*)?\)  # (.*)$", re.MULTILINE)  # beside the end of a `print`: what it prints
 COLUMNS = "80"
 SLOWEST_START_S = 60
 
@@ -157,7 +158,7 @@ class Session:
     names: dict[str, object] = field(default_factory=lambda: {"__name__": "page"})
     started: list[subprocess.Popen[str]] = field(default_factory=list)
     ran: int = 0
-    printed: list[tuple[str, str]] | None = None  # with a list: what each command printed, and nothing is compared
+    printed: list[tuple[str, str]] | None = None  # with a list: what is shown, and what was printed; none is compared
 
     def run(self, block: Block) -> None:
         """Run one block, or write it where it is a file; an assertion names its line on the page."""
@@ -177,8 +178,10 @@ class Session:
         code = compile("\n" * block.line + block.text, str(block.page), "exec")
         with contextlib.redirect_stdout(printed):
             exec(code, self.names)
-        expected = re.findall(r"^\s*(?:print\(.*)?\)  # (.*)$", block.text, flags=re.MULTILINE)
-        if expected:
+        expected = PRINTED.findall(block.text)
+        if expected and self.printed is not None:
+            self.printed.append(("\n".join(expected), printed.getvalue()))
+        elif expected:
             assert printed.getvalue().splitlines() == expected, f"{block.where} prints\n{printed.getvalue()}"
 
     def console(self, block: Block) -> None:
