@@ -6,7 +6,7 @@ DEPS   := pyproject.toml constraints.txt Makefile
 # The tests mix BLAS threads with worker processes: one thread each is faster on few cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test coverage test-rtl test-long test-matrix tables timing figures docs lint format clean help
+.PHONY: demo test stale refresh builds coverage test-rtl test-long test-matrix tables layers timing docs lint format clean help
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -14,7 +14,9 @@ help: ## show this list
 demo: $(VENV)/.installed-demo ## design, verify and serve the shipped early-exit network on the simulated NPU; report in out/demo
 	@$(VENV)/bin/fluidnpu demo --out out/demo
 
-test: $(VENV)/.installed-test lint ## lint, types and the default tests
+test: ## what is stale, lint, types and the default tests
+	@$(MAKE) --no-print-directory stale
+	@$(MAKE) --no-print-directory lint builds
 	$(PY) -m pytest -q -n 2 --dist worksteal -m "not long"
 
 # Tracing costs half as much again in the tests' own processes, so it is a target of its own.
@@ -32,26 +34,32 @@ test-long: $(VENV)/.installed-test ## one case of every long kind, for changes o
 test-matrix: $(VENV)/.installed-test ## the same kinds with more seeds, designs and seeded bugs
 	$(PY) -m pytest -q -n 2 --dist worksteal -m matrix
 
+stale: ## lists the committed texts whose inputs have changed since they were made (seconds; nothing is run)
+	@$(PYTHON) -m workshop.stale
+
+refresh: $(VENV)/.installed-test ## makes what is stale again, but for what takes hours; WHAT="NAME..." makes those
+	@$(PY) -m workshop.refresh $(WHAT)
+
+builds: $(VENV)/.installed-test ## compiles what several tests share, where it has changed
+	@$(PY) -m workshop.builds
+
 NETWORKS := resnet50 inception_v3 mobilenet_v2 efficientnet_lite0
 TABLES := resnet50-zc706-ps_striped $(foreach network,$(NETWORKS),$(network)-zc706-pl $(network)-zcu104-ps_striped)
-tables: $(VENV)/.installed-test ## docs/explanation/cycles anew: every layer of four networks on both boards, RTL beside the exact model (hours)
-	$(MAKE) --no-print-directory --keep-going -j 2 $(TABLES:%=docs/explanation/cycles/%.md)
-	$(PY) benchmarks/tetris_cycles.py
+tables: $(VENV)/.installed-test ## every layer of four networks on both boards, RTL beside the exact model: pages in build/cycles, their index in the tree (hours)
+	$(PY) -m workshop.refresh every-layer
 
-docs/explanation/cycles/%.md: FORCE
-	@mkdir -p build
+layers: $(TABLES:%=build/cycles/%.md)
+	$(PY) benchmarks/cycles_index.py build/cycles > build/cycles-index.md
+
+build/cycles/%.md: FORCE
+	@mkdir -p build/cycles
 	$(PY) benchmarks/exact_cycles.py --search $(call words_of,$(subst -, ,$*)) > build/$*.md
 	mv build/$*.md $@
 words_of = --network $(word 1,$1) --board $(word 2,$1) --memory $(word 3,$1)
 FORCE:
 
 timing: $(VENV)/.installed-test ## predicted clock of every module of the shipped designs; fails where a board's clock may be missed (half an hour of one core; what is mapped is kept)
-	$(PY) -m fluidnpu.rtl_tb.synthesis.timing --write
-
-figures: $(VENV)/.installed-test ## docs/explanation/cycles/networks.md anew: four networks by the exact model on both boards (minutes)
-	@mkdir -p build
-	$(PY) benchmarks/networks.py > build/networks.md
-	mv build/networks.md docs/explanation/cycles/networks.md
+	$(PY) -m workshop.refresh clocks
 
 docs: $(VENV)/.installed-test ## the site in build/site (open index.html); every warning is an error
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict && echo "the site is build/site/index.html; its search needs a server: python3 -m http.server -d build/site"

@@ -1,0 +1,239 @@
+"""The table of all committed texts that are computed: what makes each, from which sources, at what cost.
+
+Rows stand in the order in which they are made: what a row reads is made before it. A row with `hours` is made
+only where it is named (`python -m workshop.refresh NAME`); its pages say from which tree their figures are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .output import Output
+from .pages import notebooks, pages
+from .sources import Tree
+
+REWRITE = {"FLUIDNPU_REWRITE_REFERENCE": "1"}
+PYTEST = "python -m pytest -q -p no:cacheprovider"
+FIGURES = "exits batches fluid array tiles stacking fbcb slots ports roofline arithmetic latencies"
+FASHION = "--data /usr/share/datasets/fashion-mnist"
+# Fitted constants stand in the rooms that read them; what is fitted or trained does not depend on them.
+FITTED = ("dse/resources/*.json", "scheduler/policies/tuned/*")
+NO_RTL_CODE = ("rtl_tb/*/proofs/*", "rtl_tb/*/benches/*", "rtl_tb/proving/*", "models/data/*")
+
+
+def study(
+    name: str, folder: str, pages: str, size: str, hours: str, figures: Mapping[str, str] | None = None
+) -> Output:
+    """Give the row of a paper's study, whose tables and statements documents quote.
+
+    `pages`: place of the two pages, up to their last word; `figures`: other files of the run, by their place.
+    """
+    out = f"build/study/{name}"
+    copies = {f"{pages}{kind}.md": f"{out}/{kind}.md" for kind in ("statements", "tables")}
+    copies |= {made: f"{out}/{source}" for made, source in (figures or {}).items()}
+    return Output(
+        name=f"study-{name}",
+        files=tuple(copies),
+        command=f"fluidnpu simulate --study {name} {size} --processes 2 --out {out}",
+        roots=(f"studies/{folder}/study.py", "studies/running/study.py"),
+        data=(f"studies/{folder}/data/*", f"studies/{folder}/templates/*"),
+        copies=copies,
+        hours=hours,
+    )
+
+
+QUICK = (
+    Output(
+        name="protobuf",
+        files=("host/oip/inference.protoset",),
+        command="python -m grpc_tools.protoc -I host/oip --descriptor_set_out host/oip/inference.protoset inference.proto",
+        data=("host/oip/inference.proto",),
+    ),
+    Output(
+        name="cycles-of-networks",
+        files=("studies/running/data/resnet50_cycles.json",),
+        command="python benchmarks/network_cycles.py",
+        roots=("benchmarks/network_cycles.py",),
+        prints=True,
+    ),
+    Output(
+        name="reference-projects",
+        files=("tests/reference/tiny_zc706/**/*", "tests/reference/tiny_zc706_*.diff"),
+        command=f"{PYTEST} tests/hls/test_hls_project.py -k 'reference or variant'",
+        roots=("tests/hls/hls_cases.py", "tests/hls/test_hls_project.py"),
+        env=REWRITE,
+    ),
+    Output(
+        name="index-of-rtl",
+        files=("rtl_tb/README.md",),
+        command=f"{PYTEST} tests/rtl_tb/test_rtl_readme.py -k tables",
+        roots=("tests/rtl_tb/test_rtl_readme.py",),
+        data=("dse/exact/twin/*.py",),
+        part=r"<!-- (commands|index) -->.*?<!-- end of \1 -->",
+        env=REWRITE,
+    ),
+    Output(
+        name="tables-of-operators",
+        files=("docs/reference/operators.md",),
+        command="python -m fluidnpu.models.onnx.catalogue docs/reference/operators.md",
+        roots=("models/onnx/catalogue.py",),
+        part=r"<!-- generated: .*?<!-- end -->",
+    ),
+    Output(
+        name="pictures-of-concepts",
+        files=tuple(f"docs/pictures/{name}.svg" for name in FIGURES.split()),
+        command="python docs/make_pictures.py",
+        roots=("docs/concept_pictures.py",),
+    ),
+    Output(
+        name="pictures-of-the-demo",
+        files=("docs/pictures/demo.svg", "docs/pictures/timeline.svg"),
+        command="python docs/make_pictures.py --demo",
+        roots=("docs/make_pictures.py", "fluidnpu/commands/demo.py"),
+    ),
+    Output(
+        name="whole-networks",
+        files=("docs/explanation/cycles/networks.md",),
+        command="python benchmarks/networks.py",
+        roots=("benchmarks/networks.py",),
+        prints=True,
+    ),
+    Output(
+        name="price-of-chains",
+        files=("docs/explanation/chains.md",),
+        command="python benchmarks/chains.py",
+        roots=("benchmarks/chains.py",),
+        part=r"<!-- computed -->\n\n(.*?)\n<!-- end -->",
+        prints=True,
+    ),
+)
+LONG = (
+    Output(
+        name="trained-network",
+        files=("models/data/resnet8_fashion_mnist.onnx",),
+        command="fluidnpu train --architecture resnet8 --epochs 12 --seed 1 --out build/resnet8.onnx",
+        roots=("fluidnpu/commands/train.py",),
+        ignore=("models/data/*", *FITTED),
+        copies={"models/data/resnet8_fashion_mnist.onnx": "build/resnet8.onnx"},
+        hours="a quarter of an hour, and Debian's dataset-fashion-mnist",
+    ),
+    Output(
+        name="fit-of-logic",
+        files=("dse/resources/logic.json",),
+        command="python -m fluidnpu.rtl_tb.synthesis.calibration fit",
+        roots=("rtl_tb/synthesis/calibration.py",),
+        ignore=("rtl_tb/synthesis/*", "boards/*", *NO_RTL_CODE, *FITTED),
+        hours="an hour",
+    ),
+    Output(
+        name="clocks",
+        files=("dse/resources/clocks.json",),
+        command="python -m fluidnpu.rtl_tb.synthesis.timing --write",
+        roots=("rtl_tb/synthesis/timing.py",),
+        ignore=("boards/*", *NO_RTL_CODE, *FITTED),
+        hours="half an hour",
+    ),
+    Output(
+        name="every-layer",
+        files=("docs/explanation/cycles/index.md",),
+        command="make --no-print-directory --keep-going -j 2 layers",
+        roots=("benchmarks/exact_cycles.py", "benchmarks/cycles_index.py"),
+        ignore=NO_RTL_CODE,
+        copies={"docs/explanation/cycles/index.md": "build/cycles-index.md"},
+        hours="an hour and a half of two cores",
+    ),
+    Output(
+        name="tuned-weights",
+        files=("scheduler/policies/tuned/*.json",),
+        command="python benchmarks/table2_tune.py",
+        roots=("benchmarks/table2_tune.py",),
+        data=("studies/fluid_batching/data/*",),
+        ignore=("models/data/*", "boards/*", *FITTED),
+        hours="a day; its head names the runs",
+    ),
+    Output(
+        name="recorded-exits",
+        files=("studies/pame/data/fashion.npz", "studies/pame/data/digits.npz"),
+        command=f"python -m fluidnpu.studies.pame.record {FASHION} --work build/record/exits studies/pame/data",
+        roots=("studies/pame/record.py",),
+        ignore=("models/data/*", "boards/*", *FITTED),
+        hours="minutes of training, and Debian's dataset-fashion-mnist",
+    ),
+    Output(
+        name="recorded-maps",
+        files=("studies/pame/data/landmarks.npz", "studies/pame/data/segmentation.npz"),
+        command=f"python -m fluidnpu.studies.pame.record_maps {FASHION} --work build/record/maps studies/pame/data",
+        roots=("studies/pame/record_maps.py",),
+        ignore=("models/data/*", "boards/*", *FITTED),
+        hours="minutes of training, and Debian's dataset-fashion-mnist",
+    ),
+    Output(
+        name="recorded-delen",
+        files=("studies/delen/data/recorded.npz",),
+        command="python -m fluidnpu.studies.delen.recording",
+        roots=("studies/delen/recording.py",),
+        ignore=("boards/*", *FITTED),
+        hours="minutes, and Debian's dataset-fashion-mnist",
+    ),
+    study(
+        "fluid-batching",
+        "fluid_batching",
+        "docs/explanation/scheduling/",
+        "--seeds 30 --requests 20000",
+        "a quarter of an hour",
+        {
+            "docs/explanation/scheduling/study.json": "summary.json",
+            "docs/explanation/scheduling/frontier.svg": "figures/frontier.svg",
+            "docs/explanation/scheduling/load.svg": "figures/load.svg",
+            "docs/explanation/scheduling/map.svg": "figures/map.svg",
+        },
+    ),
+    study("pame", "pame", "docs/explanation/pame/", "--seeds 30 --requests 20000", "half an hour"),
+    study("delen", "delen", "docs/explanation/delen/", "--seeds 30 --requests 20000", "a quarter of an hour"),
+    study(
+        "tetris", "tetris", "docs/explanation/placement/tetris-", "--seeds 1 --requests 8000", "a quarter of an hour"
+    ),
+    study(
+        "ensemble",
+        "ensemble",
+        "docs/explanation/placement/ensemble-",
+        "--seeds 30 --requests 20000",
+        "a quarter of an hour",
+    ),
+    Output(
+        name="foreign-tables",
+        files=("docs/explanation/scheduling/foreign.json", "docs/explanation/scheduling/foreign.md"),
+        command="python benchmarks/foreign.py --seeds 8 --few-seeds 4 --few-requests 20000 --few-tables 8 "
+        "--requests 20000 --out build/foreign",
+        roots=("benchmarks/foreign.py",),
+        data=("benchmarks/foreign_tables.json",),
+        copies={
+            "docs/explanation/scheduling/foreign.json": "build/foreign/foreign.json",
+            "docs/explanation/scheduling/foreign.md": "build/foreign/foreign.md",
+        },
+        hours="half an hour",
+    ),
+    Output(
+        name="full-size-networks",
+        files=("docs/explanation/pame/full-size.md",),
+        command="python benchmarks/full_size.py",
+        roots=("benchmarks/full_size.py",),
+        prints=True,
+        hours="half an hour",
+    ),
+)
+GIVEN = {
+    "models/data/layers_*.json": "derived from the published architectures by arithmetic (models/data/README.md)",
+    "models/data/fashion_mnist_test_1000.npz": "Debian's dataset-fashion-mnist, unchanged",
+    "studies/fluid_batching/data/table2_latency.json": "fitted to the paper's averages, as its note says",
+    "rtl_tb/synthesis/clock_paths.json": "benchmarks/clock_paths.py, from checkouts of other projects",
+    "benchmarks/foreign_tables.json": "drawn once by benchmarks/foreign_tables.py, before anything was tuned",
+    "tests/reference/bundle_0.1/*": "written by version 0.1, which must stay readable",
+    "docs/pictures/logo.svg": "drawn by hand",
+    "workshop/digests.json": "kept by `make refresh` itself",
+}  # committed data that no command of today's tree makes, and where they come from
+
+
+def outputs(tree: Tree) -> list[Output]:
+    """List all rows, those of pages and notebooks with the sources that their blocks name."""
+    return [*QUICK, *LONG, *pages(tree), *notebooks(tree)]
