@@ -27,7 +27,8 @@ def _classes() -> ModuleType:
         from . import classes
     except ImportError as error:
         raise PynqMissingError(
-            f"PYNQ must be installed for this device (pip install 'fluidnpu[board]'), and it is not: {error}"
+            "PYNQ must be installed for this device (pip install 'fluidnpu[board]', then pip install --no-deps pynq), "
+            f"and it is not: {error}"
         ) from None
     return classes
 
