@@ -1,7 +1,7 @@
 """Real commands, stopped at any time: no file is half-written, nothing else is left, and the next run works.
 
-The disk is made slow, so that a signal also falls between two files. Full disks and two commands at once are
-here, too.
+The disk is made slow, so that a signal also falls between two files, or holds before one of them until the
+signal has come. Full disks and two commands at once are here, too.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ from fluidnpu.models.files import is_leftover, one_writer
 TABLE = {"latency_ns": [[1000, 1500], [800, 1200]], "exit_rates": [0.5, 0.5]}
 SLOW = """
 import os, sys, time
-real = os.replace
+real, moves = os.replace, 0
 def slow(source, target):
-    print("moves", file=sys.stderr, flush=True)
-    time.sleep(0.01)
+    global moves
+    print(f"moves {moves}", file=sys.stderr, flush=True)
+    time.sleep(3600 if str(moves) == os.environ.get("HOLD") else 0.01)
+    moves += 1
     real(source, target)
 os.replace = slow
 from fluidnpu.cli import main
@@ -58,12 +60,20 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return top
 
 
-def start(name: str, world: Path, folder: Path) -> subprocess.Popen[str]:
+def start(name: str, world: Path, folder: Path, hold: int | None = None) -> subprocess.Popen[str]:
+    """Start a command; its disk holds before the move of this number."""
     for one in ("model", "design.json", "table.json"):
         if not (folder / one).exists():
             shutil.copy(world / one, folder)
     words = [sys.executable, "-c", SLOW, "--log-level", "info", *COMMANDS[name].split()]
-    return subprocess.Popen(words, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        words,
+        cwd=folder,
+        env={**os.environ, "HOLD": str(hold)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def left(folder: Path) -> dict[str, bytes]:
@@ -88,15 +98,22 @@ def whole(world: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, di
 
 
 def stop(
-    name: str, number: signal.Signals, after: float, mark: str, world: Path, folder: Path, whole: dict[str, bytes]
+    name: str,
+    number: signal.Signals,
+    world: Path,
+    folder: Path,
+    whole: dict[str, bytes],
+    *,
+    hold: int | None = None,
+    after: float = 0.0,
 ) -> str:
-    """Start a command, wait for a line that begins with `mark` and then some more, and send the signal."""
-    with start(name, world, folder) as process:
+    """Start a command and send the signal: before a move, or some seconds after the first line of its log."""
+    with start(name, world, folder, hold) as process:
         assert process.stderr is not None
         said = ""
         for line in process.stderr:
             said += line
-            if mark in line:
+            if hold is None or line == f"moves {hold}\n":
                 break
         time.sleep(after)
         process.send_signal(number)
@@ -118,18 +135,18 @@ def check_and_go_on(name: str, world: Path, folder: Path, whole: dict[str, bytes
 
 
 @pytest.mark.parametrize(
-    ("name", "number", "after"),
+    ("name", "number", "move"),
     [
-        pytest.param("build", signal.SIGKILL, 0.3, marks=pytest.mark.long),
-        ("exits", signal.SIGTERM, 0.0),
-        ("simulate", signal.SIGINT, 0.0),
-        ("exits", signal.SIGKILL, 0.005),
+        pytest.param("build", signal.SIGKILL, 25, marks=pytest.mark.long),
+        ("exits", signal.SIGTERM, 0),
+        ("simulate", signal.SIGINT, 2),
+        ("exits", signal.SIGKILL, 0),
     ],
 )
 def test_stopped_while_files_are_moved(
-    name: str, number: signal.Signals, after: float, world: Path, whole: dict[str, dict[str, bytes]], tmp_path: Path
+    name: str, number: signal.Signals, move: int, world: Path, whole: dict[str, dict[str, bytes]], tmp_path: Path
 ) -> None:
-    said = stop(name, number, after, "moves", world, tmp_path, whole[name])
+    said = stop(name, number, world, tmp_path, whole[name], hold=move)
     assert "Traceback" not in said
     if number is signal.SIGTERM:
         assert said.strip().splitlines()[-1].startswith("fluidnpu: stopped by a signal")
@@ -150,7 +167,7 @@ def test_stopped_at_random_times(
             (tmp_path / key).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / key).write_bytes(text)
     number = dice.choice(list(CODES))
-    said = stop(name, number, dice.uniform(0, 3), "", world, tmp_path, whole_now)
+    said = stop(name, number, world, tmp_path, whole_now, after=dice.uniform(0, 3))
     assert "Traceback" not in said
     check_and_go_on(name, world, tmp_path, whole_now)
 

@@ -3,8 +3,10 @@
 import json
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from click.testing import CliRunner
 from fluidnpu.cli import main
 from fluidnpu.scheduler.simulation import Interval
 from fluidnpu.studies import STUDIES, Answers, Size, Study, find_study, run_study, study_files
+from fluidnpu.studies.running import study
 from fluidnpu.studies.running.study import Task, run_tasks
 from fluidnpu.studies.statements import AGREES, DIFFERS, PARTLY, Verdict, judged, statements_markdown
 from fluidnpu.studies.writing import dumps, mean_low_high, plus_minus
@@ -54,6 +57,14 @@ def test_every_study_of_the_catalogue_is_found() -> None:
         find_study("no-such-paper")
 
 
+def eventually(condition: Callable[[], bool]) -> None:
+    """Return as soon as a condition holds that another thread or process brings about."""
+    until = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < until, "it must come about"
+        time.sleep(0.005)
+
+
 def test_processes_change_nothing() -> None:
     one, two = (run_study(toy(squares), TINY, processes, silent) for processes in (1, 2))
     assert dumps(one) == dumps(two)
@@ -67,21 +78,42 @@ def test_progress_is_told_from_nothing_to_all() -> None:
     assert told == [(0, 2), (1, 2), (2, 2)]
 
 
-def _leave_a_mark(path: Path) -> None:
-    time.sleep(0.05)
+def _leave_a_mark(path: Path, until: Path) -> None:
+    """The first ends at once, all others when they are told."""
     path.touch()
+    eventually(lambda: path.name == "0" or until.exists())
 
 
-def test_tasks_stopped_in_the_middle_begin_nothing_more(tmp_path: Path) -> None:
-    marks = [Task("part", str(i), _leave_a_mark, (tmp_path / str(i),)) for i in range(100)]
+def test_tasks_stopped_in_the_middle_begin_nothing_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that the pool has in hand when it is shut down end when every other one is cancelled."""
+    marks, told = tmp_path / "marks", tmp_path / "told"
+    marks.mkdir()
+    tasks = [Task("part", str(i), _leave_a_mark, (marks / str(i), told)) for i in range(100)]
+
+    class Watched(ProcessPoolExecutor):
+        def submit(self, *args: Any, **options: Any) -> Any:
+            futures.append(super().submit(*args, **options))
+            return futures[-1]
+
+        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+            threading.Thread(target=tell).start()
+            super().shutdown(wait, cancel_futures=cancel_futures)
+
+    futures: list[Any] = []
+
+    def tell() -> None:
+        eventually(lambda: all(one.running() or one.done() for one in futures))
+        told.touch()
+
+    monkeypatch.setattr(study, "ProcessPoolExecutor", Watched)
 
     def stop(done: int, total: int) -> None:
         if done:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_tasks(marks, 2, stop)
-    assert len(list(tmp_path.iterdir())) < 50
+        run_tasks(tasks, 2, stop)
+    assert len(list(marks.iterdir())) < 10
 
 
 def test_a_stopped_study_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -144,7 +176,7 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     script = (
         "import os, sys, time; from pathlib import Path\n"
         "from fluidnpu.studies.running.study import Task, run_tasks\n"
-        "def work(name):\n    Path(sys.argv[1], str(os.getpid())).touch(); time.sleep(60)\n"
+        "def work(name):\n    Path(sys.argv[1], str(os.getpid())).touch(); time.sleep(3600)\n"
         "run_tasks([Task('a', str(n), work, (n,)) for n in range(4)], 2, lambda at, of: None)\n"
     )
     with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)]) as parent:
@@ -152,12 +184,7 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
             time.sleep(0.05)
         workers = [int(path.name) for path in tmp_path.iterdir()]
         parent.kill()
-    for _ in range(200):
-        alive = [pid for pid in workers if Path(f"/proc/{pid}").exists()]
-        if not alive:
-            break
-        time.sleep(0.05)
-    assert not alive
+    eventually(lambda: not [pid for pid in workers if Path(f"/proc/{pid}").exists()])
 
 
 def test_the_files_of_a_study() -> None:
