@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -62,6 +63,23 @@ def serve_row(row: Row, spec: str | Policy, count: int = 2000, seed: int = 0, **
     return simulate(
         requests, policy, World(latency=row_table(row), exits=exits, exit_rates=row["exit_rates"], **options)
     )
+
+
+def lines_run(work: Callable[[], object]) -> int:
+    """Count the lines of Python that a call runs: what it costs on a machine of any load."""
+    count, before = 0, sys.gettrace()
+
+    def trace(frame: object, event: str, argument: object) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
 
 
 @st.composite

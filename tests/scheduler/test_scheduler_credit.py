@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 
 import pytest
-from scheduling_worlds import ROWS, serve_row, setting_of
+from scheduling_worlds import ROWS, lines_run, serve_row, setting_of
 
 from fluidnpu.scheduler import SchedulerError, make_policy
 from fluidnpu.scheduler.policies import Credit, Weights
@@ -24,11 +23,10 @@ def test_credit_without_credit_is_the_optimum() -> None:
 
 @pytest.mark.parametrize("spec", ["optimal", "credit"])
 def test_a_table_driven_decision_is_cheap(spec: str) -> None:
-    """The benchmark prints the cost (goal: 20 us); here only a change of order fails."""
+    """The benchmark prints the cost (goal: 20 us); here, of 80 or 190 lines, a change of order fails."""
     serve_row(ROWS[0], spec, count=10)  # solves
-    begin = time.process_time()
-    done = serve_row(ROWS[0], spec, count=3000)
-    assert (time.process_time() - begin) / done.decisions < 200e-6
+    decisions = serve_row(ROWS[0], spec, count=1000).decisions
+    assert lines_run(lambda: serve_row(ROWS[0], spec, count=1000)) / decisions < 600
 
 
 def test_bad_settings_and_weights_are_one_sentence() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scheduling_worlds import ROWS, RandomWorld, serve_row, uniform, worlds
+from scheduling_worlds import ROWS, RandomWorld, lines_run, serve_row, uniform, worlds
 
 from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import (
@@ -263,9 +262,7 @@ def test_inconsistent_input_is_refused_in_one_sentence(
 
 def test_the_engine_is_quick_enough_for_long_sweeps() -> None:
     row = ROWS[1]
-    begin = time.process_time()
     done = serve_row(row, "greedy", count=5000)
-    assert (
-        time.process_time() - begin
-    ) / done.decisions < 100e-6  # ten times what it takes, so only a change of order fails
+    lines = lines_run(lambda: serve_row(row, "greedy", count=5000)) / done.decisions
+    assert lines < 200, "three times what it takes, so only a change of order fails"
     assert np.all(np.array(done.end_ns) > 0)
