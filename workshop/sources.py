@@ -154,7 +154,7 @@ class Tree:
                     for _ in range(node.level - 1):
                         base = base.parent
                     parts = (node.module or "").split(".")
-                    place = base.joinpath(*parts) if node.level else self.place(node.module or "", package)
+                    place = self._real(base.joinpath(*parts)) if node.level else self.place(node.module or "", package)
                     for alias in node.names:
                         if place is not None:
                             deeper = self.door(place).get(alias.name) if place.is_dir() and place != package else None
