@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -67,6 +68,18 @@ def test_the_page_on_python_shows_every_name_of_the_door() -> None:
     text = (ROOT / "docs" / "how-to" / "python.md").read_text(encoding="utf-8")
     missing = [name for name in dir(fluidnpu) if f"fluidnpu.{name}" not in text]
     assert not missing
+
+
+def test_no_two_pages_listen_at_one_port() -> None:
+    """Pages run side by side where tests do."""
+    pages: dict[str, set[str]] = {}
+    for page in READ:
+        for block in page.blocks:
+            if block.kind in ("run", "long"):
+                for port in re.findall(r"--(?:http|grpc|admin|admin-grpc)[ =](\d+)", block.text):
+                    pages.setdefault(port, set()).add(page.name)
+    assert len(pages) > 5
+    assert not {port: sorted(names) for port, names in pages.items() if len(names) > 1 and port != "0"}
 
 
 # -- the runner itself
