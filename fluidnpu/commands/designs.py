@@ -38,6 +38,11 @@ class Search:
     core: str = "hls"
     evaluations: int | None = None
 
+    @property
+    def largest_batch(self) -> int:
+        """The largest batch of the designs that are searched."""
+        return DEFAULT_B_MAX if self.b_max is None else self.b_max
+
 
 def default_cycles() -> str:
     """Give the cycle model of a command that cannot be asked for one: the exact one, where Numba is there."""
@@ -55,10 +60,9 @@ def explored(
 
     Raises UsageError and the errors of `dse`.
     """
-    b_max = DEFAULT_B_MAX if search.b_max is None else search.b_max
     asked: dict[str, Any] = {
         "board": board,
-        "b_max": b_max,
+        "b_max": search.largest_batch,
         "model": search.cycle_model,
         "memory": search.memory,
         "weights": _weights(search.weights),

@@ -53,6 +53,8 @@ def verify_core(options: VerifyOptions) -> None:
     board, network = boards.load_board(options.board), read_network(options.model)
     images = given_images(network, options.data)
     search = Search(b_max=options.b_max, cycle_model=default_cycles())
+    if options.design_file is None and search.largest_batch > 0:
+        parse_batches(options.batches, search.largest_batch)  # what is wrong is said before a search, which takes long
     design = chosen_design(out, network, board, search, options.design_file)
     sizes = parse_batches(options.batches, design.b_max)
     if images is None:

@@ -39,6 +39,33 @@ def run(*words: object) -> Result:
     return CliRunner().invoke(main, [str(word) for word in words])
 
 
+@pytest.fixture(scope="module")
+def small_design(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A design of the shipped network for batches up to two."""
+    out = tmp_path_factory.mktemp("design") / "design.json"
+    with shipped_file("resnet8_fashion_mnist.onnx") as path:
+        assert run("dse", path, "--board", "zc706", "--b-max", 2, *PAPER, "--out", out).exit_code == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Forty images: accuracy is guarded on all thousand elsewhere."""
+    out, some = tmp_path_factory.mktemp("images") / "images.npz", shipped_images(40)
+    np.savez(out, images=some.images, labels=some.labels)
+    return out
+
+
+@pytest.fixture(scope="module")
+def project(small_design: Path, images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project of that design, which no test changes."""
+    out = tmp_path_factory.mktemp("project") / "p"
+    words = ("--board", "zc706", "--design", small_design, "--data", images, "--out", out)
+    with shipped_file("resnet8_fashion_mnist.onnx") as path:
+        assert run("build", path, *words).exit_code == 0
+    return out
+
+
 TABLE_1 = (
     ("resnet50", "zc706", (4652, 7, 128)),
     ("resnet50", "zcu104", (6832, 10, 172)),
@@ -62,17 +89,16 @@ def test_dse_reproduces_table_1(network: str, board: str, point: tuple[int, int,
     assert found["fitted"]["t_r"] < point[0]
 
 
-def test_dse_leaves_a_design_that_simulate_and_build_take(model: Path, tmp_path: Path) -> None:
+def test_dse_leaves_a_design_that_simulate_and_build_take(model: Path, images: Path, tmp_path: Path) -> None:
     design = tmp_path / "design.json"
     assert run("dse", model, "--board", "zcu104", "--b-max", 4, *PAPER, "--out", design).exit_code == 0
-    words = ("--rate", 4000, "--slo", "2ms", "--requests", 300, "--seeds", 2)
-    result = run("simulate", design, "--policy", "serial,fluid", *words, "--json")
+    load = ("--rate", 4000, "--slo", "2ms", "--requests", 300, "--seeds", 2)
+    result = run("simulate", design, "--policy", "serial,fluid", *load, "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert {"serial", "fluid"} <= set(found["policies"])
-    built = run(
-        "build", model, "--board", "zcu104", "--b-max", 4, "--design", design, "--out", tmp_path / "p", "--json"
-    )
+    words = ("--board", "zcu104", "--b-max", 4, "--design", design, "--data", images)
+    built = run("build", model, *words, "--out", tmp_path / "p", "--json")
     assert built.exit_code == 0, built.output
     assert json.loads(built.stdout)["design"] == json.loads(design.read_text())["digest"]
 
@@ -85,12 +111,8 @@ def test_check_counts(model: Path) -> None:
     assert run("check", DATA / "layers_resnet50.json").exit_code == 0
 
 
-def test_serve_answers_every_image_of_a_built_bundle(model: Path, tmp_path: Path) -> None:
-    assert run("build", model, "--board", "zc706", *PAPER, "--out", tmp_path / "p").exit_code == 0
-    images = tmp_path / "images.npz"
-    some: ImageSet = shipped_images(40)
-    np.savez(images, images=some.images, labels=some.labels)
-    result = run("serve", tmp_path / "p", "--rate", 3000, "--slo", "2ms", "--data", images, "--json")
+def test_serve_answers_every_image_of_a_built_bundle(project: Path, images: Path) -> None:
+    result = run("serve", project, "--rate", 3000, "--slo", "2ms", "--data", images, "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert found["requests"] == len(read_image_file(images))
@@ -98,16 +120,26 @@ def test_serve_answers_every_image_of_a_built_bundle(model: Path, tmp_path: Path
 
 
 def test_verify_says_zero_mismatches(model: Path) -> None:
-    found = json.loads(run("verify", model, "--board", "zc706", "--batches", "2", "--json").stdout)
+    """The design is searched with the exact model, for small batches: verified with larger ones elsewhere."""
+    words = ("--board", "zc706", "--b-max", 2, "--batches", 2)
+    found = json.loads(run("verify", model, *words, "--json").stdout)
     assert found["ok"]
     assert found["mismatches"] == 0
     assert found["layers"] == 18
 
 
 @pytest.mark.parametrize("batches", ["0", "1,99", "-1", "", "some"])
-def test_verify_says_which_batches_there_are(batches: str, model: Path) -> None:
+def test_verify_says_which_batches_there_are_before_it_searches(
+    batches: str, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fluidnpu.commands.verify.chosen_design", None)
     result = run("verify", model, "--board", "zc706", f"--batches={batches}")
     refused(result, f"--batches must be whole numbers of 1..8 with commas between them, not '{batches}'")
+
+
+def test_verify_says_which_batches_a_design_has(model: Path, small_design: Path) -> None:
+    words = ("--board", "zc706", "--design", small_design, "--batches", 3)
+    refused(run("verify", model, *words), "--batches must be whole numbers of 1..2 with commas between them, not '3'")
 
 
 def test_doctor_names_the_parts() -> None:
@@ -217,16 +249,15 @@ def test_a_bundle_that_is_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"), [(("--rate", 0), "rate"), (("--slo", "fast"), "fast"), (("--policy", "luck"), "luck")]
 )
-def test_simulate_refuses_nonsense(model: Path, tmp_path: Path, words: tuple[object, ...], says: str) -> None:
-    design = tmp_path / "design.json"
-    run("dse", model, "--board", "zc706", *PAPER, "--out", design)
-    refused(run("simulate", design, "--rate", 100, "--slo", "5ms", *words), says)
+def test_simulate_refuses_nonsense(small_design: Path, words: tuple[object, ...], says: str) -> None:
+    refused(run("simulate", small_design, "--rate", 100, "--slo", "5ms", *words), says)
 
 
-def test_a_design_changed_by_hand_is_refused(model: Path, tmp_path: Path) -> None:
-    design = tmp_path / "design.json"
-    run("dse", model, "--board", "zc706", *PAPER, "--out", design)
-    design.write_text(design.read_text().replace('"t_r": 2', '"t_r": 3'))
+def test_a_design_changed_by_hand_is_refused(model: Path, small_design: Path, tmp_path: Path) -> None:
+    design, text = tmp_path / "design.json", small_design.read_text()
+    changed = re.sub('"t_r": [0-9]', '"t_r": 9', text)
+    assert changed != text
+    design.write_text(changed)
     refused(run("build", model, "--board", "zc706", "--design", design, "--out", tmp_path / "p"), "digest")
 
 
@@ -273,10 +304,10 @@ def test_a_project_is_not_written_over_a_file(model: Path, tmp_path: Path) -> No
 
 
 def test_a_project_of_which_no_bitstream_can_come_is_the_answer_no(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Path, small_design: Path, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hls_core, "hls_core_lacks", lambda design, board: "the HLS core needs 9 RAMB18")
-    words = ("build", model, "--board", "zc706", "--b-max", 1, *PAPER)
+    words = ("build", model, "--board", "zc706", "--design", small_design, "--data", images)
     refused(run(*words, "--out", tmp_path / "text"), "no bitstream can come of", "needs 9 RAMB18", code=1)
     assert (tmp_path / "text" / "manifest.json").exists()
     result = run(*words, "--out", tmp_path / "json", "--json")
@@ -319,9 +350,8 @@ def test_counts_and_seeds_are_checked_at_the_door(words: tuple[object, ...]) -> 
     assert "range" in result.stderr
 
 
-def test_a_board_needs_its_bitstream(model: Path, tmp_path: Path) -> None:
-    run("build", model, "--board", "zc706", *PAPER, "--out", tmp_path / "p")
-    refused(run("serve", tmp_path / "p", "--device", "pynq", "--rate", 1, "--slo", "1ms"), "bitstream", "bundle")
+def test_a_board_needs_its_bitstream(project: Path) -> None:
+    refused(run("serve", project, "--device", "pynq", "--rate", 1, "--slo", "1ms"), "bitstream", "bundle")
 
 
 def test_layer_tables_can_be_cut_into_stages(tmp_path: Path) -> None:
@@ -334,10 +364,8 @@ def test_layer_tables_can_be_cut_into_stages(tmp_path: Path) -> None:
     refused(run(*words, "--exits", 4, "--exit-rates", "0.25,0.25,0.25,nan"), "--exit-rates must be finite numbers")
 
 
-def test_a_given_b_max_must_be_the_designs(model: Path, tmp_path: Path) -> None:
-    design = tmp_path / "design.json"
-    assert run("dse", model, "--board", "zc706", "--b-max", 2, *PAPER, "--out", design).exit_code == 0
-    words = (model, "--board", "zc706", "--design", design)
+def test_a_given_b_max_must_be_the_designs(model: Path, small_design: Path, tmp_path: Path) -> None:
+    words = (model, "--board", "zc706", "--design", small_design)
     for command in (("verify",), ("build", "--out", tmp_path / "p")):
         refused(run(*command, *words, "--b-max", 8), "must be a design for batches up to 8, not up to 2")
     assert not (tmp_path / "p").exists()
@@ -367,8 +395,11 @@ def test_a_full_size_network_is_known_by_its_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("core", ["hls", pytest.param("rtl", marks=pytest.mark.long)])
-def test_a_build_is_driven_by_the_exact_model_and_fits_its_core(core: str, model: Path, tmp_path: Path) -> None:
-    result = run("build", model, "--board", "zc706", "--b-max", 1, "--core", core, "--out", tmp_path / "p", "--json")
+def test_a_build_is_driven_by_the_exact_model_and_fits_its_core(
+    core: str, model: Path, images: Path, tmp_path: Path
+) -> None:
+    words = ("--board", "zc706", "--b-max", 1, "--core", core, "--data", images, "--out", tmp_path / "p")
+    result = run("build", model, *words, "--json")
     assert result.exit_code == 0
     assert json.loads(result.stdout)["missing"] == []
     assert json.loads((tmp_path / "p" / "bundle" / "design.json").read_text())["model"] == "exact"
