@@ -21,7 +21,7 @@ from fluidnpu import dse, models, show
 from fluidnpu.cli import main
 from fluidnpu.commands.designs import DEFAULT_B_MAX, Search
 from fluidnpu.hls import core as hls_core
-from fluidnpu.models import ImageSet, shipped_file, shipped_images
+from fluidnpu.models import shipped_file, shipped_images
 from fluidnpu.models.images import read_image_file
 
 Floats = npt.NDArray[np.float32]
