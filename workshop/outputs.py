@@ -22,7 +22,7 @@ NO_RTL_CODE = ("rtl_tb/*/proofs/*", "rtl_tb/*/benches/*", "rtl_tb/proving/*", "m
 
 
 def study(
-    name: str, folder: str, pages: str, size: str, hours: str, figures: Mapping[str, str] | None = None
+    name: str, folder: str, pages: str, size: str, hours: str = "", figures: Mapping[str, str] | None = None
 ) -> Output:
     """Give the row of a paper's study, whose tables and statements documents quote.
 
@@ -106,6 +106,8 @@ QUICK = (
         part=r"<!-- computed -->\n\n(.*?)\n<!-- end -->",
         prints=True,
     ),
+    study("tetris", "tetris", "docs/explanation/placement/tetris-", "--seeds 1 --requests 8000"),
+    study("ensemble", "ensemble", "docs/explanation/placement/ensemble-", "--seeds 30 --requests 20000"),
 )
 LONG = (
     Output(
@@ -190,16 +192,6 @@ LONG = (
     ),
     study("pame", "pame", "docs/explanation/pame/", "--seeds 30 --requests 20000", "half an hour"),
     study("delen", "delen", "docs/explanation/delen/", "--seeds 30 --requests 20000", "a quarter of an hour"),
-    study(
-        "tetris", "tetris", "docs/explanation/placement/tetris-", "--seeds 1 --requests 8000", "a quarter of an hour"
-    ),
-    study(
-        "ensemble",
-        "ensemble",
-        "docs/explanation/placement/ensemble-",
-        "--seeds 30 --requests 20000",
-        "a quarter of an hour",
-    ),
     Output(
         name="foreign-tables",
         files=("docs/explanation/scheduling/foreign.json", "docs/explanation/scheduling/foreign.md"),
