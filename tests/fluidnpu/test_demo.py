@@ -1,15 +1,27 @@
 """The main job on fewer images: what it prints, what it leaves, and that it is true."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from fluidnpu.cli import main
+from fluidnpu.commands.designs import Search
 from fluidnpu.host import Bundle
 
 IMAGES = 60
+SMALL = {  # of what it searches, simulates for its report, and tries for weights
+    "fluidnpu.commands.demo_steps.Search": partial(Search, b_max=2, evaluations=1),
+    "fluidnpu.commands.demo_steps.LOADS": (0.4, 0.95),
+    "fluidnpu.commands.demo_steps.LOAD_REQUESTS": 300,
+    "fluidnpu.commands.demo_steps.PAPER_RATES": (5.0, 20.0),
+    "fluidnpu.commands.demo_steps.PAPER_REQUESTS": 400,
+    "fluidnpu.scheduler.policies.selection.FIRST": (3, 100),
+    "fluidnpu.scheduler.policies.selection.SECOND": (3, 100),
+    "fluidnpu.scheduler.policies.selection._tried": {},
+}
 
 
 @pytest.fixture(scope="module")
@@ -17,9 +29,12 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("demo")
 
 
-@pytest.fixture(scope="module")
-def ran(out: Path) -> Result:
-    result = CliRunner().invoke(main, ["demo", "--out", str(out), "--requests", str(IMAGES), "--json"])
+@pytest.fixture(scope="module", params=["small", pytest.param("whole", marks=pytest.mark.long)])
+def ran(request: pytest.FixtureRequest, out: Path) -> Result:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in SMALL.items() if request.param == "small" else ():
+            patch.setattr(name, value)
+        result = CliRunner().invoke(main, ["demo", "--out", str(out), "--requests", str(IMAGES), "--json"])
     assert result.exit_code == 0, (result.output, result.exception)
     return result
 
