@@ -67,6 +67,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Html]:
     return pages
 
 
+@pytest.mark.cpu(15, "the site is built here, once for all tests of it")
 def test_every_link_leads_to_a_page_and_an_anchor(site: dict[Path, Html]) -> None:
     wrong = []
     for path, page in site.items():
