@@ -8,6 +8,7 @@ and tools.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import importlib.util
 import logging
@@ -17,7 +18,7 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
@@ -39,7 +40,8 @@ _log = logging.getLogger(__name__)
 Int16 = npt.NDArray[np.int16]
 
 MAGIC = 0x0F1D0B00
-FLAGS = ("-std=c++11", "-O2", "-fno-strict-aliasing", "-w", "-DFLUIDNPU_CSIM")
+# Little optimisation, since most cores take longer to compile than to run.
+FLAGS = ("-std=c++11", "-O1", "-fno-strict-aliasing", "-w", "-DFLUIDNPU_CSIM")
 PIP = "pip install --no-deps hls4ml"
 
 
@@ -58,6 +60,18 @@ def cache_folder() -> Path:
     return Path(os.environ.get("FLUIDNPU_BUILD", "build")).resolve() / "csim"
 
 
+def core_binary(
+    design: Design,
+    cache: Path | None = None,
+    compiler: str = "g++",
+    *,
+    ultra_banks: int = 0,
+    dialect: Dialect = Dialect.VIVADO_HLS,
+) -> Path:
+    """Name the file that `compile_core` with the same arguments makes, whether made or not."""
+    return _binary(render_core(design, ultra_banks, dialect), cache, compiler)
+
+
 def compile_core(
     design: Design,
     cache: Path | None = None,
@@ -68,20 +82,33 @@ def compile_core(
 ) -> Path:
     """Compile the test bench of a design's core unless the cache has it; CsimError when that fails.
 
-    `ultra_banks` and `dialect`: as for `render_core`.
+    `ultra_banks` and `dialect`: as for `render_core`. Of two processes with the same core the second waits
+    for the first.
     """
     texts = render_core(design, ultra_banks, dialect)
+    binary = _binary(texts, cache, compiler)
+    if not binary.exists():
+        with _locked(binary):
+            if not binary.exists():
+                with tempfile.TemporaryDirectory(dir=binary.parent) as scratch:
+                    _compile(texts | _headers(), Path(scratch), compiler, "tb_core.cpp", "tb_core")
+                    os.replace(Path(scratch) / "tb_core", binary)  # whole or not at all
+    return binary
+
+
+def _binary(texts: Mapping[str, str], cache: Path | None, compiler: str) -> Path:
     sha = hashlib.sha256(repr((FLAGS, _tools(compiler), list(_headers().values()))).encode())
     for name, text in sorted(texts.items()):
         sha.update(f"{name}\0{text}\0".encode())
-    folder = cache if cache is not None else cache_folder()
-    binary = folder / sha.hexdigest()[:32]
-    if not binary.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            _compile(texts | _headers(), Path(scratch), compiler, ("tb_core.cpp", "-o", "tb_core"))
-            os.replace(Path(scratch) / "tb_core", binary)  # whole or not at all, also when two build at once
-    return binary
+    return (cache if cache is not None else cache_folder()) / sha.hexdigest()[:32]
+
+
+@contextlib.contextmanager
+def _locked(binary: Path) -> Iterator[None]:
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    with binary.with_suffix(".lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
 
 
 @cache
@@ -115,19 +142,22 @@ def compile_shared_core(texts: Mapping[str, str], target: Path, compiler: str = 
 
     The library can be loaded more than once. Where the test bench would exit, it throws std::runtime_error.
     """
-    own_statics = ("-shared", "-fPIC", "-fno-gnu-unique", "-DFLUIDNPU_CSIM_THROWS")
+    # It runs for as many cycles as the RTL around it, so it is optimised as far as that.
+    more = ("-O2", "-shared", "-fPIC", "-fno-gnu-unique", "-DFLUIDNPU_CSIM_THROWS")
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        _compile(texts, Path(scratch), compiler, ("harness.cpp", *own_statics, "-o", "core.so"))
+        _compile(texts, Path(scratch), compiler, "harness.cpp", "core.so", *more)
         os.replace(Path(scratch) / "core.so", target)
 
 
-def _compile(texts: Mapping[str, str], folder: Path, compiler: str, more: tuple[str, ...]) -> None:
+def _compile(texts: Mapping[str, str], folder: Path, compiler: str, harness: str, target: str, *flags: str) -> None:
+    """Compile the core and a harness in one piece, since reading the ap_int headers takes a while."""
     if shutil.which(compiler) is None:
         raise CsimError(f"C simulation needs the C++ compiler '{compiler}', and it is not on the path")
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
     includes = ["-I", str(folder), "-isystem", str(ap_headers())]  # ours first: both have an hls_stream.h
-    command = [compiler, *FLAGS, *includes, "fluidnpu_core.cpp", *more]
+    (folder / "whole.cpp").write_text(f'#include "fluidnpu_core.cpp"\n#include "{harness}"\n', encoding="utf-8")
+    command = [compiler, *FLAGS, *flags, *includes, "whole.cpp", "-o", target]
     _log.info("compiling the core with %s", compiler)
     started = time.monotonic()
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

@@ -6,9 +6,12 @@ import importlib.util
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from threading import Barrier
+from time import sleep
 
 import numpy as np
 import pytest
@@ -61,7 +64,7 @@ def test_seeded_bugs_are_found(bug: str | None, monkeypatch: pytest.MonkeyPatch,
     qnet = network_of(rng, (7, 6, 3), halves if bug == "ties round up" else CHAIN)
     design = design_of(qnet, WIDE if bug == "pair adder missing" else LANES, **SMALL)
     monkeypatch.setattr(csim, "render_core", slips[0])
-    monkeypatch.setattr(csim, "FLAGS", tuple(flag for flag in csim.FLAGS if flag != "-O2"))  # compiles faster
+    monkeypatch.setattr(csim, "FLAGS", tuple(flag for flag in csim.FLAGS if flag != "-O1"))  # compiles faster
     monkeypatch.setenv("FLUIDNPU_SLIP", str(1 + list(BUGS).index(bug) if bug else 0))
     report = csim_network(qnet, design, images_for(rng, qnet, 2), [2], cache=slips[1])
     assert report.ok == (bug is None)
@@ -90,7 +93,7 @@ def test_a_row_read_before_it_is_written_is_found(
         return {**texts, file: texts[file].replace(right, wrong)}
 
     monkeypatch.setattr(csim, "render_core", broken)
-    monkeypatch.setattr(csim, "FLAGS", tuple(flag for flag in csim.FLAGS if flag != "-O2"))
+    monkeypatch.setattr(csim, "FLAGS", tuple(flag for flag in csim.FLAGS if flag != "-O1"))
     qnet = network_of(rng, (3, 3, 20), [Shape(4)])
     with pytest.raises(
         CsimError, match=rf"row \d+ of '{hazard}' was read \d+ calls after it was written, and \d+ is the least"
@@ -122,6 +125,26 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         csim.compile_core(design, tmp_path)
 
 
+def test_two_that_need_one_core_compile_it_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    design = design_for(network_of(np.random.default_rng(0), (3, 3, 2), [Shape(4)]).network.workload)
+    compiled, both_ask = [], Barrier(2)
+
+    def compile_slowly(texts: object, folder: Path, compiler: str, harness: str, target: str) -> None:
+        compiled.append(target)
+        sleep(0.2)  # the other finds no file, and must wait
+        (folder / target).touch()
+
+    def ask() -> Path:
+        both_ask.wait()
+        return csim.compile_core(design, tmp_path)
+
+    monkeypatch.setattr(csim, "_compile", compile_slowly)
+    with ThreadPoolExecutor(2) as pool:
+        found = [asked.result() for asked in [pool.submit(ask) for _ in range(2)]]
+    assert found == [csim.core_binary(design, tmp_path)] * 2
+    assert compiled == ["tb_core"]
+
+
 def test_our_own_stream_header_is_used(tmp_path: Path) -> None:
     """The header of the same name in hls4ml has another licence: it must not be read, nor hls4ml imported."""
     design = design_for(network_of(np.random.default_rng(0), (3, 3, 2), [Shape(4)]).network.workload)
@@ -146,6 +169,6 @@ def test_the_words_that_are_synthesised_equal_the_fast_ones(
 ) -> None:
     """Without FLUIDNPU_CSIM, as Vivado HLS compiles it."""
     qnet = network_of(rng, (7, 6, 3), CHAIN)
-    monkeypatch.setattr(csim, "FLAGS", tuple(flag for flag in csim.FLAGS if flag not in ("-DFLUIDNPU_CSIM", "-O2")))
+    monkeypatch.setattr(csim, "FLAGS", tuple(flag for flag in csim.FLAGS if flag not in ("-DFLUIDNPU_CSIM", "-O1")))
     report = csim_network(qnet, design_of(qnet, LANES, **SMALL), images_for(rng, qnet, 3), [3], cache=tmp_path)
     assert report.ok, report.summary()
