@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.dse import Design, DesignError
@@ -21,6 +21,7 @@ def design_of(seed: int, exits: int = 2, rates: bool = False, **options: int) ->
     return dataclasses.replace(design_for(work, **options), network=f"n{seed}", exit_rates=share)  # type: ignore[arg-type]
 
 
+@settings(max_examples=30)
 @given(SEEDS, st.lists(st.booleans(), min_size=3, max_size=3), st.booleans())
 def test_parts_of_a_joined_design_are_the_designs_on_one_npu(seeds: list[int], rated: list[bool], join: bool) -> None:
     designs = [design_of(seed, 1 + index, rated[index]) for index, seed in enumerate(seeds)]

@@ -62,8 +62,17 @@ def test_every_b_r_equals_golden(rng: np.random.Generator) -> None:
             assert_equal(csim_network(qnet, design, images, [batch]))
 
 
-@pytest.mark.parametrize("split", [False, True], ids=["", "trees-split"])
-@pytest.mark.parametrize("ultra_banks", [3, 9, 99], ids=["some", "more", "all"])
+ULTRA = [  # each is a core of its own: (UltraRAM banks, with split trees, in the default tests)
+    pytest.param(banks, split, id=f"{name}-{'trees-split' if split else ''}", marks=() if default else pytest.mark.long)
+    for name, banks, split, default in (
+        ("some", 3, False, True), ("some", 3, True, False),
+        ("more", 9, False, False), ("more", 9, True, True),
+        ("all", 99, False, True), ("all", 99, True, False),
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("ultra_banks", "split"), ULTRA)
 def test_accumulators_in_ultraram_equal_golden(ultra_banks: int, split: bool, rng: np.random.Generator) -> None:
     qnet = network_of(rng, (7, 6, 3), CHAIN)
     for plan in (LANES, WIDE, SPLIT) if split else (LANES, WIDE):

@@ -60,7 +60,7 @@ def stalls_of(rng: np.random.Generator) -> dict[str, float]:
 
 
 @every_design
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 1 << 32), commands=st.integers(1, 10), mixed=st.booleans())
 def test_any_streams_with_any_stalls_equal_the_model(name: str, seed: int, commands: int, mixed: bool) -> None:
     design, rng = design_named(name), np.random.default_rng(seed)
@@ -73,7 +73,7 @@ def test_any_streams_with_any_stalls_equal_the_model(name: str, seed: int, comma
 
 
 @every_design
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 1 << 32), commands=st.integers(1, 10))
 def test_cycles_of_ideal_streams_are_as_predicted(name: str, seed: int, commands: int) -> None:
     design = design_named(name)
@@ -100,7 +100,7 @@ def test_sums_of_many_tiles(name: str) -> None:
 
 
 @every_design
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 1 << 32))
 def test_cycles_of_one_command_follow_the_closed_formula(name: str, seed: int) -> None:
     design, rng = design_named(name), np.random.default_rng(seed)

@@ -2,38 +2,61 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from exact_worlds import check, random_plans, small_npu
 
-from fluidnpu.dse import DramModel
+from fluidnpu.dse import Design, DramModel
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import compile_program
 from fluidnpu.models import Exit, Kind, QuantisedNetwork, quantise
 from fluidnpu.models.graph import Builder
 from fluidnpu.models.zoo import with_random_weights
 from fluidnpu.rtl_tb import NpuModel
+from fluidnpu.rtl_tb.npu.world import ARRAY, model_of
 
 SLOW = DramModel(latency_cycles=37, write_latency_cycles=23, link_words=5.3, total_words=7.1, outstanding=3)
+MEMORIES = pytest.mark.parametrize("dram", [DramModel.IDEAL, SLOW], ids=["ideal", "slow"])
+STRIPED = model_of(ARRAY, stripes=2)  # the build of test_rtl_campaign, which has room for eleven layers
 
 
-def pooled() -> QuantisedNetwork:
-    """Pools of three and of two that are merged, one behind a residual, and one that is not."""
+def pooled(*, whole: bool = False) -> QuantisedNetwork:
+    """Pools of three and of two that are merged, one behind a residual, and in the whole one that is not."""
     net = Builder({"image": (16, 14, 3)})
     first = net.pool(Kind.MAX_POOL, "pool1", net.conv("conv1", "image", 10, 3, 1), 2, 1)
     side = net.conv("side", first, 19, 1)
     added = net.conv("conv2", net.enlarge("wider", side, 19), 19, 3, residual=None)
-    two = net.add(Kind.MAX_POOL, "pool2", added, 19, (2, 2), stride=(2, 2))
-    third = net.pool(Kind.MAX_POOL, "pool3", net.conv("conv3", two, 6, 3, 1), 1, 1)
-    net.classifier(("mean", "fc"), third, 5, "logits")
+    last = net.add(Kind.MAX_POOL, "pool2", added, 19, (2, 2), stride=(2, 2))
+    if whole:
+        last = net.pool(Kind.MAX_POOL, "pool3", net.conv("conv3", last, 6, 3, 1), 1, 1)
+    net.classifier(("mean", "fc"), last, 5, "logits")
     return quantise(with_random_weights(net.network("pooled", [Exit(name="final", logits="logits")]), seed=4))
 
 
-@pytest.mark.parametrize("dram", [DramModel.IDEAL, SLOW], ids=["ideal", "slow"])
+def on_array(qnet: QuantisedNetwork) -> Design:
+    """The network's design on the array of STRIPED."""
+    array, work = ARRAY.array, qnet.network.workload
+    design = replace(design_for(work, b_max=ARRAY.b_max, buffer_words=ARRAY.buffer_words), array=array)
+    assert [layer.merged for layer in design.layers].count(True) == 2
+    return design
+
+
+@MEMORIES
 def test_cycles_of_merged_pools_are_the_models(dram: DramModel) -> None:
     """Every mode and block that such layers may have, and what comes behind a pool that takes no time."""
     qnet = pooled()
+    npu, design = small_npu(STRIPED, dram), on_array(qnet)
+    for seed in range(2):
+        assert check(npu, qnet, random_plans(design, seed), range(1, 4)) > 1000
+
+
+@pytest.mark.long
+@MEMORIES
+def test_cycles_of_merged_pools_on_another_array(dram: DramModel) -> None:
+    """Ports in one piece, a large buffer, and a pool that is not merged."""
+    qnet = pooled(whole=True)
     design = design_for(qnet.network.workload, t_r=24, b_max=3)
-    assert [layer.merged for layer in design.layers].count(True) == 2
     npu = small_npu(NpuModel.of(design), dram)
     for seed in range(4):
         assert check(npu, qnet, random_plans(design, seed), range(1, 4)) > 1000
@@ -41,9 +64,8 @@ def test_cycles_of_merged_pools_are_the_models(dram: DramModel) -> None:
 
 def test_a_merged_pool_moves_nothing() -> None:
     qnet = pooled()
-    design = design_for(qnet.network.workload, t_r=24, b_max=3)
-    npu = small_npu(NpuModel.of(design))
-    runs = npu.run(compile_program(qnet, design), 2)
+    design = on_array(qnet)
+    runs = small_npu(STRIPED).run(compile_program(qnet, design), 2)
     merged = [run for run, layer in zip(runs, design.layers, strict=True) if layer.merged]
     assert len(merged) == 2
     for run in merged:

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Container
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -16,10 +17,11 @@ from fluidnpu.rtl_tb.proving.prover import Outcome, Seed, cover, prove, refute
 from fluidnpu.rtl_tb.proving.report import said
 
 SLOW = ("engine", "read")  # a quarter of a minute to two; their first bugs are found in seconds
+COVERED = ("sequencer", "write")  # of the daily proofs: elsewhere the seeded bug shows that runs from reset are left
 DAILY = ("engine", "read", "write", "sequencer", "unpack", "registers", "addresses", "steps", "slots", "fifo-shown")
 
 
-def daily(name: str, but: tuple[str, ...] = ()) -> object:
+def daily(name: str, but: Container[str] = ()) -> object:
     """The name with its marks; proofs of four ports repeat those of two."""
     if name in DAILY and name not in but:
         return name
@@ -44,7 +46,7 @@ def test_proof_holds(name: str) -> None:
     assert prove(PROOFS[name]) == "PASS"
 
 
-@pytest.mark.parametrize("name", [daily(name) for name in PROOFS])
+@pytest.mark.parametrize("name", [daily(name, but=set(DAILY) - set(COVERED)) for name in PROOFS])
 def test_what_a_proof_is_about_can_happen(name: str) -> None:
     assert cover(PROOFS[name]).verdict == "PASS"
 

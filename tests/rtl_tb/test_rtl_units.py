@@ -14,6 +14,7 @@ from fluidnpu.rtl_tb.simulation.model import Model, bench_module, run
 from fluidnpu.rtl_tb.simulation.units import UNITS
 
 DEFAULT = ("common_fifo", "fluidnpu_row_buffer", "fluidnpu_unpack", "fluidnpu_batching_engine", "fluidnpu_regs")
+FEWER = {"fluidnpu_row_buffer": {"CASES": "50"}}  # for the default tests; every kind of case comes all the same
 MASTERS = [name for name in UNITS if name.startswith("axi_")]  # run by test_rtl_masters and test_rtl_stripes
 
 
@@ -32,6 +33,12 @@ BENCHES = {name.removesuffix(".py"): text for name, text in texts_of("benches", 
     [name if name in DEFAULT else pytest.param(name, marks=pytest.mark.long) for name in UNITS if name not in MASTERS],
 )
 def test_unit(name: str) -> None:
+    assert run(Model(top=name, parameters=UNITS[name]), env=FEWER.get(name)) == cocotb_tests(name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", FEWER)
+def test_unit_at_length(name: str) -> None:
     assert run(Model(top=name, parameters=UNITS[name])) == cocotb_tests(name)
 
 

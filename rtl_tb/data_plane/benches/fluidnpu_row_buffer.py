@@ -25,7 +25,9 @@ from .jobs import Shape
 IN_WORDS = setting("IN_WORDS", 8)
 CAPACITY = 2 * 2 * setting("SETS", 128) * setting("LINE_WORDS", 16)  # bytes of two banks
 MOST = 4  # samples of a case: more take longer and try nothing else
-ANY = 200  # cases of any kind; after them only those of a kind that has not come yet, some of which are rare
+ANY = setting(
+    "CASES", 200
+)  # cases of any kind; after them only those of a kind that has not come yet, some of which are rare
 PORTS = ("addr", "lane", "rows", "words", "place", "ends_beat")
 Segment = tuple[int, int, int, int, int, int]
 
