@@ -51,7 +51,7 @@ DIRECTIVE = re.compile(r"<!--\s*(long page|long|not run|fails|about|setup|ready)
 TITLE = re.compile(r'title="([^"]+)"')
 PRINTED = re.compile(r"^\s*(?:print\(.*)?\)  # (.*)$", re.MULTILINE)  # beside the end of a `print`: what it prints
 COLUMNS = "80"
-SLOWEST_START_S = 60
+SLOWEST_START_S = 300  # of a machine with much else to do
 
 
 @dataclass(frozen=True, kw_only=True)

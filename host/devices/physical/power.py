@@ -240,6 +240,7 @@ def measure_power(meter: PowerMeter, work: Callable[[], object], seconds: float 
         time.sleep(seconds)
     with metered(meter) as active:
         until = time.monotonic() + seconds
+        work()  # once at least, however long a busy machine keeps the processor away
         while time.monotonic() < until:
             work()
     if idle.done is None or active.done is None:
