@@ -14,9 +14,10 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("fluidnpu", deadline=None)  # on a busy machine a slow example is not a wrong one
+# On a busy machine a slow example is not a wrong one, and one that is made slowly is not a bad one.
+settings.register_profile("fluidnpu", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("fluidnpu")
 
 # Compiled modules are kept, whatever the shell says: else every command that a test starts compiles anew.

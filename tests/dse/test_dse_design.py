@@ -94,7 +94,7 @@ def test_plans_must_be_possible(plan: BatchPlan, says: str) -> None:
 
 def test_importing_dse_needs_numpy_and_nothing_heavier() -> None:
     code = "import fluidnpu.dse, sys; print(sorted({'scipy', 'torch', 'matplotlib', 'pynq'} & set(sys.modules)))"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     assert out.stdout.strip() == "[]"
 
 

@@ -70,7 +70,7 @@ def test_triton_http(s: Served, binary: bool) -> None:
         assert client.get_model_metadata(NAME)["inputs"][0]["shape"] == [-1, *images.shape[1:]]
         outputs = [triton_http.InferRequestedOutput(n, binary_data=binary) for n in ("label", "exit", "logits")]
         result = client.infer(
-            NAME, [http_input(s, images, binary=binary)], outputs=outputs, request_id="a-7", timeout=30_000_000
+            NAME, [http_input(s, images, binary=binary)], outputs=outputs, request_id="a-7", timeout=3_600_000_000
         )
         check_arrays(s, images, result)
         said = result.get_response()

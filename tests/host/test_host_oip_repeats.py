@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import virtual_time
 from oip_worlds import NAME, served
 
 from fluidnpu.host.errors import ConflictError, GaveUpError
@@ -46,7 +47,7 @@ def test_a_repeat_is_worked_on_once_and_carries_its_own_id() -> None:
         await repeats.once("other", call(), work)
         assert work.begun == 2
 
-    asyncio.run(main())
+    virtual_time.run(main())
 
 
 def test_a_key_belongs_to_one_content() -> None:
@@ -58,7 +59,7 @@ def test_a_key_belongs_to_one_content() -> None:
             with pytest.raises(ConflictError, match="must belong to one request, and 'k' came before"):
                 await repeats.once("k", other, Work())
 
-    asyncio.run(main())
+    virtual_time.run(main())
 
 
 def test_errors_are_not_kept_and_work_that_nobody_wants_ends() -> None:
@@ -78,7 +79,7 @@ def test_errors_are_not_kept_and_work_that_nobody_wants_ends() -> None:
         await asyncio.sleep(0.01)
         assert long.cancelled == 1
 
-    asyncio.run(main())
+    virtual_time.run(main())
 
 
 def test_the_oldest_answers_are_forgotten_by_number_and_by_size() -> None:
@@ -91,7 +92,7 @@ def test_the_oldest_answers_are_forgotten_by_number_and_by_size() -> None:
             await repeats.once("d", call(), work)
             assert work.begun == 5
 
-    asyncio.run(main())
+    virtual_time.run(main())
 
 
 def test_a_served_model_answers_a_repeat_from_its_cache(tmp_path: Path) -> None:
