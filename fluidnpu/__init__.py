@@ -23,7 +23,7 @@ _of_rooms, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is asked for; `__version__` is that of the installed distribution (pyproject.toml sets it)."""
+    """Load what is asked for; `__version__` is that of the installation, which pyproject.toml sets."""
     if name == "__version__":
         from importlib.metadata import version  # slow to load, and rooms need none of it
 
