@@ -158,24 +158,30 @@ class Build:
              "-LDFLAGS", linking, *(["-CFLAGS", compiling] if compiling else [])],
             folder,
         )  # fmt: skip
-        alike = (str(_wheel()), *self._tools, _MAKE, compiling.split(" -D")[0], self.waves)
-        runtime = build_root() / "runtime" / digest(*alike)
-        for name in self.kind.runtime:
-            if (runtime / name).exists():
-                shutil.copyfile(runtime / name, folder / name)
         # Verilator's rules ask for `python`, and Debian 12 has none outside an environment.
         told = (f"VM_TRACE={int(self.waves)}", f"PYTHON3={shlex.quote(sys.executable)}")
         command = ["make", "-j1", "-C", str(folder), "-f", "Vtop.mk", *told]
+        self._share_runtime(folder, command, compiling)
         _call(command, folder)
-        runtime.mkdir(parents=True, exist_ok=True)
-        for name in self.kind.runtime:
-            if (folder / name).exists() and not (runtime / name).exists():
-                temporary = runtime / f"{name}.{os.getpid()}"
-                shutil.copyfile(folder / name, temporary)
-                temporary.rename(runtime / name)
         for waste in (*folder.glob("*.gch"), *folder.glob("*.o"), *folder.glob("*.a")):
             waste.unlink()
         (folder / unfinished).rename(self.target)
+
+    def _share_runtime(self, folder: Path, command: list[str], compiling: str) -> None:
+        """Put the object files that all such builds share into a folder; the first build makes them."""
+        alike = (str(_wheel()), *self._tools, _MAKE, compiling.split(" -D")[0], self.waves)
+        runtime = build_root() / "runtime" / digest(*alike)
+        asked = (folder / "Vtop_classes.mk").read_text().split()
+        names = [name for name in self.kind.runtime if name.removesuffix(".o") in asked]
+        with locked(runtime):
+            runtime.mkdir(exist_ok=True)
+            if missing := [name for name in names if not (runtime / name).exists()]:
+                _call([*command, *missing], folder)
+                for name in missing:
+                    shutil.copyfile(folder / name, runtime / f"{name}.tmp")
+                    (runtime / f"{name}.tmp").rename(runtime / name)
+            for name in names:
+                shutil.copyfile(runtime / name, folder / name)
 
     def _toolchain(self, folder: Path) -> tuple[str, str]:
         """Flags of the linker and of the compiler."""

@@ -36,6 +36,8 @@ SMALL: dict[str, Any] = {
     "weight_slots": 3,
     "out_words": 4,
 }  # one compiled core for most tests
+# That of the shipped network in default tests of this room and of `rtl_tb`.
+SHIPPED: dict[str, Any] = {"t_r": 1024, "t_p": 9, "t_c": 32, "b_max": 8, "weight_slots": 4, "out_words": 8}
 LANES = "lanes"  # by samples: b_r = ceil(batch / 2)
 
 

@@ -12,6 +12,7 @@ from hls_cases import (
     LANES,
     R_BATCHING,
     ROW_LANES,
+    SHIPPED,
     SMALL,
     SPLIT,
     WIDE,
@@ -184,11 +185,10 @@ def shipped_network() -> QuantisedNetwork:
 def test_the_shipped_network_equals_golden() -> None:
     """The whole ResNet-8 on real images: LANES, and k = 2 at batch 1; the long test has the other cases."""
     qnet, images = shipped_network(), shipped_images(3).images
-    options = {"b_max": 8, "t_r": 1024, "t_p": 9, "t_c": 32, "weight_slots": 4, "out_words": 8}
-    report = csim_network(qnet, design_of(qnet, LANES, **options), images, [3])
+    report = csim_network(qnet, design_of(qnet, LANES, **SHIPPED), images, [3])
     assert_equal(report)
     assert report.layers == len(qnet.layers)
-    assert_equal(csim_network(qnet, design_of(qnet, WIDE, **options), images, [1]))
+    assert_equal(csim_network(qnet, design_of(qnet, WIDE, **SHIPPED), images, [1]))
 
 
 @pytest.mark.long
