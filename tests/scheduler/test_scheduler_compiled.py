@@ -190,6 +190,8 @@ sys.modules["numba"] = None
 sys.path[:0] = {path!r}
 import test_scheduler_compiled as here
 from fluidnpu.scheduler.compiled import trace as compiled
+from fluidnpu.scheduler.policies import selection
+selection.FIRST = selection.SECOND = (3, 100)  # any weights will do
 assert not compiled.has_numba()
 here.check_comparison_without_numba()
 compiled.has_numba = lambda: True  # the loop's own functions, not compiled

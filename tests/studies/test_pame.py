@@ -15,7 +15,7 @@ from fluidnpu.models import from_torch, shipped_images
 from fluidnpu.models.exits import with_maps
 from fluidnpu.models.graph import MapTask
 from fluidnpu.studies import Size, run_study
-from fluidnpu.studies.pame import composites, maps, simulations
+from fluidnpu.studies.pame import composites, load, maps, simulations
 from fluidnpu.studies.pame.arrivals import traffic_at
 from fluidnpu.studies.pame.dense import dense_module, dense_skeleton
 from fluidnpu.studies.pame.networks import block_numbers, table_of, without_candidates
@@ -35,6 +35,8 @@ Body = dict[str, Any]
 def done() -> Body:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(simulations, "PROOF_NODES", 100)  # a gap is left, and quickly
+        patch.setattr(simulations, "PROOF_SAMPLES", 320)
+        patch.setattr(load, "REQUESTS", 3000)
         return run_study(STUDY, TINY, 1, lambda at, of: None)
 
 
