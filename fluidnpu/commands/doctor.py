@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -14,6 +15,8 @@ from ..errors import NegativeAnswerError, UsageError
 from ..options import JSON, PATH, takes
 
 PARTS = (
+    ("module", "fluidnpu", "the command itself"),
+    ("interpreter", "python", "everything"),
     ("module", "numpy", "everything"),
     ("module", "onnx", "reading networks"),
     ("module", "matplotlib", "reports"),
@@ -35,6 +38,9 @@ PARTS = (
     ("program", "vivado_hls", "bitstreams with the HLS core, --tools 2019.2"),
     ("program", "vitis_hls", "bitstreams with the HLS core, --tools 2022.1"),
 )  # kind, name, use
+
+
+DISTRIBUTIONS = {"grpc": "grpcio", "z3": "z3-solver"}  # of modules with another name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,11 +108,13 @@ def print_parts(options: DoctorOptions) -> None:
 def _version(kind: str, name: str) -> str | None:
     from importlib import metadata  # slow to load, and help needs none of it
 
+    if kind == "interpreter":
+        return platform.python_version()
     if kind == "program":
         return shutil.which(name)
     if find_spec(name) is None:
         return None
     try:
-        return metadata.version(name.replace("_", "-"))
+        return metadata.version(DISTRIBUTIONS.get(name, name.replace("_", "-")))
     except metadata.PackageNotFoundError:
         return "yes"

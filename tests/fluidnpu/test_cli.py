@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from onnx import TensorProto, helper
 from refusals import refused
 
-from fluidnpu import dse, models, show
+from fluidnpu import __version__, dse, models, show
 from fluidnpu.cli import main
 from fluidnpu.commands.designs import DEFAULT_B_MAX, Search
 from fluidnpu.hls import core as hls_core
@@ -143,7 +143,9 @@ def test_verify_says_which_batches_a_design_has(model: Path, small_design: Path)
 
 
 def test_doctor_names_the_parts() -> None:
-    assert json.loads(run("doctor", "--json").stdout)["numpy"] == np.__version__
+    found = json.loads(run("doctor", "--json").stdout)
+    assert (found["fluidnpu"], found["numpy"]) == (__version__, np.__version__)
+    assert re.fullmatch(r"3\.\d+\.\d+\S*", found["python"])
     assert "vivado" in run("doctor").stdout
 
 
