@@ -116,7 +116,7 @@ def main():
         network = fluidnpu.read_onnx(path)
     board = fluidnpu.load_board("boards/mine.toml")
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        exploration = pool.submit(fluidnpu.explore, network.workload, board, b_max=1).result()
+        exploration = pool.submit(fluidnpu.explore, network.workload, board, b_max=1, model="paper").result()
     design, serving = exploration.design, fluidnpu.Serving.of(exploration.design)
     program = fluidnpu.compile_program(fluidnpu.quantise(network), design)
     files = fluidnpu.render_project(design, program, board, core="rtl", rtl=sources())
