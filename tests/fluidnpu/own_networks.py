@@ -43,7 +43,7 @@ from fluidnpu.models.numeric import prepare
 from fluidnpu.models.training import fit_heads
 from fluidnpu.rtl_tb import sources
 
-model, data, board_name, mean, std, exits, csim = json.loads(sys.stdin.read())
+model, data, board_name, mean, std, exits, csim, b_max = json.loads(sys.stdin.read())
 network = fluidnpu.read_onnx(model)
 network = prepare(network, preprocessing=Preprocessing(mean=tuple(mean), std=tuple(std)))
 images = read_images(data, network.intake)
@@ -53,7 +53,7 @@ if exits > 1:
 else:
     network = prepare(network, images=images)
 board = fluidnpu.load_board(board_name)
-design = fluidnpu.explore(network.workload, board).design
+design = fluidnpu.explore(network.workload, board, b_max=b_max).design
 qnet = fluidnpu.quantise(network)
 guard = models.accuracy_guard(network, qnet, images.images, images.labels, 5).int16_accuracy if images.labelled else None
 if csim:
@@ -143,9 +143,11 @@ def lite0() -> tuple[Any, tuple[int, int, int]]:
     return lite.EfficientNet.from_pretrained("efficientnet-lite0", weights_path=path).eval(), (3, 224, 224)
 
 
-def by_api(folder: Path, name: str, exporter: str, board: str, exits: int, csim: bool, **where: Any) -> dict[str, Any]:
+def by_api(
+    folder: Path, name: str, exporter: str, board: str, exits: int, csim: bool, b_max: int = 8, **where: Any
+) -> dict[str, Any]:
     """Take a network all the way by the Python API; `where` is for `run`."""
     model, data, mean, std = exported(folder, name, exporter)
-    given = [str(model), str(data), board, mean, std, exits, csim]
+    given = [str(model), str(data), board, mean, std, exits, csim, b_max]
     found: dict[str, Any] = json.loads(run(folder, API, given, **where).strip().splitlines()[-1])
     return found

@@ -21,7 +21,7 @@ from fluidnpu import __version__, dse, models, show
 from fluidnpu.cli import main
 from fluidnpu.commands.designs import DEFAULT_B_MAX, Search
 from fluidnpu.hls import core as hls_core
-from fluidnpu.models import shipped_file, shipped_images
+from fluidnpu.models import shipped_file
 from fluidnpu.models.images import read_image_file
 
 Floats = npt.NDArray[np.float32]
@@ -45,14 +45,6 @@ def small_design(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("design") / "design.json"
     with shipped_file("resnet8_fashion_mnist.onnx") as path:
         assert run("dse", path, "--board", "zc706", "--b-max", 2, *PAPER, "--out", out).exit_code == 0
-    return out
-
-
-@pytest.fixture(scope="module")
-def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Forty images: accuracy is guarded on all thousand elsewhere."""
-    out, some = tmp_path_factory.mktemp("images") / "images.npz", shipped_images(40)
-    np.savez(out, images=some.images, labels=some.labels)
     return out
 
 

@@ -74,7 +74,7 @@ def test_a_perceptron_by_command_with_the_new_exporter(folder: Path) -> None:
 
 
 def test_inverted_residuals_by_the_api(folder: Path) -> None:
-    found = by_api(folder, "mobilenet", "torchscript", "zcu104", 2, csim=False)
+    found = by_api(folder, "mobilenet", "torchscript", "zcu104", 2, csim=False, b_max=2)
     assert found["answers"] == 8
     assert found["exits"] == 2
 

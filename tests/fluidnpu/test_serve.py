@@ -33,12 +33,16 @@ OVERLOAD = ("--rate", 300_000, "--slo", "2ms")
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("built") / "project"
-    with shipped_file("resnet8_fashion_mnist.onnx") as model:
-        words = ["build", str(model), "--board", "zc706", "--model", "paper", "--out", str(folder)]
-        assert CliRunner().invoke(main, words).exit_code == 0
+    build(folder, "--data", str(images))
     return folder
+
+
+def build(folder: Path, *words: str) -> None:
+    with shipped_file("resnet8_fashion_mnist.onnx") as model:
+        plain = ("build", str(model), "--board", "zc706", "--model", "paper", "--out", str(folder))
+        assert CliRunner().invoke(main, [*plain, *words]).exit_code == 0
 
 
 def run(*words: object) -> Result:
@@ -90,9 +94,10 @@ def test_nobody_answered_is_null_and_a_dash(project: Path) -> None:
 
 
 def test_an_overload_is_said(project: Path) -> None:
-    assert found(project, *OVERLOAD)["unstable"]
-    assert "unstable: the backlog grew" in run(project, *OVERLOAD).stdout
-    assert "unstable" not in run(project, *CALM).stdout
+    some = ("--requests", 300)
+    assert found(project, *OVERLOAD, *some)["unstable"]
+    assert "unstable: the backlog grew" in run(project, *OVERLOAD, *some).stdout
+    assert "unstable" not in run(project, *CALM, *some).stdout
 
 
 def test_help_names_every_policy() -> None:
@@ -176,24 +181,11 @@ def test_power_is_measured_on_a_board_and_says_so(
 
 
 @pytest.mark.parametrize("memory", ["ps", "pl"])
-def test_the_projects_readme_says_how(memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_projects_readme_says_how(
+    memory: str, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its commands run as they stand, on a board without PYNQ and, where PYNQ reaches the memory, with."""
-    with shipped_file("resnet8_fashion_mnist.onnx") as model:
-        words = [
-            "build",
-            str(model),
-            "--board",
-            "zc706",
-            "--b-max",
-            "1",
-            "--model",
-            "paper",
-            "--memory",
-            memory,
-            "--out",
-            str(tmp_path),
-        ]
-        assert CliRunner().invoke(main, words).exit_code == 0
+    build(tmp_path, "--b-max", "1", "--memory", memory, "--data", str(images))
     text = (tmp_path / "README.md").read_text()
     commands = [words.split() for words in re.findall(r'^\$ sudo .*fluidnpu\)" serve bundle (.*)$', text, re.MULTILINE)]
     asked: list[tuple[int, bool, object]] = []
