@@ -7,7 +7,6 @@ import importlib
 import json
 import re
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +42,7 @@ Body = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def small_world(few_trials: None) -> Iterator[None]:
-    """Solved tables that are good enough to look at, few weights to choose from and few recorded samples: all
-    pieces, quickly.
-    """
-    selection = importlib.import_module("fluidnpu.scheduler.policies.selection")
+    """Solved tables that are good enough to look at, and few recorded samples: all pieces, quickly."""
     setting = importlib.import_module("fluidnpu.scheduler.policies.setting")
     rng = np.random.default_rng(0)
     sure = np.sort(rng.random((50, 3)), axis=1)
@@ -55,11 +51,6 @@ def small_world(few_trials: None) -> Iterator[None]:
         design = explore(read_onnx(path).workload, load_board("zc706"), memory="ps", model="paper", core="rtl").design
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(setting, "solve_counts", functools.partial(solve_counts, tolerance=0.5, queue_max=12))
-        patch.setattr(
-            selection,
-            "candidates",
-            lambda found, all_sets=selection.candidates: dict(islice(all_sets(found).items(), 3)),
-        )
         patch.setattr(simulations, "recorded_images", lambda: (recorded, design))
         patch.setattr(tasks, "MAP_LOADS", (0.2,))
         setting._solved.cache_clear()
