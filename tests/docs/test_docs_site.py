@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -17,10 +18,6 @@ from docs_pages import DOCS, ROOT
 
 from fluidnpu.cli import COMMANDS
 
-pytest.importorskip("mkdocs", reason="the site needs the extra `docs`")
-sys.path.insert(0, str(DOCS))
-PICTURES = importlib.import_module("concept_pictures").PICTURES
-HOOKS = importlib.import_module("site_hooks")
 LOADED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src"}  # what a browser fetches
 
 TAGS = (  # of HTML and SVG, as our pages have them; `<t_p,` is none
@@ -28,6 +25,19 @@ TAGS = (  # of HTML and SVG, as our pages have them; `<t_p,` is none
     "img|input|label|li|line|link|main|marker|meta|nav|ol|p|path|polyline|pre|rect|script|small|span|strong|style|sub|"
     "summary|sup|svg|table|tbody|td|template|text|th|thead|title|tr|ul"
 )
+
+
+@pytest.fixture(scope="module")
+def hooks() -> Any:
+    """The module that MkDocs calls."""
+    pytest.importorskip("mkdocs", reason="the site needs the extra `docs`")
+    return of_docs("site_hooks")
+
+
+def of_docs(name: str) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(DOCS)
+        return importlib.import_module(name)
 
 
 @dataclass
@@ -53,7 +63,7 @@ class Html(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Html]:
+def site(hooks: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Html]:
     """Pages of the site, as `make docs` builds it, by their resolved paths."""
     out = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(out)]
@@ -95,18 +105,18 @@ def test_nothing_is_loaded_from_elsewhere(site: dict[Path, Html]) -> None:
     assert not foreign
 
 
-def test_all_commands_and_all_public_names_are_there(site: dict[Path, Html]) -> None:
+def test_all_commands_and_all_public_names_are_there(site: dict[Path, Html], hooks: Any) -> None:
     ids = {path.name: page.ids for path, page in site.items() if path.parent.name in ("reference", "python")}
     assert {f"fluidnpu-{name}" for name in COMMANDS} <= ids["commands.html"]
-    for room in HOOKS.ROOMS:
+    for room in hooks.ROOMS:
         for stub in (ROOT / room).rglob("__init__.pyi"):
-            missing = [name for name, module in HOOKS.exported(stub) if f"{module}.{name}" not in ids[f"{room}.html"]]
+            missing = [name for name, module in hooks.exported(stub) if f"{module}.{name}" not in ids[f"{room}.html"]]
             assert not missing, f"{room}.html lacks {', '.join(missing)}"
 
 
-def test_every_error_is_on_the_page(site: dict[Path, Html]) -> None:
+def test_every_error_is_on_the_page(site: dict[Path, Html], hooks: Any) -> None:
     page = next(path for path in site if path.parts[-2:] == ("reference", "errors.html")).read_text(encoding="utf-8")
-    for room in HOOKS.ROOMS:
+    for room in hooks.ROOMS:
         source = ROOT / room / "errors.py"
         for name in re.findall(r"^class (\w+)\(", source.read_text(encoding="utf-8"), re.M) if source.is_file() else ():
             assert f"<code>{name}</code>" in page
@@ -121,11 +131,12 @@ def test_pictures_are_in_the_page_and_have_their_colours(site: dict[Path, Html])
 
 def test_every_picture_is_the_one_that_is_drawn() -> None:
     """After a change: python docs/make_pictures.py."""
-    stored = {name: (DOCS / "pictures" / f"{name}.svg").read_text(encoding="utf-8") for name in PICTURES}
-    assert not [name for name, draw in PICTURES.items() if draw().svg() != stored[name]]
+    pictures = of_docs("concept_pictures").PICTURES
+    stored = {name: (DOCS / "pictures" / f"{name}.svg").read_text(encoding="utf-8") for name in pictures}
+    assert not [name for name, draw in pictures.items() if draw().svg() != stored[name]]
 
 
-def test_links_of_files_at_the_root_are_moved() -> None:
+def test_links_of_files_at_the_root_are_moved(hooks: Any) -> None:
     text = "[a](docs/adr/0013-doors.md#x) [b](boards) [c](https://example.org) ![d](docs/pictures/demo.svg)"
-    moved = HOOKS.moved(text, "README.md", "explanation/x.md")
+    moved = hooks.moved(text, "README.md", "explanation/x.md")
     assert moved == "[a](../adr/0013-doors.md#x) b [c](https://example.org) ![d](docs/pictures/demo.svg)"
