@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import schemathesis
 from host_worlds import PATIENCE_S
 from hypothesis import HealthCheck, given, settings
 from oip_worlds import Served, served
@@ -21,6 +20,8 @@ def s(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def ask(s: Served, examples: int) -> set[tuple[str, str]]:
     """Every operation, each with this many cases; the operations that were asked."""
+    import schemathesis  # which takes longer to load than any test of this file
+
     schema = schemathesis.openapi.from_url(f"{s.url}/openapi.json")
     asked: set[tuple[str, str]] = set()
     for found in schema.get_all_operations():
