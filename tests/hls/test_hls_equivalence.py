@@ -68,7 +68,7 @@ ULTRA = [  # each is a core of its own: (UltraRAM banks, with split trees, in th
     for name, banks, split, default in (
         ("some", 3, False, True), ("some", 3, True, False),
         ("more", 9, False, False), ("more", 9, True, True),
-        ("all", 99, False, True), ("all", 99, True, False),
+        ("all", 99, False, False), ("all", 99, True, False),
     )
 ]  # fmt: skip
 

@@ -21,6 +21,7 @@ from fluidnpu.rtl_tb import NpuModel
 from fluidnpu.rtl_tb.core.model import CoreModel
 from fluidnpu.rtl_tb.npu.world import LEAST, model_of
 from fluidnpu.rtl_tb.simulation.model import Model
+from fluidnpu.rtl_tb.simulation.units import UNITS
 from fluidnpu.rtl_tb.synthesis import timing
 from fluidnpu.rtl_tb.synthesis.clock import model as clock
 from workshop.builds import Part
@@ -30,6 +31,7 @@ MODELS: dict[str, NpuModel | CoreModel | Model] = {
     "npu: of tests/rtl_tb and tests/host": NpuModel.of(DESIGN),
     "npu: four stripes": test_rtl_stripes.striped(*test_rtl_stripes.WIDE[1]),
     "npu: two stripes, merged pools": test_rtl_pooling.STRIPED,
+    "cocotb: the row buffer": Model(top="fluidnpu_row_buffer", parameters=UNITS["fluidnpu_row_buffer"]),
     "npu: the least": model_of(LEAST),
     "cocotb: four striped masters": test_rtl_stripes.model_of(4, 16),
     **{f"core: {name}": CoreModel.of(test_rtl_core.design_named(name)) for name in test_rtl_core.DEFAULT},

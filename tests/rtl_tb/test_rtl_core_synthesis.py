@@ -78,7 +78,8 @@ def test_a_core_with_chains_in_pieces_is_as_predicted(given: dict[str, Any]) -> 
     assert abs(more - expected) <= 0.03 * found.ff, (more, expected)
 
 
-@pytest.mark.parametrize("cells", ["dsp48e1", pytest.param("inferred", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("cells", ["dsp48e1", "inferred"])
 def test_a_processing_element_is_its_dsps_and_its_banks(cells: str) -> None:
     parameters = {"TP": 7, "TR": 512, "AccBits": 36, "Cells": CELLS[cells]}
     found = synthesise("core_pe", parameters, cascades=True)
