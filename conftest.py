@@ -12,8 +12,10 @@ from collections.abc import Iterator, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from itertools import islice
+from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -45,6 +47,16 @@ def few_trials() -> Iterator[None]:
         patch.setattr(selection, "SECOND", (3, 100))
         patch.setattr(selection, "_tried", {})
         yield
+
+
+@pytest.fixture(scope="session")
+def few_images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Forty of the shipped images: `build --data` guards accuracy on them, and not on all thousand."""
+    from fluidnpu.models import shipped_images
+
+    file, some = tmp_path_factory.mktemp("images") / "images.npz", shipped_images(40)
+    np.savez(file, images=some.images, labels=some.labels)
+    return file
 
 
 @pytest.hookimpl(tryfirst=True)

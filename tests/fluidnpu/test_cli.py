@@ -49,10 +49,10 @@ def small_design(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def project(small_design: Path, images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(small_design: Path, few_images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project of that design, which no test changes."""
     out = tmp_path_factory.mktemp("project") / "p"
-    words = ("--board", "zc706", "--design", small_design, "--data", images, "--out", out)
+    words = ("--board", "zc706", "--design", small_design, "--data", few_images, "--out", out)
     with shipped_file("resnet8_fashion_mnist.onnx") as path:
         assert run("build", path, *words).exit_code == 0
     return out
@@ -81,7 +81,7 @@ def test_dse_reproduces_table_1(network: str, board: str, point: tuple[int, int,
     assert found["fitted"]["t_r"] < point[0]
 
 
-def test_dse_leaves_a_design_that_simulate_and_build_take(model: Path, images: Path, tmp_path: Path) -> None:
+def test_dse_leaves_a_design_that_simulate_and_build_take(model: Path, few_images: Path, tmp_path: Path) -> None:
     design = tmp_path / "design.json"
     assert run("dse", model, "--board", "zcu104", "--b-max", 4, *PAPER, "--out", design).exit_code == 0
     load = ("--rate", 4000, "--slo", "2ms", "--requests", 300, "--seeds", 2)
@@ -89,7 +89,7 @@ def test_dse_leaves_a_design_that_simulate_and_build_take(model: Path, images: P
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert {"serial", "fluid"} <= set(found["policies"])
-    words = ("--board", "zcu104", "--b-max", 4, "--design", design, "--data", images)
+    words = ("--board", "zcu104", "--b-max", 4, "--design", design, "--data", few_images)
     built = run("build", model, *words, "--out", tmp_path / "p", "--json")
     assert built.exit_code == 0, built.output
     assert json.loads(built.stdout)["design"] == json.loads(design.read_text())["digest"]
@@ -103,11 +103,11 @@ def test_check_counts(model: Path) -> None:
     assert run("check", DATA / "layers_resnet50.json").exit_code == 0
 
 
-def test_serve_answers_every_image_of_a_built_bundle(project: Path, images: Path) -> None:
-    result = run("serve", project, "--rate", 3000, "--slo", "2ms", "--data", images, "--json")
+def test_serve_answers_every_image_of_a_built_bundle(project: Path, few_images: Path) -> None:
+    result = run("serve", project, "--rate", 3000, "--slo", "2ms", "--data", few_images, "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
-    assert found["requests"] == len(read_image_file(images))
+    assert found["requests"] == len(read_image_file(few_images))
     assert found["accuracy"] > 0.8
 
 
@@ -298,10 +298,10 @@ def test_a_project_is_not_written_over_a_file(model: Path, tmp_path: Path) -> No
 
 
 def test_a_project_of_which_no_bitstream_can_come_is_the_answer_no(
-    model: Path, small_design: Path, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Path, small_design: Path, few_images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hls_core, "hls_core_lacks", lambda design, board: "the HLS core needs 9 RAMB18")
-    words = ("build", model, "--board", "zc706", "--design", small_design, "--data", images)
+    words = ("build", model, "--board", "zc706", "--design", small_design, "--data", few_images)
     refused(run(*words, "--out", tmp_path / "text"), "no bitstream can come of", "needs 9 RAMB18", code=1)
     assert (tmp_path / "text" / "manifest.json").exists()
     result = run(*words, "--out", tmp_path / "json", "--json")
@@ -390,9 +390,9 @@ def test_a_full_size_network_is_known_by_its_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("core", ["hls", pytest.param("rtl", marks=pytest.mark.long)])
 def test_a_build_is_driven_by_the_exact_model_and_fits_its_core(
-    core: str, model: Path, images: Path, tmp_path: Path
+    core: str, model: Path, few_images: Path, tmp_path: Path
 ) -> None:
-    words = ("--board", "zc706", "--b-max", 1, "--core", core, "--data", images, "--out", tmp_path / "p")
+    words = ("--board", "zc706", "--b-max", 1, "--core", core, "--data", few_images, "--out", tmp_path / "p")
     result = run("build", model, *words, "--json")
     assert result.exit_code == 0
     assert json.loads(result.stdout)["missing"] == []

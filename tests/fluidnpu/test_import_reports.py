@@ -28,9 +28,9 @@ def run(*words: object) -> Result:
 
 
 @pytest.fixture(scope="module")
-def project(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(few_images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("built") / "project"
-    words = ("--board", "zcu104", "--b-max", 2, "--model", "paper", "--data", images, "--out", folder)
+    words = ("--board", "zcu104", "--b-max", 2, "--model", "paper", "--data", few_images, "--out", folder)
     with shipped_file("resnet8_fashion_mnist.onnx") as model:
         assert run("build", model, *words).exit_code == 0
     return folder

@@ -106,10 +106,10 @@ def test_several_networks_are_planned_side_by_side(tmp_path: Path) -> None:
     assert json.loads(alone.stdout)["form"] == "data parallel"
 
 
-def test_a_bundle_is_a_type(images: Path, tmp_path: Path) -> None:
+def test_a_bundle_is_a_type(few_images: Path, tmp_path: Path) -> None:
     with shipped_file("resnet8_fashion_mnist.onnx") as model:
         board = ("--board", "zcu104", "--b-max", 2, "--cycles", "paper")
-        words = (*board, "--data", images, "--out", tmp_path / "project")
+        words = (*board, "--data", few_images, "--out", tmp_path / "project")
         assert run("build", model, *words).exit_code == 0
     text = FLEET.replace('networks.toy.profile = "toy.json"', 'networks.toy.bundle = "project/bundle"')
     (tmp_path / "fleet.toml").write_text(text.replace("exit_rates = [0.4, 0.6]", "exit_rates = [0.5, 0.3, 0.2]"))

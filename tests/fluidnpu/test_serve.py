@@ -33,9 +33,9 @@ OVERLOAD = ("--rate", 300_000, "--slo", "2ms")
 
 
 @pytest.fixture(scope="module")
-def project(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(few_images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("built") / "project"
-    build(folder, "--data", str(images))
+    build(folder, "--data", str(few_images))
     return folder
 
 
@@ -182,10 +182,10 @@ def test_power_is_measured_on_a_board_and_says_so(
 
 @pytest.mark.parametrize("memory", ["ps", "pl"])
 def test_the_projects_readme_says_how(
-    memory: str, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    memory: str, few_images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its commands run as they stand, on a board without PYNQ and, where PYNQ reaches the memory, with."""
-    build(tmp_path, "--b-max", "1", "--memory", memory, "--data", str(images))
+    build(tmp_path, "--b-max", "1", "--memory", memory, "--data", str(few_images))
     text = (tmp_path / "README.md").read_text()
     commands = [words.split() for words in re.findall(r'^\$ sudo .*fluidnpu\)" serve bundle (.*)$', text, re.MULTILINE)]
     asked: list[tuple[int, bool, object]] = []
