@@ -62,7 +62,7 @@ class Tree:
         if room not in self._data:
             files = (self.root / room).rglob("*") if room != "studies" else ()
             kept = (path for path in files if path.is_file() and path.suffix not in NOT_DATA)
-            self._data[room] = tuple(sorted(path for path in kept if not path.name.startswith(".")))
+            self._data[room] = tuple(sorted(path for path in kept if not _left_by_a_run(path)))
         return self._data[room]
 
     def digest(self, path: Path) -> str:
@@ -183,6 +183,11 @@ class Tree:
             if path.is_file():
                 yield path
                 return
+
+
+def _left_by_a_run(path: Path) -> bool:
+    """Tell caches and hidden files, which a fresh checkout has not."""
+    return path.name.startswith(".") or "__pycache__" in path.parts or any(p.endswith(".egg-info") for p in path.parts)
 
 
 def _dotted(node: ast.expr) -> str:

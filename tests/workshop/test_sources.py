@@ -50,6 +50,15 @@ def test_a_comment_changes_no_digest_and_a_constant_does(tmp_path: Path, now: st
     assert (Tree(tmp_path).digest(table) == before) is same
 
 
+def test_what_a_run_leaves_behind_is_no_input(tmp_path: Path) -> None:
+    tree = Tree(small(tmp_path))
+    before = tree.inputs([tree.root / "benchmarks" / "one.py"])
+    for left in ("dse/__pycache__/loop.nbi", "dse/inner/__pycache__/deep/loop.nbc", "dse/.lock"):
+        (tmp_path / left).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / left).write_text("compiled")
+    assert Tree(tmp_path).inputs([tree.root / "benchmarks" / "one.py"]) == before
+
+
 def test_help_texts_count_where_a_command_prints_them() -> None:
     source = 'def run():\n    """Serve."""\n    return 1\n'
     assert meaning(source) != meaning(source, docstrings=True)
