@@ -148,6 +148,7 @@ LOST = """
 import os, signal, sys, time, weakref
 from fluidnpu.errors import one_sentence
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background process ignores
 class Thing: pass
 
 with one_sentence(False):

@@ -27,7 +27,8 @@ from fluidnpu.models.files import is_leftover, one_writer
 
 TABLE = {"latency_ns": [[1000, 1500], [800, 1200]], "exit_rates": [0.5, 0.5]}
 SLOW = """
-import os, sys, time
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background process ignores
 real, moves = os.replace, 0
 def slow(source, target):
     global moves
