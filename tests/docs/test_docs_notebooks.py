@@ -8,9 +8,7 @@ import pytest
 from docs_notebooks import NOTEBOOKS, executed, read_notebook, texts
 
 SHORT = ("exploration",)  # the others train for a minute, or search every batch size
-CASES = [
-    pytest.param(path, id=path.stem, marks=[] if path.stem in SHORT else [pytest.mark.long]) for path in NOTEBOOKS
-]
+CASES = [pytest.param(path, id=path.stem, marks=[] if path.stem in SHORT else [pytest.mark.long]) for path in NOTEBOOKS]
 
 
 @pytest.mark.parametrize("path", CASES)
