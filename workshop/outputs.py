@@ -36,7 +36,6 @@ def study(
         files=tuple(copies),
         command=f"fluidnpu simulate --study {name} {size} --processes 2 --out {out}",
         roots=(f"studies/{folder}/study.py", "studies/running/study.py"),
-        data=(f"studies/{folder}/data/*", f"studies/{folder}/templates/*"),
         copies=copies,
         hours=hours,
     )
@@ -149,7 +148,6 @@ LONG = (
         files=("scheduler/policies/tuned/*.json",),
         command="python benchmarks/table2_tune.py",
         roots=("benchmarks/table2_tune.py",),
-        data=("studies/fluid_batching/data/*",),
         ignore=("models/data/*", "boards/*", *FITTED),
         hours="a day; its head names the runs",
     ),

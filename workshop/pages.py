@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from .output import Output
@@ -75,22 +75,27 @@ def roots_of(tree: Tree, code: str, folder: Path) -> Iterator[Path]:
         found += tree.named(tree.place(module.rpartition(".")[0], folder) or folder, module.rpartition(".")[2])
     found += [tree.root / script for script in SCRIPT.findall(joined)]
     found += [tree.root / "studies" / name.replace("-", "_") / "study.py" for name in STUDY.findall(joined)]
-    for block in re.split(r"^(?=python|py\b)", code, flags=re.MULTILINE):
-        language, _, body = block.partition("\n")
-        if language.startswith(("python", "py")):
-            found += imported(tree, body, folder)
+    blocks = (block.partition("\n") for block in re.split(r"^(?=python|py\b)", code, flags=re.MULTILINE))
+    snippets = [body for language, _, body in blocks if language.startswith(("python", "py"))]
+    found += imported(tree, snippets)
     yield from (path for path in found if path.is_file())
 
 
-def imported(tree: Tree, code: str, folder: Path) -> list[Path]:
-    """Resolve the imports of a snippet, of which only the leading lines may be Python."""
-    lines = code.splitlines()
-    while lines:
-        try:
-            return list(tree.imported(ast.parse("\n".join(lines)), tree.root / "docs"))
-        except SyntaxError as error:
-            lines = lines[: max(0, min(len(lines), error.lineno or 1) - 1)]
-    return []
+def imported(tree: Tree, snippets: Iterable[str]) -> list[Path]:
+    """Resolve the imports of snippets that are one session; a name imported in one is used in the next.
+
+    Of a snippet only the leading lines may be Python.
+    """
+    session = ast.Module(body=[], type_ignores=[])
+    for code in snippets:
+        lines = code.splitlines()
+        while lines:
+            try:
+                session.body += ast.parse("\n".join(lines)).body
+                break
+            except SyntaxError as error:
+                lines = lines[: max(0, min(len(lines), error.lineno or 1) - 1)]
+    return list(tree.imported(session, tree.root / "docs"))
 
 
 def notebooks(tree: Tree) -> Iterator[Output]:
@@ -99,7 +104,7 @@ def notebooks(tree: Tree) -> Iterator[Output]:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
         python = "\n".join(line for cell in code for line in cell.splitlines() if not line.startswith(("!", "%")))
-        roots = {*roots_of(tree, "\n".join(code), path.parent), *imported(tree, python, path.parent)}
+        roots = {*roots_of(tree, "\n".join(code), path.parent), *imported(tree, [python])}
         name = path.relative_to(tree.root).as_posix()
         yield Output(
             name=name,

@@ -49,21 +49,24 @@ class Tree:
             if path not in found:
                 found.add(path)
                 ahead += self.imports(path) if path.suffix == ".py" else ()
-        for room in {self.room(path) for path in found if path.suffix == ".py"} & set(ROOMS):
+        modules = {path.relative_to(self.root).parts for path in found if path.suffix == ".py"}
+        for room in {parts[0] for parts in modules} & set(ROOMS):
             found.update(self.data(room))
+        for folder in {parts[1] for parts in modules if parts[0] == "studies" and len(parts) > 2}:
+            found.update(self.data(f"studies/{folder}"))
         return found
 
     def room(self, path: Path) -> str:
         """Name the top-level folder of a file."""
         return path.relative_to(self.root).parts[0]
 
-    def data(self, room: str) -> tuple[Path, ...]:
-        """List the files of a room that are read and not imported; a study's own are named by its row."""
-        if room not in self._data:
-            files = (self.root / room).rglob("*") if room != "studies" else ()
+    def data(self, folder: str) -> tuple[Path, ...]:
+        """List the files of a room, or of one study, that are read and not imported."""
+        if folder not in self._data:
+            files = (self.root / folder).rglob("*") if folder != "studies" else ()
             kept = (path for path in files if path.is_file() and path.suffix not in NOT_DATA)
-            self._data[room] = tuple(sorted(path for path in kept if not _left_by_a_run(path)))
-        return self._data[room]
+            self._data[folder] = tuple(sorted(path for path in kept if not _left_by_a_run(path)))
+        return self._data[folder]
 
     def digest(self, path: Path) -> str:
         """Digest a file; of Python without comments, and without docstrings that nothing prints."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from checkouts import ROOT, small
 
-from workshop.pages import executed, page_files
+from workshop.pages import executed, imported, page_files
 from workshop.sources import BY_NAME, ROOMS, Tree, meaning
 
 sys.path.insert(0, str(ROOT / "tests" / "docs"))
@@ -32,6 +32,22 @@ def test_a_script_depends_on_the_modules_of_the_names_that_it_uses(
     assert {path.stem for path in found if path.suffix == ".py"} - {"__init__"} == expected | {script}
     assert tree.root / "dse" / "data.json" in found
     assert not [path for path in found if tree.room(path) == "host"]
+
+
+def test_the_snippets_of_a_page_are_one_session(tmp_path: Path) -> None:
+    tree = Tree(small(tmp_path))
+    found = imported(tree, ["import fluidnpu\n", "$ not Python\n", "print(fluidnpu.cost())\n!ls\n"])
+    assert tree.root / "dse" / "model.py" in found
+
+
+def test_data_of_a_study_count_for_that_study_alone(tmp_path: Path) -> None:
+    tree = Tree(small(tmp_path))
+    for name in ("pame", "delen"):
+        (tmp_path / "studies" / name / "data").mkdir(parents=True)
+        (tmp_path / "studies" / name / "study.py").write_text("STUDY = 1\n")
+        (tmp_path / "studies" / name / "data" / "recorded.npz").write_text("numbers")
+    found = tree.inputs([tree.root / "studies" / "pame" / "study.py"])
+    assert {path.parent.parent.name for path in found if path.suffix == ".npz"} == {"pame"}
 
 
 @pytest.mark.parametrize(
