@@ -3,7 +3,7 @@
 The seconds are those of the process and of its ended children, over set-up, call and teardown. They do not
 depend on what else the machine does. A fixture counts for the test that first needs it.
 
-    pytest --cpu-seconds FILE    one JSON row a test: its name and its seconds
+    pytest --cpu-seconds=FILE    one JSON row a test: its name and its seconds
     pytest --cpu-budget          a default test fails above twice its budget, as in `make test`
 
 `@pytest.mark.cpu(SECONDS, REASON)` gives a test a budget of its own.
