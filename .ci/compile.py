@@ -1,6 +1,7 @@
 """Compile the loops that the demo runs: the twin of the RTL, and the simulator with the demo's policies.
 
-Numba keeps them beside their sources. Without this the first command that needs one compiles it.
+With `--tests` after the words to print, also the loop of fleets. Numba keeps them beside their sources. Without
+this the first command that needs one compiles it.
 """
 
 import sys
@@ -12,6 +13,8 @@ from fluidnpu.boards import load_board
 from fluidnpu.commands.load_curves import load_curves
 from fluidnpu.dse import LatencyTable, explore
 from fluidnpu.models import LayerShape, Window, Workload
+from fluidnpu.scheduler.placement import place
+from fluidnpu.scheduler.placement.testing import toy_fleet
 from fluidnpu.scheduler.policies import Setting
 
 
@@ -26,8 +29,15 @@ def compile_loops() -> None:
     load_curves(latency, np.array([0, 1]), [1e5], slo_ns=10_000, seed=0, setting=setting)
 
 
+def compile_fleets() -> None:
+    """Plan for a toy fleet; the planner serves the plan once."""
+    place(toy_fleet(2), slo_ns=60_000_000, batches=(1, 2))
+
+
 if __name__ == "__main__":
     began = time.monotonic()
     print(sys.argv[1], flush=True)
     compile_loops()
+    if "--tests" in sys.argv:
+        compile_fleets()
     print(f"  done in {time.monotonic() - began:.0f} s", flush=True)

@@ -166,6 +166,7 @@ def used(folder: Path, installed: Path, *words: str) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.cpu(10, "the first of them builds the wheel and installs it")
 @pytest.mark.parametrize("way", ["script", "notebook"])
 def test_the_api_works_beside_folders_named_as_rooms(way: str, folder: Path, installed: Path) -> None:
     """Also in a process pool whose workers start anew: functions and results are pickled by one name."""

@@ -37,6 +37,7 @@ def run(page: Page, kinds: set[str], folder: Path, setups: Setups) -> None:
     assert session.ran == len(wanted)
 
 
+@pytest.mark.cpu(10, "a page is one session, from top to bottom")
 @pytest.mark.parametrize("page", SHORT, ids=lambda page: page.name)
 def test_the_blocks_of_a_page_run(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setups: Setups) -> None:
     monkeypatch.chdir(tmp_path)

@@ -39,6 +39,7 @@ def ran(request: pytest.FixtureRequest, out: Path) -> Result:
     return result
 
 
+@pytest.mark.cpu(10, "the demo runs once for all tests of it")
 def test_it_says_what_was_promised(ran: Result) -> None:
     said = " ".join(ran.stderr.split())  # lines break where the screen ends
     for words in (

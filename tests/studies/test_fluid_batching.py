@@ -63,6 +63,7 @@ def done(small_world: None) -> Body:
     return run_study(STUDY, TINY, 1, lambda at, of: None)
 
 
+@pytest.mark.cpu(10, "a small study runs once for all tests of it")
 def test_every_part_is_there(done: Body) -> None:
     assert set(done["parts"]) >= {
         "table2",

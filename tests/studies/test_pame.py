@@ -65,6 +65,7 @@ def test_resnet101_is_the_papers_network() -> None:
     assert (table.exits, table.b_max) == (11, 16)
 
 
+@pytest.mark.cpu(10, "a small study runs once for all tests of it")
 def test_matrices_are_exact_and_coarse_ones_too_low(done: Body) -> None:
     for errors in done["parts"]["matrices"].values():
         assert errors["1"] == [0.0] * len(errors["1"])

@@ -31,6 +31,7 @@ def fresh(root: Path) -> Path:
     return root
 
 
+@pytest.mark.cpu(10, "every source of the tree is read twice")
 def test_a_constant_of_the_cycle_model_makes_stale_all_that_counts_cycles(tmp_path: Path) -> None:
     root = fresh(copied(tmp_path))
     (root / CYCLES).write_text((root / CYCLES).read_text() + "\nONE_CYCLE_MORE = 1\n")
