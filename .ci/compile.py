@@ -1,7 +1,7 @@
 """Compile the loops that the demo runs: the twin of the RTL, and the simulator with the demo's policies.
 
-With `--tests` after the words to print, also the loop of fleets. Numba keeps them beside their sources. Without
-this the first command that needs one compiles it.
+With `--tests` after the words to print, also the loop of fleets. Numba keeps them beside their sources.
+Without this the first command that needs one compiles it.
 """
 
 import sys
