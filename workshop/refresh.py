@@ -19,13 +19,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from .output import Output
 from .sources import ROOT, Tree
-from .stale import digests, read_digests, stale, write_digests
+from .stale import ITSELF, digests, read_digests, stale, write_digests
 
 STAMP = re.compile(r"\n*^Figures of the tree of .*\n?\Z", re.MULTILINE)
 TOLD_LINES = 15  # of a command that failed
@@ -91,11 +91,11 @@ def stamped(text: str, tree: str) -> str:
     return f"{STAMP.sub('', text).rstrip()}\n\nFigures of the tree of {tree}.\n"
 
 
-def remember(row: Output, root: Path) -> None:
-    """Keep the digests of a row that was made just now."""
+def remember(row: Output, root: Path, before: Mapping[str, str]) -> None:
+    """Keep the digests of a row that was made just now: its sources `before` it ran, and what it made."""
     with _digests:
         known = read_digests(root)
-        known[row.name] = digests(Tree(root), row)
+        known[row.name] = {**before, ITSELF: digests(Tree(root), row)[ITSELF]}
         write_digests(root, known)
 
 
@@ -111,7 +111,7 @@ def refresh(
     tried: set[str] = set()
     began = time.monotonic()
     while True:
-        rows = [row for row, _ in stale(Tree(root), list(names)) if (names or not row.hours) and row.name not in tried]
+        rows = [row for row, _ in stale(Tree(root), names) if (names or not row.hours) and row.name not in tried]
         if not rows:
             return failed
         # Nothing is made of a page. Whatever else was made may change what follows, which is asked again.
@@ -121,12 +121,12 @@ def refresh(
         left = len(rows) - len(batch)
 
         def one(row: Output) -> None:
-            started = time.monotonic()
+            started, before = time.monotonic(), digests(Tree(root), row)
             told = make(row, root)
             if told:
                 failed[row.name] = told
             else:
-                remember(row, root)
+                remember(row, root, before)
             how = "FAILED" if told else "made"
             say(f"{time.monotonic() - began:5.0f} s  {how} {row.name} in {time.monotonic() - started:.0f} s")
 
@@ -144,7 +144,12 @@ def main() -> int:
     )
     parser.add_argument("--jobs", type=int, default=2, help="pages at a time")
     given = parser.parse_args()
-    failed = refresh(ROOT, given.names, jobs=given.jobs, say=lambda line: print(line, flush=True))
+    if given.jobs < 1:
+        parser.error(f"--jobs must be at least 1, not {given.jobs}")
+    try:
+        failed = refresh(ROOT, given.names, jobs=given.jobs, say=lambda line: print(line, flush=True))
+    except ValueError as error:
+        parser.error(str(error))
     for name, told in failed.items():
         print(f"\n{name} could not be made:\n{told}", file=sys.stderr)
     left = [row.name for row, _ in stale(Tree(ROOT)) if row.hours]

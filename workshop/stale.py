@@ -13,7 +13,7 @@ import fnmatch
 import hashlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .output import Output
@@ -67,10 +67,17 @@ def changes(now: Mapping[str, str], then: Mapping[str, str] | None) -> list[str]
     return sorted(room for room in {*now, *then} if now.get(room) != then.get(room))
 
 
-def stale(tree: Tree, names: list[str] | None = None) -> list[tuple[Output, list[str]]]:
-    """List the stale rows, each with the rooms that changed, in the order in which they are to be made."""
+def stale(tree: Tree, names: Sequence[str] = ()) -> list[tuple[Output, list[str]]]:
+    """List the stale rows, each with the rooms that changed, in the order in which they are to be made.
+
+    `names`: patterns of rows to look at; without any, all. A ValueError names a pattern that fits no row.
+    """
     known = read_digests(tree.root)
-    rows = [row for row in outputs(tree) if not names or any(fnmatch.fnmatch(row.name, name) for name in names)]
+    rows = outputs(tree)
+    for name in names:
+        if not any(fnmatch.fnmatch(row.name, name) for row in rows):
+            raise ValueError(f"NAME must fit a row of workshop/outputs.py, not '{name}'")
+    rows = [row for row in rows if not names or any(fnmatch.fnmatch(row.name, name) for name in names)]
     judged = [(row, changes(digests(tree, row), known.get(row.name))) for row in rows]
     return [(row, changed) for row, changed in judged if changed]
 
@@ -79,8 +86,10 @@ def main() -> int:
     """Print what is stale: what `make refresh` mends first, then what takes hours."""
     parser = argparse.ArgumentParser(prog="python -m workshop.stale", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="rows to look at, or patterns of them; all by default")
-    names = parser.parse_args().names
-    found = stale(Tree(), names)
+    try:
+        found = stale(Tree(), parser.parse_args().names)
+    except ValueError as error:
+        parser.error(str(error))
     short, long = [pair for pair in found if not pair[0].hours], [pair for pair in found if pair[0].hours]
     for row, changed in short:
         print(f"stale: {row.name} ({', '.join(changed)})")

@@ -124,6 +124,23 @@ def test_a_row_that_fails_leaves_its_file_and_the_others_go_on(tree: Path) -> No
     assert any("FAILED table" in line for line in lines)
 
 
+def test_a_source_that_changes_while_a_row_is_made_leaves_it_stale(tree: Path) -> None:
+    edits = (
+        "from pathlib import Path\nfrom fluidnpu.dse import cost\nPath('dse/late.py').write_text('why = 2')\nprint(1)\n"
+    )
+    (tree / "benchmarks" / "table.py").write_text(edits)
+    refresh(tree, ["table"], say=lambda line: None)
+    assert names(tree)["table"] == ["dse"]
+
+
+@pytest.mark.parametrize("module", ["stale", "refresh"])
+def test_a_name_that_fits_no_row_is_refused_in_one_sentence(module: str) -> None:
+    words = [sys.executable, "-m", f"workshop.{module}", "study-nobody"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.endswith("NAME must fit a row of workshop/outputs.py, not 'study-nobody'\n")
+
+
 def test_stale_needs_nothing_but_python() -> None:
     done = subprocess.run(
         [sys.executable, "-S", "-I", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); import workshop.stale"],
