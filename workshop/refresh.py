@@ -25,7 +25,7 @@ from pathlib import Path
 
 from .output import Output
 from .sources import ROOT, Tree
-from .stale import ITSELF, digests, read_digests, stale, write_digests
+from .stale import ITSELF, digests, read_digests, row_named, stale, write_digests
 
 STAMP = re.compile(r"\n*^Figures of the tree of .*\n?\Z", re.MULTILINE)
 TOLD_LINES = 15  # of a command that failed
@@ -93,9 +93,10 @@ def stamped(text: str, tree: str) -> str:
 
 def remember(row: Output, root: Path, before: Mapping[str, str]) -> None:
     """Keep the digests of a row that was made just now: its sources `before` it ran, and what it made."""
+    made = row_named(tree := Tree(root), row.name)  # anew: the blocks of a page are part of its row
     with _digests:
         known = read_digests(root)
-        known[row.name] = {**before, ITSELF: digests(Tree(root), row)[ITSELF]}
+        known[row.name] = {**before, ITSELF: digests(tree, made)[ITSELF]}
         write_digests(root, known)
 
 

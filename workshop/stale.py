@@ -67,6 +67,11 @@ def changes(now: Mapping[str, str], then: Mapping[str, str] | None) -> list[str]
     return sorted(room for room in {*now, *then} if now.get(room) != then.get(room))
 
 
+def row_named(tree: Tree, name: str) -> Output:
+    """Give a row as the checkout is now."""
+    return next(row for row in outputs(tree) if row.name == name)
+
+
 def stale(tree: Tree, names: Sequence[str] = ()) -> list[tuple[Output, list[str]]]:
     """List the stale rows, each with the rooms that changed, in the order in which they are to be made.
 

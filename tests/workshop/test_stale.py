@@ -114,6 +114,21 @@ def test_what_is_edited_by_hand_is_stale_and_the_rest_of_a_page_is_not(tree: Pat
     assert names(tree)["page"] == ["dse", "itself"]
 
 
+def test_a_page_whose_blocks_were_refreshed_is_fresh(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writes = "from pathlib import Path\nfrom fluidnpu.dse import price\nPath('page.md').write_text(f'prints {price}')\n"
+    (tree / "benchmarks" / "page.py").write_text(writes)
+
+    def rows(tree: Tree) -> list[Output]:
+        shown = (tree.root / "page.md").read_text()
+        command = "python benchmarks/page.py"
+        return [Output(name="page", files=("page.md",), command=command, roots=("benchmarks/page.py",), text=shown)]
+
+    monkeypatch.setattr(workshop.stale, "outputs", rows)
+    assert refresh(tree, say=lambda line: None) == {}
+    assert (tree / "page.md").read_text() == "prints 1"
+    assert names(tree) == {}
+
+
 def test_a_row_that_fails_leaves_its_file_and_the_others_go_on(tree: Path) -> None:
     (tree / "benchmarks" / "table.py").write_text("from fluidnpu.dse import cost\nraise SystemExit('no board')\n")
     before = (tree / "dse" / "data.json").read_text()
