@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,8 @@ def run(page: Page, kinds: set[str], folder: Path, setups: Setups) -> None:
         setups.begin(name, folder)
     session = Session(folder)
     wanted = [block for block in page.blocks if block.kind in kinds]
+    if shutil.which("curl") is None and any("curl " in block.text for block in wanted if block.language == "console"):
+        pytest.skip("curl is not installed")
     try:
         for block in wanted:
             session.run(block)

@@ -2,6 +2,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from needs import needs_libpython
 
 from fluidnpu.rtl_tb import ParameterError
 from fluidnpu.rtl_tb.data_plane import coverage
@@ -32,6 +33,7 @@ def bench(sizes: dict[str, int], tests: str | None, seed: int = 1, programs: int
     return run(model, tests=tests, seed=seed, env=env)
 
 
+@needs_libpython
 def test_data_plane() -> None:
     assert len(bench(SMALL, "one_plain|random_layers|refused|watchdog", programs=1)) == 4
 

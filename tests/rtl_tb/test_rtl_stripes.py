@@ -9,6 +9,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from needs import needs_libpython
 from npu_worlds import DESIGN, LAYERS, PROGRAM, SLOTS, expected, read, run_batch, write
 
 from fluidnpu.dse import DramModel
@@ -26,6 +27,7 @@ def model_of(ports: int, data_bytes: int, burst: int = 16) -> Model:
     return Model(top="axi_striped_masters_top", parameters=parameters)
 
 
+@needs_libpython
 @pytest.mark.parametrize(("ports", "data_bytes"), [(4, 16), pytest.param(2, 8, marks=pytest.mark.long)])
 def test_striped_masters(ports: int, data_bytes: int) -> None:
     model = model_of(ports, data_bytes)

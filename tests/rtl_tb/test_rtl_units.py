@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from needs import needs_libpython
 
 from fluidnpu.rtl_tb import sources
 from fluidnpu.rtl_tb.common.sources import needed, texts_of
@@ -28,6 +29,7 @@ def cocotb_tests(bench: str) -> list[str]:
 BENCHES = {name.removesuffix(".py"): text for name, text in texts_of("benches", ".py").items()}
 
 
+@needs_libpython
 @pytest.mark.parametrize(
     "name",
     [name if name in DEFAULT else pytest.param(name, marks=pytest.mark.long) for name in UNITS if name not in MASTERS],
@@ -36,6 +38,7 @@ def test_unit(name: str) -> None:
     assert run(Model(top=name, parameters=UNITS[name]), env=FEWER.get(name)) == cocotb_tests(name)
 
 
+@needs_libpython
 @pytest.mark.long
 @pytest.mark.parametrize("name", FEWER)
 def test_unit_at_length(name: str) -> None:
