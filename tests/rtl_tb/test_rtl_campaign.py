@@ -21,6 +21,7 @@ def world(seed: int = 1, across: str = "slots") -> World:
     return World.of(seed, MODEL, DESIGN, across=across)
 
 
+@pytest.mark.cpu(10, "one campaign has to meet much")
 def test_nothing_goes_wrong_and_much_is_met() -> None:
     """The events that need one cycle of many are met by design, the rest of the bins by chance."""
     result = campaign(1, 2, model=MODEL, design=DESIGN)
