@@ -65,7 +65,7 @@ def test_a_residual_network_by_command(folder: Path) -> None:
     assert "random images have no labels, so accuracy is not measured" in said
 
 
-@pytest.mark.cpu(10, "PyTorch's exporter alone takes half of it")
+@pytest.mark.cpu(10, "a whole road, with PyTorch's newer exporter")
 def test_a_perceptron_by_command_with_the_new_exporter(folder: Path) -> None:
     said = by_command(folder, "mlp", "dynamo", ("zcu104",), 1, verify=True)
     assert "mlp_dynamo can be used" in said
