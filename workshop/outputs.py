@@ -149,7 +149,7 @@ LONG = (
         command="python benchmarks/table2_tune.py",
         roots=("benchmarks/table2_tune.py",),
         ignore=("models/data/*", "boards/*", *FITTED),
-        hours="a day; its head names the runs",
+        hours="not timed; its head names the runs",
     ),
     Output(
         name="recorded-exits",
@@ -173,7 +173,7 @@ LONG = (
         command="python -m fluidnpu.studies.delen.recording",
         roots=("studies/delen/recording.py",),
         ignore=("boards/*", *FITTED),
-        hours="minutes, and Debian's dataset-fashion-mnist",
+        hours="some four minutes, and Debian's dataset-fashion-mnist",
     ),
     study(
         "fluid-batching",
@@ -188,8 +188,8 @@ LONG = (
             "docs/explanation/scheduling/map.svg": "figures/map.svg",
         },
     ),
-    study("pame", "pame", "docs/explanation/pame/", "--seeds 30 --requests 20000", "half an hour"),
-    study("delen", "delen", "docs/explanation/delen/", "--seeds 30 --requests 20000", "a quarter of an hour"),
+    study("pame", "pame", "docs/explanation/pame/", "--seeds 30 --requests 20000", "thirty seeds, not timed"),
+    study("delen", "delen", "docs/explanation/delen/", "--seeds 30 --requests 20000", "thirty seeds, not timed"),
     Output(
         name="foreign-tables",
         files=("docs/explanation/scheduling/foreign.json", "docs/explanation/scheduling/foreign.md"),
@@ -209,7 +209,7 @@ LONG = (
         command="python benchmarks/full_size.py",
         roots=("benchmarks/full_size.py",),
         prints=True,
-        hours="half an hour",
+        hours="not timed",
     ),
 )
 GIVEN = {
