@@ -263,6 +263,27 @@ class Board:
         """SHA-256 over every field but the sensors."""
         return str(self.to_dict()["digest"])
 
+    def record(self) -> dict[str, Any]:
+        """Return `to_dict` with the sensors and all sources: what a design carries, and `from_dict` reads."""
+        return {**self.to_dict(), "sources": dict(self.sources), "sensors": [asdict(one) for one in self.sensors]}
+
+    @classmethod
+    def from_dict(cls, raw: object, source: str = "board") -> Board:
+        """Invert `record`, through JSON or not; errors name `source`. Raises BoardError.
+
+        >>> Board.from_dict(load_board("zcu104").record()) == load_board("zcu104")
+        True
+        """
+        if not isinstance(raw, Mapping):
+            raise BoardError(f"{source} must be an object with the fields of a board, not {raw!r}")
+        named = {kind: _by_name(source, kind, raw.get(kind, [])) for kind in ("dram", "sensors")}
+        board = _of_tables({key: value for key, value in raw.items() if key != "digest"} | named, source)
+        if raw.get("digest") != board.digest:
+            raise BoardError(
+                f"{source}: its digest must be that of its other fields, and something changed them by hand"
+            )
+        return board
+
 
 def _check_port_bits(name: str, value: object) -> None:
     low, high = LIMITS["axi_port_bits"]
@@ -309,10 +330,15 @@ def parse_board(text: str, source: str = "board") -> Board:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BoardError(f"board file '{source}' must be TOML: {error}") from None
+    return _of_tables(raw, f"board file '{source}'")
+
+
+def _of_tables(raw: Mapping[str, Any], where: str) -> Board:
+    """The board of a file's fields, as TOML has them. Raises BoardError."""
     if "schema" not in raw:
-        raise BoardError(f"board file '{source}' must begin with the line 'schema = {SCHEMA}', and it has no schema")
+        raise BoardError(f"{where} must begin with the line 'schema = {SCHEMA}', and it has no schema")
     if raw["schema"] != SCHEMA:
-        raise BoardError(f"board file '{source}' must have schema = {SCHEMA}, not {raw['schema']!r}")
+        raise BoardError(f"{where} must have schema = {SCHEMA}, not {raw['schema']!r}")
     body = {key: value for key, value in raw.items() if key != "schema"}
     names = {f.name for f in fields(Board)}
     missing = [name for name in FIELDS if name in names - set(body) - set(OPTIONAL)]
@@ -320,7 +346,7 @@ def parse_board(text: str, source: str = "board") -> Board:
     if missing or unknown:
         parts = [f"lacks {_told(missing, FIELDS)}"] if missing else []
         parts += [f"has the unknown {', '.join(unknown)}"] if unknown else []
-        raise BoardError(f"board file '{source}' must have exactly the fields of a board; it {', and it '.join(parts)}")
+        raise BoardError(f"{where} must have exactly the fields of a board; it {', and it '.join(parts)}")
     try:
         columns = tuple(tuple(pair) if isinstance(pair, list) else pair for pair in body.pop("dsp_columns", ()))
         made = {"dram": _drams(body["dram"]), "sources": _sources(body.get("sources", {})), "dsp_columns": columns}
@@ -328,7 +354,14 @@ def parse_board(text: str, source: str = "board") -> Board:
         sensors = {"sensors": _sensors(body["sensors"])} if "sensors" in body else {}
         return Board(**{**body, **made, **power, **sensors})
     except BoardError as error:
-        raise BoardError(f"board file '{source}': {error}") from None
+        raise BoardError(f"{where}: {error}") from None
+
+
+def _by_name(where: str, kind: str, raw: object) -> dict[str, Any]:
+    """The tables of a kind by name, as TOML has them, of the list that a record has."""
+    if not isinstance(raw, Sequence) or not all(isinstance(one, Mapping) and "name" in one for one in raw):
+        raise BoardError(f"{where}: {kind} must be a list of objects with a name, not {raw!r}")
+    return {str(one["name"]): {key: value for key, value in one.items() if key != "name"} for one in raw}
 
 
 def _drams(raw: object) -> tuple[Dram, ...]:

@@ -1,0 +1,53 @@
+"""A board's record is what a design carries of it: read back strictly, and the same board again."""
+
+import json
+from typing import Any
+
+import pytest
+
+from fluidnpu.boards import Board, BoardError, list_boards, load_board
+
+
+def record(name: str = "zc706") -> dict[str, Any]:
+    """Return a shipped board's record as a file has it."""
+    plain: dict[str, Any] = json.loads(json.dumps(load_board(name).record()))
+    return plain
+
+
+@pytest.mark.parametrize("name", list_boards())
+def test_a_record_is_the_board_again_with_its_sensors(name: str) -> None:
+    board = Board.from_dict(record(name))
+    assert board == load_board(name)
+    assert board.digest == load_board(name).digest == record(name)["digest"]
+
+
+def test_a_sensor_that_changes_leaves_the_digest() -> None:
+    raw = record()
+    raw["sensors"][0]["chip"] = "another"
+    board = Board.from_dict(raw)
+    assert board.sensors[0].chip == "another"
+    assert board.digest == load_board("zc706").digest
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"dsp": 1}, "its facts: its digest must be that of its other fields"),
+        ({"digest": None}, "its facts: its digest must be that of its other fields"),
+        ({"title": ""}, "its facts: title must be a text"),
+        ({"schema": 7}, "its facts must have schema = 1, not 7"),
+        ({"colour": "green"}, "its facts must have exactly the fields of a board; it has the unknown colour"),
+        ({"dram": []}, "its facts: a board needs at least one dram"),
+        ({"dram": {"ps": {}}}, "its facts: dram must be a list of objects with a name"),
+        ({"sensors": [{"chip": "x"}]}, "its facts: sensors must be a list of objects with a name"),
+    ],
+)
+def test_a_record_that_is_wrong_is_one_sentence(change: dict[str, Any], says: str) -> None:
+    with pytest.raises(BoardError) as caught:
+        Board.from_dict(record() | change, "its facts")
+    assert str(caught.value).startswith(says)
+
+
+def test_what_is_no_object_is_refused() -> None:
+    with pytest.raises(BoardError, match="must be an object with the fields of a board, not 3"):
+        Board.from_dict(3)
