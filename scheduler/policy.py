@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from fluidnpu.dse import LatencyTable
@@ -54,6 +54,15 @@ class View:
     closed: bool = False
     slots: int = 0
     unanswerable: AbstractSet[int] = frozenset()
+
+    def of_network(self, span: slice, latency: LatencyTable, exit_rates: Sequence[float], slots: int) -> View:
+        """Return the part of one of several networks: its stages, its table and shares, and its own slots."""
+        waiting, b_max = self.waiting[span], min(self.b_max, slots)
+        return replace(self, waiting=waiting, latency=latency, exit_rates=exit_rates, b_max=b_max, slots=slots)
+
+    def of_tenant(self, waiting: Sequence[Sequence[Request]], slots: int) -> View:
+        """Return what one of several tenants sees: its own lines and at most so many slots."""
+        return replace(self, waiting=waiting, b_max=min(self.b_max, slots), slots=max(slots, 1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,7 @@ class Apart(Observer):
         side = self._networks
         rows = zip(side.tables(view.latency), side.parts(view.exit_rates), side.slots, strict=True)
         self._views = tuple(
-            View(view.now_ns, view.waiting[side.span(index)], table, rates, view.b_max, view.closed, slots)
-            for index, (table, rates, slots) in enumerate(rows)
+            view.of_network(side.span(index), table, rates, slots) for index, (table, rates, slots) in enumerate(rows)
         )
         for observer, mine in zip(self._observers, self._views, strict=True):
             observer.began(mine)

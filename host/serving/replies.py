@@ -155,7 +155,7 @@ class Observer(Protocol):
         """Take note of the requests that ended with the last decision, before they are told."""
 
     def adapted(self, now_ns: int, state: InForce) -> None:
-        """Take note of a change of the active exits, before the decision that it holds for first."""
+        """Take note of the active exits at the beginning, and of a change before its first decision."""
 
     def answered_early(self, reply: Reply) -> None:
         """Take note of an answer at a deadline while the NPU works; on another thread."""

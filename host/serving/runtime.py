@@ -133,6 +133,8 @@ class Runtime:
         policy.reset()
         for observer in self._observers:
             observer.began(self._view)
+            if active is not None:
+                observer.adapted(0, active.now)
 
     @property
     def now_ns(self) -> int:
@@ -380,8 +382,8 @@ class Runtime:
 
     def _answered_meanwhile(self, request: Request, stage: int) -> bool:
         """Tell if another thread took the answer of the last exit; if not, it is void from now on."""
-        if stage == 0 or not self._terms.get(request.id, PLAIN).anytime:
-            return False
+        if stage == 0 or not self._terms.get(request.id, PLAIN).anytime or request.id not in self._logits:
+            return False  # it has passed no exit that could answer
         return self._passed.pop(request.id, None) is None
 
     def _launch(self, now: int, batch: Sequence[Request], network: int) -> None:

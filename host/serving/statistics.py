@@ -184,7 +184,7 @@ class Statistics(Observer):
 
     def adapted(self, now_ns: int, state: InForce) -> None:
         """Count the change; predicted times of the stages are those of the new set from now on."""
-        self.exit_changes += 1
+        self.exit_changes += state.number > 0  # state 0 is the beginning
         self._latency_table = state.latency
         for (stage, batch), drift in self.batches.items():
             if drift.predicted_ns != state.latency.ns[stage][batch - 1]:

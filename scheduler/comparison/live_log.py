@@ -30,7 +30,7 @@ from ..exits.profile import PowerModel
 from ..policies.registry import make_policy
 from ..policies.setting import Setting
 from ..policy import Action, Answer, Policy, Request, Run, Shed, View
-from ..simulation.active import InForce, shadow_of
+from ..simulation.active import ExitSet, InForce, shadow_of
 from ..simulation.ledger import Ledger
 from ..simulation.networks import Networks
 from ..simulation.schedule import action_line, read_action
@@ -200,6 +200,9 @@ class _Replayed:
                 self._ledger.resume(self._learn(row), stage)
         self._view = View(0, self._ledger.waiting, latency, rates, latency.b_max, slots=slots)
         self._run: Run | None = None
+        self._exits: ExitSet | None = None
+        self._asked: set[int] = set()  # requests past an exit whose head ran
+        self._view.unanswerable = self._unanswerable = set[int]()
 
     def _learn(self, row: Sequence[Any]) -> Request:
         id, arrival_ns, deadline_ns, *rest = row
@@ -220,6 +223,7 @@ class _Replayed:
         elif "exits" in raw:
             self._view.latency = LatencyTable(ns=tuple(tuple(row) for row in raw["latency_ns"]))
             self._view.exit_rates = tuple(float(rate) for rate in raw["exit_rates"])
+            self._exits = ExitSet(tuple(raw["exits"]))
         else:
             self._decide(*read_action(raw, self._known), bool(raw["closed"]), bool(raw.get(TERMS)))
 
@@ -227,6 +231,10 @@ class _Replayed:
         if self._run is None:
             raise ValueError("a run ends that was not begun")
         staying = []
+        if self._exits is None or self._exits.runs_head(self._run.stage):
+            self._asked.update(stay)
+        self._unanswerable.difference_update(request.id for request in self._run.requests)
+        self._unanswerable.update(set(stay) - self._asked)
         for request in self._run.requests:
             if request.id not in stay:
                 del self._known[request.id]

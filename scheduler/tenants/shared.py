@@ -191,14 +191,12 @@ class Shared:
         side, slots = self._networks, view.slots or view.b_max
         if self._table is not view.latency:
             self._table, self._tables = view.latency, (view.latency,) if side is None else side.tables(view.latency)
-        now, closed = view.now_ns, view.closed
         if side is None:
-            views = [View(now, view.waiting, view.latency, view.exit_rates, view.b_max, closed, slots)]
+            views = [dataclasses.replace(view, slots=slots)]
         else:
             rows = zip(self._tables, side.parts(view.exit_rates), side.slots, strict=True)
             views = [
-                View(now, view.waiting[side.span(index)], table, rates, min(view.b_max, own), closed, own)
-                for index, (table, rates, own) in enumerate(rows)
+                view.of_network(side.span(index), table, rates, own) for index, (table, rates, own) in enumerate(rows)
             ]
         named = Counter(self._network[one.name] for one in self.tenancy.tenants)
         for index, mine in enumerate(views):
@@ -212,10 +210,7 @@ class Shared:
         waiting = line if free > 0 else ([], *line[1:])
         if not any(waiting):
             return None
-        alone = View(
-            view.now_ns, waiting, view.latency, view.exit_rates, min(view.b_max, most), view.closed, max(most, 1)
-        )
-        action = self._inner[name].decide(alone)
+        action = self._inner[name].decide(view.of_tenant(waiting, most))
         if isinstance(action, Run):
             limit = min(view.b_max, free) if action.stage == 0 else view.b_max
             if len(action.requests) > limit:  # samples that came here in batches of others may be more than fit
