@@ -265,7 +265,8 @@ class Board:
 
     def record(self) -> dict[str, Any]:
         """Return `to_dict` with the sensors and all sources: what a design carries, and `from_dict` reads."""
-        return {**self.to_dict(), "sources": dict(self.sources), "sensors": [asdict(one) for one in self.sensors]}
+        sensors = [asdict(one) | {"rails": [list(rail) for rail in one.rails]} for one in self.sensors]
+        return {**self.to_dict(), "sources": dict(self.sources), "sensors": sensors}
 
     @classmethod
     def from_dict(cls, raw: object, source: str = "board") -> Board:
