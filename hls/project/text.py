@@ -191,12 +191,14 @@ class ProjectText:
         return npu_ports(self.design.port_bits // self.design.stripes, self.masters)
 
     @property
-    def data_plane_parameters(self) -> tuple[tuple[str, int], ...]:
-        """Parameters of the data plane: the design's, its build id, and the RAM of the input buffer."""
-        build = {"BuildId": digest_build_id(self.design.hardware_digest)} | (
-            {"UltraBuffer": 1} if self.board.uram288 else {}
-        )
-        return tuple((self.design.rtl_parameters() | build).items())
+    def data_plane_parameters(self) -> tuple[tuple[str, int | str], ...]:
+        """Parameters of the data plane: the design's, its build id, and the RAM of the input buffer.
+
+        The build id has its width with it: half of them are too large for a number without one.
+        """
+        ultra = {"UltraBuffer": 1} if self.board.uram288 else {}
+        given: dict[str, int | str] = {**self.design.rtl_parameters(), "BuildId": f"32'h{self.build_id}", **ultra}
+        return tuple(given.items())
 
     @property
     def core_parameters(self) -> tuple[tuple[str, int], ...]:

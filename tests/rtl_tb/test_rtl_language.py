@@ -9,40 +9,74 @@ from dataclasses import replace
 from importlib.resources import files
 
 import pytest
+from second_compiler import complaints, core_box, slice_box
 
+from fluidnpu import hls
+from fluidnpu.boards import load_board
+from fluidnpu.dse.testing import tiny_design
 from fluidnpu.hls.formats import DESCRIPTOR, FBCB, Bits, Value
 from fluidnpu.hls.formats.format import Format
 from fluidnpu.hls.formats.table import FORMATS
 from fluidnpu.hls.views.formats import members, render_format_package
 from fluidnpu.rtl_tb import sources
 
-pyslang = pytest.importorskip("pyslang", reason="pyslang comes with the extra `rtl`: pip install 'fluidnpu[rtl]'")
-
-
-def errors(texts: dict[str, str]) -> list[str]:
-    """What slang calls an error, a line each."""
-    from pyslang import ast, syntax
-
-    manager = syntax.SyntaxTree.getDefaultSourceManager()
-    compilation = ast.Compilation()
-    for name, text in texts.items():
-        compilation.addSyntaxTree(syntax.SyntaxTree.fromText(text, manager, name))
-    client, engine = pyslang.TextDiagnosticClient(), pyslang.DiagnosticEngine(manager)
-    engine.addClient(client)
-    for diagnostic in compilation.getAllDiagnostics():
-        if diagnostic.isError():
-            engine.issue(diagnostic)
-    return [line for line in client.getString().splitlines() if "error:" in line]
-
 
 def test_all_rtl_is_legal() -> None:
+    """And no width changes unsaid."""
     npu = files("fluidnpu.rtl_tb").joinpath("npu").joinpath("fluidnpu_npu.sv").read_text()
-    assert errors({**sources(), "fluidnpu_npu.sv": npu}) == []
+    assert complaints({**sources(), "fluidnpu_npu.sv": npu}) == []
 
 
 def test_a_name_before_its_declaration_is_told() -> None:
     early = "module early (output logic o);\n  assign o = late;\n  logic late;\nendmodule\n"
-    assert len(errors({"early.sv": early})) == 1
+    assert len(complaints({"early.sv": early})) == 1
+
+
+# -- generated projects
+
+WORLDS = [
+    ("zc706", "pl", "hls", "2019.2"),
+    ("zc706", "ps_striped", "rtl", "2022.1"),
+    ("zcu104", "ps_striped", "rtl", "2019.2"),
+    ("zcu104", "ps_striped", "hls", "2022.1"),
+]
+SEEDS = [  # (file, right, wrong): a width, and what a tool needs to be told of it
+    ("fluid_npu.v", "wire [31:0] saturations", "wire [15:0] saturations"),
+    ("fluidnpu_hls_core.v", "reg  [31:0]  saturations_o", "reg  [23:0]  saturations_o"),
+    ("fluidnpu_hls_core.v", "wire [32:0] sum", "wire [31:0] sum"),
+]
+
+
+def project(board: str, memory: str, core: str, tools: str) -> tuple[dict[str, str], list[str]]:
+    """The Verilog of a generated project, packages first, and its black boxes."""
+    place, there = load_board(board), load_board(board).memory(memory)
+    ports = {"port_bits": there.port_bits, "stripes": there.stripes, "memory": memory}
+    design = tiny_design().changed(board=board, clock_hz=place.clock_hz, **ports)
+    files = hls.render_project(design, None, place, core=core, rtl=sources(), tools=tools)
+    texts = {name: text for name, text in files.items() if name.startswith("rtl/") and isinstance(text, str)}
+    suffix = "_V_V" if tools == "2019.2" else ""  # of a stream in the names of csynth's ports
+    box = core_box(design, suffix) if core == "hls" else slice_box(place.dsp_primitive)
+    return {name: texts[name] for name in sorted(texts, key=lambda name: not name.endswith("_pkg.sv"))}, [box]
+
+
+@pytest.mark.parametrize("world", WORLDS, ids="-".join)
+def test_a_generated_project_has_no_error_and_no_warning(world: tuple[str, str, str, str]) -> None:
+    texts, boxes = project(*world)
+    assert complaints(texts, boxes=boxes) == []
+
+
+@pytest.mark.parametrize("seed", SEEDS, ids=[seed[2] for seed in SEEDS])
+def test_a_wrong_width_is_told(seed: tuple[str, str, str]) -> None:
+    (name, right, wrong), (texts, boxes) = seed, project(*WORLDS[0])
+    assert texts[f"rtl/{name}"].count(right) == 1
+    lines = complaints(texts | {f"rtl/{name}": texts[f"rtl/{name}"].replace(right, wrong)}, boxes=boxes)
+    assert any(line.startswith(f"rtl/{name}:") and "bits" in line for line in lines)
+
+
+def test_a_core_of_other_streams_is_told() -> None:
+    texts, (box,) = project(*WORLDS[0])
+    lines = complaints(texts, boxes=[box.replace("input [127:0] cmd", "input [63:0] cmd")])
+    assert any(line.startswith("rtl/fluidnpu_hls_core.v:") and "bits" in line for line in lines)
 
 
 # -- bit formats: the packed structs of the generated package against the packers of Python
@@ -62,7 +96,7 @@ def wrong_fields(packed: Format, values: dict[str, Value], package: str) -> list
             lines.append(f'    $error("{bits.name}");')
             lines.append("  end")
     lines.append("endmodule")
-    return errors({"fluidnpu_formats_pkg.sv": package, "look.sv": "\n".join(lines) + "\n"})
+    return complaints({"fluidnpu_formats_pkg.sv": package, "look.sv": "\n".join(lines) + "\n"})
 
 
 def some_values(packed: Format, rng: random.Random) -> dict[str, Value]:
@@ -97,7 +131,7 @@ def test_codes_are_those_of_python() -> None:
         for name, code in members(codes)
     )
     package = {"fluidnpu_formats_pkg.sv": sources()["fluidnpu_formats_pkg.sv"]}
-    assert errors({**package, "look.sv": f"module look;\n{checks}endmodule\n"}) == []
+    assert complaints({**package, "look.sv": f"module look;\n{checks}endmodule\n"}) == []
 
 
 def test_codes_and_structs_stand_in_the_package_alone() -> None:
@@ -113,7 +147,7 @@ def test_one_more_row_of_the_descriptor_is_one_more_member() -> None:
     fields = tuple(sorted((*DESCRIPTOR.fields, row), key=lambda bits: bits.start))
     wide = replace(DESCRIPTOR, fields=fields)
     package = render_format_package(tuple(wide if packed is DESCRIPTOR else packed for packed in FORMATS))
-    assert errors({**sources(), "fluidnpu_formats_pkg.sv": package}) == []
+    assert complaints({**sources(), "fluidnpu_formats_pkg.sv": package}) == []
     values = some_values(wide, random.Random(0)) | {"padding": 9}
     assert wrong_fields(wide, values, package) == []
     unknown = wrong_fields(wide, values, sources()["fluidnpu_formats_pkg.sv"])
