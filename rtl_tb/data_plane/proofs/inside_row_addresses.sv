@@ -18,7 +18,7 @@
   assign oldest_last = addrs_q[2] + AddrWidth'({12'(cols_of_q[2] - 12'd1), 1'b0});
   always_ff @(posedge clk_i) begin
     if (!rst_ni) walked_q <= '0;
-    else walked_q <= {walked_q[1:0], walks && room && pooling.ends_w && pooling.ends_h};
+    else walked_q <= {walked_q[1:0], walks && room_q && pooling.ends_w && pooling.ends_h};
     addrs_q   <= {addrs_q[1:0], slots[row_sample] + AddrWidth'(row_offset)};
     cols_of_q <= {cols_of_q[1:0], command_cols_q};
     lasts_q   <= {lasts_q[1:0], row_ends_pass && command_last_q};
@@ -73,7 +73,7 @@
   always_comb begin
     cover (past_q && valid_q == '1 && walked_once_q && !pushed.fresh);
     cover (past_q && valid_q[2] && pushed.last && 32'(stored_q) + 1 == Depth);
-    cover (past_q && walks && !room);
+    cover (past_q && walks && !room_q);
   end
 `endif
 `endif

@@ -44,7 +44,7 @@ module fluidnpu_row_addresses #(
     logic                 last;
   } row_t;
 
-  logic                       walks, room, row_ends_pass, last_q;
+  logic                       walks, room_q, row_ends_pass, last_q;
   logic [11:0]                cols_q;
   logic [SampleWidth-1:0]     row_sample, sample_1_q;
   logic [31:0]                row_offset, offset_1_q;
@@ -65,13 +65,21 @@ module fluidnpu_row_addresses #(
     .step_h_i, .step_w_i, .rise_i('0), .span_i('0), .pool_i,
     .pass_valid_i(command_valid_i), .pass_ready_o(command_ready_o), .beats_i(command_i.beats),
     .lane1_beats_i(command_i.lane1_beats), .shift_i(command_i.out_shift + offset_i), .commit_i(command_i.block_last),
-    .row_valid_o(walks), .row_ready_i(room), .row_sample_o(row_sample), .row_index_o(), .row_offset_o(row_offset),
+    .row_valid_o(walks), .row_ready_i(room_q), .row_sample_o(row_sample), .row_index_o(), .row_offset_o(row_offset),
     .row_top_o(), .row_lane_o(), .row_pooling_o(pooling), .row_ends_beat_o(), .row_ends_pass_o(row_ends_pass), .row_both_i(1'b0), .other_index_o(),
     .other_offset_o(), .other_top_o(), .other_ends_pass_o(), .start_index_o(), .start_offset_o()
   );
 
-  // What is on its way must fit as well.
-  assign room = 32'(level) + Steps + 1 <= Depth;
+  // What is on its way must fit as well. Found out a step ahead, of the level behind what comes and goes.
+  localparam int unsigned Most = Depth - Steps - 1;  // rows stored where another may set out
+  logic comes, goes;
+  assign comes = valid_q[2];
+  assign goes  = row_valid_o && row_ready_i;
+  always_ff @(posedge clk_i) begin
+    room_q <= 32'(level) < Most || (32'(level) == Most && (!comes || goes)) || (32'(level) == Most + 1 && goes && !comes);
+    if (!rst_ni) room_q <= 1'b1;
+    if (rst_ni) assert (room_q == (32'(level) + Steps + 1 <= Depth));
+  end
 
   always_comb begin
     pushed.addr  = addr_3_q;
@@ -95,7 +103,7 @@ module fluidnpu_row_addresses #(
     last_s_q   <= {last_s_q[1:0], row_ends_pass && last_q};
     if (valid_q[2]) end_q <= end_3_q[AddrWidth-1:PortBits];
     if (!rst_ni) valid_q <= '0;
-    else valid_q <= {valid_q[1:0], walks && room && pooling.ends_w && pooling.ends_h};
+    else valid_q <= {valid_q[1:0], walks && room_q && pooling.ends_w && pooling.ends_h};
   end
 
   logic fits;

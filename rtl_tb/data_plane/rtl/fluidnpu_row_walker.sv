@@ -77,7 +77,7 @@ module fluidnpu_row_walker #(
   logic [15:0] beat_q, beats_q, lane1_beats_q;
   logic [31:0] shift_q;
   logic        two_lanes_q, last_beat_q;  // of beat_q
-  logic        ends_beat, ends_pass, step, advance, takes;
+  logic        ends_beat, ends_pass, step, moves, takes;
   logic [4:0]  sample;
 
   // Along one axis; `odd` is counted from where the first window begins. Full windows are found out a step ahead.
@@ -100,7 +100,7 @@ module fluidnpu_row_walker #(
   assign step      = row_valid_o && row_ready_i;
   assign ends_beat = lane_q || !two_lanes_q || row_both_i;
   assign ends_pass = ends_beat && last_beat_q;
-  assign advance   = step && (ends_beat || row_lanes_i);
+  assign moves     = ends_beat || row_lanes_i;
   assign sample    = place_q.sample + (sample_lanes_i && lane_q ? b_r_i : 5'd0);
 
   function automatic place_t follow(place_t place);
@@ -164,9 +164,9 @@ module fluidnpu_row_walker #(
   assign start_index_o     = start_q.sample[SampleWidth-1:0];
   assign start_offset_o    = start_q.row_offset;
 
-  always_ff @(posedge clk_i) begin  // of a pass only, so no reset
-    if (takes) place_q <= step && commit_q ? next : start_q;
-    else if (advance) place_q <= next;
+  // Of a pass only, so no reset; between passes it follows the start, so it need not wait for a pass to be there.
+  always_ff @(posedge clk_i) begin
+    if (!active_q || (row_ready_i && moves)) place_q <= !active_q || (ends_pass && !commit_q) ? start_q : next;
   end
 
   always_ff @(posedge clk_i) begin
