@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
 
 from fluidnpu.scheduler import Action, Answer, Request, Run, Shed, View
 from fluidnpu.scheduler.comparison import LiveLog
@@ -19,17 +17,15 @@ from fluidnpu.scheduler.tenants import Shared, Tenancy
 
 from ..driver import Job
 from ..errors import DeviceError, GaveUpError
+from .log_file import LogFile
 from .replies import EXPIRED, OVERDUE, Fate, Observer, Reply
-
-FLUSH_S = 1.0
 
 
 class DecisionLog(Observer):
-    """Writes `file`; at `most_bytes` it becomes `file.1`, that one `file.2`, up to `keep` old parts."""
+    """Writes a `LogFile` through at each decision and end of a run: a killed server loses what came since."""
 
     def __init__(self, file: Path, policy: str, *, most_bytes: int = 64 << 20, keep: int = 4) -> None:
-        self._file, self._policy, self._most_bytes, self._keep = file, policy, most_bytes, keep
-        self._out: IO[str] | None = None
+        self._out, self._policy = LogFile(file, most_bytes=most_bytes, keep=keep), policy
         self._log: LiveLog | None = None
         self._settings: Sequence[Setting] = ()
         self._shared: Shared | None = None
@@ -38,8 +34,7 @@ class DecisionLog(Observer):
         self._tenancy: Tenancy | None = None  # as the log has it
         self._view: View | None = None
         self._run: Run | None = None
-        self._end_ns = self._bytes = 0
-        self._flushed_s = 0.0
+        self._end_ns = 0
 
     def expect(
         self,
@@ -70,27 +65,26 @@ class DecisionLog(Observer):
             power=self._power,
             networks=self._networks,
         )
-        self._rotate(fresh=True)
+        self._begin(fresh=True)
 
     def admitted(self, request: Request) -> None:
         """Write the arrival."""
         assert self._log is not None
-        self._write(self._log.arrival(request))
+        self._out.write(self._log.arrival(request))
 
     def decided(self, view: View, action: Action) -> None:
         """Write the decision; between decisions is where a part may end."""
         assert self._log is not None
-        if self._bytes > self._most_bytes:
-            self._rotate(fresh=False)
+        if self._out.due:
+            self._begin(fresh=False)
         if self._shared is not None and self._shared.tenancy is not self._tenancy:  # taken for this decision
             self._tenancy = self._shared.tenancy
-            self._write(self._log.shared_anew(view.now_ns, self._tenancy))
+            self._out.write(self._log.shared_anew(view.now_ns, self._tenancy))
         terms = isinstance(action, Answer | Shed) and action.reason in (EXPIRED, OVERDUE)
-        self._write(self._log.decision(view.now_ns, action, closed=view.closed, terms=terms))
+        self._out.write(self._log.decision(view.now_ns, action, closed=view.closed, terms=terms))
         self._run = action if isinstance(action, Run) else None
         self._end_ns = view.now_ns
-        if time.monotonic() - self._flushed_s > FLUSH_S:
-            self.flush()
+        self._out.flush()
 
     def ran(self, run: Run, start_ns: int, end_ns: int, job: Job) -> None:
         """Take the end of the run; who stays is known a moment later."""
@@ -113,46 +107,33 @@ class DecisionLog(Observer):
     def adapted(self, now_ns: int, state: InForce) -> None:
         """Write the change, with its reason."""
         assert self._log is not None
-        self._write(self._log.adapted(now_ns, state))
+        self._out.write(self._log.adapted(now_ns, state))
 
     def answered_early(self, reply: Reply) -> None:
         """Nothing is decided here; the runtime's own line follows."""
 
-    def flush(self) -> None:
-        """Give what was written to the file."""
-        if self._out is not None:
-            self._out.flush()
-        self._flushed_s = time.monotonic()
+    @property
+    def dropped(self) -> int:
+        """Lines that could not be written."""
+        return self._out.dropped
 
     def close(self) -> None:
         """Close the file."""
-        if self._out is not None:
-            self._out.close()
-            self._out = None
+        self._out.close()
 
     def _end_run(
         self, staying: Sequence[int], because: Mapping[int, str] | None = None, shadows: Sequence[int] = ()
     ) -> None:
         assert self._log is not None
-        self._write(self._log.run_end(max(self._end_ns, 0), staying, because, shadows))
+        self._out.write(self._log.run_end(max(self._end_ns, 0), staying, because, shadows))
+        self._out.flush()
         self._run = None
 
-    def _write(self, line: str) -> None:
-        assert self._out is not None
-        self._bytes += self._out.write(line + "\n")
-
-    def _rotate(self, *, fresh: bool) -> None:
-        """Close the part, shift the old ones and begin the next with its header."""
+    def _begin(self, *, fresh: bool) -> None:
+        """Begin a part with its header."""
         assert self._log is not None
         assert self._view is not None
-        self.close()
-        if self._file.exists():
-            for number in range(self._keep, 0, -1):
-                older = self._file.with_name(f"{self._file.name}.{number}")
-                newer = self._file if number == 1 else self._file.with_name(f"{self._file.name}.{number - 1}")
-                if newer.exists():
-                    newer.replace(older)
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        self._out = self._file.open("w", encoding="utf-8")
-        self._bytes = 0
-        self._write(self._log.header(self._view.waiting, fresh=fresh))
+        header = self._log.header(self._view.waiting, fresh=fresh)
+        if self._out.broken and not fresh:  # the number of the part that is missing makes a replay begin anew
+            header = self._log.header(self._view.waiting)
+        self._out.begin(header, fresh=fresh)
