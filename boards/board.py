@@ -302,7 +302,7 @@ def list_boards() -> tuple[str, ...]:
     """Return the names of the shipped boards, sorted.
 
     >>> list_boards()
-    ('zc706', 'zcu104')
+    ('kv260', 'pynqz2', 'ultra96v2', 'zc706', 'zcu102', 'zcu104')
     """
     names = (item.name for item in resources.files(__package__).iterdir())
     return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
