@@ -11,8 +11,9 @@ from typing import Any
 
 from fluidnpu.hls import Program
 
-from .calls import KNOWN, LONGEST_ID, LONGEST_MS, LONGEST_WHY, PRIORITIES
+from .calls import LONGEST_WHY
 from .interface import input_of, outputs_of
+from .parameters import LONGEST_ID, PARAMETERS
 from .tensors import DTYPES, TensorInfo
 
 Schema = dict[str, Any]
@@ -214,22 +215,12 @@ def _infer_request(programs: Programs, tenants: Sequence[str]) -> Schema:
     More images, other datatypes and binary tensors are allowed too; JSON Schema cannot say how shape and data
     hang together.
     """
-    above = {"type": "number", "exclusiveMinimum": 0}
-    parameters: Schema = {
+    properties: Schema = {name: each.schema for name, each in PARAMETERS.items()}
+    parameters = {
         "type": "object",
-        "properties": {
-            "slo_ms": {**above, "maximum": LONGEST_MS},
-            "timeout": {"type": "integer", "minimum": 1, "maximum": int(1e3 * LONGEST_MS)},
-            "priority": {"type": "integer", "minimum": 0, "maximum": PRIORITIES},
-            "anytime": _FLAG,
-            "criteria": _criteria(),
-            "tenant": {"enum": list(tenants)},
-            "idempotency_key": {"type": "string", "minLength": 1, "maxLength": LONGEST_ID, "pattern": "^[ -~]+$"},
-            "binary_data_output": _FLAG,
-        },
+        "properties": {**properties, "criteria": _criteria(), "tenant": {"enum": list(tenants)}},
         "additionalProperties": False,
     }
-    assert set(parameters["properties"]) == set(KNOWN)
     output = {
         "type": "object",
         "properties": {

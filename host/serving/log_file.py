@@ -1,4 +1,4 @@
-"""A log in parts that never stops its writer: what cannot be written is dropped, counted and said once.
+r"""A log in parts that never stops its writer: what cannot be written is dropped, counted and said once.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -7,7 +7,7 @@
 ...     log.write("line")
 ...     log.flush()
 ...     (Path(folder) / "log").read_text(), log.dropped
-('head\\nline\\n', 0)
+('head\nline\n', 0)
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def opened(file: Path) -> BinaryIO:
 
 
 class LogFile:
-    """Writes `file`; where `due` says so, `begin` makes it `file.1`, that one `file.2`, up to `keep` old parts.
+    """Writes `file`; a full one becomes `file.1`, that one `file.2`, up to `keep` old parts.
 
     A file that cannot be written ends with its last whole line. The writer asks `due` where a part may begin,
     and `begin` continues the log, after a failure behind a gap. No method raises OSError.

@@ -166,8 +166,9 @@ class _Parser:
             )
         if unit:
             self._take()
-        value = float(number.text)
-        value = float(Decimal(number.text) * quantity.units[unit]) if math.isfinite(value) else value
+        value = float(number.text) or 0.0  # of -0, too
+        if value and math.isfinite(value):  # so its exponent is one that a Decimal takes
+            value = float(Decimal(number.text) * quantity.units[unit])
         if not math.isfinite(value):
             raise CriterionError(
                 f"a criterion must have a finite number at column {number.column}, not {number.text!r}", number.column

@@ -1,0 +1,130 @@
+"""The parameters of an inference request, once for check, OpenAPI, both transports and the page. Plain data.
+
+>>> read_parameters({"slo_ms": 20, "priority": 2.0})
+{'slo_ms': 20, 'priority': 2}
+>>> read_parameters({"slo_ms": -1})
+Traceback (most recent call last):
+fluidnpu.host.errors.ProtocolError: parameter 'slo_ms' must be a number in (0, 1e+09], not -1
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import ProtocolError
+
+LONGEST_MS = 1e9
+PRIORITIES = 8  # 1 goes first; 0, or none, means the middle
+LONGEST_ID = 256
+LONGEST_CRITERIA = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestParameter:
+    """One parameter: what it must be, in words, as a JSON schema and as a test; and what it means."""
+
+    must: str
+    schema: Mapping[str, Any]
+    good: Callable[[Any], bool]
+    meaning: str
+
+
+def shown(value: Any) -> str:
+    """Return a value of a request as a refusal shows it: short, whatever it is.
+
+    >>> shown([[]] * 1000), shown("a" * 1000)
+    ('a list of 1000', "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'")
+    """
+    if isinstance(value, list | tuple | dict):
+        return f"a {type(value).__name__} of {len(value)}"
+    return repr(value[:40]) if isinstance(value, str) else f"{value!r:.40}"
+
+
+def is_whole(value: Any) -> bool:
+    """Tell if a value is an integer to JSON Schema, for which 2.0 is one."""
+    return type(value) is int or (type(value) is float and value.is_integer())
+
+
+def _number(most: float) -> dict[str, Any]:
+    return {
+        "must": f"a number in (0, {most:g}]",
+        "schema": {"type": "number", "exclusiveMinimum": 0, "maximum": most},
+        "good": lambda value: type(value) in (int, float) and 0 < value <= most,
+    }
+
+
+def _whole(least: int, most: int) -> dict[str, Any]:
+    return {
+        "must": f"a whole number in {least}..{most}",
+        "schema": {"type": "integer", "minimum": least, "maximum": most},
+        "good": lambda value: is_whole(value) and least <= value <= most,
+    }
+
+
+def _text(most: int) -> dict[str, Any]:
+    return {
+        "must": f"a text of at most {most} characters",
+        "schema": {"type": "string", "maxLength": most},
+        "good": lambda value: isinstance(value, str) and len(value) <= most,
+    }
+
+
+_FLAG: dict[str, Any] = {
+    "must": "true or false",
+    "schema": {"type": "boolean"},
+    "good": lambda value: type(value) is bool,
+}
+PARAMETERS: Mapping[str, RequestParameter] = {
+    "slo_ms": RequestParameter(
+        **_number(LONGEST_MS),
+        meaning="the latency objective that the policy works for; default `--slo`, else five latencies of a lone image",
+    ),
+    "anytime": RequestParameter(
+        **_FLAG,
+        meaning="when the deadline passes, the answer of the last exit passed leaves at once, also while the NPU works on",
+    ),
+    "timeout": RequestParameter(
+        **_whole(1, int(1e3 * LONGEST_MS)),
+        meaning="Triton's, in microseconds: a request that still waits in the queue then ends with an error",
+    ),
+    "tenant": RequestParameter(
+        **_text(LONGEST_ID),
+        meaning="on whose behalf, where tenants share the NPU (`--tenants`): "
+        "[Criteria and tenants](criteria-and-tenants.md)",
+    ),
+    "criteria": RequestParameter(
+        **_text(LONGEST_CRITERIA),
+        meaning="when it may leave at an exit, such as `confidence > 0.9 or slack < 2ms`: "
+        "[Criteria and tenants](criteria-and-tenants.md)",
+    ),
+    "priority": RequestParameter(
+        **_whole(0, PRIORITIES), meaning=f"Triton's: 1 goes first, {PRIORITIES} last, 0 means the middle"
+    ),
+    "idempotency_key": RequestParameter(
+        must=f"a text of 1 to {LONGEST_ID} printable characters",
+        schema={"type": "string", "minLength": 1, "maxLength": LONGEST_ID, "pattern": "^[ -~]+$"},
+        good=lambda value: isinstance(value, str) and 1 <= len(value) <= LONGEST_ID and value.isprintable(),
+        meaning="a name for this request: one that comes again with the same key and images gets the answer of the first",
+    ),
+    "binary_data_output": RequestParameter(
+        **_FLAG, meaning="over HTTP: outputs come as binary tensors, unless one of them says otherwise"
+    ),
+}
+
+
+def read_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a request's parameters, checked. Raises ProtocolError for a wrong and for an unknown one."""
+    found: dict[str, Any] = {}
+    for name, value in parameters.items():
+        known = PARAMETERS.get(name)
+        if known is None:
+            close = difflib.get_close_matches(name[:60], PARAMETERS, 1)
+            hint = f"; did you mean '{close[0]}'?" if close else ""
+            raise ProtocolError(f"a parameter must be one of {', '.join(PARAMETERS)}, not {shown(name)}{hint}")
+        if not known.good(value):
+            raise ProtocolError(f"parameter '{name}' must be {known.must}, not {shown(value)}")
+        found[name] = int(value) if known.schema["type"] == "integer" else value
+    return found
