@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -70,14 +71,14 @@ class TensorInfo:
         return {"name": self.name, "datatype": self.datatype, "shape": list(self.shape)}
 
 
-def checked_shape(name: str, shape: Any) -> tuple[int, ...]:
-    """Return a shape that can be held. Raises ProtocolError, TooLargeError."""
+def checked_shape(name: str, shape: Any, most: int = MOST_ELEMENTS) -> tuple[int, ...]:
+    """Return a shape of at most `most` elements. Raises ProtocolError, TooLargeError."""
     if not isinstance(shape, Sequence) or isinstance(shape, str) or not 1 <= len(shape) <= MOST_DIMENSIONS:
         raise ProtocolError(f"tensor '{name}' must have a shape of 1 to {MOST_DIMENSIONS} dimensions")
     if set(map(type, shape)) != {int} or min(shape) < 0:
         raise ProtocolError(f"tensor '{name}' must have a shape of whole numbers from 0, not {list(shape)!r:.80}")
-    if math.prod(shape) > MOST_ELEMENTS:
-        raise TooLargeError(f"tensor '{name}' must have at most {MOST_ELEMENTS} elements, not {math.prod(shape):.3g}")
+    if max(shape) > MOST_ELEMENTS or math.prod(shape) > most:
+        raise TooLargeError(f"tensor '{name}' must have at most {most} elements, and its shape has more")
     return tuple(shape)
 
 
@@ -88,9 +89,9 @@ def dtype_of(name: str, datatype: Any) -> np.dtype[Any]:
     return DTYPES[datatype]
 
 
-def from_bytes(name: str, datatype: Any, shape: Any, raw: bytes | memoryview) -> Array:
+def from_bytes(name: str, datatype: Any, shape: Any, raw: bytes | memoryview, most: int = MOST_ELEMENTS) -> Array:
     """Return the array over little-endian bytes, without a copy; it is read-only. Raises ProtocolError."""
-    dtype, sizes = dtype_of(name, datatype), checked_shape(name, shape)
+    dtype, sizes = dtype_of(name, datatype), checked_shape(name, shape, most)
     wanted = math.prod(sizes) * dtype.itemsize
     if len(raw) != wanted:
         raise ProtocolError(
@@ -99,43 +100,64 @@ def from_bytes(name: str, datatype: Any, shape: Any, raw: bytes | memoryview) ->
     return np.frombuffer(raw, dtype).reshape(sizes)
 
 
-def from_list(name: str, datatype: Any, shape: Any, data: Any) -> Array:
-    """Return the array of numbers in a flat or nested list. Raises ProtocolError."""
-    dtype, sizes = dtype_of(name, datatype), checked_shape(name, shape)
+def from_list(name: str, datatype: Any, shape: Any, data: Any, most: int = MOST_ELEMENTS) -> Array:
+    """Return the array of numbers in a flat or nested list. Raises ProtocolError.
+
+    NumPy sees nothing but numbers, and no more of them than the shape has: it would pad texts to the longest.
+    """
+    dtype, sizes = dtype_of(name, datatype), checked_shape(name, shape, most)
     if not isinstance(data, list):
         raise ProtocolError(f"tensor '{name}' must have its data as a list, not {type(data).__name__}")
-    try:
-        found = np.array(data)
-    except (ValueError, OverflowError, TypeError, RecursionError):
-        found = np.zeros(0, object)  # ragged, or numbers that no dtype holds
-    return _converted(name, datatype, dtype, sizes, found)
+    count = math.prod(sizes)
+    kinds = set(map(type, data))
+    while kinds == {list}:
+        lengths = set(map(len, data))
+        if len(lengths) > 1 or len(data) * max(lengths) > count:
+            raise ProtocolError(f"tensor '{name}' must have {count} numbers in a regular list for shape {list(sizes)}")
+        data = list(chain.from_iterable(data))
+        kinds = set(map(type, data))
+    if not kinds <= {int, float, bool}:
+        raise ProtocolError(f"tensor '{name}' must have data that are numbers in a regular list")
+    _check_count(name, sizes, len(data))
+    return _converted(name, datatype, dtype, sizes, data, kinds)
 
 
-def from_contents(name: str, datatype: Any, shape: Any, contents: Any) -> Array:
+def from_contents(name: str, datatype: Any, shape: Any, contents: Any, most: int = MOST_ELEMENTS) -> Array:
     """Return the array of an InferTensorContents. Raises ProtocolError."""
-    dtype, sizes = dtype_of(name, datatype), checked_shape(name, shape)
+    dtype, sizes = dtype_of(name, datatype), checked_shape(name, shape, most)
     if datatype not in CONTENTS:
         raise ProtocolError(f"tensor '{name}' must come as raw bytes, since {datatype} has no field in the contents")
-    return _converted(name, datatype, dtype, sizes, np.array(getattr(contents, CONTENTS[datatype])))
+    data = getattr(contents, CONTENTS[datatype])
+    _check_count(name, sizes, len(data))
+    return _converted(name, datatype, dtype, sizes, data, {{"b": bool, "f": float}.get(dtype.kind, int)})
 
 
-def _converted(name: str, datatype: str, dtype: np.dtype[Any], sizes: tuple[int, ...], found: Array) -> Array:
-    """Check number, kind and range of what came, and convert it without losing anything but float digits."""
-    if found.dtype == object or found.dtype.kind not in "biuf":
-        raise ProtocolError(f"tensor '{name}' must have data that are numbers in a regular list")
-    if found.size != math.prod(sizes):
+def _check_count(name: str, sizes: tuple[int, ...], count: int) -> None:
+    if count != math.prod(sizes):
         raise ProtocolError(
-            f"tensor '{name}' must have {math.prod(sizes)} elements for shape {list(sizes)}, not {found.size}"
+            f"tensor '{name}' must have {math.prod(sizes)} elements for shape {list(sizes)}, not {count}"
         )
-    if dtype.kind == "b":
-        good = found.dtype.kind == "b"
-    elif dtype.kind == "f":
-        good = found.dtype.kind in "iuf"
-    else:
-        good = found.dtype.kind in "iu" or (found.dtype.kind == "f" and bool((np.rint(found) == found).all()))
-    if found.size and not good:
-        raise ProtocolError(f"tensor '{name}' must hold {datatype}, and its data are {found.dtype.name}")
-    if found.size and dtype.kind in "iu":
+
+
+def _converted(
+    name: str, datatype: str, dtype: np.dtype[Any], sizes: tuple[int, ...], data: Sequence[Any], kinds: set[type]
+) -> Array:
+    """Check kind and range of numbers, and convert them without losing anything but float digits."""
+    count = math.prod(sizes)
+    fits = kinds <= ({bool} if dtype.kind == "b" else {int, float})
+    wide = np.dtype(np.float64) if float in kinds or dtype.kind == "f" else dtype
+    if wide.kind in "iu":  # so that what is out of range is told, or overflows
+        wide = np.dtype(np.uint64 if datatype == "UINT64" else np.int64)
+    try:
+        found = np.fromiter(data, wide, count) if fits else None
+    except OverflowError:
+        raise ProtocolError(f"tensor '{name}' must hold {datatype}, and a number of its data is too large") from None
+    if found is not None and dtype.kind in "iu" and wide.kind == "f" and not (np.rint(found) == found).all():
+        found = None
+    if found is None:
+        kind = " and ".join(sorted(kind.__name__ for kind in kinds))
+        raise ProtocolError(f"tensor '{name}' must hold {datatype}, and its data are {kind}")
+    if count and dtype.kind in "iu":
         limits, low, high = np.iinfo(dtype), found.min(), found.max()
         if low < limits.min or high > limits.max:
             raise ProtocolError(

@@ -7,6 +7,7 @@ import re
 from ..errors import SchedulerError
 
 _UNITS_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+LONGEST_NS = 10**18  # 32 years: neither floats of it nor waits of a thread overflow
 _FORM = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(ns|us|ms|s)")
 
 
@@ -21,10 +22,10 @@ def parse_duration_ns(text: str, what: str = "a duration") -> int:
         raise SchedulerError(
             f"{what} must be a positive number with a unit (ns, us, ms or s) such as 200ms, not {text!r}"
         )
-    value = round(float(match[1]) * _UNITS_NS[match[2]])
-    if value <= 0:
-        raise SchedulerError(f"{what} must be at least 1 ns, not {text!r}")
-    return value
+    value = float(match[1]) * _UNITS_NS[match[2]]
+    if not 0.5 < value <= LONGEST_NS:
+        raise SchedulerError(f"{what} must be at least 1 ns and at most {LONGEST_NS / 1e9:g} s, not {text!r:.60}")
+    return round(value)
 
 
 def format_ms(ns: float) -> str:

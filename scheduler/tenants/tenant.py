@@ -17,7 +17,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 import sys
 from collections.abc import Collection, Mapping
@@ -310,4 +309,4 @@ def _text(key: str, value: object) -> str:
 
 
 def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return type(value) in (int, float) and -1e300 <= value <= 1e300  # type: ignore[operator]
