@@ -85,6 +85,7 @@ class ProjectText:
     missing: tuple[str, ...]
     tools: Tools = TOOLS["2019.2"]
     has_wheel: bool = False
+    first_run: bool = False
 
     vlnv = NPU_VLNV
     npu_cell = NPU_CELL
@@ -209,6 +210,19 @@ class ProjectText:
         banks = int(ultra_banks(NpuShape.of(self.design, self.board), self.board))
         given = self.design.core_parameters() | {"Cells": DSP_CELLS[self.board.dsp_primitive]}
         return () if self.hls else tuple((given | ({"UltraBanks": banks} if banks else {})).items())
+
+    @property
+    def dsp_columns(self) -> tuple[tuple[int, int], ...]:
+        """The board's columns of DSP slices as (height, number), the highest first, each height once."""
+        counts: dict[int, int] = {}
+        for height, count in self.board.dsp_columns:
+            counts[height] = counts.get(height, 0) + count
+        return tuple(sorted(counts.items(), reverse=True))
+
+    @property
+    def board_files(self) -> str:
+        """The name of the board's files for the vendor's tools, of any version."""
+        return self.board.board_part.rpartition(":")[0]
 
     @property
     def breaks(self) -> bool:

@@ -11,12 +11,14 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
+from fluidnpu.boards import list_boards, load_board
 from fluidnpu.hls.project.checks.tcl import TOOLS, Command
 
 if sys.version_info >= (3, 11):
@@ -59,6 +61,14 @@ class Cell:
         return False
 
 
+def dsp_sites(part: str) -> tuple[str, ...]:
+    """The sites of DSP slices of a shipped board's part, as its file has their columns."""
+    board = next(board for board in map(load_board, list_boards()) if board.part == part)
+    name = {"DSP48E1": "DSP48"}.get(board.dsp_primitive, board.dsp_primitive)
+    heights = [height for height, count in board.dsp_columns for _ in range(count)]
+    return tuple(f"{name}_X{x}Y{y}" for x, height in enumerate(heights) for y in range(height))
+
+
 @dataclass
 class Vivado:
     """One run of a tool: `reports` and `statistics` are what its runs leave; `done` lists the commands."""
@@ -75,7 +85,9 @@ class Vivado:
     done: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     joined: dict[str, str] = field(default_factory=dict)  # interface -> the other
-    sites: tuple[str, ...] = ("DSP48_X0Y0", "DSP48_X0Y1", "DSP48_X1Y0")
+    sites: tuple[str, ...] | None = None  # of DSP slices; by default those that a shipped board's file says
+    part: str = ""  # of the design that is open
+    board_files: tuple[str, ...] = tuple(load_board(name).board_part for name in list_boards())  # installed
     slices: tuple[str, ...] = ()  # cells of DSP slices after synthesis
     located: dict[str, str] = field(default_factory=dict)  # cell of a slice -> its site
 
@@ -124,8 +136,8 @@ class Vivado:
     # -- projects and files --
 
     def _get_board_parts(self, options: Mapping[str, str], part: str) -> str:
-        pattern: str = VOCABULARY["object"]["project"]["properties"]["board_part"]
-        return part if re.fullmatch(pattern, part) else ""
+        found = [name for name in sorted(self.board_files) if fnmatch(name, part)]
+        return " ".join(found[-1:] if "-latest_file_version" in options else found)
 
     def _current_project(self, options: Mapping[str, str]) -> str:
         return "project:"
@@ -133,9 +145,20 @@ class Vivado:
     def _current_fileset(self, options: Mapping[str, str]) -> str:
         return "fileset:"
 
+    def _link_design(self, options: Mapping[str, str]) -> None:
+        self.part = options["-part"]
+
+    def _close_project(self, options: Mapping[str, str]) -> None:
+        self.part = ""
+
+    def _open_run(self, options: Mapping[str, str], run: str) -> None:
+        self.part = "that of the project"
+
     def _get_sites(self, options: Mapping[str, str], pattern: str) -> str:
         assert pattern == "DSP48*"
-        return " ".join(self.sites)
+        if not self.part:
+            raise WrongTclError("sites are those of an open design, and none is open")
+        return " ".join(dsp_sites(self.part) if self.sites is None else self.sites)
 
     def _get_cells(self, options: Mapping[str, str]) -> str:
         assert options["-filter"] == "REF_NAME =~ DSP48E*"

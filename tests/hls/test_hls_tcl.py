@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from fluidnpu import rtl_tb
 from fluidnpu.boards import load_board
 from fluidnpu.commands.build import command
 from fluidnpu.dse import Design
-from fluidnpu.dse.resources.columns import broken_elements
+from fluidnpu.dse.resources.columns import Cut, broken_elements
 from fluidnpu.hls import render_project, write_project
 from fluidnpu.hls.project.tools import TOOLS
 
@@ -23,7 +24,10 @@ REPORT = "fluidnpu_core/solution1/syn/report/run_array_csynth.xml"
 VERILOG = "fluidnpu_core/solution1/syn/verilog/fluidnpu_core.v"
 DEPTH, ONE = "<Worst-caseLatency>13</Worst-caseLatency>", "<Interval-max>1</Interval-max>"
 PERIOD = "<EstimatedClockPeriod>4.5</EstimatedClockPeriod>"
-WORLDS = [("zc706", None), ("zc706", "pl"), ("zc706", "ps_striped"), ("zcu104", None), ("zcu104", "ps_striped")]
+WORLDS = [
+    ("zc706", None), ("zc706", "pl"), ("zc706", "ps_striped"), ("zcu104", None), ("zcu104", "ps_striped"),
+    ("pynqz2", "ps_striped"), ("pynqz2", None), ("ultra96v2", "ps"), ("kv260", "ps_striped"), ("zcu102", "ps_striped"),
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -202,16 +206,20 @@ def test_a_bitstream_without_timing_stays_in_build_unless_it_is_asked_for(
         assert bool(implement(at, files, "2022.1", **words).said) == bool(allowed)
     assert (at / "build/fluidnpu.bit").exists()
     assert (at / "build/fluidnpu.xsa").exists()
-    assert (at / "build/dsp_columns.txt").read_text() == "DSP48_X0 2\nDSP48_X1 1\n"
+    assert (at / "build/dsp_columns.txt").read_text().startswith("DSP48E2_X0 144\nDSP48E2_X1 144\n")
     assert (at / "bundle/fluidnpu.bit").exists() == (float(slack) >= 0 or allowed == "1")
 
 
-COLUMNS = tuple(f"DSP48E2_X{x}Y{y}" for x in range(12) for y in range(7, 151))  # of a ZCU104: 144 in each
+# Of a ZCU104: eleven of 144, and three of 48 above what the processing system covers.
+COLUMNS = tuple(f"DSP48E2_X{x}Y{y}" for x in range(14) for y in range(96 if x < 3 else 0, 144))
+HOLED = tuple(site.replace("DSP48E2_X3Y40", "DSP48E2_X3Y151") for site in COLUMNS)
+CUT = Cut(piece=24, broken=24)  # of 27 x 64
 
 
 def in_pieces(at: Path) -> tuple[Design, dict[str, str]]:
-    """A project on a ZCU104 of 27 x 64 slices, ten of whose chains break after 18 words."""
-    design = design_with(design_of(small_network()).changed(t_p=27, t_c=64, piece=18, broken=10), board="zcu104")
+    """A project on a ZCU104 of 27 x 64 slices, some of whose chains break."""
+    design = design_of(small_network()).changed(t_p=27, t_c=64, piece=CUT.piece, broken=CUT.broken)
+    design = design_with(design, board="zcu104")
     files = render_project(design, None, load_board("zcu104"), core="rtl", rtl=rtl_tb.sources())
     write_project(files, at)
     return design, texts(files)
@@ -233,20 +241,55 @@ def test_the_pieces_of_chains_are_placed_in_rows_of_their_columns(at: Path) -> N
     at_site = np.array([[int(found[1]), int(found[2])] for found in site if found]).reshape(64, 27, 2)
     steps = np.diff(at_site, axis=1)
     cut = {(pe, word) for pe, word, _ in np.argwhere(steps != [0, 1])}
-    assert {word for _, word in cut} == {17}  # after 18 words
-    assert {pe for pe, _ in cut} <= set(broken_elements(64, 10))
+    assert {word for _, word in cut} == {CUT.piece - 1}
+    assert {pe for pe, _ in cut} <= set(broken_elements(64, CUT.broken))
 
 
 def test_columns_that_are_not_as_the_board_says_are_told(at: Path) -> None:
     design, files = in_pieces(at)
     for sites, slices, said in (
-        (COLUMNS[1:], slices_of(design), "must have 18 in a row above its lowest 126"),
-        (COLUMNS[:40] + COLUMNS[41:] + ("DSP48E2_X0Y151",), slices_of(design), "must have 27 in a row"),
+        (COLUMNS[1:], slices_of(design), "must have 24 in a row above its lowest 24"),
+        (HOLED, slices_of(design), "must have 27 in a row"),
         (COLUMNS, slices_of(design)[1:], "word 0 of processing element 0 must have a DSP slice"),
     ):
-        vivado = Vivado("vivado", "2019.2", sites=sites, slices=slices)
+        vivado = Vivado("vivado", "2019.2", sites=sites, slices=slices, part="of the run")
         with pytest.raises(vivado.error, match=said):
             vivado.run(files["vivado/chains.tcl"])
+
+
+def wrong_columns(core: str) -> dict[str, str]:
+    """The files of a project for a ZCU104 whose board file takes its DSP slices for twelve whole columns."""
+    board = replace(load_board("zcu104"), dsp_columns=((72, 12), (72, 12)), sources={})
+    design = design_with(design_of(small_network()), board="zcu104")
+    return texts(render_project(design, None, board, core=core, rtl=rtl_tb.sources()))
+
+
+def test_a_build_stops_in_its_first_seconds_where_the_part_has_other_columns(at: Path) -> None:
+    vivado = Vivado("vivado", "2019.2")
+    said = (
+        "must be those of xczu7ev-ffvc1156-2-e, {144 11} {48 3}, and dsp_columns of the board's file has {72 24}: "
+        "correct the file and search again"
+    )
+    with pytest.raises(vivado.error, match=re.escape(said)):
+        vivado.run(wrong_columns("rtl")["vivado/build.tcl"])
+    assert "create_bd_design" not in vivado.done
+    assert (at / "build/dsp_columns.txt").read_text().startswith("DSP48E2_X0 144\n")
+
+
+def test_a_build_of_the_hls_core_only_says_so(at: Path) -> None:
+    script = wrong_columns("hls")["vivado/build.tcl"]
+    vivado = Vivado("vivado", "2019.2")
+    vivado.run(script[: script.index("create_project -force system")])
+    (said,) = vivado.said
+    assert said.startswith("WARNING: columns of DSP slices")
+
+
+def test_the_newest_files_of_a_board_serve_where_those_of_its_version_are_not_installed(at: Path) -> None:
+    files = built(at, "kv260", None, "rtl", "2022.1")
+    older = ("xilinx.com:kv260_som:part0:1.3", "xilinx.com:kv260_carrier:part0:1.3")
+    implement(at, files, "2022.1", board_files=older)
+    with pytest.raises(Exception, match=r"board files of xilinx\.com:kv260_som:part0:1\.4 are not installed"):
+        implement(at, files, "2022.1", board_files=older[1:])
 
 
 def test_an_hls_core_with_ip_of_its_own_is_refused(at: Path) -> None:

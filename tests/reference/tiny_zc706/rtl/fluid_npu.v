@@ -199,7 +199,7 @@ module fluid_npu (
         .Sets(32768),
         .PoolWindows(0),
         .PoolRows(0),
-        .BuildId(306005299)
+        .BuildId(32'h123d4533)
     ) data_plane (
         .clk_i(aclk),
         .rst_ni(aresetn),

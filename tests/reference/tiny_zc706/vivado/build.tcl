@@ -1,11 +1,40 @@
 # Vivado 2019.2: from the packaged NPU to bitstream, hardware description and platform.
 # Run from the project's root: vivado -mode batch -source vivado/build.tcl
+# The columns of DSP slices as the part has them, before any hours are spent: the board's file is only a file.
+create_project -in_memory -part xc7z045ffg900-2
+link_design -part xc7z045ffg900-2
+set names [list]
+foreach site [get_sites -quiet DSP48*] {
+    lappend names [lindex [split $site Y] 0]
+}
+close_project
+file mkdir build
+set report [open build/dsp_columns.txt w]
+set heights [list]
+foreach name [lsort -unique $names] {
+    lappend heights [llength [lsearch -all -exact $names $name]]
+    puts $report "$name [lindex $heights end]"
+}
+close $report
+set columns [list]
+foreach height [lsort -integer -decreasing -unique $heights] {
+    lappend columns [list $height [llength [lsearch -all -exact $heights $height]]]
+}
+set given [list [list 140 5] [list 100 2]]
+if {$columns ne $given} {
+    set differ "columns of DSP slices (height, number) must be those of xc7z045ffg900-2, $columns, and dsp_columns of the board's file has $given"
+    puts "WARNING: $differ; the HLS core asks nothing of them"
+}
 create_project -force system build/vivado -part xc7z045ffg900-2
-if {[llength [get_board_parts -quiet xilinx.com:zc706:part0:1.4]] > 0} {
-    set_property board_part xilinx.com:zc706:part0:1.4 [current_project]
-} else {
+# The board's files of the version that its file names, or the newest that are there: they hold the preset.
+set board [get_board_parts -quiet xilinx.com:zc706:part0:1.4]
+if {[llength $board] == 0} {
+    set board [get_board_parts -quiet -latest_file_version xilinx.com:zc706:part0:*]
+}
+if {[llength $board] == 0} {
     error "the board files of xilinx.com:zc706:part0:1.4 are not installed; the processing system needs their preset"
 }
+set_property board_part [lindex $board 0] [current_project]
 set_property ip_repo_paths [list build/ip] [current_project]
 update_ip_catalog -rebuild
 source vivado/block_design.tcl
@@ -28,16 +57,6 @@ if {[get_property PROGRESS [get_runs impl_1]] ne "100%"} {
 open_run impl_1
 report_utilization -file build/utilization.rpt -hierarchical
 report_timing_summary -file build/timing.rpt
-# The columns of DSP slices as the tool has them, a line each: those of the board's file are derived.
-set columns [list]
-foreach site [get_sites -quiet DSP48*] {
-    lappend columns [lindex [split $site Y] 0]
-}
-set report [open build/dsp_columns.txt w]
-foreach column [lsort -unique $columns] {
-    puts $report "$column [llength [lsearch -all -exact $columns $column]]"
-}
-close $report
 # What was built stays in build/ in any case. Only what meets timing reaches the board's bundle, unless
 # ALLOW_SLACK=1 asks for a bitstream to bring a board up with.
 file copy -force build/vivado/system.runs/impl_1/system_wrapper.bit build/fluidnpu.bit
