@@ -14,20 +14,23 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import Enum
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, TypeVar
 
-from fluidnpu.boards import STRIPES
+from fluidnpu.boards import STRIPES, Board, BoardError, load_board
 from fluidnpu.models import Kind, LayerShape, Workload
 
 from .errors import DesignError
 from .hardware.array import Array, Mode, input_words
+from .hardware.dram import DramModel
 from .hardware.pooling import Poolings, pool_room, poolings
 
-SCHEMA = 3  # 2: plans limit their row blocks; 3: memory, its ports, the input buffer
+SCHEMA = 4  # 2: plans limit their row blocks; 3: memory, its ports, the input buffer; 4: facts of the board
+OLDER = 3  # still read; its digest covers no facts
+_SHIPPED_THEN = ("zc706", "zcu104")  # boards that came with fluidnpu while files of `OLDER` were written
 MEASURED = "measured"  # the model of a design whose times are those of a processor
 B_MAX_LIMIT = 16  # a slot mask has 32 bits: twice the largest batch, so that new samples load while a batch runs
 _ARRAY_FIELDS = ("t_r", "t_p", "t_c", "stackable", "split", "weight_slots", "out_words")  # as the file has them
@@ -35,8 +38,10 @@ _CHAIN_FIELDS = ("piece", "broken")  # likewise, absent where no chain breaks
 _CORE_PARAMETERS = ("TR", "TP", "TC", "AccBits", "WeightSlots", "OutWords", "InWords", "Stackable", "Split")
 _POOL_PARAMETERS = ("PoolWindows", "PoolRows")
 _WHOLE = ("clock_hz", "b_max", "port_bits", "stripes", "buffer_words", "published_t_r")
-_OF_THE_NPU = ("board", "memory", "model", "acc_bits", "array", "hardware", *_WHOLE)  # what networks side by side share
-_OPTIONAL = {"joins", "parts", "hardware", *_CHAIN_FIELDS}  # fields that a file has only where they say something
+# What networks side by side share.
+_OF_THE_NPU = ("board", "facts_digest", "memory", "model", "acc_bits", "array", "hardware", *_WHOLE)
+# Fields that a file has only where they say something.
+_OPTIONAL = {"joins", "parts", "hardware", "facts", *_CHAIN_FIELDS}
 _T = TypeVar("_T")
 
 
@@ -157,6 +162,9 @@ class Design:
     then, which runs the program in an NPU's place. `joins[layer]`: groups of a grouped layer that the
     array computes as one, with zeros between them (ADR 29); empty where every layer keeps its own.
 
+    `facts` is the whole record of the board, so that nobody asks for it by name (ADR 54); None for a
+    processor, and for a file of an older `schema` whose board fluidnpu did not ship then.
+
     A design for several networks has `parts`, and its layers and stages are theirs, one after another (ADR
     40). `part` is the design of one of them, whose `hardware` is the NPU of all.
     """
@@ -182,6 +190,8 @@ class Design:
     joins: tuple[int, ...] = ()
     parts: tuple[Part, ...] = ()
     hardware: Hardware | None = None
+    facts: Board | None = field(default=None, hash=False)
+    schema: int = SCHEMA
 
     def __post_init__(self) -> None:
         for name in _WHOLE:
@@ -206,6 +216,7 @@ class Design:
             raise DesignError(f"exit_rates must be {len(self.exits)} shares of 0..1, not {rates}")
         self._check_joins()
         self._check_parts()
+        self._check_facts()
         for layer, row in zip(self.layers, self.plans, strict=True):
             if len(row) != self.b_max:
                 raise DesignError(
@@ -254,6 +265,22 @@ class Design:
         if self.hardware is not None and self.hardware.layers < len(self.layers):
             raise DesignError(f"the NPU must have room for {len(self.layers)} layers, not for {self.hardware.layers}")
 
+    def _check_facts(self) -> None:
+        if self.schema not in (SCHEMA, OLDER):
+            raise DesignError(f"schema must be {SCHEMA}, or {OLDER} for an older file, not {self.schema!r}")
+        if self.facts is None:
+            return
+        if self.is_measured:
+            raise DesignError(
+                f"a measured design must have no facts of a board, and it has those of '{self.facts.name}'"
+            )
+        if self.board != self.facts.name:
+            raise DesignError(f"facts must be those of board '{self.board}', not of '{self.facts.name}'")
+        try:
+            self.facts.memory(self.memory)
+        except BoardError as error:
+            raise DesignError(str(error)) from None
+
     def _check_plan(self, layer: LayerShape, batch: int, plan: BatchPlan) -> None:
         where = f"layer '{layer.name}' at batch {batch}"
         if not 1 <= plan.b_r <= batch:
@@ -282,6 +309,40 @@ class Design:
         inside = {name: numbers.pop(name) for name in (*_ARRAY_FIELDS, *_CHAIN_FIELDS) if name in numbers}
         array = _behind(replace(self.array, **inside), numbers.get("port_bits", self.port_bits))
         return replace(self, array=array, **numbers)
+
+    # -- the board ---------------------------------------------------------------------------------
+
+    def on(self, board: Board) -> Design:
+        """The same design with the facts of its board; one of an older file becomes one of today's schema.
+
+        Raises DesignError for a board of another name, or without the design's memory.
+        """
+        return replace(self, facts=board, schema=SCHEMA)
+
+    @property
+    def known_facts(self) -> Board:
+        """The facts of its board. Raises DesignError where there are none."""
+        if self.facts is None:
+            raise DesignError(self.lacking)
+        return self.facts
+
+    @property
+    def lacking(self) -> str:
+        """The sentence on a design that lacks the facts of its board."""
+        return (
+            f"the design of '{self.network}' must carry the facts of its board '{self.board}', and it has none, as files "
+            f"before schema {SCHEMA}: give --board FILE.toml where a command takes it, or explore again with `fluidnpu dse`"
+        )
+
+    @property
+    def facts_digest(self) -> str | None:
+        """The digest of the board's facts, which leaves out its sensors; None without facts."""
+        return None if self.facts is None else self.facts.digest
+
+    @property
+    def dram(self) -> DramModel:
+        """The memory that the NPU reads and writes, at its clock. Raises DesignError without facts."""
+        return DramModel.of(self.known_facts, self.memory, clock_hz=self.clock_hz)
 
     # -- the array ---------------------------------------------------------------------------------
 
@@ -561,8 +622,14 @@ class Design:
     # -- JSON ---------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types, with schema number and digest; the array's choices stand beside the others."""
+        """Plain JSON types, with schema number and digest; the array's choices stand beside the others.
+
+        A design of an older file becomes that file again: what it is known by is on boards already.
+        """
         body = asdict(self)
+        schema = body.pop("schema")
+        carried = self.facts if schema == SCHEMA else None
+        body["facts"] = None if carried is None else carried.digest
         body["layers"] = [layer.facts() for layer in self.layers]
         if self.hardware is not None:
             body["hardware"] = self.hardware.facts()
@@ -576,7 +643,8 @@ class Design:
             if not body.get(name):
                 body.pop(name, None)
         text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return {"schema": SCHEMA, "digest": hashlib.sha256(text.encode()).hexdigest(), **body}
+        facts = {} if carried is None else {"facts": carried.record()}
+        return {"schema": schema, "digest": hashlib.sha256(text.encode()).hexdigest(), **body, **facts}
 
     def dumps(self) -> str:
         """Canonical JSON text: sorted keys, schema number, digest."""
@@ -584,7 +652,7 @@ class Design:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over everything but itself."""
+        """SHA-256 over everything but itself and the board's sensors; `OLDER` files' covers no facts."""
         return str(self.to_dict()["digest"])
 
     @classmethod
@@ -594,22 +662,23 @@ class Design:
             raw = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise DesignError(f"{source} must be JSON: {error}") from None
-        if not isinstance(raw, Mapping) or raw.get("schema") != SCHEMA:
-            schema = raw.get("schema") if isinstance(raw, Mapping) else type(raw).__name__
+        schema = raw.get("schema") if isinstance(raw, Mapping) else type(raw).__name__
+        if schema not in (SCHEMA, OLDER):
             raise DesignError(
-                f"{source} must be a design of schema {SCHEMA}, not {schema!r}; make it again with `fluidnpu dse`"
+                f"{source} must be a design of schema {SCHEMA} or {OLDER}, not {schema!r}; make it again with `fluidnpu dse`"
             )
-        body = {key: value for key, value in raw.items() if key not in ("schema", "digest")}
-        names = {f.name for f in fields(cls)} - {"array"} | {*_ARRAY_FIELDS, *_CHAIN_FIELDS}
-        if set(body) | _OPTIONAL != names:
-            odd = sorted((set(body) | _OPTIONAL) ^ names)
+        body = {key: value for key, value in raw.items() if key != "digest"}
+        older = set() if schema == SCHEMA else {"facts"}
+        names = {f.name for f in fields(cls)} - {"array", *older} | {*_ARRAY_FIELDS, *_CHAIN_FIELDS}
+        if set(body) | _OPTIONAL - older != names:
+            odd = sorted((set(body) | _OPTIONAL - older) ^ names)
             raise DesignError(
                 f"{source} must have exactly the fields of a design; missing or unknown: {', '.join(odd)}"
             )
         try:
             design = cls._of_fields(body)
-        except DesignError:
-            raise
+        except (DesignError, BoardError) as error:
+            raise error if isinstance(error, DesignError) else DesignError(f"{source}: {error}") from None
         except (TypeError, KeyError, ValueError) as error:
             raise DesignError(f"{source} is not a well-formed design: {error}") from None
         if raw.get("digest") != design.digest:
@@ -635,6 +704,7 @@ class Design:
                 "joins": tuple(body.get("joins", ())),
                 "parts": tuple(_part(**part) for part in body.get("parts", ())),
                 "hardware": Hardware.of(body["hardware"]) if "hardware" in body else None,
+                "facts": _facts(body),
                 "latency": LatencyTable(ns=tuple(tuple(row) for row in body["latency"]["ns"])),
             }
         )
@@ -647,6 +717,16 @@ def _all(parts: Iterable[Sequence[_T]]) -> list[_T]:
 
 def _part(exit_rates: Sequence[float] | None, **facts: Any) -> Part:
     return Part(**facts, exit_rates=None if exit_rates is None else tuple(exit_rates))
+
+
+def _facts(body: Mapping[str, Any]) -> Board | None:
+    """The facts that a file carries; an older one of a board that was shipped then gets today's by name."""
+    if "facts" in body:
+        return Board.from_dict(body["facts"], "facts")
+    if body["schema"] == SCHEMA:
+        return None
+    board = load_board(body["board"]) if body["board"] in _SHIPPED_THEN and body["model"] != MEASURED else None
+    return board if board and body["memory"] in [memory.name for memory in board.dram] else None
 
 
 def _behind(array: Array[int], port_bits: Any) -> Array[int]:

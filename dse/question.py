@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -135,7 +135,8 @@ class Question:
     `memory`: the one of the board that tensors live in, its first by default. `core`: the one whose
     accumulators must fit, "hls" or "rtl". `evaluations`: arrays that the exact model evaluates at most, by
     default those of a quick search. With the model "exact" the board's clock becomes the predicted one where
-    that is lower (`at_predicted_clock`). The defaults are those of the command line.
+    that is lower (`at_predicted_clock`); `facts` is the board as it came, which the design carries. The
+    defaults are those of the command line.
 
     `mix`: networks with their shares of requests, for one array that serves them all; `workload` then has
     their layers one after another (`of_mix`). Work and time are those of a request on average.
@@ -152,6 +153,7 @@ class Question:
     acc_bits: int = 48
     evaluations: int | None = None
     mix: tuple[tuple[Workload, float], ...] = ()
+    facts: Board = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.mix and self.workload != side_by_side([work for work, _ in self.mix]):
@@ -168,6 +170,7 @@ class Question:
             raise DesignError(
                 "weights of batch sizes must not be given with the objective 'latency', which is that of b = 1 alone"
             )
+        object.__setattr__(self, "facts", self.board)
         self.board.memory(self.memory)  # raises where there is no such memory
         if self.model == "exact":
             check_windows(self.workload)

@@ -285,4 +285,5 @@ def _design(question: Question, shared: Shared, latency: LatencyTable, *, publis
         port_bits=ports.port_bits,
         stripes=ports.stripes,
         buffer_words=fitted.buffer_words,
+        facts=question.facts,
     )

@@ -25,12 +25,14 @@ class BoardPower:
     """Watts for modelled energies, and the meter of this machine; None where they are not known.
 
     `asked`: the watts are to be measured before the stream. `why`: the reason for which there is no meter.
+    `unknown`: that for which there is no board, where one is needed.
     """
 
     model: exits.PowerModel | None
     meter: devices.PowerMeter | None = None
     asked: bool = False
     why: str = ""
+    unknown: str = ""
 
     def measured(self, driver: host.Driver, images: Sequence[Any]) -> BoardPower:
         """Return it with the watts measured, where that was asked for. Raises DeviceAccessError."""
@@ -52,29 +54,27 @@ def board_power(text: str | None, bundle: host.Bundle, device: str) -> BoardPowe
 
     Only a board has a meter. Raises UsageError, and BoardError for a file that breaks the rules.
     """
-    board, given = _board(bundle.design.board), None
+    board, given, unknown = bundle.design.facts, None, ""
     if text is not None and text.endswith(".toml"):
         board = boards.load_board(Path(text))
     elif text not in (None, MEASURED):
         given = read_power(text)
+    elif board is None and not bundle.design.is_measured:
+        unknown = bundle.design.lacking
     meter, why = _meter(board, device)
     asked = text == MEASURED or (text is not None and text.endswith(".toml") and board is not None and not board.power)
     if asked and meter is None:
         raise UsageError(f"--power {text} must find a power sensor, and it cannot: {why}")
     power = None if board is None or asked else board.power
     known = None if power is None else exits.PowerModel(idle_w=power.idle_w, active_w=power.active_w)
-    return BoardPower(model=given or known, meter=meter, asked=asked, why=why)
-
-
-def _board(name: str) -> boards.Board | None:
-    return boards.load_board(name) if name in boards.list_boards() else None
+    return BoardPower(model=given or known, meter=meter, asked=asked, why=why, unknown=unknown)
 
 
 def _meter(board: boards.Board | None, device: str) -> tuple[devices.PowerMeter | None, str]:
     if device not in ON_BOARDS:
         return None, f"the device '{device}' is no board"
     if board is None:
-        return None, "the board is not one that comes with fluidnpu: name its file, --power BOARD.toml"
+        return None, "no facts of the board are known: name its file, --power BOARD.toml"
     try:
         return devices.find_meter(board), ""
     except host.HostError as error:

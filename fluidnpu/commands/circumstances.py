@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fluidnpu import dse, models, scheduler
-from fluidnpu.host import serving as host_serving
 from fluidnpu.models import numeric
 from fluidnpu.scheduler import comparison, exits
 
@@ -91,7 +90,7 @@ class Circumstances:
         source = dataclasses.replace(source, recorded=recorded, thresholds=thresholds)
         if criterion is None:
             return serving, source
-        return ruled_by(criterion, serving, source, read_power(self.power) or serving_power(serving))
+        return ruled_by(criterion, serving, source, read_power(self.power) or serving.power)
 
     def _source(self, serving: scheduler.Serving) -> comparison.Source:
         """Read or describe the arrivals."""
@@ -148,11 +147,6 @@ class Circumstances:
         limits = (*thresholds[: count - 1], 0.0)
         rates = recorded.exit_rates(limits)
         return (recorded if labelled else None), limits if labelled else (), rates
-
-
-def serving_power(serving: scheduler.Serving) -> exits.PowerModel | None:
-    """Return the watts of the board that a design is for, if its file has any."""
-    return host_serving.power_of(serving.board)
 
 
 def ruled_by(

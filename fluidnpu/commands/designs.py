@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,6 +108,20 @@ def _weights(text: str | None) -> tuple[float, ...] | None:
     return values
 
 
+def _with_facts(design: dse.Design, board: boards.Board, file: Path) -> dse.Design:
+    """Return the design with the board's sensors as they are now, and all of its facts where it has none."""
+    if design.facts is None:
+        return design.on(board)
+    if design.facts_digest != board.digest:
+        old, new = design.facts.to_dict(), board.to_dict()
+        odd = sorted(name for name in {*old, *new} - {"digest"} if old.get(name) != new.get(name))
+        raise UsageError(
+            f"'{file}' must be a design for {board.name} as it is now, and it was made for other {', '.join(odd)}: "
+            "explore again"
+        )
+    return dataclasses.replace(design, facts=board)
+
+
 def chosen_design(
     out: Console, network: models.Network, board: boards.Board, search: Search, design_file: Path | None
 ) -> dse.Design:
@@ -120,6 +135,7 @@ def chosen_design(
     design = dse.Design.loads(models.read_text(design_file, "a design"), str(design_file))
     if design.board != board.name:
         raise UsageError(f"'{design_file}' must be a design for {board.name}, not for {design.board}")
+    design = _with_facts(design, board, design_file)
     if search.b_max not in (None, design.b_max):
         raise UsageError(f"'{design_file}' must be a design for batches up to {search.b_max}, not up to {design.b_max}")
     if search.memory not in (None, design.memory):

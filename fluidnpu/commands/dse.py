@@ -129,7 +129,9 @@ def search_design(options: DseOptions) -> None:
         exploration = explored(out, work, smaller, options, mix)
     except dse.FitError as error:
         raise NegativeAnswerError("; ".join((str(error), *reasons))) from None
-    exploration = dataclasses.replace(exploration, notes=(*reasons, *exploration.notes))
+    exploration = dataclasses.replace(
+        exploration, notes=(*reasons, *exploration.notes), design=exploration.design.on(board)
+    )
     calibrated = None if record is None else scaled(record, exploration, board)
     if options.out is not None:
         files.write_file(options.out, exploration.design.dumps())

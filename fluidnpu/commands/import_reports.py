@@ -36,7 +36,7 @@ class ImportOptions:
 
 @click.command("import-reports")
 @click.argument("project", type=PATH)
-@click.option("--board", metavar="NAME|FILE.toml", help="the project's board, where it is a file of your own")
+@click.option("--board", metavar="NAME|FILE.toml", help="the project's board, where its design carries none")
 @click.option(
     "--out",
     type=FILE_OUT,
@@ -60,7 +60,9 @@ def import_project(options: ImportOptions) -> None:
     check_output("--out", target)
     file = options.project / "bundle" / "design.json"
     design = dse.Design.loads(models.read_text(file, "a design"), str(file))
-    record = hls_project.import_reports(options.project, design, boards.load_board(options.board or design.board))
+    if options.board is not None:
+        design = design.on(boards.load_board(options.board))
+    record = hls_project.import_reports(options.project, design, design.known_facts)
     files.write_file(target, record.dumps())
     if options.as_json:
         print(json.dumps(json.loads(record.dumps()), sort_keys=True))

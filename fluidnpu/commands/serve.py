@@ -324,6 +324,8 @@ def serve_bundle(options: ServeOptions) -> None:
     requests = scheduler.poisson(options.rate, len(images), slo_ns=slo_ns, rng=np.random.default_rng(options.seed))
     rates = numbers("--exit-rates", options.exit_rates)
     power = board_power(options.power, bundle, options.device)
+    if power.unknown:
+        out.print(f"  [dim]energy is not modelled: {escape(power.unknown)}[/]")
     with host.open_device(options.device, bundle, folder, **options.addresses) as device:
         driver = host.Driver(device, bundle.program, bundle.design)
         driver.load()

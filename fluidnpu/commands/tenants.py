@@ -13,7 +13,7 @@ from fluidnpu.scheduler import comparison, exits, tenants
 from .. import show
 from ..errors import UsageError
 from ..options import numbers, read_power
-from .circumstances import Circumstances, record_network, serving_power
+from .circumstances import Circumstances, record_network
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,7 +62,7 @@ def simulate_tenants(
     tenancy = read_tenancy(path)
     hosted = read_hosted(options, tenancy, path)
     slo_ns = None if options.slo is None else scheduler.parse_duration_ns(options.slo, "--slo")
-    power = read_power(options.power) or serving_power(hosted[0].serving)
+    power = read_power(options.power) or hosted[0].serving.power
 
     def compared(of: tenants.Tenancy, step: show.Step) -> comparison.TenantComparison:
         return comparison.compare_tenants(

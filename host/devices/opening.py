@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fluidnpu.boards import Board, BoardError, load_board
 from fluidnpu.hls.project import PLATFORMS
 
 from ..bundle import Bundle, bitstream
@@ -92,15 +91,17 @@ def open_device(
 
 
 def board_target(bundle: Bundle, registers: int | None = None) -> Target:
-    """Describe the NPU of a bundle to the checks of a board. Raises DriverUsageError for a board of one's own
-    without `registers`, the physical address of the NPU's registers.
+    """Describe the NPU of a bundle to the checks of a board.
+
+    `registers`: the physical address of the NPU's registers, by default that of generated projects. Raises
+    DriverUsageError where it is not given and the design carries no facts of its board.
     """
-    board = _shipped_board(bundle)
+    board = bundle.design.facts
     if registers is None and board is None:
         raise DriverUsageError(
-            f"the address of the NPU's registers must be given for a board of one's own ('{bundle.design.board}')"
+            f"the address of the NPU's registers must be given where the board is not known: {bundle.design.lacking}"
         )
-    family = "zynq7000" if board is None else board.family
+    family = _family(bundle)
     return Target(
         family=family,
         registers=PLATFORMS[family].registers_base if registers is None else registers,
@@ -112,7 +113,7 @@ def board_target(bundle: Bundle, registers: int | None = None) -> Target:
 
 def _check_reachable(bundle: Bundle) -> None:
     """Refuse an NPU that reads another memory than the processing system's, where PYNQ allocates."""
-    board = _shipped_board(bundle)
+    board = bundle.design.facts
     memory = None if board is None else board.memory(bundle.design.memory)
     if memory is not None and memory.side == "pl":
         raise DriverUsageError(
@@ -121,17 +122,7 @@ def _check_reachable(bundle: Bundle) -> None:
         )
 
 
-def _shipped_board(bundle: Bundle) -> Board | None:
-    """Load the design's board; None for a user's own board, and for a memory that no shipped board has."""
-    try:
-        board = load_board(bundle.design.board)
-        board.memory(bundle.design.memory)
-    except BoardError:
-        return None
-    return board
-
-
 def _family(bundle: Bundle) -> str:
-    """Return the processing system of the simulated board; any will do for a user's own board."""
-    board = _shipped_board(bundle)
+    """Return the processing system of the design's board; any will do where its facts are not known."""
+    board = bundle.design.facts
     return "zynq7000" if board is None else board.family

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fluidnpu.boards import BoardError, load_board
 from fluidnpu.dse import Design
 from fluidnpu.hls import WINDOW_BYTES
 
@@ -95,17 +94,13 @@ class RtlDevice:
 def rtl_device(design: Design, dram: DramModel | None = None, *, core: str = "rtl", seed: int = 1) -> RtlDevice:
     """Open the RTL of a design as a device, building the model if needed.
 
-    `dram` defaults to the memory of the design's board, or to ideal memory for a user's own board. With
-    `core` "hls" the HLS core's C++ replaces the SystemVerilog core, one call a cycle. Raises rtl_tb's
-    SimulationError or hls' CsimError when the extra `rtl`, the ap_int headers or a compiler is missing.
+    `dram` defaults to the memory of the design's board. With `core` "hls" the HLS core's C++ replaces the
+    SystemVerilog core, one call a cycle. Raises rtl_tb's SimulationError or hls' CsimError when the extra
+    `rtl`, the ap_int headers or a compiler is missing, and DesignError where the design carries no facts.
     """
-    from fluidnpu.rtl_tb import DramModel, NpuModel, RtlNpu
+    from fluidnpu.rtl_tb import NpuModel, RtlNpu
 
-    if dram is None:
-        try:
-            dram = DramModel.of(load_board(design.board), design.memory, clock_hz=design.clock_hz)
-        except BoardError:
-            dram = DramModel.IDEAL
+    dram = design.dram if dram is None else dram
     npu = RtlNpu(NpuModel.of(design, core=core), dram=dram, seed=seed)
     return RtlDevice(npu, design.clock_hz)
 

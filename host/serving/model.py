@@ -18,8 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fluidnpu.boards import list_boards, load_board
-from fluidnpu.dse import Design
+from fluidnpu.dse import Design, DesignError
 from fluidnpu.models.graph import MapCheck
 from fluidnpu.scheduler import Outcome, Policy, SchedulerError, make_policy
 from fluidnpu.scheduler.exits import (
@@ -73,7 +72,6 @@ from .options import (
     joined_design,
     measured_on,
     modes_of,
-    power_of,
     profile_of,
     setting_of,
 )
@@ -483,10 +481,13 @@ class Model:
 
     def _meter(self, design: Design) -> PowerMeter | None:
         """Return the meter of a board; a simulation has none, and serving needs none."""
-        if self.options.device not in BOARDS or design.board not in list_boards():
+        if self.options.device not in BOARDS:
             return None
         try:
-            return find_meter(load_board(design.board))
+            return find_meter(design.known_facts)
+        except DesignError as error:
+            _log.warning("power is not measured: %s", error)
+            return None
         except DeviceError as error:
             _log.info("power is not measured: %s", error)
             return None
@@ -593,7 +594,7 @@ class Model:
 
     def _power(self, design: Design) -> PowerModel | None:
         """Return the watts that were given, or those of the board."""
-        return power_of(design.board) if self.options.power is None else self.options.power
+        return PowerModel.of(design) if self.options.power is None else self.options.power
 
     def _modes(self, tenancy: Tenancy, designs: Sequence[Design]) -> dict[str, Mode]:
         """Return the modes of all tenants, each over its network's profile. Raises SchedulerError."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fluidnpu.boards import list_boards, load_board
 from fluidnpu.dse import Design, DesignError
 from fluidnpu.scheduler import SchedulerError, Serving
 from fluidnpu.scheduler.exits import (
@@ -80,7 +79,7 @@ class ModelOptions:
 
 def profile_of(design: Design, power: PowerModel | None = None) -> ExitProfile:
     """Return the profile of a design's exits, with energies where watts are given or its board has any."""
-    return ExitProfile.of(design, power_of(design.board) if power is None else power)
+    return ExitProfile.of(design, PowerModel.of(design) if power is None else power)
 
 
 def modes_of(tenants: Sequence[Tenant], profile: ExitProfile, recorded: Recorded | None = None) -> dict[str, Mode]:
@@ -116,12 +115,6 @@ def joined_design(bundles: Sequence[Bundle]) -> Design:
         return Design.joined([bundle.design for bundle in bundles])
     except DesignError as error:
         raise BundleError(str(error)) from None
-
-
-def power_of(board: str) -> PowerModel | None:
-    """Return the watts of a shipped board, if its file has any."""
-    power = load_board(board).power if board in list_boards() else None
-    return None if power is None else PowerModel(idle_w=power.idle_w, active_w=power.active_w)
 
 
 def criteria_of(

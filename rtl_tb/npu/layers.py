@@ -24,7 +24,7 @@ from difflib import get_close_matches
 import numpy as np
 
 from fluidnpu.boards import BoardError, load_board
-from fluidnpu.dse import Design, DramModel
+from fluidnpu.dse import Design, DesignError, DramModel
 from fluidnpu.dse.exact import LayerCycles, LayerJob, Machine, job_cycles
 from fluidnpu.hls import register
 from fluidnpu.hls.core import execute_streams_reference, layer_streams, scatter_output
@@ -186,14 +186,6 @@ def check_layer(npu: RtlNpu, design: Design, index: int, batch: int, most: tuple
     )
 
 
-def memory_of(design: Design) -> DramModel:
-    """Return the memory of a design's board; ideal memory for a board that is not shipped."""
-    try:
-        return DramModel.of(load_board(design.board), design.memory, clock_hz=design.clock_hz)
-    except BoardError:
-        return DramModel.IDEAL
-
-
 def open_npu(design: Design, dram: DramModel) -> RtlNpu:
     """Return the NPU of a design; its build serves every network on the same array."""
     return RtlNpu(shared_model(design), dram=dram, memory_bytes=MEMORY)
@@ -252,6 +244,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--out", default="8x8", metavar="HxW", help="most output rows and columns (default 8x8), or full"
     )
+    parser.add_argument("--board", metavar="FILE.toml", help="the board, for a design of a file that carries none")
     parser.add_argument("--ideal", action="store_true", help="memory that answers at once, not the board's")
     chosen = parser.parse_args(arguments)
     try:
@@ -260,10 +253,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise ParameterError(f"--batch must lie in 1..{design.b_max}, not {chosen.batch}")
         indices = _chosen(design, chosen.layer)
         _within(design, indices, chosen.batch, most)
-    except ParameterError as error:
+        if chosen.board is not None:
+            design = design.on(load_board(chosen.board))
+        dram = DramModel.IDEAL if chosen.ideal else design.dram
+    except (ParameterError, DesignError, BoardError) as error:
         parser.error(str(error))
     try:
-        return _table(design, indices, chosen.batch, most, DramModel.IDEAL if chosen.ideal else memory_of(design))
+        return _table(design, indices, chosen.batch, most, dram)
     except ParameterError as error:
         parser.error(str(error))
     except (RtlError, OSError) as error:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from fluidnpu.dse import Design, DesignError, LatencyTable
 
 from ..errors import SchedulerError
+from ..exits.profile import PowerModel
 from ..exits.rule import StageCosts
 from ..policies.peers import layered, layered_rates
 from ..policies.setting import Setting, least_work_ns
@@ -35,7 +36,7 @@ MOST_NS = 1 << 62
 
 @dataclass(frozen=True, kw_only=True)
 class Serving:
-    """The hardware's latency table, the exits' shares and, if known, MACs per stage and the peak.
+    """The hardware's latency table, the exits' shares and, if known, MACs per stage, the peak and the watts.
 
     Raises SchedulerError.
     """
@@ -45,7 +46,7 @@ class Serving:
     name: str = "table"
     macs: tuple[int, ...] | None = None
     peak_macs_per_s: float | None = None
-    board: str = ""
+    power: PowerModel | None = None
 
     def __post_init__(self) -> None:
         check_rates(self.exit_rates, self.latency.stages)
@@ -73,7 +74,7 @@ class Serving:
             name=f"{design.network} on {design.board}",
             macs=StageCosts.of(design).macs,
             peak_macs_per_s=float(design.macs_per_cycle * design.clock_hz),
-            board=design.board,
+            power=PowerModel.of(design),
         )
 
     @classmethod

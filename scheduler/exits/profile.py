@@ -33,6 +33,12 @@ class PowerModel:
         if not 0 <= self.idle_w <= self.active_w < 1e6:
             raise SchedulerError(f"power must be 0 <= idle <= active, not {self.idle_w:g} and {self.active_w:g} W")
 
+    @classmethod
+    def of(cls, design: Design) -> PowerModel | None:
+        """Return the watts of the board that a design carries; None where its facts have none."""
+        power = None if design.facts is None else design.facts.power
+        return None if power is None else cls(idle_w=power.idle_w, active_w=power.active_w)
+
     def energy_nj(self, busy_ns: float, wall_ns: float | None = None) -> float:
         """Return the energy of `busy_ns` of work within `wall_ns` (default: no idle time), in nJ."""
         idle_ns = 0.0 if wall_ns is None else wall_ns - busy_ns

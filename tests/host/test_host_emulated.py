@@ -21,6 +21,7 @@ import pytest
 from emulated_board import EmulatedBoard, needs_the_emulation
 from host_worlds import world
 
+from fluidnpu.boards import load_board
 from fluidnpu.commands.wheel import board_wheel
 from fluidnpu.host import Bundle
 from fluidnpu.models import golden
@@ -51,7 +52,8 @@ def bundle_of(board: str, memory: str) -> tuple[Bundle, Any]:
     """A bundle of a random network for one board and memory, and images labelled with golden's answers."""
     w = world(3, millis=True)
     bits = {"pl": 512}.get(memory, w.design.port_bits)
-    design = w.design.changed(board=board, memory=memory, port_bits=bits, exit_rates=(0.5, 0.5))
+    facts = load_board(board)
+    design = w.design.changed(board=board, facts=facts, memory=memory, port_bits=bits, exit_rates=(0.5, 0.5))
     bundle = Bundle(design=design, program=replace(w.program, design_digest=design.digest))
     images = w.images(12)
     return bundle, (images, np.array(golden.early_exit(w.qnet, images)[1]))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from host_worlds import HostWorld, traffic_of, world
 
+from fluidnpu.boards import list_boards, load_board
 from fluidnpu.dse import Design
 from fluidnpu.host import (
     Bundle,
@@ -41,9 +42,15 @@ def bundle_of(w: HostWorld) -> Bundle:
     return Bundle(design=w.design, program=w.program)
 
 
+def at(w: HostWorld, board: str, memory: str = "ps", **more: Any) -> Design:
+    """Return the world's design on a shipped board, or on one of whose facts nothing is known."""
+    facts = load_board(board) if board in list_boards() else None
+    return w.design.changed(board=board, memory=memory, facts=facts, **more)
+
+
 @pytest.mark.parametrize("board", ["zc706", "zcu104", "mine"])
 def test_simulated_boards_serve(w: HostWorld, board: str) -> None:
-    design = replace(w.design, board=board)
+    design = at(w, board)
     bundle = Bundle(design=design, program=replace(w.program, design_digest=design.digest))
     requests, images = traffic_of(w, 5), w.images(5)
     with open_device("simulated", bundle) as device:
@@ -88,7 +95,7 @@ def test_refusals(w: HostWorld, tmp_path: Path) -> None:
 
 
 def test_memory_that_pynq_does_not_reach_is_refused(w: HostWorld, tmp_path: Path) -> None:
-    design = w.design.changed(board="zc706", memory="pl", port_bits=512)
+    design = at(w, "zc706", "pl", port_bits=512)
     bundle = Bundle(design=design, program=replace(w.program, design_digest=design.digest))
     with pytest.raises(DriverUsageError, match="'pl': open it as 'devmem'"), open_device("pynq", bundle, tmp_path):
         pass
@@ -119,7 +126,7 @@ def test_devmem_has_its_addresses_from_the_board_or_the_operator(
         return nullcontext(w.npu)
 
     monkeypatch.setattr(opening, "open_npu", opened)
-    design = w.design.changed(board=board, memory=memory, port_bits=512 if memory == "pl" else 64)
+    design = at(w, board, memory, port_bits=512 if memory == "pl" else 64)
     bundle = Bundle(design=design, program=replace(w.program, design_digest=design.digest))
     with open_device("devmem", bundle, **given) as device:
         assert device is w.npu
@@ -127,15 +134,21 @@ def test_devmem_has_its_addresses_from_the_board_or_the_operator(
 
 
 def test_devmem_says_what_is_missing(w: HostWorld, tmp_path: Path) -> None:
-    ours = replace(w.design, board="mine", memory="ps")
+    ours = at(w, "mine")
     nowhere = Places(memory=tmp_path / "mem", classes=tmp_path, compatible=tmp_path / "compatible")
-    shipped, at = replace(w.design, board="zc706", memory="ps"), {"registers": 0, "places": nowhere}
-    reserved = {**at, "reserved": (0, 4096)}
+    shipped, where = at(w, "zc706"), {"registers": 0, "places": nowhere}
+    reserved = {**where, "reserved": (0, 4096)}
     cases: list[tuple[str, Design, dict[str, Any], type[Exception], str]] = [
         ("devmem", ours, {"reserved": (0, 4096)}, DriverUsageError, "address of the NPU's registers must be given"),
-        ("devmem", ours, at, DeviceAccessError, "a u-dma-buf must be there"),
+        ("devmem", ours, where, DeviceAccessError, "a u-dma-buf must be there"),
         ("devmem", ours, reserved, DeviceAccessError, "mapped from '.*mem', and they cannot be"),
-        ("devmem", shipped, at, DeviceAccessError, "compatible with 'xlnx,zynq-7000', and it is none of the boards'"),
+        (
+            "devmem",
+            shipped,
+            where,
+            DeviceAccessError,
+            "compatible with 'xlnx,zynq-7000', and it is none of the boards'",
+        ),
         ("simulated", w.design, {"registers": 0}, DriverUsageError, "for the device 'devmem' alone"),
     ]
     for kind, design, given, error, message in cases:

@@ -1,11 +1,15 @@
 """Layers of a design, of any board: every word and every cycle on the RTL, told in a table."""
 
 import random
+import re
+from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 from npu_worlds import DESIGN
 
+from fluidnpu.boards.board import parse_board
 from fluidnpu.dse import DramModel
 from fluidnpu.dse.design import Stack
 from fluidnpu.models import Kind, LayerShape, Window
@@ -14,7 +18,12 @@ from fluidnpu.rtl_tb.data_plane.benches.jobs import Shape, make_program
 from fluidnpu.rtl_tb.npu import layers
 from fluidnpu.rtl_tb.npu.job import differences
 
-HERE = DESIGN.changed(board="a board of our own")
+SHIPPED = (
+    (files("fluidnpu.boards") / "zc706.toml").read_text(encoding="utf-8").replace('name = "zc706"', 'name = "ours"')
+)
+TOML = re.sub(r"bytes_per_s = [\d_]+", "bytes_per_s = 1_000_000_000", SHIPPED)  # of each of its memories
+OURS = parse_board(TOML)
+HERE = DESIGN.changed(board="ours", facts=OURS)
 
 
 @pytest.fixture
@@ -35,7 +44,7 @@ def design_file(tmp_path: Path) -> str:
 def test_every_layer_of_a_design_is_told(design_file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert layers.main([design_file, "--batch", "3"]) == 0
     head, _, *rows, last = capsys.readouterr().out.splitlines()
-    assert head.startswith("<24, 4, 8> of a board of our own, batch 3")
+    assert head.startswith("<24, 4, 8> of ours, batch 3")
     assert len(rows) == len(HERE.layers)
     for row, layer in zip(rows, HERE.layers, strict=True):
         cells = row.split()
@@ -105,8 +114,32 @@ def test_plans_are_words_of_the_fbcb() -> None:
     assert layers.fbcb_word(HERE, 0, 2) >> 2 & 31 == 1
 
 
-def test_a_board_of_ones_own_has_ideal_memory() -> None:
-    assert layers.memory_of(HERE) == DramModel.IDEAL
+def test_layers_run_behind_the_memory_that_the_design_carries(
+    design_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A share of 1 GB/s at the design's clock: ours, and never ideal memory in its place."""
+    asked: list[DramModel] = []
+
+    def table(*given: object) -> int:
+        asked.append(next(one for one in given if isinstance(one, DramModel)))
+        return 0
+
+    monkeypatch.setattr(layers, "_table", table)
+    old, toml = tmp_path / "old.json", tmp_path / "ours.toml"
+    old.write_text(replace(HERE, facts=None, schema=3).dumps())
+    toml.write_text(TOML)
+    assert layers.main([design_file]) == layers.main([str(old), "--board", str(toml)]) == 0
+    assert layers.main([design_file, "--ideal"]) == layers.main([str(old), "--ideal"]) == 0
+    ours = DramModel.of(OURS, "ps", clock_hz=HERE.clock_hz)
+    assert asked == [ours, ours, DramModel.IDEAL, DramModel.IDEAL]
+    share = OURS.memory("ps").sustained_pct / 100
+    assert ours.total_words == pytest.approx(share * 1e9 / 2 / HERE.clock_hz)
+    with pytest.raises(SystemExit):
+        layers.main([str(old)])
+    assert "must carry the facts of its board 'ours'" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        layers.main([design_file, "--board", "zc706"])
+    assert "facts must be those of board 'ours', not of 'zc706'" in capsys.readouterr().err
 
 
 def test_a_job_that_does_not_end_is_told() -> None:
