@@ -5,7 +5,7 @@ True
 
 Sources: PG082 (Zynq-7000 processing system), PG201 (Zynq UltraScale+ processing system), UG586 (7 series
 memory interface), PG065 (Clocking Wizard), all for Vivado 2019.2; UG585 and UG1085 for the PLLs, which the
-boards' presets feed with 33.333 MHz.
+boards' presets feed with 33.333 MHz (the PYNQ-Z2's with 50).
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ class PlMemory:
 
     Processors and NPU see it at the same addresses: `base`, `bytes`. `data_bits`: of its AXI port. `clock`
     and `pads`: the board's clock (interface, port, Hz) and memory (interface, port) that it is joined to.
-    `clock_places`: package pins of the clock's two halves.
+    `clock_places`: package pins of the clock's two halves. Pads and parameters are those of one board, whose
+    files the vendor's tools know as `board_files`.
     """
 
+    board_files: str
     vlnv: str
     port: str
     data_bits: int
@@ -128,6 +130,7 @@ PLATFORMS: Mapping[str, Platform] = {
         interrupt=(29, 4),
         status_pin="GPIO_I",
         pl_memory=PlMemory(
+            board_files="xilinx.com:zc706:part0",
             vlnv="xilinx.com:ip:mig_7series:4.2",
             port="S_AXI",
             data_bits=512,

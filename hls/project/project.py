@@ -47,6 +47,7 @@ def render_project(
     *,
     tools: str = "2019.2",
     wheel: tuple[str, bytes] | None = None,
+    first_run: bool = False,
 ) -> Files:
     """Render the whole project: path -> content, the manifest included; the same arguments give the same
     bytes.
@@ -54,14 +55,20 @@ def render_project(
     `rtl`: file name -> text of the SystemVerilog in compile order, as `rtl_tb.sources()` returns it. Without
     the data plane in it, the project's README says that no bitstream can be made. `core`: "hls", or "rtl" for
     the reference core. `tools`: the version of Vivado that the scripts are for, one of TOOLS. `wheel`: file
-    name and content of fluidnpu for the board's Python. ProjectError when design, program, board, core and
+    name and content of fluidnpu for the board's Python. `first_run`: with the scripts of a first run
+    (`first_run.py`). ProjectError when design, program, board, core and
     tools do not match.
     """
     rtl = {} if rtl is None else rtl
     _check(design, program, board, core, rtl)
     if tools not in TOOLS:
         raise ProjectError(f"tools must be one of {', '.join(TOOLS)}, not '{tools}'")
-    p = ProjectText(design, board, core, program is not None, (), TOOLS[tools], wheel is not None)
+    if board.part.startswith(TOOLS[tools].unknown_parts):
+        fit = next(other for other in TOOLS.values() if not board.part.startswith(other.unknown_parts))
+        raise ProjectError(
+            f"Vivado must know {board.part}, and {tools} is older than it: build with --tools {fit.version}"
+        )
+    p = ProjectText(design, board, core, program is not None, (), TOOLS[tools], wheel is not None, first_run)
     p = replace(p, missing=_missing(p, rtl))
     files: Files = {}
     if p.hls:
@@ -72,6 +79,8 @@ def render_project(
         files[path] = _text(path.split("/")[1], p)
     for name in ("package.tcl", "block_design.tcl", "build.tcl", "fluidnpu.xdc"):
         files[f"vivado/{name}"] = _text(name, p)
+    if p.first_run:
+        files |= {f"vivado/{name}": _text(name, p) for name in ("first_run.tcl", "first_run.xdc")}
     if p.breaks:
         files["vivado/chains.tcl"] = _text("chains.tcl", p)
     if p.pl_memory:
@@ -100,10 +109,11 @@ def _check(design: Design, program: Program | None, board: Board, core: str, rtl
     if design.board != board.name:
         raise ProjectError(f"the design must be made for board '{board.name}', and it was made for '{design.board}'")
     memory = board.memory(design.memory)
-    if memory.side == "pl" and PLATFORMS[board.family].pl_memory is None:
+    own, files = PLATFORMS[board.family].pl_memory, board.board_part.rpartition(":")[0]
+    if memory.side == "pl" and (own is None or own.board_files != files):
         raise ProjectError(
-            f"memory '{memory.name}' of board '{board.name}' needs a controller in the programmable logic, "
-            "which projects have for zynq7000 only"
+            f"memory '{memory.name}' of board '{board.name}' needs a controller in the programmable logic, which projects "
+            f"have for the ZC706 alone, whose board_part begins with {PLATFORMS['zynq7000'].pl_memory.board_files}, not {files}"
         )
     if (memory.port_bits, memory.stripes) != (design.port_bits, design.stripes):
         raise ProjectError(

@@ -2,7 +2,8 @@
 
 Sources: UG902 (v2019.2) for Vivado HLS; UG1399 (v2022.1), "Migrating to Vitis HLS", for Vitis HLS; the block
 designs of PYNQ v2.6 and v3.0.1 (github.com/Xilinx/PYNQ, boards/ZCU104/base) for versions of IP and for where
-Vivado leaves the hardware description.
+Vivado leaves the hardware description; the change log of boards/Xilinx/kv260_som
+(github.com/Xilinx/XilinxBoardStore), which begins with 2020.2.2, for the first tools that know a Kria.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ class Tools:
 
     `version` is that for which projects are written; `later`: later ones take them too. `stream_suffix`
     follows the name of a top-level stream in RTL. `ip_versions`: where they are not those of `platform.py`.
+    `unknown_parts`: how parts begin that came later.
     """
 
     version: str
@@ -32,6 +34,7 @@ class Tools:
     stream_suffix: str
     sources: str
     ip_versions: Mapping[str, str] = field(default_factory=dict)
+    unknown_parts: tuple[str, ...] = ()
 
     def vlnv(self, vlnv: str) -> str:
         """The VLNV of an IP in these tools."""
@@ -51,6 +54,7 @@ TOOLS: Mapping[str, Tools] = {
         configurations=("config_array_partition -maximum_size 4096",),
         stream_suffix="_V_V",
         sources="srcs",
+        unknown_parts=("xck",),  # Kria SOMs
     ),
     "2022.1": Tools(
         version="2022.1",
