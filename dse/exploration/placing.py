@@ -44,8 +44,8 @@ def with_whole_chains(fitted: Fit) -> Fit:
 def pieces(array: Array[int]) -> list[int]:
     """Give the words of each piece of a chain that breaks.
 
-    >>> pieces(Array(t_r=64, t_p=27, t_c=64, weight_slots=1, in_words=54, piece=18, broken=10))
-    [18, 9]
+    >>> pieces(Array(t_r=64, t_p=27, t_c=64, weight_slots=1, in_words=54, piece=24, broken=24))
+    [24, 3]
     """
     return [min(array.piece, array.t_p - at) for at in range(0, array.t_p, array.piece)]
 
@@ -53,8 +53,8 @@ def pieces(array: Array[int]) -> list[int]:
 def chains_in_pieces(array: Array[int]) -> str:
     """Say which chains of an array break, and into what.
 
-    >>> chains_in_pieces(Array(t_r=64, t_p=27, t_c=64, weight_slots=1, in_words=54, piece=18, broken=10))
-    '10 of 64 chains of 27 break into pieces of 18 and 9 to fit the columns of DSP slices'
+    >>> chains_in_pieces(Array(t_r=64, t_p=27, t_c=64, weight_slots=1, in_words=54, piece=24, broken=24))
+    '24 of 64 chains of 27 break into pieces of 24 and 3 to fit the columns of DSP slices'
     """
     *first, last = map(str, pieces(array))
     told = " and ".join((", ".join(first), last))

@@ -5,10 +5,10 @@ such a cascade lies in one column. So a device holds fewer whole chains than its
 columns are no multiple of T_P high. The chains of some elements may break into pieces for what is left over
 (ADR 39). The HLS core leaves its adders to the tool, and asks nothing of the columns.
 
->>> chains([(140, 5), (100, 2)], 28), chains([(144, 12)], 27)
-(31, 60)
->>> fewest_breaks(((144, 12),), 27, 64)
-Cut(piece=18, broken=10)
+>>> chains([(140, 5), (100, 2)], 28), chains([(144, 11), (48, 3)], 27)
+(31, 58)
+>>> fewest_breaks(((144, 11), (48, 3)), 27, 64)
+Cut(piece=24, broken=24)
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def fewest_breaks(
     the longest piece; no chain breaks more often than MOST_BREAKS. Both chains of a pair break, or none,
     since their sums are added.
 
-    >>> [fewest_breaks(((144, 12),), t_p, t_c) for t_p, t_c in ((24, 72), (54, 32), (27, 65))]
-    [Cut(piece=0, broken=0), Cut(piece=36, broken=8), None]
+    >>> [fewest_breaks(((144, 11), (48, 3)), t_p, t_c) for t_p, t_c in ((24, 72), (54, 32), (27, 65))]
+    [Cut(piece=0, broken=0), Cut(piece=48, broken=24), None]
     >>> fewest_breaks(((140, 5), (100, 2)), 28, 32)
     Cut(piece=22, broken=2)
     """

@@ -115,8 +115,8 @@ def test_the_search_offers_the_reference_core_only_what_places() -> None:
 @pytest.mark.parametrize(
     ("board", "t_p", "t_c", "cut"),
     [
-        ("zcu104", 27, 64, Cut(18, 10)),
-        ("zcu104", 54, 32, Cut(36, 8)),
+        ("zcu104", 27, 64, Cut(24, 24)),
+        ("zcu104", 54, 32, Cut(48, 24)),
         ("zc706", 28, 32, Cut(22, 2)),
         ("zc706", 7, 128, WHOLE),
     ],
@@ -127,6 +127,21 @@ def test_headline_arrays_place_with_one_break(board: str, t_p: int, t_c: int, cu
     assert Cut(array.piece, array.broken) == cut
     check_places(lay(on.dsp_columns, t_p, t_c, cut), list(on.dsp_columns), t_p, t_c)
     assert not fit(point, Target(board=on, core="hls")).array.broken
+
+
+def test_what_even_columns_would_hold_whole_breaks_on_the_columns_that_a_zcu104_has() -> None:
+    """Twelve columns of 144 slices, which were its file, hold 104 arrays whole that the device does not."""
+    true, even = load_board("zcu104").dsp_columns, ((144, 12),)
+    pairs = [(t_p, t_c) for t_p in range(4, 97) for t_c in range(1, 1728 // t_p + 1)]
+    lost = [(t_p, t_c) for t_p, t_c in pairs if chains(even, t_p) >= t_c > chains(true, t_p)]
+    assert len(lost) == 104
+    for t_p, t_c in lost:
+        with pytest.raises(DesignError, match="must fit 14 columns of DSP slices"):
+            lay(true, t_p, t_c, WHOLE)
+        cut = fewest_breaks(true, t_p, t_c)
+        assert cut is not None
+        assert 2 * cut.piece >= t_p  # one break
+        check_places(lay(true, t_p, t_c, cut), list(true), t_p, t_c)
 
 
 def test_a_point_that_cannot_be_placed_is_refused() -> None:
