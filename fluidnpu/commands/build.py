@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,7 +17,7 @@ from fluidnpu.models import exits as model_exits
 from fluidnpu.models import numeric
 
 from .. import show
-from ..errors import NegativeAnswerError
+from ..errors import NegativeAnswerError, UsageError
 from ..options import (
     BOARD,
     DATA,
@@ -29,6 +31,7 @@ from ..options import (
     PATH,
     core_option,
     cycle_model,
+    is_default,
     numbers,
     reading,
     takes,
@@ -37,12 +40,17 @@ from .designs import DEFAULT_CORE, DEFAULT_CYCLES, Search, chosen_design
 from .networks import given_images, quantised, read_network, say_assumed, with_given_rates, with_rates_of
 from .wheel import board_wheel
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+SHIPPED = "resnet8_fashion_mnist.onnx"
+
 
 @dataclass(frozen=True, kw_only=True)
 class BuildOptions(Search):
     """The command line of `fluidnpu build`."""
 
-    model: Path
+    model: Path | None
     board: str
     design_file: Path | None
     out: Path
@@ -50,11 +58,12 @@ class BuildOptions(Search):
     exit_rates: str | None
     tolerance: float
     tools: str
+    first_run: bool
     as_json: bool
 
 
 @click.command("build")
-@click.argument("model", type=PATH)
+@click.argument("model", type=PATH, required=False)
 @BOARD
 @DESIGN_B_MAX
 @MEMORY
@@ -69,6 +78,12 @@ class BuildOptions(Search):
     type=click.Choice(["2019.2", "2022.1"]),
     help="Vivado that the project is for: 2019.2 with Vivado HLS, or 2022.1 and later with Vitis HLS",
 )
+@click.option(
+    "--first-run",
+    is_flag=True,
+    help="a small array at 100 MHz, not searched, for whoever runs the vendor's tools first: `make first-run` in the "
+    "project packs all reports; MODEL may be left out",
+)
 @click.option("--out", required=True, type=FOLDER_OUT, help="folder for the bitstream project")
 @DATA
 @EXIT_RATES
@@ -80,24 +95,56 @@ class BuildOptions(Search):
 @takes(BuildOptions)
 def command(options: BuildOptions) -> None:
     """Write the bitstream project and the driver's bundle for MODEL on a board."""
-    build_project(options)
+    _check(options)
+    with _model(options.model) as model:
+        build_project(options, model)
 
 
-def build_project(options: BuildOptions) -> None:
+def _check(options: BuildOptions) -> None:
+    """Refuse a command line without a model, and a first run of another array than its own."""
+    if options.model is None and not options.first_run:
+        raise UsageError("MODEL must be named: only --first-run does without, and builds for the network of the demo")
+    asked = {"--design": "design_file", "--evaluations": "evaluations", "--cycles": "cycle_model"}
+    typed = [option for option, name in asked.items() if not is_default(name)]
+    if options.first_run and typed:
+        raise UsageError(f"--first-run must be without {typed[0]}: it builds an array of its own and searches none")
+
+
+def _model(model: Path | None) -> AbstractContextManager[Path]:
+    return models.shipped_file(SHIPPED) if model is None else nullcontext(model)
+
+
+def _design(out: Console, network: models.Network, board: boards.Board, options: BuildOptions) -> dse.Design:
+    if not options.first_run:
+        return chosen_design(out, network, board, options, options.design_file)
+    return hls_project.first_run_design(
+        network.workload, board, memory=options.memory, core=options.core, b_max=options.largest_batch
+    )
+
+
+def build_project(options: BuildOptions, model: Path) -> None:
     """Guard the accuracy, then write project and bundle; exit code 1 where no bitstream can come of them."""
     out, folder = show.console(options.as_json), options.out
     with hls_project.project_folder(folder) as write:
-        board, network = boards.load_board(options.board), read_network(options.model)
+        board, network = boards.load_board(options.board), read_network(model)
+        board = hls_project.slowed(board) if options.first_run else board
         network = with_given_rates(network, numbers("--exit-rates", options.exit_rates))
         images = given_images(network, options.data)
         qnet = quantised(network, images)
-        design = chosen_design(out, network, board, options, options.design_file)
+        design = _design(out, network, board, options)
         guard = _guarded(network, qnet, images, options.tolerance)
         network = _with_int16_rates(network, qnet, images, guard)
         design = with_rates_of(design, network)
         program = hls.compile_program(qnet, design)
         files = hls.render_project(
-            design, program, board, options.core, rtl=rtl_tb.sources(), tools=options.tools, wheel=board_wheel()
+            design,
+            program,
+            board,
+            options.core,
+            rtl=rtl_tb.sources(),
+            tools=options.tools,
+            wheel=board_wheel(),
+            first_run=options.first_run,
         )
         write(files)
     lacks = hls_core.hls_core_lacks(design, board) if options.core == "hls" else ""
@@ -121,7 +168,12 @@ def build_project(options: BuildOptions) -> None:
     if lacks:
         out.print(f"{len(files)} files in [bold]{folder}[/]")
         raise NegativeAnswerError(f"no bitstream can come of '{folder}': {lacks}", report)
-    out.print(f"{len(files)} files in [bold]{folder}[/]; its README says how to make the bitstream")
+    makes = (
+        "`make first-run` there packs the tools' reports"
+        if options.first_run
+        else "its README says how to make the bitstream"
+    )
+    out.print(f"{len(files)} files in [bold]{folder}[/]; {makes}")
 
 
 def _guarded(

@@ -47,7 +47,7 @@ class ImportOptions:
 @takes(ImportOptions)
 def command(options: ImportOptions) -> None:
     """After `make bitstream`: what Vivado HLS and Vivado reported of PROJECT beside what was predicted, as a
-    record for `dse`.
+    record for `dse`. PROJECT may also be the archive that `make first-run` has packed.
     """
     import_project(options)
 
@@ -56,13 +56,15 @@ def import_project(options: ImportOptions) -> None:
     """Write the record beside the project and print predicted against reported."""
     if not hls_project.is_whole(options.project):
         raise UsageError(f"'{options.project}' must be a whole project, and its writing was stopped: build it again")
-    target = options.project / "calibration.json" if options.out is None else options.out
+    target = _beside(options.project) if options.out is None else options.out
     check_output("--out", target)
-    file = options.project / "bundle" / "design.json"
-    design = dse.Design.loads(models.read_text(file, "a design"), str(file))
-    if options.board is not None:
-        design = design.on(boards.load_board(options.board))
-    record = hls_project.import_reports(options.project, design, design.known_facts)
+    with hls_project.reports_folder(options.project) as folder:
+        file = folder / "bundle" / "design.json"
+        design = dse.Design.loads(models.read_text(file, "a design"), str(file))
+        if options.board is not None:
+            design = design.on(boards.load_board(options.board))
+        record = hls_project.import_reports(folder, design, design.known_facts)
+        columns = hls_project.compared_columns(folder, design.known_facts)
     files.write_file(target, record.dumps())
     if options.as_json:
         print(json.dumps(json.loads(record.dumps()), sort_keys=True))
@@ -74,7 +76,16 @@ def import_project(options: ImportOptions) -> None:
     title = f"{design.network} on {design.board}, <{design.t_r}, {design.t_p}, {design.t_c}>: predicted and reported"
     console = show.console()
     console.print(show.table(title, ("stage", "quantity", "predicted", "reported", "ratio"), rows, left=2))
+    if columns:
+        console.print(columns)
     console.print(f"record written to [bold]{target}[/]")
+
+
+def _beside(project: Path) -> Path:
+    """Give the place of the record: in the project's folder, or beside the archive of its first run."""
+    if project.is_file():
+        return project.with_name(f"{project.name.partition('.')[0]}-calibration.json")
+    return project / "calibration.json"
 
 
 def _text(value: float | None) -> str:

@@ -342,6 +342,8 @@ class Vivado:
         kind, _, which = target.partition(":")
         if kind == "run" and name in _object("run"):
             return self.statistics.get(name, "")
+        if kind == "slice" and name == "LOC":
+            return self.located.get(which, "")
         if kind == "cell" and name == "CONFIG.Component_Name":
             return f"system_{which}_0"
         if kind == "ip" and name == "IP_DIR":
