@@ -132,11 +132,11 @@ class Question:
 
     `weights`: w_b of Eq. 2, b_max of them, all one by default. `objective`: "throughput", weighted over batch
     sizes, or "latency" of a single sample, which is throughput at b = 1 alone. `model`: "exact" or "paper".
-    `memory`: the one of the board that tensors live in, its first by default. `core`: the one whose
-    accumulators must fit, "hls" or "rtl". `evaluations`: arrays that the exact model evaluates at most, by
-    default those of a quick search. With the model "exact" the board's clock becomes the predicted one where
-    that is lower (`at_predicted_clock`); `facts` is the board as it came, which the design carries. The
-    defaults are those of the command line.
+    `memory`: the one of the board that tensors live in, by default its first, and of an answer the first that
+    an array fits with. `core`: the one whose accumulators must fit, "hls" or "rtl". `evaluations`: arrays
+    that the exact model evaluates at most, by default those of a quick search. With the model "exact" the
+    board's clock becomes the predicted one where that is lower (`at_predicted_clock`); `facts` is the board
+    as it came, which the design carries. The defaults are those of the command line.
 
     `mix`: networks with their shares of requests, for one array that serves them all; `workload` then has
     their layers one after another (`of_mix`). Work and time are those of a request on average.

@@ -37,7 +37,7 @@ MEMORY = click.option(
     "--memory",
     metavar="NAME",
     help="the board's memory that weights and activations lie in, as its file names them: ps_striped, ps, pl  "
-    "[default: the first]",
+    "[default: the first that an array fits with]",
 )
 POWER = click.option(
     "--power",

@@ -11,6 +11,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from math import inf
 
@@ -29,6 +30,8 @@ from ..paper.search import Ranking, rank
 from ..question import CORES, MODELS, OBJECTIVES, Progress, Question
 from ..resources.buildable import buildable
 from ..resources.fit import LOGIC_NOTE, fit
+from .memory import in_memory
+from .placing import unknown_columns
 from .result import Exploration
 
 
@@ -67,6 +70,7 @@ def explore(
 def answer(question: Question, progress: Progress | None = None) -> Exploration:
     """The published optimum of a question and the design to build. Raises DesignError or FitError.
 
+    Where the question names no memory it is answered with the first that an array fits with (`in_memory`).
     The published optimum is the `paper` model's. With the `exact` model the design to build, its plans, its
     GOP/s and its latency table are those that `search_exact` evaluates.
     """
@@ -75,10 +79,11 @@ def answer(question: Question, progress: Progress | None = None) -> Exploration:
             "counting cycles exactly needs Numba, which is not installed (without it a search would take days): "
             "pip install 'fluidnpu[fast]', or ask for the paper's model"
         )
+    question, chosen = in_memory(question)
     ranking = rank(question, progress=progress)
-    if question.model == "exact":
-        return _exact_answer(question, ranking, search_exact(question, progress))
-    return _paper_answer(question, ranking)
+    exact = search_exact(question, progress) if question.model == "exact" else None
+    found = _paper_answer(question, ranking) if exact is None else _exact_answer(question, ranking, exact)
+    return replace(found, notes=(*chosen, *found.notes, *unknown_columns(question)))
 
 
 def _paper_answer(question: Question, ranking: Ranking) -> Exploration:

@@ -36,6 +36,16 @@ def price_of_columns(question: Question, fitted: Fit) -> str:
     return f"{chains_in_pieces(array)}, which costs {_cost(question, ours, theirs, batches)}{out}"
 
 
+def unknown_columns(question: Question) -> tuple[str, ...]:
+    """Give the note of a design with the reference core whose chains no file holds against columns."""
+    if question.core == "hls" or question.board.dsp_columns:
+        return ()
+    return (
+        f"the file of board '{question.board.name}' says nothing of its columns of DSP slices (dsp_columns), so the "
+        "chains of the reference core were not checked against them",
+    )
+
+
 def with_whole_chains(fitted: Fit) -> Fit:
     """Give the same array as if all its chains fitted the columns: what pieces are compared with."""
     return replace(fitted, array=replace(fitted.array, piece=0, broken=0))

@@ -17,6 +17,7 @@ from ..paper.search import Ranking
 from ..question import Question
 from ..resources.fit import Fit
 from .front import Front, front
+from .memory import fitting
 from .placing import price_of_columns
 from .walls import Walls, walls, waste
 
@@ -28,8 +29,9 @@ class Exploration:
     `ranking` holds the points of the `paper` model. `fitted_gops[b - 1]` are GOP/s of the design by its own
     model at batch b. `layer_cycles`: of every layer at every batch size, where the `exact` model counted
     them. `arrays` can be built, `evaluated` of them were counted by the `exact` model, and none of the others
-    can be more than `gap_pct` per cent better. `notes` are sentences for the reader. `part_gops`: of each
-    network of a mix.
+    can be more than `gap_pct` per cent better. `notes` are sentences for the reader, where the memory is not
+    the board's first though none was named, the first of them says why. `part_gops`: of each network of a
+    mix.
     """
 
     question: Question
@@ -90,8 +92,11 @@ class Exploration:
 
     @property
     def faster_memories(self) -> list[str]:
-        """Names of the board's memories that move more words a cycle than the design's."""
-        return faster_memories(self.board, self.design.memory)
+        """Names of the board's memories that move more words a cycle than the design's, and that arrays fit
+        with.
+        """
+        faster = faster_memories(self.board, self.design.memory)
+        return [name for name in fitting(self.question) if name in faster] if faster else []
 
     def price_of_columns(self) -> str:
         """Say what the columns of DSP slices cost; takes as long as counting two arrays."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -31,7 +32,7 @@ from ..hardware.row_buffer import BUFFER_WORDS
 from ..paper.search import Space
 from ..question import Target
 from .columns import MOST_BREAKS, chains, cuts
-from .logic import interval_pct, npu_logic
+from .logic import interval_pct, logic_uses, npu_logic
 from .primitives import NpuShape, accumulator_ramb18, buffer_uram288, dsp, fixed_ramb18, ultra_banks, uram288
 
 DEPTH_STEP = 512  # the count of primitives changes at multiples of this only
@@ -53,7 +54,8 @@ _Number = TypeVar("_Number", int, Ints)
 class Limit:
     """A limit of a target for many points at once: `needed` of a resource must be at most `available`.
 
-    `says` is a refusal's sentence, into which `needed`, `available` and `facts` are filled.
+    `says` is a refusal's sentence, into which `needed`, `available` and `facts` are filled, and of `uses`,
+    what the need is made of, the name of the `largest` with its count, `most`.
     """
 
     resource: str
@@ -61,6 +63,7 @@ class Limit:
     available: npt.ArrayLike
     says: str
     facts: Mapping[str, Any] = field(default_factory=dict)
+    uses: Callable[[], Mapping[str, npt.ArrayLike]] = dict
 
     def met(self, points: int) -> Mask:
         """A mask over `points` points: true for those that keep the limit."""
@@ -73,6 +76,12 @@ class Limit:
         if len(broken):
             values = {"needed": self.needed, "available": self.available, **self.facts}
             told = {name: np.broadcast_to(value, points)[broken[0]].item() for name, value in values.items()}
+            counts = {
+                name: round(np.broadcast_to(value, points)[broken[0]].item()) for name, value in self.uses().items()
+            }
+            if counts:
+                largest = max(counts, key=counts.__getitem__)
+                told |= {"largest": largest.replace("_", " "), "most": counts[largest]}
             needed, available = int(told["needed"]), int(told["available"])
             raise FitError(self.says.format(**told), resource=self.resource, needed=needed, available=available)
         return met
@@ -239,18 +248,33 @@ def _buffer(shape: NpuShape, target: Target) -> Limit:
 
 
 def _rams(shape: NpuShape, ramb18: Ints, board: Board) -> Limit:
-    says = _PES + ": they need {needed} RAMB18 beside {uram288} URAM288 even with {t_r} rows, and it has {available}"
+    says = _PES + (
+        ": they need {needed} RAMB18 ({largest}: {most}) beside {uram288} URAM288 even with {t_r} rows, and it has {available}"
+    )
     facts = {**_facts(shape, board), "uram288": uram288(shape)}
-    return Limit(resource="ramb18", needed=ramb18, available=board.ramb18, says=says, facts=facts)
+
+    def uses() -> Mapping[str, npt.ArrayLike]:
+        return {"accumulators": accumulator_ramb18(shape), **fixed_ramb18(shape)}
+
+    return Limit(resource="ramb18", needed=ramb18, available=board.ramb18, says=says, facts=facts, uses=uses)
 
 
 def _logic(built: Buildable, kind: str, board: Board) -> Limit:
     """The whole interval must fit."""
-    says = _PES + " with {t_r} rows: they need up to {needed} {what} (an estimate of {value}), and it has {available}"
+    says = _PES + (
+        " with {t_r} rows: they need up to {needed} {what} (an estimate of {value}, {largest}: {most}), and it has {available}"
+    )
     value = getattr(built, kind)
     needed = np.ceil(value * (1 + interval_pct(kind) / 100)).astype(np.int64)
     facts = {**_facts(built.shape, board), "what": _LOGIC[kind], "value": np.rint(value).astype(np.int64)}
-    return Limit(resource=kind, needed=needed, available=getattr(board, kind), says=says, facts=facts)
+    return Limit(
+        resource=kind,
+        needed=needed,
+        available=getattr(board, kind),
+        says=says,
+        facts=facts,
+        uses=partial(logic_uses, kind, built.shape),
+    )
 
 
 def _facts(shape: NpuShape, board: Board) -> dict[str, Any]:

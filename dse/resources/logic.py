@@ -61,12 +61,17 @@ def estimate(value: float, interval_pct: float) -> Estimate:
 
 def npu_logic(shape: NpuShape) -> dict[str, Floats]:
     """LUTs and flip-flops of a whole NPU, numbers or arrays: {"lut": ..., "ff": ...}."""
+    return {kind: np.asarray(sum(logic_uses(kind, shape).values())) for kind in LOGIC_KINDS}
+
+
+def logic_uses(kind: str, shape: NpuShape) -> dict[str, Floats]:
+    """LUTs ("lut") or flip-flops ("ff") of each part of a whole NPU, numbers or arrays."""
     striped = 8 * shape.port_bytes if shape.stripes > 1 else 0
-    parts = {kind: part_logic("core", kind, shape) + part_logic("data_plane", kind, shape) for kind in LOGIC_KINDS}
     pools, bits = np.greater(shape.pool_rows, 0), 16 * shape.array.out_words
     return {
-        kind: logic + striped * STRIPE_BIT[kind] + pools * (POOL[kind] + bits * POOL_BIT[kind])
-        for kind, logic in parts.items()
+        **{part.replace("_", " "): part_logic(part, kind, shape) for part in PARTS},
+        "stripes": np.asarray(striped * STRIPE_BIT[kind]),
+        "output pool": np.asarray(pools * (POOL[kind] + bits * POOL_BIT[kind])),
     }
 
 
