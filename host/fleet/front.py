@@ -16,7 +16,7 @@ from ..errors import HostError, TooLargeError, UnknownModelError, UnsupportedErr
 from ..oip.calls import Answer, Call, Wishes, read_wishes
 from ..oip.inference import EXTENSIONS, NAME, PLATFORM
 from ..oip.interface import input_of, outputs_of
-from ..oip.limits import Limits
+from ..oip.limits import Bounds, Limits, bounds_of
 from ..oip.openapi import document
 from ..oip.repeats import Repeats
 from ..serving.models import VERSION
@@ -153,6 +153,12 @@ class FleetFront:
             )
         if version not in ("", VERSION):
             raise UnknownModelError(f"model '{name}' has version {VERSION} only, not '{version[:100]}'")
+
+    def bounds(self, name: str = "") -> Bounds:
+        """Return the bounds of a request to a model, or of the largest that any takes."""
+        names = [name] if name else list(self.counts)
+        networks = [each for one in names for each in (self._networks(one) if one in self.roster.ensembles else (one,))]
+        return bounds_of(self.limits, *(input_of(self.bundle(network).program) for network in networks))
 
     def is_ready(self, name: str, version: str = "") -> bool:
         """Tell if a model has a board. Raises UnknownModelError."""

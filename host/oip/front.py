@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from .calls import Answer, Call
-from .limits import Limits
+from .limits import Bounds, Limits
 
 
 class Front(Protocol):
@@ -35,6 +35,12 @@ class Front(Protocol):
 
     def check(self, name: str, version: str = "") -> None:
         """Raise UnknownModelError for a model that is not served here."""
+
+    def bounds(self, name: str = "") -> Bounds:
+        """Return the bounds of a request to a model, or of the largest that any takes.
+
+        Raises ModelUnavailableError.
+        """
 
     def is_ready(self, name: str, version: str = "") -> bool:
         """Tell if a model takes requests. Raises UnknownModelError."""

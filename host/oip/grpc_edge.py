@@ -10,19 +10,21 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
 from google.protobuf.message import Message as ProtoMessage
 
-from ..errors import AccessError, DriverUsageError, HostError, ProtocolError, UnsupportedError
+from ..errors import AccessError, DriverUsageError, HostError, ProtocolError, QueueFullError, UnsupportedError
 from .access import Access
+from .budget import Budget, Holder
 from .calls import Answer, Call, Parameter, read_id, read_names
 from .front import Front
 from .http_body import read_json
-from .limits import Limits
+from .limits import OTHER_BYTES
 from .messages import SERVICE, message, service
-from .rest import TRACEPARENT, log_request
+from .rest import TRACEPARENT, InTime, log_request
 from .statuses import RETRY_MS, sentence_of, status_of
 from .tensors import DTYPES, Array, from_bytes, from_contents
 
@@ -33,16 +35,23 @@ OWN = {  # services that the protocol has not, of JSON bytes as REST has them, w
     "fluidnpu.Exits": ("Exits", "ChangeExits", "Feedback"),
     "fluidnpu.Tenants": ("Tenants", "ChangeTenants"),
 }
+STALLED_S = 1.0  # after which a message that has not come may lose its place to another
+_ATTEMPTS = 20  # to get a place
 _OPEN = ("ServerLive", "ServerReady")  # probes carry no token
 _Response = message("ModelInferResponse")
 _StreamResponse = message("ModelStreamInferResponse")
 Handler = Callable[[Any, Any], Awaitable[Any]]
 
 
-def grpc_server(inference: Front, access: Access, limits: Limits, *, admin: bool = False) -> Any:
-    """Return a server without a port; with `admin` it also loads and unloads models."""
+def grpc_server(inference: Front, access: Access, held: Budget, reading: Budget, *, admin: bool = False) -> Any:
+    """Return a server without a port; with `admin` it also loads and unloads models.
+
+    `held`: the bytes of requests of the whole server; `reading`: messages that arrive at the same time. The
+    longest message is that of the models that are loaded now.
+    """
+    limits = inference.limits
     options = [
-        ("grpc.max_receive_message_length", limits.body_bytes),
+        ("grpc.max_receive_message_length", max(inference.bounds().body_bytes, OTHER_BYTES)),
         ("grpc.max_send_message_length", -1),
         ("grpc.max_concurrent_streams", max(limits.streamed, 100)),
         ("grpc.max_metadata_size", 16 << 10),
@@ -53,7 +62,7 @@ def grpc_server(inference: Front, access: Access, limits: Limits, *, admin: bool
         ("grpc.so_reuseport", 0),  # a port in use is an error, not a second server
     ]
     server = grpc.aio.server(options=options, maximum_concurrent_rpcs=4 * limits.queue)
-    edge = _Edge(inference, access, limits, admin)
+    edge = _Edge(inference, access, held, reading, admin)
     server.add_generic_rpc_handlers((_handlers(edge), *_own_handlers(edge)))
     return server
 
@@ -80,7 +89,7 @@ def _handlers(edge: _Edge) -> Any:
         if method.name == "ModelStreamInfer":
             handlers[method.name] = grpc.stream_stream_rpc_method_handler(function, **codec)
         else:
-            handlers[method.name] = grpc.unary_unary_rpc_method_handler(edge.guarded(method.name, function), **codec)
+            handlers[method.name] = grpc.stream_unary_rpc_method_handler(edge.guarded(method.name, function), **codec)
     return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
 
@@ -88,45 +97,122 @@ def _own_handlers(edge: _Edge) -> Iterator[Any]:
     """Yield the handlers of each service of `OWN`; without a serializer gRPC passes bytes through."""
     for service_name, calls in OWN.items():
         handlers = {
-            name: grpc.unary_unary_rpc_method_handler(edge.guarded(name, getattr(edge, name))) for name in calls
+            name: grpc.stream_unary_rpc_method_handler(edge.guarded(name, getattr(edge, name)), _raw) for name in calls
         }
         yield grpc.method_handlers_generic_handler(service_name, handlers)
 
 
-def _reader(kind: Any) -> Callable[[bytes], Any]:
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A message as it came; None for one that cannot be parsed."""
+
+    message: Any
+    size: int
+
+
+def _raw(data: bytes) -> _Sent:
+    return _Sent(data, len(data))
+
+
+def _reader(kind: Any) -> Callable[[bytes], _Sent]:
     """Return the parser of a message; what cannot be parsed becomes a refusal, not a failure."""
 
-    def read(data: bytes) -> Any:
+    def read(data: bytes) -> _Sent:
         try:
-            return kind.FromString(data)
+            return _Sent(kind.FromString(data), len(data))
         except Exception:
-            return _UNREADABLE
+            return _Sent(None, len(data))
 
     return read
 
 
-_UNREADABLE = object()
+class _Arriving(Holder):
+    """A message on its way: the call that waits for it. A client that stalls may lose its place."""
+
+    def __init__(self, context: Any) -> None:
+        super().__init__(_address(context))
+        self._work, self._began = asyncio.current_task(), time.monotonic()
+        self.evicted = False
+
+    @property
+    def idle(self) -> bool:
+        """True when the message takes longer than any network does."""
+        return time.monotonic() - self._began > STALLED_S
+
+    @property
+    def half_sent(self) -> bool:
+        """True: what has come whole is here no more."""
+        return True
+
+    def evict(self) -> None:
+        """End the wait with QueueFullError."""
+        assert self._work is not None
+        self.evicted = True
+        self._work.cancel()
+
+
+class _Message(Holder):
+    """The bytes of a message, from its arrival to its answer."""
+
+    idle = False
+
+    def evict(self) -> None:
+        """Nothing: it is at work."""
 
 
 class _Edge:
     """One method a call of the service, under its name."""
 
-    def __init__(self, inference: Front, access: Access, limits: Limits, admin: bool) -> None:
-        self.inference, self.access, self.limits, self.admin = inference, access, limits, admin
+    def __init__(self, inference: Front, access: Access, held: Budget, reading: Budget, admin: bool) -> None:
+        self.inference, self.access, self.held, self.reading, self.admin = inference, access, held, reading, admin
 
     def guarded(self, name: str, function: Handler) -> Handler:
         """Wrap a unary method: it asks for the token, and errors leave with their codes."""
 
-        async def wrapped(request: Any, context: Any) -> Any:
+        async def wrapped(requests: Any, context: Any) -> Any:
+            holder = _Message(_address(context))
             try:
                 self._check(name, context)
-                if request is _UNREADABLE:
-                    raise ProtocolError("the message must be one of the protocol, and it cannot be read")
-                return await function(request, context)
+                request = await self._arrived(context)
+                self._hold(holder, request)
+                return await function(request.message, context)
             except Exception as error:
                 await _abort(error, context)
+            finally:
+                self.held.drop(holder)
 
         return wrapped
+
+    async def _arrived(self, context: Any) -> _Sent:
+        """Return the only message of a call. Raises ProtocolError, QueueFullError.
+
+        Every call is a stream to gRPC, which would otherwise take in all messages of all clients at once.
+        """
+        place = _Arriving(context)
+        for _ in range(_ATTEMPTS):
+            if self.reading.take(place, 1):
+                break
+            await asyncio.sleep(STALLED_S / _ATTEMPTS)
+        else:
+            raise QueueFullError("too many messages arrive at the same time, and most of them from this address")
+        try:
+            request = await InTime(context.read(), asyncio.get_running_loop().time() + self.inference.limits.body_s)
+        except asyncio.TimeoutError:
+            raise ProtocolError(f"the whole message must come within {self.inference.limits.body_s:g} s") from None
+        except asyncio.CancelledError:
+            if not place.evicted:
+                raise
+            raise QueueFullError("the message must come at once when many others arrive, and it did not") from None
+        finally:
+            self.reading.drop(place)
+        return _Sent(None, 0) if request is grpc.aio.EOF else request
+
+    def _hold(self, holder: _Message, request: _Sent) -> None:
+        """Check that a message can be read, and hold its bytes. Raises ProtocolError, QueueFullError."""
+        if request.message is None:
+            raise ProtocolError("the message must be one of the protocol, and it cannot be read")
+        if not self.held.take(holder, request.size):
+            raise QueueFullError("the server holds as many bytes of requests as it may, and this address has most")
 
     def _check(self, name: str, context: Any) -> None:
         if name not in _OPEN:
@@ -205,7 +291,7 @@ class _Edge:
         began, call, status = time.perf_counter(), None, "OK"
         trace = _echo_trace(context)
         try:
-            call = read_call(request)
+            call = read_call(request, self.inference.bounds(request.model_name).elements)
             return write_answer(await self.inference.infer(call))
         except Exception as error:
             status = status_of(error).grpc
@@ -221,12 +307,12 @@ class _Edge:
         except AccessError as error:
             await _abort(error, context)
         done: asyncio.Queue[Any] = asyncio.Queue()
-        room = asyncio.Semaphore(self.limits.streamed)
+        room = asyncio.Semaphore(self.inference.limits.streamed)
         tasks: set[asyncio.Task[None]] = set()
 
-        async def serve(request: Any) -> None:
+        async def serve(request: _Sent) -> None:
             try:
-                done.put_nowait(await self._streamed(request))
+                done.put_nowait(await self._streamed(request, _address(context)))
             finally:
                 room.release()
 
@@ -249,27 +335,29 @@ class _Edge:
             for task in tasks:
                 task.cancel()
 
-    async def _streamed(self, request: Any) -> ProtoMessage:
+    async def _streamed(self, sent: _Sent, address: str) -> ProtoMessage:
         began, status, call = time.perf_counter(), "OK", None
+        request, holder = sent.message, _Message(address)
         made: Any
         try:
-            if request is _UNREADABLE:
-                raise ProtocolError("the message must be one of the protocol, and it cannot be read")
-            call = read_call(request)
+            self._hold(holder, sent)
+            call = read_call(request, self.inference.bounds(request.model_name).elements)
             made = _StreamResponse(infer_response=write_answer(await self.inference.infer(call)))
         except Exception as error:
             _note(error)
             status = status_of(error).grpc
-            id = "" if request is _UNREADABLE else request.id
+            id = "" if request is None else request.id
             made = _StreamResponse(error_message=f"[{type(error).__name__}] {sentence_of(error)}")
             made.infer_response.id = id[:256]
+        finally:
+            self.held.drop(holder)
         if _requests.isEnabledFor(logging.INFO):
             log_request(call, status, began, "")
         return made
 
 
-def read_call(request: Any) -> Call:
-    """Return the call in a ModelInferRequest. Raises ProtocolError."""
+def read_call(request: Any, most: int) -> Call:
+    """Return the call in a ModelInferRequest of at most `most` numbers a tensor. Raises ProtocolError."""
     raw = request.raw_input_contents
     if not request.inputs:
         raise ProtocolError("a request must have inputs, and it has none")
@@ -288,20 +376,20 @@ def read_call(request: Any) -> Call:
     for index, one in enumerate(request.inputs):
         if "shared_memory_region" in one.parameters:
             raise UnsupportedError("a tensor must come in the request: shared memory is not supported")
-        call.inputs[one.name] = _input(one, raw[index] if raw else None)
+        call.inputs[one.name] = _input(one, raw[index] if raw else None, most)
     for wanted in request.outputs:
         if "classification" in wanted.parameters or "shared_memory_region" in wanted.parameters:
             raise UnsupportedError("an output must be wanted as it is: no classification and no shared memory")
     return call
 
 
-def _input(one: Any, raw: bytes | None) -> Array:
+def _input(one: Any, raw: bytes | None, most: int) -> Array:
     shape = tuple(one.shape)
     if raw is None:
-        return from_contents(one.name, one.datatype, shape, one.contents)
+        return from_contents(one.name, one.datatype, shape, one.contents, most)
     if one.HasField("contents"):
         raise ProtocolError(f"tensor '{one.name:.60}' must have either contents or raw bytes, and it has both")
-    return from_bytes(one.name, one.datatype, shape, raw)
+    return from_bytes(one.name, one.datatype, shape, raw, most)
 
 
 def read_parameters(parameters: Any) -> dict[str, Any]:
@@ -353,6 +441,17 @@ def _echo_trace(context: Any) -> str:
             context.set_trailing_metadata((("traceparent", value),))
             return value
     return ""
+
+
+def _address(context: Any) -> str:
+    """Return the client's address without its port.
+
+    >>> class Context:
+    ...     def peer(self): return "ipv4:10.0.0.7:4711"
+    >>> _address(Context())
+    'ipv4:10.0.0.7'
+    """
+    return str(context.peer()).rpartition(":")[0]
 
 
 def _note(error: BaseException) -> None:

@@ -27,7 +27,7 @@ from ..serving.models import VERSION, Models
 from ..serving.replies import Reply
 from .calls import LONGEST_WHY, Answer, Call, Parameter, Wishes, read_wishes
 from .interface import PIXELS, STORED, called, input_of, outputs_of
-from .limits import Limits
+from .limits import Bounds, Limits, bounds_of
 from .metrics import render_metrics
 from .openapi import document
 from .page import live_page, snapshot
@@ -75,6 +75,7 @@ class _Face:
 
     bundle: Bundle
     input: TensorInfo
+    bounds: Bounds  # of a request
     outputs: tuple[str, ...]
     others: tuple[Output, ...]  # the outputs that are no exits
     onward: tuple[int, ...]  # shape of the tensor with which samples go on from a part
@@ -116,6 +117,16 @@ class Inference:
     def check(self, name: str, version: str = "") -> None:
         """Raise UnknownModelError for a model that is not served here."""
         self.models.find(name, version)
+
+    def bounds(self, name: str = "") -> Bounds:
+        """Return the bounds of a request to a model, or of the largest that any takes.
+
+        Raises ModelUnavailableError before the model's first load.
+        """
+        if name:
+            return self._face(self.models.find(name)).bounds
+        loaded = [input_of(model.bundle.program) for model in self.models if model.counts]
+        return bounds_of(self.limits, *loaded)
 
     def is_ready(self, name: str, version: str = "") -> bool:
         """Tell if a model takes requests. Raises UnknownModelError."""
@@ -204,6 +215,7 @@ class Inference:
             known = _Face(
                 bundle,
                 input_of(program),
+                bounds_of(self.limits, input_of(program)),
                 tuple(each.name for each in outputs),
                 tuple(one.output for one in program.outputs),
                 next((each.shape[1:] for each in outputs if each.name == "onward"), ()),

@@ -65,6 +65,8 @@ def _of_model(model: Model) -> Iterator[Row]:
         yield "queue_requests", "requests without an answer", gauge, (), (), server.waiting
         yield "slots_held", "slots that hold a sample", gauge, (), (), server.held
         yield "missed_interrupts", "jobs that ended without an interrupt", counter, (), (), server.missed_interrupts
+    about = "lines of the decision log that could not be written"
+    yield "decision_lines_dropped", about, counter, (), (), model.lines_dropped
     yield "requests_lost", "requests that ended with an error of the device", counter, (), (), model.lost
     if counts is not None:
         yield from _of_counts(counts, model.uptime_s)

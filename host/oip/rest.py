@@ -12,7 +12,7 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any
+from typing import Any, NoReturn
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -21,12 +21,15 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..errors import AccessError, HostError, ProtocolError, TooLargeError
+from ..errors import AccessError, HostError, ProtocolError, QueueFullError, TooLargeError
 from .access import Access
+from .budget import Budget, Holder
 from .calls import Call
 from .front import Front
-from .http_body import LENGTH_HEADER, read_call, read_json, write_answer
+from .http_body import LENGTH_HEADER, check_json, read_call, read_json, write_answer
+from .limits import OTHER_BYTES, PARSED_BYTES, Bounds, held_bytes
 from .metrics import CONTENT_TYPE
+from .parameters import shown
 from .statuses import RETRY_MS, body_of, status_of
 
 _requests = logging.getLogger("fluidnpu.requests")
@@ -34,6 +37,8 @@ _log = logging.getLogger(__name__)
 _PROMPT_S = 0.05  # an answer that comes sooner is not worth a look at its client
 TRACEPARENT = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 INFER = re.compile(r"/v2/models/([^/]+)(?:/versions/([^/]+))?/infer")
+_HELD = "fluidnpu.held"  # the key of a scope's `_Body`
+APART_ITEMS = 4096  # of JSON, from which on a body is read in a thread
 _JSON = [(b"content-type", b"application/json")]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -42,9 +47,13 @@ class SlowClientError(ProtocolError):
     """The client took too long to send its request."""
 
 
-def application(inference: Front, access: Access, *, admin: bool = False) -> ASGIApp:
-    """Return the application; with `admin` it also loads and unloads models."""
-    edge = _Edge(inference, access, admin)
+def application(inference: Front, access: Access, held: Budget | None = None, *, admin: bool = False) -> ASGIApp:
+    """Return the application; with `admin` it also loads and unloads models.
+
+    `held`: the bytes of requests of the whole server, by default of this application alone.
+    """
+    held = Budget(lambda: held_bytes(inference.bounds())) if held is None else held
+    edge = _Edge(inference, access, held, admin)
     routes: list[BaseRoute] = [
         Route("/v2", edge.metadata),
         Route("/v2/health/live", edge.live),
@@ -79,8 +88,8 @@ def application(inference: Front, access: Access, *, admin: bool = False) -> ASG
 class _Edge:
     """The endpoints, one method a route."""
 
-    def __init__(self, inference: Front, access: Access, admin: bool) -> None:
-        self.inference, self.access, self.admin = inference, access, admin
+    def __init__(self, inference: Front, access: Access, held: Budget, admin: bool) -> None:
+        self.inference, self.access, self.held, self.admin = inference, access, held, admin
 
     async def metadata(self, request: Request) -> Response:
         return JSONResponse(self.inference.server_metadata())
@@ -110,7 +119,7 @@ class _Edge:
     async def index(self, request: Request) -> Response:
         asked = read_json(await self.body(request)).get("ready", False)
         if type(asked) is not bool:
-            raise ProtocolError(f"'ready' must be true or false, not {asked!r:.40}")
+            raise ProtocolError(f"'ready' must be true or false, not {shown(asked)}")
         return JSONResponse(self.inference.index(asked))
 
     async def load(self, request: Request) -> Response:
@@ -165,7 +174,7 @@ class _Edge:
         return HTMLResponse(self.inference.page(), headers=headers)
 
     async def body(self, request: Request) -> bytes:
-        return await read_body(request.scope, request.receive, self.inference.limits.body_bytes)
+        return await read_body(request.scope, request.receive, OTHER_BYTES)
 
 
 class _Infer:
@@ -189,8 +198,9 @@ class _Infer:
             reply.append((b"traceparent", trace))
         try:
             inference.check(name, version)
-            body = await read_body(scope, receive, inference.limits.body_bytes, headers)
-            call = read_call(name, version, body, _head_bytes(headers))
+            bounds = inference.bounds(name)
+            body = await read_body(scope, receive, bounds.body_bytes, headers)
+            call = await self._read(name, version, body, _head_bytes(headers), bounds, scope)
             answer = await _unless_gone(inference.infer(call), receive)
             if answer is None:
                 return
@@ -208,6 +218,16 @@ class _Infer:
         await send({"type": "http.response.body", "body": content})
         if _requests.isEnabledFor(logging.INFO):
             log_request(call, status, began, trace.decode("latin-1"))
+
+    async def _read(
+        self, name: str, version: str, body: bytes, head_bytes: int | None, bounds: Bounds, scope: Scope
+    ) -> Call:
+        """Read a call: here, or where its JSON is long in a thread, so that the others need not wait."""
+        items = check_json(body, head_bytes, bounds)
+        if items < APART_ITEMS:
+            return read_call(name, version, body, head_bytes, bounds)
+        scope[_HELD].take(PARSED_BYTES * items)
+        return await asyncio.to_thread(read_call, name, version, body, head_bytes, bounds)
 
 
 async def _unless_gone(work: Awaitable[Any], receive: Receive) -> Any:
@@ -301,6 +321,37 @@ def log_request(call: Call | None, status: int | str, began: float, trace: str) 
     )
 
 
+class _Body(Holder):
+    """The bytes that a request holds of the server's, from its first part to its answer."""
+
+    def __init__(self, held: Budget, address: str) -> None:
+        super().__init__(address)
+        self._held, self._work = held, asyncio.current_task()
+        self.waits = self.evicted = False
+
+    @property
+    def idle(self) -> bool:
+        """True while the rest of the body is awaited."""
+        return self.waits
+
+    def evict(self) -> None:
+        """End the wait with QueueFullError."""
+        assert self._work is not None
+        self.evicted = True
+        self._work.cancel()
+
+    def take(self, size: int) -> None:
+        """Hold more. Raises QueueFullError."""
+        if not self._held.take(self, size):
+            self.refuse()
+
+    def refuse(self) -> NoReturn:
+        """Raise QueueFullError."""
+        if self.evicted and self._work is not None and hasattr(self._work, "uncancel"):
+            self._work.uncancel()
+        raise QueueFullError("the server holds as many bytes of requests as it may, and this address has most of them")
+
+
 class _Until:
     """A `with` block in a coroutine that ends with asyncio's TimeoutError at a time of the loop.
 
@@ -328,7 +379,7 @@ class _Until:
             raise asyncio.TimeoutError from None
 
 
-class _InTime:
+class InTime:
     """Awaits as `_Until` does, but sets no timer where there is nothing to wait for."""
 
     def __init__(self, work: Awaitable[Any], at: float) -> None:
@@ -370,20 +421,30 @@ class _Guarded:
         limits, now = self._edge.inference.limits, asyncio.get_running_loop().time
         deadline = now() + limits.body_s
         whole = False
+        body = scope[_HELD] = _Body(self._edge.held, (scope.get("client") or ("",))[0])
 
         async def receive_in_time() -> Message:
             nonlocal whole
             if whole:
                 return await receive()
+            body.waits = True
             try:
-                message: Message = await _InTime(receive(), deadline)
+                message: Message = await InTime(receive(), deadline)
             except asyncio.TimeoutError:
                 raise SlowClientError(f"the whole body must come within {limits.body_s:g} s, and it did not") from None
+            except asyncio.CancelledError:
+                if not body.evicted:
+                    raise
+                body.refuse()
+            finally:
+                body.waits = False
             whole = not message.get("more_body", False)
+            if size := len(message.get("body", b"")):
+                body.take(size)
             return message
 
         async def send_in_time(message: Message) -> None:
-            await _InTime(send(message), now() + limits.write_s)
+            await InTime(send(message), now() + limits.write_s)
 
         try:
             headers, path = dict(scope["headers"]), scope["path"]
@@ -400,6 +461,8 @@ class _Guarded:
             _log.warning("a client did not take its answer within %g s", limits.write_s)
         except Exception:  # `_failed` has logged and answered it
             pass
+        finally:
+            self._edge.held.drop(body)
 
 
 def _model(request: Request) -> tuple[str, str]:

@@ -26,9 +26,10 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from ..errors import DriverUsageError
 from ..serving.models import Models
 from .access import Access, read_token
+from .budget import Budget, Holder
 from .front import Front
 from .inference import Inference
-from .limits import Limits
+from .limits import LEAST_HELD_BYTES, Limits, held_bytes
 from .rest import application
 
 _log = logging.getLogger(__name__)
@@ -71,6 +72,8 @@ class NetworkServer:
         self.inference: Front | None = None
         self._http: list[tuple[_Uvicorn, asyncio.Task[None]]] = []
         self._grpc: list[Any] = []
+        self._held = Budget(self._held_bytes)  # bytes of requests
+        self._arriving: list[Budget] = []  # connections of HTTP and messages of gRPC
 
     @property
     def models(self) -> Models:
@@ -89,6 +92,9 @@ class NetworkServer:
             return place
         return f"{'https' if self.options.certificate else 'http'}://{place}"
 
+    def _held_bytes(self) -> int:
+        return LEAST_HELD_BYTES if self.inference is None else held_bytes(self.inference.bounds())
+
     async def start(self) -> None:
         """Bind every port, load every model, then take requests.
 
@@ -103,8 +109,8 @@ class NetworkServer:
             for name, port in (("http", self.options.http), ("admin", self.options.admin)):
                 if port is not None:
                     sockets[name] = _bound(self.options.host, port)
-            self._bind_grpc(self.inference, access)
             await self.inference.start()
+            self._bind_grpc(self.inference, access)
             for server in self._grpc:
                 await server.start()
             for name, listening in sockets.items():
@@ -121,7 +127,9 @@ class NetworkServer:
                 continue
             from .grpc_edge import bind, grpc_server
 
-            server = grpc_server(inference, access, self.options.limits, admin=name != "grpc")
+            reading = Budget(lambda: self.options.limits.reading)
+            self._arriving.append(reading)
+            server = grpc_server(inference, access, self._held, reading, admin=name != "grpc")
             self._grpc.append(server)
             host = f"[{self.options.host}]" if ":" in self.options.host else self.options.host
             self.ports[name] = bind(server, f"{host}:{port}", self._grpc_credentials())
@@ -135,12 +143,13 @@ class NetworkServer:
         return grpc.ssl_server_credentials([pair])
 
     async def _start_http(self, name: str, listening: socket.socket, access: Access) -> None:
-        assert self.inference is not None
-        limits = self.options.limits
+        inference = self.inference
+        assert inference is not None
+        limits, open_now = self.options.limits, Budget(lambda: self.options.limits.connections)
         config = uvicorn.Config(
-            application(self.inference, access, admin=name == "admin"),
-            http=functools.partial(_BoundedProtocol, limits=limits),  # type: ignore[arg-type]
-            loop="asyncio",
+            application(inference, access, self._held, admin=name == "admin"),
+            http=functools.partial(_BoundedProtocol, limits=limits, open_now=open_now),  # type: ignore[arg-type]
+            loop="none",
             ws="none",
             lifespan="off",
             interface="asgi3",
@@ -154,6 +163,7 @@ class NetworkServer:
             ssl_certfile=self.options.certificate,
             ssl_keyfile=self.options.key,
         )
+        self._arriving.append(open_now)
         server = _Uvicorn(config)
         task = asyncio.create_task(server.serve([listening]))
         self._http.append((server, task))
@@ -164,14 +174,21 @@ class NetworkServer:
             await task
 
     async def stop(self) -> None:
-        """Take no more requests, answer those taken within `drain_s`, close every port and device."""
+        """Take no more requests, answer those taken within `drain_s`, close every port and device.
+
+        A request of which only a part has come is not taken.
+        """
         if self.inference is not None:
             self.inference.draining = True
         drain_s = self.options.limits.drain_s
         for server, _ in self._http:
             server.should_exit = True
         ends = [server.stop(drain_s) for server in self._grpc]
-        await asyncio.gather(*ends, *(task for _, task in self._http), return_exceptions=True)
+        ended = asyncio.gather(*ends, *(task for _, task in self._http), return_exceptions=True)
+        while not (await asyncio.wait([ended], timeout=0.05))[0]:
+            for holder in [each for budget in self._arriving for each in budget.holders()]:
+                if holder.half_sent:
+                    holder.evict()
         self._http, self._grpc = [], []
         if self.inference is not None:
             await self.inference.close()
@@ -239,25 +256,29 @@ class _Uvicorn(uvicorn.Server):
 class _BoundedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     """A connection with bounds on its head, in bytes and in time, and on the number of its like."""
 
-    def __init__(self, *args: Any, limits: Limits, **options: Any) -> None:
+    def __init__(self, *args: Any, limits: Limits, open_now: Budget, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._limits = limits
+        self._limits, self._open_now = limits, open_now
         self._head_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
+        self._holder: _Connection | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """Take the connection, unless there are too many."""
-        if len(self.connections) >= self._limits.connections:
-            _log.warning("a connection was refused: %d are open, the most allowed", len(self.connections))
+        """Take the connection, in place of the idlest where there are too many."""
+        address = (transport.get_extra_info("peername") or ("",))[0]
+        holder = _Connection(address, self)
+        if not self._open_now.take(holder, 1):
             transport.abort()
             return
+        self._holder = holder
         super().connection_made(transport)
         self._arm()
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser, and count and time what is not yet a request."""
-        if self.transport is None:
+        if self._holder is None:
             return
+        self._open_now.touch(self._holder)
         before = self.cycle
         super().data_received(data)
         if self.cycle is not before:
@@ -271,12 +292,13 @@ class _BoundedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._disarm()
-        if self.transport is not None:
+        if self._holder is not None:
+            self._open_now.drop(self._holder)
             super().connection_lost(exc)
 
     def _arm(self) -> None:
         if self._head_timer is None:
-            self._head_timer = self.loop.call_later(self._limits.head_s, self._too_slow)
+            self._head_timer = self.loop.call_later(self._limits.head_s, self.transport.abort)
 
     def _disarm(self) -> None:
         self._head_bytes = 0
@@ -284,9 +306,29 @@ class _BoundedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
             self._head_timer.cancel()
             self._head_timer = None
 
-    def _too_slow(self) -> None:
-        self._head_timer = None
-        self.transport.abort()
+
+class _Connection(Holder):
+    """A connection's place among those of its surface."""
+
+    def __init__(self, address: str, protocol: _BoundedProtocol) -> None:
+        super().__init__(address)
+        self._protocol = protocol
+
+    @property
+    def idle(self) -> bool:
+        """True while no whole request is at work."""
+        cycle = self._protocol.cycle
+        return cycle is None or cycle.response_complete or cycle.more_body
+
+    @property
+    def half_sent(self) -> bool:
+        """True while a body has begun and not ended."""
+        cycle = self._protocol.cycle
+        return cycle is not None and cycle.more_body and not cycle.response_complete
+
+    def evict(self) -> None:
+        """Close it at once."""
+        self._protocol.transport.abort()
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -192,6 +192,11 @@ class Model:
         return self._lost_before + (0 if server is None else server.lost)
 
     @property
+    def lines_dropped(self) -> int:
+        """Lines of the decision log that could not be written."""
+        return 0 if self._log is None else self._log.dropped
+
+    @property
     def uptime_s(self) -> float:
         """Seconds since this object was made."""
         return time.monotonic() - self._since

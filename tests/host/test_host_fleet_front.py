@@ -73,7 +73,7 @@ def _refused(url: str, npu: Any, images: Any) -> None:
         npu.infer(np.zeros((1, 2, 2, 1), np.uint8))
     with pytest.raises(ProtocolError, match="slo_ms"):
         npu.infer(images[0], slo_ms=-1)
-    with pytest.raises(TooLargeError, match="at most 64"):
+    with pytest.raises(TooLargeError, match="at most"):
         npu.infer(np.repeat(images, 6, axis=0))
     with pytest.raises(ProtocolError, match="at least one sample"):
         npu.infer(images[:0])
