@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
+import tarfile
 from pathlib import Path
 
 from click.testing import CliRunner
 
+from fluidnpu.boards import load_board
 from fluidnpu.cli import main
-from fluidnpu.models import shipped_file
+from fluidnpu.hls.project import first_run_design, slowed
+from fluidnpu.models import read_onnx, shipped_file
 
 UTILISATION = """| Device : xc7z045ffg900-2
 | Instance | Module | Total LUTs | Logic LUTs | LUTRAMs | SRLs | FFs | RAMB36 | RAMB18 | DSP48 Blocks |
@@ -66,6 +70,25 @@ class Setups:
         (out / "project" / "build").mkdir()
         (out / "project" / "build" / "utilization.rpt").write_text(UTILISATION)
         (out / "project" / "build" / "timing.rpt").write_text(TIMING)
+
+    def make_first_run(self, out: Path) -> None:
+        """The archive of a first run, with reports made by hand."""
+        board = slowed(load_board("zc706"))
+        with shipped_file("resnet8_fashion_mnist.onnx") as model:
+            work = read_onnx(model).workload
+        design = first_run_design(work, board, memory=None, core="hls", b_max=8)
+        columns = "".join(f"DSP48_X{x} {140 if x < 5 else 100}\n" for x in range(7))
+        texts = {
+            "bundle/design.json": design.dumps(),
+            "build/utilization.rpt": UTILISATION,
+            "build/timing.rpt": TIMING.replace("6.667", "10.000"),
+            "build/dsp_columns.txt": columns,
+        }
+        with tarfile.open(out / "first-run.tar.gz", "w:gz") as archive:
+            for name, text in texts.items():
+                member = tarfile.TarInfo(f"first-run/{name}")
+                member.size = len(text)
+                archive.addfile(member, io.BytesIO(text.encode()))
 
     def make_demo(self, out: Path) -> None:
         """The project where the demo leaves it: `out/demo/zc706`."""
