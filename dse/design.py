@@ -586,7 +586,7 @@ class Design:
         if not others:
             return first
         for other in others:
-            odd = [name for name in _OF_THE_NPU if getattr(other, name) != getattr(first, name)]
+            odd = [name.removesuffix("_digest") for name in _OF_THE_NPU if getattr(other, name) != getattr(first, name)]
             if odd:
                 raise DesignError(
                     f"networks side by side must have one NPU, and the designs of '{first.network}' and "

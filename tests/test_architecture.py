@@ -44,6 +44,23 @@ PROMISED = {  # names of doors that users were promised, though no other room us
     "fluidnpu.scheduler.policies.estimates_of": "ADR 24: a server solves anew from outside",
     "fluidnpu.scheduler.policies.true_setting": "ADR 24: a server solves anew from outside",
 }
+ASKS_FOR_A_BOARD = {  # files that load a board, and who names it there: a design carries its own (ADR 54)
+    "dse/design.py": "a file of before designs carried boards, for those that were shipped then",
+    "rtl_tb/npu/efficiency.py": "the figure's own board",
+    "rtl_tb/npu/layers.py": "--board",
+    "rtl_tb/synthesis/timing.py": "the shipped designs that are timed",
+    "studies/delen/heads.py": "the study",
+    "studies/fluid_batching/hardware.py": "the paper's tables",
+    "studies/pame/networks.py": "the study",
+    "fluidnpu/commands/board_power.py": "--power",
+    "fluidnpu/commands/build.py": "--board",
+    "fluidnpu/commands/check_board.py": "BOARD.toml",
+    "fluidnpu/commands/demo_steps.py": "the demo",
+    "fluidnpu/commands/dse.py": "--board",
+    "fluidnpu/commands/import_reports.py": "--board",
+    "fluidnpu/commands/select_exits.py": "--board",
+    "fluidnpu/commands/verify.py": "--board",
+}
 CODE = {".py", ".sv", ".j2", ".h", ".cpp"}  # an inner folder with such a file stands on the map
 
 
@@ -193,6 +210,23 @@ def used(text: str, package: str) -> set[str]:
         return bound.get(node.id, "") if isinstance(node, ast.Name) else ""
 
     return found | {dotted(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+
+
+def test_nobody_asks_for_the_board_of_a_design_by_its_name() -> None:
+    """A board of one's own has no name that anybody could look up, so each file that loads one says why."""
+    found, wrong = set(), []
+    for path in (path for room in MAY_IMPORT if room != "boards" for path in sources(room)):
+        here, text = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
+        package = ".".join(("fluidnpu", *path.relative_to(ROOT).parent.parts)).replace("fluidnpu.fluidnpu", "fluidnpu")
+        if used(text, package) & {"fluidnpu.boards.load_board", "fluidnpu.boards.list_boards"}:
+            found.add(here)
+        calls = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)]
+        asked = [ast.unparse(node) for node in calls if ast.unparse(node.func).endswith("load_board")]
+        wrong += [
+            f"{here}: {call}" for call in asked if re.search(r"(design|bundle|serving|profile)\b.*\.board\b", call)
+        ]
+    assert not wrong, "\n".join(wrong)
+    assert found == set(ASKS_FOR_A_BOARD)
 
 
 def test_uses_are_found_however_they_are_written() -> None:
