@@ -6,7 +6,7 @@ DEPS   := pyproject.toml constraints.txt Makefile
 # The tests mix BLAS threads with worker processes: one thread each is faster on few cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test stale refresh builds coverage test-rtl test-long test-matrix tables layers timing docs lint format clean help
+.PHONY: demo test stale refresh builds coverage test-rtl test-long test-matrix tables layers timing route docs lint format clean help
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -64,6 +64,9 @@ timing: $(VENV)/.installed-test ## predicted clock of every module of the shippe
 docs: $(VENV)/.installed-test ## the site in build/site (open index.html); every warning is an error
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict && echo "the site is build/site/index.html; its search needs a server: python3 -m http.server -d build/site"
 
+route: $(VENV)/.installed-route ## small data plane and core placed and routed on an ECP5 by nextpnr: size, clock after routing, share of wires; a line each in docs/explanation/route.md (tens of minutes of one core)
+	$(PY) -m workshop.refresh routes
+
 lint: $(VENV)/.installed-test
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy
 
@@ -96,3 +99,7 @@ $(VENV)/.installed-test: $(DEPS) | $(PY)
 	@$(LOOPS)
 	@PYTHONPATH=$(CURDIR) $(TESTED_LOOPS)
 	@touch $@ $(VENV)/.installed-demo
+
+$(VENV)/.installed-route: $(VENV)/.installed-test
+	@$(INSTALL) "what place and route needs: nextpnr for ECP5 (seconds)" -c constraints.txt -e ".[route]"
+	@touch $@

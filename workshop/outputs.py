@@ -135,6 +135,15 @@ LONG = (
         hours="half an hour",
     ),
     Output(
+        name="routes",
+        files=("docs/explanation/route.md",),
+        command="python -m fluidnpu.rtl_tb.synthesis.route --page docs/explanation/route.md",
+        roots=("rtl_tb/synthesis/route.py",),
+        ignore=("boards/*", *NO_RTL_CODE, *FITTED),
+        part=r"<!-- routes -->\n\n(.*?)\n<!-- end -->",
+        hours="tens of minutes, and nextpnr, which `make route` installs",
+    ),
+    Output(
         name="every-layer",
         files=("docs/explanation/cycles/index.md",),
         command="make --no-print-directory --keep-going -j 2 layers",
