@@ -9,19 +9,20 @@ without values.
 import sys
 from pathlib import Path
 
-from fluidnpu.boards import list_boards, load_board
+from fluidnpu.boards import load_board
 from fluidnpu.dse.paper import ablation
 from fluidnpu.models import read_layer_table
 
 DEFAULT = Path(__file__).resolve().parent.parent / "models" / "data"
 B_MAX = 8
+BOARDS = ("zc706", "zcu104")  # of the paper
 
 
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT
     for network in ("resnet50", "inception_v3"):
         workload = read_layer_table(folder / f"layers_{network}.json")
-        for name in list_boards():
+        for name in BOARDS:
             board = load_board(name)
             print(f"{network} on {name}, GOP/s at B = 1..{B_MAX}")
             rows = ablation(workload, board, b_max=B_MAX)

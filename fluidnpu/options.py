@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import click
 from click.core import ParameterSource
 
+from fluidnpu import boards
+
 from .errors import UsageError, one_sentence
 from .outputs import FILE_OUT as FILE_OUT
 from .outputs import FOLDER_OUT as FOLDER_OUT
@@ -26,7 +28,12 @@ Decorated = Callable[..., Any]
 Option = Callable[[Decorated], Decorated]
 
 
-BOARD = click.option("--board", required=True, metavar="NAME|FILE.toml", help="zc706, zcu104, or your own board file")
+BOARD = click.option(
+    "--board",
+    required=True,
+    metavar="NAME|FILE.toml",
+    help=f"{', '.join(boards.list_boards())}, or your own board file",
+)
 DESIGN_B_MAX = click.option(
     "--b-max", type=int, metavar="N", help="largest batch, 1 to 16  [default: the design's, else 8]"
 )
