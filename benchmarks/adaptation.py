@@ -32,7 +32,7 @@ from fluidnpu.host.devices.recall import Recall
 from fluidnpu.host.serving import active_exits, criteria_of
 from fluidnpu.models import quantise, read_onnx, shipped_file, shipped_images
 from fluidnpu.scheduler import Request, make_policy
-from fluidnpu.scheduler.simulation import ActiveExits, ExitSet, InForce
+from fluidnpu.scheduler.simulation import ActiveExits, ExitSet, InForce, Terms
 from fluidnpu.scheduler.tuning import AdaptationPlan, Goal, Watching, greedy, simulate_drift
 from fluidnpu.studies.pame.networks import table_of
 from fluidnpu.studies.pame.recorded import shuffled
@@ -150,7 +150,7 @@ def main() -> None:
                 waiting: deque[Future[Reply]] = deque()
                 while not stop.is_set():
                     while len(waiting) < OUTSTANDING:
-                        waiting.append(server.submit(images[len(waiting)], slo_ns=10**9))
+                        waiting.append(server.submit(images[len(waiting)], Terms(slo_ns=10**9)))
                     waiting.popleft().result()
 
             client = threading.Thread(target=ask)

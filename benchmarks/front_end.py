@@ -33,6 +33,7 @@ from fluidnpu.hls import compile_program
 from fluidnpu.host import Bundle, Driver, Reply, Server
 from fluidnpu.models import quantise, read_onnx, shipped_file
 from fluidnpu.scheduler import Serving, make_policy
+from fluidnpu.scheduler.simulation import Terms
 
 SHAPE = (1, 28, 28, 1)
 MLSERVER = """
@@ -187,7 +188,7 @@ def owner_thread(folder: Path, seconds: float) -> None:
             began, cpu = time.perf_counter(), time.process_time()
             while (now := time.perf_counter() - began) < seconds:
                 if (rate and count < now * rate) or (not rate and server.waiting < 64):
-                    futures.append(server.submit(image, 2_000_000))
+                    futures.append(server.submit(image, Terms(slo_ns=2_000_000)))
                     count += 1
                 else:
                     time.sleep(0.0002)

@@ -24,6 +24,7 @@ import fluidnpu
 from fluidnpu.host import Reply
 from fluidnpu.host.oip import ServeOptions, in_background
 from fluidnpu.host.serving import ModelOptions, Models
+from fluidnpu.scheduler.simulation import Terms
 
 SLACK = 4 << 20
 
@@ -47,7 +48,7 @@ def main() -> int:
             waiting: deque[Future[Reply]] = deque()
             step = max(1, given.requests // 20)
             for number in range(given.requests):
-                waiting.append(model.submit(image, 50_000_000, anytime=number % 3 == 0))
+                waiting.append(model.submit(image, Terms(slo_ns=50_000_000, anytime=number % 3 == 0)))
                 if len(waiting) >= 256:
                     waiting.popleft().result()
                 if number % step == step - 1:

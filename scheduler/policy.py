@@ -39,7 +39,8 @@ class View:
 
     The engine owns it and changes it between calls; a policy must not.
 
-    `waiting[s]` are the samples at the entry of stage s, oldest arrival first; `waiting[0]` is the queue.
+    `waiting[s]` are the samples at the entry of stage s, oldest arrival first; `waiting[0]` is the queue, in
+    which more urgent requests stand before others.
     The NPU is idle. `exit_rates[s]` is the expected share of all samples that leave at exit s. `closed`: no
     further arrival will come. `slots`: most samples past the queue or in a run at once (0 means `b_max`).
     `unanswerable`: ids of requests past stage 0 that have passed inactive exits only, so that an `Answer` has

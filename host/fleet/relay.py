@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.hls import Program
+from fluidnpu.scheduler.simulation import OVERDUE
 
 from ..bundle import Bundle
 from ..errors import ProtocolError
@@ -24,7 +25,6 @@ from ..oip.calls import Answer, Call, Parameter, Wishes
 from ..oip.interface import OF_PARTS, outputs_of
 from ..oip.tensors import Array
 from ..serving.models import VERSION
-from ..serving.replies import OVERDUE
 from .dispatcher import Dispatcher
 from .duties import Way
 from .piece import Piece

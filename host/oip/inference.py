@@ -19,6 +19,7 @@ import numpy as np
 
 from fluidnpu.models.graph import Output
 from fluidnpu.scheduler import Outcome
+from fluidnpu.scheduler.simulation import Terms
 
 from ..bundle import Bundle
 from ..errors import DeviceError, ProtocolError, QueueFullError, TooLargeError, UnsupportedError
@@ -169,30 +170,27 @@ class Inference:
         wishes = read_wishes(call.parameters)
         if wishes.key is None:
             return await self._served(call, wishes)
-        self.models.find(call.model, call.version)
+        model = self.models.find(call.model, call.version)
         repeats = self.repeats.setdefault(call.model, Repeats())
-        return await repeats.once(wishes.key, call, lambda: self._served(call, wishes))
+        owner = wishes.tenant, model.loads
+        return await repeats.once(wishes.key, call, lambda: self._served(call, wishes), owner)
 
     async def _served(self, call: Call, wishes: Wishes) -> Answer:
         model = self.models.find(call.model, call.version)
-        criterion = None if wishes.criteria is None else model.criterion(wishes.criteria)
-        tenant = model.check_tenant(wishes.tenant)
+        terms = Terms(
+            slo_ns=wishes.slo_ns if wishes.slo_ns is not None else wishes.timeout_ns,
+            timeout_ns=wishes.timeout_ns,
+            priority=wishes.priority,
+            anytime=wishes.anytime,
+            criterion=None if wishes.criteria is None else model.criterion(wishes.criteria),
+            tenant=model.check_tenant(wishes.tenant),
+        )
         face = self._face(model)
         samples, wanted = self._samples(model, call, face.input), _wanted(call, face.outputs)
         futures: list[Future[Reply]] = []
         try:
             for sample in samples:
-                futures.append(
-                    model.submit(
-                        sample,
-                        wishes.slo_ns if wishes.slo_ns is not None else wishes.timeout_ns,
-                        anytime=wishes.anytime,
-                        timeout_ns=wishes.timeout_ns,
-                        priority=wishes.priority,
-                        criteria=criterion,
-                        tenant=tenant,
-                    )
-                )
+                futures.append(model.submit(sample, terms))
             await self._all_done(futures)
         except BaseException:  # also when the client has gone: what has not begun need not begin
             for future in futures:

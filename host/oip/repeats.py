@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,37 +35,42 @@ class Repeats:
 
     def __init__(self, entries: int = ENTRIES, most_bytes: int = MOST_BYTES) -> None:
         self._entries, self._most_bytes, self._held_bytes = entries, most_bytes, 0
-        self._known: OrderedDict[str, _Entry] = OrderedDict()
+        self._known: OrderedDict[tuple[Hashable, str], _Entry] = OrderedDict()
         self.hits = 0  # requests that needed no work
 
-    async def once(self, key: str, call: Call, work: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
+    async def once(
+        self, key: str, call: Call, work: Callable[[], Coroutine[Any, Any, Answer]], owner: Hashable = None
+    ) -> Answer:
         """Return the answer of a key, at work or kept, or that of the work.
+
+        A key is its `owner`'s, so two owners may have the same one.
 
         The work ends when all who wait for it have gone. Raises what the work raises, and ConflictError for
         a key that came before with another content.
         """
-        content, entry = content_of(call), self._known.get(key)
+        place = owner, key
+        content, entry = content_of(call), self._known.get(place)
         if entry is None:
-            entry = self._known[key] = _Entry(content, asyncio.ensure_future(work()))
+            entry = self._known[place] = _Entry(content, asyncio.ensure_future(work()))
         elif entry.content != content:
             raise ConflictError(
                 f"an idempotency_key must belong to one request, and '{key:.60}' came before with another content"
             )
         else:
             self.hits += 1
-            self._known.move_to_end(key)
+            self._known.move_to_end(place)
         entry.wanted_by += 1
         try:
             answer = await asyncio.shield(entry.task)
         except BaseException:
             if not entry.task.done() and entry.wanted_by == 1:
                 entry.task.cancel()
-            if self._known.get(key) is entry and (entry.wanted_by == 1 or entry.task.done()):
-                del self._known[key]
+            if self._known.get(place) is entry and (entry.wanted_by == 1 or entry.task.done()):
+                del self._known[place]
             raise
         finally:
             entry.wanted_by -= 1
-        if not entry.size and self._known.get(key) is entry:
+        if not entry.size and self._known.get(place) is entry:
             self._keep(entry, answer)
         return replace(answer, id=call.id)
 

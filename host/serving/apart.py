@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from fluidnpu.scheduler import Action, Request, Run, View, Wait
-from fluidnpu.scheduler.simulation import InForce, Networks
+from fluidnpu.scheduler.simulation import InForce, Networks, Terms
 
 from ..driver import Job
 from ..errors import DeviceError
@@ -34,9 +34,13 @@ class Apart(Observer):
         for observer, mine in zip(self._observers, self._views, strict=True):
             observer.began(mine)
 
-    def admitted(self, request: Request) -> None:
+    def admitted(self, request: Request, terms: Terms) -> None:
         """Tell the request's network."""
-        self._observers[self._networks.of(request)].admitted(request)
+        self._observers[self._networks.of(request)].admitted(request, terms)
+
+    def withdrawn(self, request: Request) -> None:
+        """Tell the request's network."""
+        self._observers[self._networks.of(request)].withdrawn(request)
 
     def decided(self, view: View, action: Action) -> None:
         """Tell the network of the action."""

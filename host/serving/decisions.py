@@ -12,13 +12,13 @@ from fluidnpu.scheduler import Action, Answer, Request, Run, Shed, View
 from fluidnpu.scheduler.comparison import LiveLog
 from fluidnpu.scheduler.exits import PowerModel
 from fluidnpu.scheduler.policies import Setting
-from fluidnpu.scheduler.simulation import InForce, Networks
+from fluidnpu.scheduler.simulation import EXPIRED, OVERDUE, InForce, Networks, Terms
 from fluidnpu.scheduler.tenants import Shared, Tenancy
 
 from ..driver import Job
 from ..errors import DeviceError, GaveUpError
 from .log_file import LogFile
-from .replies import EXPIRED, OVERDUE, Fate, Observer, Reply
+from .replies import Fate, Observer, Reply
 
 
 class DecisionLog(Observer):
@@ -67,10 +67,15 @@ class DecisionLog(Observer):
         )
         self._begin(fresh=True)
 
-    def admitted(self, request: Request) -> None:
+    def admitted(self, request: Request, terms: Terms) -> None:
         """Write the arrival."""
         assert self._log is not None
-        self._out.write(self._log.arrival(request))
+        self._out.write(self._log.arrival(request, terms.priority))
+
+    def withdrawn(self, request: Request) -> None:
+        """Write that the request has gone."""
+        assert self._log is not None
+        self._out.write(self._log.withdrawn(request))
 
     def decided(self, view: View, action: Action) -> None:
         """Write the decision; between decisions is where a part may end."""
@@ -133,7 +138,7 @@ class DecisionLog(Observer):
         """Begin a part with its header."""
         assert self._log is not None
         assert self._view is not None
-        header = self._log.header(self._view.waiting, fresh=fresh)
+        header = self._log.header(self._view, fresh=fresh)
         if self._out.broken and not fresh:  # the number of the part that is missing makes a replay begin anew
-            header = self._log.header(self._view.waiting)
+            header = self._log.header(self._view)
         self._out.begin(header, fresh=fresh)

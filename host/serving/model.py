@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from fluidnpu.scheduler.exits import (
     Recorded,
     parse_criterion,
 )
-from fluidnpu.scheduler.simulation import ActiveExits, ExitSet
+from fluidnpu.scheduler.simulation import PLAIN, ActiveExits, ExitSet, Terms
 from fluidnpu.scheduler.tenants import (
     Shared,
     Tenancy,
@@ -89,8 +89,7 @@ class _Held:
     """A request that came while the server was exchanged."""
 
     image: Image
-    slo_ns: int
-    terms: dict[str, Any]
+    terms: Terms
     came_ns: int
     future: Future[Reply]
 
@@ -343,47 +342,52 @@ class Model:
 
     # -- requests --------------------------------------------------------------------------------------------
 
-    def submit(self, image: Image, slo_ns: int | None = None, **terms: Any) -> Future[Reply]:
+    def submit(self, image: Image, terms: Terms = PLAIN) -> Future[Reply]:
         """Submit one image; while the server is exchanged, the request is held and submitted then.
 
-        `terms`: those of `Server.submit`, whose errors are raised, and ModelUnavailableError.
+        Terms without an objective get the model's. Raises what `Server.submit` does, and
+        ModelUnavailableError.
         """
-        slo_ns = self.slo_ns if slo_ns is None else slo_ns
+        if terms.slo_ns is None:
+            terms = replace(terms, slo_ns=self.slo_ns)
         for _ in range(3):  # an exchange may begin between the look at the gate and the server's own
             with self._gate:
                 if self._held is not None:
-                    return self._hold(image, slo_ns, terms)
+                    return self._hold(image, terms)
                 server = self.server
             try:
-                return server.submit(image, slo_ns, **terms)
+                return server.submit(image, terms)
             except ServerClosedError:
                 if server is self._server and self._held is None:
                     raise
         raise ModelUnavailableError(f"model '{self.name}' was loaded three times while the request waited")
 
-    def _hold(self, image: Image, slo_ns: int, terms: dict[str, Any]) -> Future[Reply]:
+    def _hold(self, image: Image, terms: Terms) -> Future[Reply]:
         assert self._held is not None
         if len(self._held) >= self.options.queue:
             raise QueueFullError(f"{len(self._held)} requests wait for the model to be loaded, the most allowed")
         future: Future[Reply] = Future()
-        self._held.append(_Held(image=image, slo_ns=slo_ns, terms=terms, came_ns=time.monotonic_ns(), future=future))
+        self._held.append(_Held(image=image, terms=terms, came_ns=time.monotonic_ns(), future=future))
         return future
 
     def _release(self, held: Sequence[_Held]) -> None:
         """Submit what was held back, with the objective less the time that it waited."""
-        for one in held:
-            if not one.future.set_running_or_notify_cancel():
+        for each in held:
+            if each.future.cancelled():
+                each.future.set_running_or_notify_cancel()
                 continue
-            waited_ns = time.monotonic_ns() - one.came_ns
-            terms = dict(one.terms)
-            if terms.get("timeout_ns") is not None:
-                terms["timeout_ns"] = max(1, terms["timeout_ns"] - waited_ns)
+            waited_ns, terms = time.monotonic_ns() - each.came_ns, each.terms
+            assert terms.slo_ns is not None, "it was given when the request came"
+            left_ns = None if terms.timeout_ns is None else max(1, terms.timeout_ns - waited_ns)
+            terms = replace(terms, slo_ns=max(1, terms.slo_ns - waited_ns), timeout_ns=left_ns)
             try:
-                inner = self.server.submit(one.image, max(1, one.slo_ns - waited_ns), **terms)
+                inner = self.server.submit(each.image, terms)
             except (HostError, ValueError) as error:
-                one.future.set_exception(error)
+                if each.future.set_running_or_notify_cancel():
+                    each.future.set_exception(error)
             else:
-                inner.add_done_callback(partial(_copy, one.future))
+                inner.add_done_callback(partial(_copy, each.future))
+                each.future.add_done_callback(partial(_pass_on_cancel, inner))
 
     # -- loading ---------------------------------------------------------------------------------------------
 
@@ -648,7 +652,14 @@ class Model:
 
 
 def _copy(outer: Future[Reply], done: Future[Reply]) -> None:
+    if not outer.set_running_or_notify_cancel():
+        return  # the client has left
     if (error := done.exception()) is not None:
         outer.set_exception(error)
     else:
         outer.set_result(done.result())
+
+
+def _pass_on_cancel(inner: Future[Reply], outer: Future[Reply]) -> None:
+    if outer.cancelled():
+        inner.cancel()

@@ -1,10 +1,4 @@
-"""The fates of requests, the terms on which a request is served, and the protocol of an observer.
-
->>> late = Terms(anytime=True)
->>> request = Request(id=0, arrival_ns=0, deadline_ns=100)
->>> late.end_ns(request, stage=0), late.end_ns(request, stage=1)
-(None, 100)
-"""
+"""The fates of requests, and the protocol of an observer."""
 
 from __future__ import annotations
 
@@ -17,17 +11,14 @@ import numpy.typing as npt
 
 from fluidnpu.models.graph import Check, MapCheck, MapTask, keypoints, label_map
 from fluidnpu.scheduler import Action, Outcome, Request, Run, View
-from fluidnpu.scheduler.exits import Criterion
-from fluidnpu.scheduler.simulation import InForce
+from fluidnpu.scheduler.simulation import InForce, Terms
 
 from ..driver import Job
 from ..errors import DeviceError
 
 Image = npt.NDArray[Any]
 
-OVERDUE = "deadline passed"
 GOES_ON = "goes on with the next part"
-EXPIRED = "the time that the request allowed passed in the queue"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,37 +101,17 @@ class Refusal(_Ended):
 Fate = Reply | Refusal
 
 
-@dataclass(frozen=True, kw_only=True)
-class Terms:
-    """The terms of one request beyond its objective.
-
-    `anytime`: when its deadline passes, the answer of the last exit passed is good enough, and leaves at
-    once. `expires_ns`: it is shed if it still waits in the queue at that time. `criterion`: its own, in place
-    of its tenant's and of the usual one.
-    """
-
-    anytime: bool = False
-    expires_ns: int | None = None
-    criterion: Criterion | None = None
-
-    def end_ns(self, request: Request, stage: int) -> int | None:
-        """Return the time at which these terms end a request that waits at a stage; None for never."""
-        if stage == 0:
-            return self.expires_ns
-        return request.deadline_ns if self.anytime else None
-
-
-PLAIN = Terms()
-
-
 class Observer(Protocol):
     """Is told of all that a runtime does, on the thread that owns the device; it must be quick."""
 
     def began(self, view: View) -> None:
         """Take note of a schedule's beginning: the policy was reset."""
 
-    def admitted(self, request: Request) -> None:
+    def admitted(self, request: Request, terms: Terms) -> None:
         """Take note of a request that entered the queue."""
+
+    def withdrawn(self, request: Request) -> None:
+        """Take note of a request that left the queue, since nobody waits for it any more."""
 
     def decided(self, view: View, action: Action) -> None:
         """Take note of a decision, before it is executed."""

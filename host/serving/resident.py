@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
+from fluidnpu.scheduler.simulation import PLAIN, Terms
 from fluidnpu.scheduler.tenants import Tenant
 
 from ..bundle import Bundle
@@ -53,10 +55,10 @@ class Resident(Model):
         """The tenants of this network as they are now."""
         return tuple(one for one in self._npu.tenancy_tenants if one.network == self.name)
 
-    def submit(self, image: Image, slo_ns: int | None = None, **terms: Any) -> Future[Reply]:
+    def submit(self, image: Image, terms: Terms = PLAIN) -> Future[Reply]:
         """Submit one image on behalf of one of the network's tenants; see `Model.submit`."""
-        tenant = self.check_tenant(terms.pop("tenant", ""))
-        return self._npu.submit(image, self.slo_ns if slo_ns is None else slo_ns, tenant=tenant, **terms)
+        slo_ns = self.slo_ns if terms.slo_ns is None else terms.slo_ns
+        return self._npu.submit(image, replace(terms, slo_ns=slo_ns, tenant=self.check_tenant(terms.tenant)))
 
     def change(self, criteria: str | None, tenants: Mapping[str, Mapping[str, Any]], network: int = 0) -> None:
         """Change the network's usual criterion and keys of its tenants; see `Model.change`."""

@@ -13,8 +13,10 @@ import heapq
 import logging
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
+from typing import cast
 
 import numpy as np
 
@@ -30,18 +32,30 @@ from fluidnpu.scheduler import (
     Request,
     Run,
     Schedule,
-    Shed,
-    View,
     Wait,
 )
 from fluidnpu.scheduler.exits import LAST, Criteria, Criterion, ExitProfile, ExitRule, RuledExits, StageCosts
-from fluidnpu.scheduler.simulation import ActiveExits, InForce, Watcher, shadow_of
+from fluidnpu.scheduler.simulation import OVERDUE, PLAIN, ActiveExits, Flight, InForce, Status, Terms, Watcher
 
 from ..driver import Driver, Job, Meanwhile
 from ..errors import DeviceError, DriverUsageError, GaveUpError
-from .replies import EXPIRED, GOES_ON, OVERDUE, PLAIN, Fate, Image, Observer, Refusal, Reply, Terms, map_answers
+from .replies import GOES_ON, Fate, Image, Observer, Refusal, Reply, map_answers
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Sample(Flight):
+    """A flight on a device: its image as stored, its slot, and the logits of the last exit whose head ran.
+
+    A slot is given when the image is written, which may be ahead of the first run. `suspect`: it may hold
+    anything.
+    """
+
+    image: Image
+    slot: int | None = None
+    logits: Image | None = None
+    suspect: bool = False
 
 
 class Runtime:
@@ -56,7 +70,7 @@ class Runtime:
     `active`: exits that may be inactive and change meanwhile; `watch` is told of every run, and chooses whose
     samples run on after their answer. `meanwhile` is called whenever the NPU has begun to work, or has failed
     to: for all that need not keep it waiting. Images of requests that wait are written ahead then, as far as
-    slots are free.
+    slots are free. `patience`: decisions of the policy in a row that may break the rules; see `Ledger`.
 
     With several programs there is a rule for each, and `networks` names by tenant the program that its
     requests are for; exits of replies are then those of their network, and stages are numbered through.
@@ -77,6 +91,7 @@ class Runtime:
         watch: Watcher | None = None,
         networks: Mapping[str, int] | None = None,
         meanwhile: Meanwhile | None = None,
+        patience: int = 0,
     ) -> None:
         if attempts < 1:
             raise DriverUsageError(f"attempts must be at least 1, not {attempts}")
@@ -98,41 +113,34 @@ class Runtime:
             RuledExits(rule=one, costs=StageCosts.of(part) if costs is None else costs)
             for one, part in zip(rules, driver.parts, strict=True)
         ]
-        self._ledger = Ledger(
-            stages=design.stages, b_max=design.b_max, slots=driver.slots, policy=policy.name, networks=self.networks
+        if active is not None and len(driver.parts) > 1:
+            raise DriverUsageError(f"active exits are those of one network, and the driver has {len(driver.parts)}")
+        self.ledger = Ledger[Sample](
+            policy=policy.name,
+            latency=design.latency,
+            exit_rates=rates,
+            b_max=design.b_max,
+            slots=driver.slots,
+            networks=self.networks,
+            active=active,
+            watch=watch,
+            ended=self._ended,
+            patience=patience,
         )
-        waiting = self._ledger.waiting
-        self._view = View(0, waiting, design.latency, rates, design.b_max, slots=driver.slots)
-        self.active, self._watch = active, watch
-        self._shadows: dict[int, None] = {}  # requests that are answered and run on, in order
-        self._ran_on: list[int] = []
-        self._unanswerable: set[int] = set()  # past stage 0 without an exit whose head ran
-        self._asked_exit: dict[int, int] = {}  # by request past an exit whose head ran: the last such exit
+        self._last = frozenset(self.networks.last)
         self._adopted: InForce | None = None  # since the last run
         self.adoption_ns: deque[int] = deque(maxlen=1000)  # from the decision of a change to the next batch
-        if active is not None:
-            if len(driver.parts) > 1:
-                raise DriverUsageError(f"active exits are those of one network, and the driver has {len(driver.parts)}")
-            self._view.unanswerable = self._unanswerable
-            self._view.latency, self._view.exit_rates = active.now.latency, active.now.rates
         self._free = [list(slots) for slots in driver.slots_of]
-        self._images: dict[int, Image] = {}
-        self._slot: dict[int, int] = {}
-        self._ahead: list[dict[int, int]] = [{} for _ in driver.parts]  # by queued request: the slot of its image
+        self._ahead: list[dict[int, Sample]] = [{} for _ in driver.parts]  # queued with a slot, in order
         self._told_meanwhile = meanwhile
-        self._start: dict[int, int] = {}
-        self._suspect: set[int] = set()  # requests whose slot may hold anything
-        self._logits: dict[int, Image] = {}  # by request past an exit: the logits of the last one
-        self._worked: dict[int, tuple[int, int]] = {}  # by request: ns in runs, and the last batch
-        self._terms: dict[int, Terms] = {}  # of the requests that have any
-        self._passed: dict[int, Reply] = {}  # by request that may be answered early: the answer of its last exit
+        self._any_suspect = False
         self._observers = tuple(observers)
         self._epoch = driver.device.clock.now_ns()
         self._log: list[tuple[int, Action]] = []
         self._run_ends: list[int] = []
         policy.reset()
         for observer in self._observers:
-            observer.began(self._view)
+            observer.began(self.ledger.view)
             if active is not None:
                 observer.adapted(0, active.now)
 
@@ -148,110 +156,79 @@ class Runtime:
     @property
     def busy(self) -> bool:
         """True while a request waits, in the queue or past an exit."""
-        return self._ledger.busy
+        return self.ledger.busy
+
+    @property
+    def active(self) -> ActiveExits | None:
+        """The table of active exits; None without one."""
+        return self.ledger.active
 
     @property
     def queue(self) -> Sequence[Request]:
         """The requests that wait for their first run, in order of (arrival, id) by network."""
-        return list(chain(*self._ledger.queues))
+        return list(chain(*self.ledger.queues))
 
     @property
     def held(self) -> int:
         """Slots that hold a sample."""
-        return self._ledger.held
+        return self.ledger.held
 
     def admit(self, request: Request, image: Image, terms: Terms = PLAIN) -> None:
         """Put a request into the queue; requests must come in order of (arrival, id)."""
-        self._images[request.id] = image
-        if terms is not PLAIN:
-            self._terms[request.id] = terms
-            if terms.criterion is not None and self.criteria:
-                self.criteria[self.networks.of(request)].set(terms.criterion, request=request.id)
-        self._ledger.admit(request)
+        if terms.criterion is not None and self.criteria:
+            self.criteria[self.networks.of(request)].set(terms.criterion, request=request.id)
+        self.ledger.admit(Sample(request, terms, image=image))
         for observer in self._observers:
-            observer.admitted(request)
+            observer.admitted(request, terms)
+
+    def withdraw(self, ids: Iterable[int]) -> list[int]:
+        """Take requests that nobody waits for out of the queue; return those that had not begun."""
+        withdrawn = self.ledger.withdraw(ids)
+        for sample in withdrawn:
+            for observer in self._observers:
+                observer.withdrawn(sample.request)
+        return [sample.request.id for sample in withdrawn]
 
     def step(self, closed: bool) -> list[Fate] | Wait:
-        """Ask the policy once and execute its action; a `Wait` is left to the caller.
+        """Take one decision and execute it; a `Wait` is left to the caller.
 
         Requests whose terms end them now are ended first, without a question. `closed` says that no further
         request will be admitted. Raises PolicyError, GaveUpError.
         """
-        now = self.now_ns
-        self._view.now_ns, self._view.closed = now, closed
-        if self.active is not None and (state := self.active.adopt()) is not None:
-            self._adopt(now, state)
-        action = (self._overdue(now) if self._terms else None) or self.policy.decide(self._view)
+        now, ledger = self.now_ns, self.ledger
+        if (state := ledger.adopt()) is not None:
+            self._adopted = state
+            for observer in self._observers:
+                observer.adapted(now, state)
+        action = ledger.decide(self.policy, now, closed)
         if self._record:
             self._log.append((now, action))
         for observer in self._observers:
-            observer.decided(self._view, action)
+            observer.decided(ledger.view, action)
+        if isinstance(action, Wait):
+            return action
+        fates: list[Fate]
         if isinstance(action, Run):
             fates = self._run(now, action)
-        elif isinstance(action, Wait):
-            self._ledger.check_wait(now, action, closed)
-            return action
         elif isinstance(action, Answer):
-            fates = self._answer(now, action)
-        elif isinstance(action, Shed):
-            fates = self._shed(now, action)
+            fates = [self._answered(sample) for sample in ledger.answer(now, action)]
         else:
-            self._ledger.refuse(now, f"returned {action!r}, which is no action")
+            fates = [_refusal(sample) for sample in ledger.shed(now, action)]
         for observer in self._observers:
             observer.ended(fates)
         return fates
 
     def next_end_ns(self) -> int | None:
         """Return the first time at which a waiting request's terms end it; None when no terms can."""
-        times = [
-            end
-            for stage, line in enumerate(self._ledger.waiting)
-            for request in line
-            if (end := self._terms.get(request.id, PLAIN).end_ns(request, self._local(stage))) is not None
-            and request.id not in self._unanswerable
-        ]
-        return min(times, default=None) if self._terms else None
+        return self.ledger.next_end_ns()
 
     def take_passed(self, request_id: int) -> Reply | None:
         """Take the answer of the last exit that a request has passed; None without one. From any thread.
 
         The caller then answers the request, and the runtime gives no reply for it.
         """
-        return self._passed.pop(request_id, None)  # one operation, so that only one thread gets it
-
-    # -- active exits ----------------------------------------------------------------------------------------
-
-    def _adopt(self, now: int, state: InForce) -> None:
-        """Let a change of the active exits hold from now on."""
-        self._view.latency, self._view.exit_rates = state.latency, state.rates
-        self._adopted = state
-        for observer in self._observers:
-            observer.adapted(now, state)
-
-    def _runs_head(self, stage: int) -> bool:
-        return self.active is None or self.active.now.exits.runs_head(stage)
-
-    def _watched(self, now: int, run: Run, reasons: Sequence[str], labels: Sequence[int] | None) -> frozenset[int]:
-        """Tell the watcher of a run; return the ids of the leavers that run on as shadows."""
-        if self._watch is None or self.active is None:
-            return frozenset()
-        seen = [k for k, request in enumerate(run.requests) if request.id not in self._shadows]
-        if not seen:
-            return frozenset()
-        return self._watch.ran(
-            now,
-            self.active.now,
-            run.stage,
-            [run.requests[k] for k in seen],
-            [reasons[k] for k in seen],
-            None if labels is None else [labels[k] for k in seen],
-        )
-
-    def _end_shadow(self, request: Request, now: int, label: int | None) -> None:
-        """Free the slot of a sample that ran on; its request was answered before."""
-        self._forget(request)
-        if self._watch is not None:
-            self._watch.shadow_ended(now, request.id, label)
+        passed: Reply | None = self.ledger.take_passed(request_id)
+        return passed
 
     # -- actions ---------------------------------------------------------------------------------------------
 
@@ -259,82 +236,44 @@ class Runtime:
         """Return the number of a stage within its network."""
         return stage - self.networks.first[self.networks.of_stage[stage]]
 
-    def _overdue(self, now: int) -> Action | None:
-        """Return the action that the terms of a waiting request demand now, if any do."""
-        for stage, line in enumerate(self._ledger.waiting):
-            ended = tuple(
-                request
-                for request in line
-                if (end := self._terms.get(request.id, PLAIN).end_ns(request, self._local(stage))) is not None
-                and end <= now
-                and request.id not in self._unanswerable
-            )
-            if ended:
-                return Answer(ended, reason=OVERDUE) if self._local(stage) else Shed(ended, reason=EXPIRED)
-        return None
-
     def _run(self, now: int, run: Run) -> list[Fate]:
-        stage, batch = run.stage, run.requests
-        self._ledger.begin(now, run)
+        stage = run.stage
+        batch = self.ledger.begin(now, run)
         network, exit = self.networks.of_stage[stage], self._local(stage)
         if exit == 0:
-            self._launch(now, batch, network)
-        slots = [self._slot[request.id] for request in batch]
+            self._launch(batch, network)
+        slots = _slots_of(batch)
         if self._adopted is not None:
             self.adoption_ns.append(time.perf_counter_ns() - self._adopted.decided_ns)
             self._adopted = None
-        job = self._work(run, slots)
+        job = self._work(run, batch, slots)
         end = self.now_ns
         if self._record:
             self._run_ends.append(end)
         for observer in self._observers:
             observer.ran(run, now, end, job)
-        if not self._runs_head(stage):
-            self._pass_by(run, now, end)
+        if not self.ledger.runs_head(stage):
+            self.ledger.finish(run, end, [""] * len(batch))
             return []
         logits = self.driver.logits(slots, stage)
-        last = stage == self.networks.last[network]
-        fates: list[Fate] = []
-        staying = []
         check = self.driver.programs[network].check
-        sures, labels = (one.tolist() for one in stated(logits, check))
+        sures, labels = (values.tolist() for values in stated(logits, check))
         plain = check is ExitCheck.TOP or isinstance(check, MapCheck)
         checked = sures if plain else self._checked(batch, logits, check)
-        started = [self._start[request.id] for request in batch]
-        ruled = self._exits[network]
-        reasons = self._at_the_end(network, checked) if last else ruled.leaving(batch, started, exit, end, checked)
-        on = self._watched(end, run, reasons, labels)
-        rows = zip(batch, logits, sures, labels, reasons, strict=True)
-        for request, row, sure, label, reason in rows:
-            if request.id in self._shadows:
-                if last:
-                    self._end_shadow(request, end, label)
-                else:
-                    staying.append(request)
-                continue
-            before = self._worked.get(request.id, (0, 0))[0]
-            self._worked[request.id] = (before + end - now, len(batch))
-            answered = self._answered_meanwhile(request, exit)
-            if reason and not answered and request.id in on and not last:
-                fates.append(self._made(request, end, exit, label, sure, row, reason, Outcome.EXIT))
-                staying.append(self._run_on(request))
-            elif answered or reason:
-                reply = self._reply(request, end, exit, label, sure, row, because=reason)
-                fates += [] if answered else [reply]
-                if answered and not reason and self._watch is not None:
-                    self._watch.gone(request.id)
-            else:
-                staying.append(request)
-                self._logits[request.id] = row
-                if self.active is not None:
-                    self._asked_exit[request.id] = stage
-                    self._unanswerable.discard(request.id)
-                if self._terms.get(request.id, PLAIN).anytime:
-                    self._passed[request.id] = self._made(
-                        request, end, exit, label, sure, row, OVERDUE, Outcome.ANYTIME
-                    )
-        self._ledger.finish(run, staying)
-        return fates
+        if stage in self._last:
+            reasons = self._at_the_end(network, checked)
+        else:
+            started = [sample.start_ns for sample in batch]
+            reasons = self._exits[network].leaving(run.requests, started, exit, end, checked)
+        answered = self.ledger.finish(run, end, reasons, labels)
+        rows = dict(zip(batch, zip(logits, labels, sures, strict=True), strict=True))
+        for sample, (row, label, sure) in rows.items():
+            if sample.status is Status.WAITING:
+                sample.logits = row
+                if sample.terms.anytime:
+                    early = self._reply(sample, row, label, sure, (end, stage, Outcome.ANYTIME, OVERDUE))
+                    self.ledger.pass_exit(sample, early)
+        return [self._reply(sample, *rows[sample]) for sample in answered]
 
     def _at_the_end(self, network: int, checked: Sequence[float]) -> list[str]:
         """Return the reasons at a network's last exit; of a part, some samples go on there."""
@@ -345,84 +284,59 @@ class Runtime:
         leaves = f"confidence > {limit:g}"
         return [leaves if exceeds_threshold(sure, limit) else GOES_ON for sure in checked]
 
-    def _pass_by(self, run: Run, start_ns: int, end_ns: int) -> None:
-        """Let a batch run on past an inactive exit."""
-        self._watched(end_ns, run, [""] * len(run.requests), None)
-        for request in run.requests:
-            before = self._worked.get(request.id, (0, 0))[0]
-            self._worked[request.id] = (before + end_ns - start_ns, len(run.requests))
-            if request.id not in self._logits and request.id not in self._shadows:
-                self._unanswerable.add(request.id)
-        self._ledger.finish(run, run.requests)
-
-    def _run_on(self, request: Request) -> Request:
-        """Keep the sample of a request that has its answer; nobody waits for the shadow."""
-        for known in (self._logits, self._terms, self._passed, self._asked_exit):
-            known.pop(request.id, None)
-        self._unanswerable.discard(request.id)
-        self._shadows[request.id] = None
-        self._ran_on.append(request.id)
-        for criteria in self.criteria:
-            criteria.forget(request.id)
-        return shadow_of(request)
-
-    def _checked(self, batch: Sequence[Request], logits: Image, check: Check) -> list[float]:
+    def _checked(self, batch: Sequence[Sample], logits: Image, check: Check) -> list[float]:
         """Return what the network's own exit check makes of the logits; some look at the exit before, too.
 
         That is the last exit whose head ran, which may differ in a batch whose exits have just changed.
         """
-        passed = {k: self._logits[request.id] for k, request in enumerate(batch) if request.id in self._logits}
-        found = np.empty(len(batch))
-        for group, known in ((sorted(passed), True), ([k for k in range(len(batch)) if k not in passed], False)):
+        before = {k: sample.logits for k, sample in enumerate(batch) if sample.logits is not None}
+        checked = np.empty(len(batch))
+        for group, known in ((list(before), True), ([k for k in range(len(batch)) if k not in before], False)):
             if group:
-                before = stated(np.stack([passed[k] for k in group]), check)[1] if known else None
-                found[group] = sureness(logits[group], check, before)
-        checked: list[float] = found.tolist()
-        return checked
+                labels = stated(np.stack([before[k] for k in group]), check)[1] if known else None
+                checked[group] = sureness(logits[group], check, labels)
+        values: list[float] = checked.tolist()
+        return values
 
-    def _answered_meanwhile(self, request: Request, stage: int) -> bool:
-        """Tell if another thread took the answer of the last exit; if not, it is void from now on."""
-        if stage == 0 or not self._terms.get(request.id, PLAIN).anytime or request.id not in self._logits:
-            return False  # it has passed no exit that could answer
-        return self._passed.pop(request.id, None) is None
-
-    def _launch(self, now: int, batch: Sequence[Request], network: int) -> None:
-        """Give every request of a first run a slot, and its image to the slot."""
+    def _launch(self, batch: Sequence[Sample], network: int) -> None:
+        """Give every sample of a first run a slot, and its image to the slot."""
         ahead, free = self._ahead[network], self._free[network]
-        for request in batch:
-            slot = ahead.pop(request.id, None)
-            if slot is None:
-                slot = heapq.heappop(free) if free else ahead.popitem()[1]  # the last in the queue waits longest
-                self.driver.write_sample(slot, self._images[request.id])
-            self._slot[request.id] = slot
-            self._start[request.id] = now
+        for sample in batch:
+            ahead.pop(sample.request.id, None)
+            if sample.slot is None:
+                if not free:  # the last in the queue waits longest
+                    _, latest = ahead.popitem()
+                    self._give_back(latest)
+                sample.slot = heapq.heappop(free)
+                self.driver.write_sample(sample.slot, sample.image)
 
     def _meanwhile(self) -> None:
         """Do what can be done while the NPU works: the caller's part, then images into free slots."""
         if self._told_meanwhile is not None:
             self._told_meanwhile()
-        for queue, ahead, free in zip(self._ledger.queues, self._ahead, self._free, strict=True):
-            for request in queue[: self._ledger.b_max]:
+        for queue, ahead, free in zip(self.ledger.queues, self._ahead, self._free, strict=True):
+            for request in queue[: self.ledger.b_max]:
                 if not free:
                     break
                 if request.id not in ahead:
-                    self.driver.write_sample(free[0], self._images[request.id])
-                    ahead[request.id] = heapq.heappop(free)
+                    sample = ahead[request.id] = self.ledger.flights[request.id]
+                    self.driver.write_sample(free[0], sample.image)
+                    sample.slot = heapq.heappop(free)
 
     def _write_anew(self) -> None:
         """Forget which images were written ahead; after a failure nothing in a free slot is believed."""
-        for ahead, free in zip(self._ahead, self._free, strict=True):
-            for slot in ahead.values():
-                heapq.heappush(free, slot)
+        for ahead in self._ahead:
+            for sample in ahead.values():
+                self._give_back(sample)
             ahead.clear()
 
-    def _work(self, run: Run, slots: Sequence[int]) -> Job:
+    def _work(self, run: Run, batch: Sequence[Sample], slots: Sequence[int]) -> Job:
         """Run the stage, recovering from failures; drop the batch after the last attempt (GaveUpError)."""
         for attempt in range(self._attempts):
             try:
                 if attempt:
                     self.driver.recover()
-                job = self._run_again(run, slots) if self._suspect else self._run_once(run, slots)
+                job = self._run_again(run, batch, slots) if self._any_suspect else self._run_once(run, slots)
             except DeviceError as error:
                 _log.warning("attempt %d at stage %d failed: %s", attempt + 1, run.stage, error)
                 self.failures.append(error)
@@ -431,23 +345,19 @@ class Runtime:
                 if self._told_meanwhile is not None:
                     self._told_meanwhile()
                 if self.driver.guarded:
-                    self._suspect = set(self._slot)
+                    self._any_suspect = True
+                    for sample in self.ledger.flights.values():
+                        sample.suspect = sample.slot is not None
                 for observer in self._observers:
                     observer.failed(error)
             else:
                 self.lost_in_a_row = 0
                 return job
         self.lost_in_a_row += 1
-        self._ledger.finish(run, ())
-        shadows = set(self._shadows)
-        for request in run.requests:
-            self._forget(request)
-            if self._watch is not None:
-                self._watch.gone(request.id)
         last = self.failures[-1]
         lost = GaveUpError(
             f"stage {run.stage} failed {self._attempts} times in a row; the last time: {last}",
-            request_ids=tuple(request.id for request in run.requests if request.id not in shadows),
+            request_ids=tuple(sample.request.id for sample in self.ledger.lose()),
         )
         for observer in self._observers:
             observer.failed(lost)
@@ -455,134 +365,83 @@ class Runtime:
 
     def _run_once(self, run: Run, slots: Sequence[int]) -> Job:
         self.driver.activate(slots)
-        if self._runs_head(run.stage):
+        if self.ledger.runs_head(run.stage):
             return self.driver.run_stage(run.stage, meanwhile=self._meanwhile)
-        predicted_ns = self._view.latency.ns[run.stage][len(slots) - 1]
+        predicted_ns = self.ledger.view.latency.ns[run.stage][len(slots) - 1]
         return self.driver.run_segment(run.stage, predicted_ns, meanwhile=self._meanwhile)
 
-    def _run_again(self, run: Run, slots: Sequence[int]) -> Job:
+    def _run_again(self, run: Run, batch: Sequence[Sample], slots: Sequence[int]) -> Job:
         """Run the suspect samples of the batch up to the stage before, from their images; then the stage."""
-        suspect = [request for request in run.requests if request.id in self._suspect]
-        again = [self._slot[request.id] for request in suspect]
-        for request, slot in zip(suspect, again, strict=True):
-            self.driver.write_sample(slot, self._images[request.id])
+        suspect = [sample for sample in batch if sample.suspect]
+        again = _slots_of(suspect)
+        for sample, slot in zip(suspect, again, strict=True):
+            self.driver.write_sample(slot, sample.image)
         if again and self._local(run.stage):
             self.driver.activate(again)
             self.driver.run_to_exit(run.stage - 1, run.stage - self._local(run.stage))
         job = self._run_once(run, slots)
-        self._suspect.difference_update(request.id for request in suspect)
+        for sample in suspect:
+            sample.suspect = False
+        self._any_suspect = any(sample.suspect for sample in self.ledger.flights.values())
         return job
 
-    def _answer(self, now: int, action: Answer) -> list[Fate]:
-        fates: list[Fate] = []
-        for request, stage in self._ledger.answer(now, action):
-            passed = self._local(stage)
-            if request.id in self._shadows:
-                self._forget(request)
-                continue
-            if request.id in self._unanswerable:
-                self._ledger.refuse(now, f"answers request {request.id}, which has passed no active exit")
-            passed = self._asked_exit.get(request.id, passed)
-            if self._watch is not None:
-                self._watch.gone(request.id)
-            answered = self._answered_meanwhile(request, passed + 1)
-            logits = self._logits[request.id]
-            sure, label = (one[0] for one in stated(logits[None], self._check_of(request)))
-            because, outcome = action.reason, Outcome.ANYTIME
-            reply = self._reply(request, now, passed, int(label), float(sure), logits, because=because, outcome=outcome)
-            fates += [] if answered else [reply]
-        return fates
-
-    def _shed(self, now: int, action: Shed) -> list[Fate]:
-        self._ledger.shed(now, action)
-        fates: list[Fate] = []
-        for request in action.requests:
-            self._forget(request)
-            fates.append(
-                Refusal(
-                    request_id=request.id,
-                    arrival_ns=request.arrival_ns,
-                    start_ns=now,
-                    end_ns=now,
-                    deadline_ns=request.deadline_ns,
-                    reason=action.reason,
-                    tenant=request.tenant,
-                )
-            )
-        return fates
+    def _answered(self, sample: Sample) -> Reply:
+        """Return the reply of a sample that leaves with the exit that it passed last."""
+        assert sample.logits is not None, "an exit was asked"
+        sure, label = (values[0] for values in stated(sample.logits[None], self._check_of(sample.request)))
+        return self._reply(sample, sample.logits, int(label), float(sure))
 
     def _reply(
         self,
-        request: Request,
-        end_ns: int,
-        exit: int,
+        sample: Sample,
+        logits: Image,
         label: int,
         sure: float,
-        logits: Image,
-        *,
-        because: str,
-        outcome: Outcome = Outcome.EXIT,
+        fate: tuple[int, int, Outcome, str] | None = None,
     ) -> Reply:
-        """Make the request's reply and free its slot."""
-        reply = self._made(request, end_ns, exit, label, sure, logits, because, outcome)
-        self._forget(request)
-        return reply
-
-    def _made(
-        self,
-        request: Request,
-        end_ns: int,
-        exit: int,
-        label: int,
-        sure: float,
-        logits: Image,
-        because: str,
-        outcome: Outcome,
-    ) -> Reply:
-        npu_ns, batch = self._worked[request.id]
-        stage = self.networks.entry(request) + exit
-        given = self.driver.outputs([self._slot[request.id]], stage) if self.driver.program.outputs else {}
+        """Make a sample's reply of its fate, or of another that it may still have."""
+        end_ns, stage, outcome, because = fate or (sample.end_ns, sample.exit, sample.outcome, sample.because)
+        request, slots = sample.request, _slots_of([sample])
+        outputs = self.driver.outputs(slots, stage) if self.driver.program.outputs else {}
         points, pixels = map_answers(logits, self._check_of(request))
-        onward = self.driver.onward([self._slot[request.id]])[0] if because == GOES_ON else None
         return Reply(
             request_id=request.id,
             prediction=label,
-            exit=exit,
+            exit=self._local(stage),
             confidence=sure,
             arrival_ns=request.arrival_ns,
-            start_ns=self._start[request.id],
+            start_ns=sample.start_ns,
             end_ns=end_ns,
-            deadline_ns=request.deadline_ns,
-            npu_ns=npu_ns,
-            batch=batch,
+            deadline_ns=(sample.origin or request).deadline_ns,
+            npu_ns=sample.worked_ns,
+            batch=sample.batch,
             logits=logits,
             because=because,
             tenant=request.tenant,
             outcome=outcome,
-            outputs={name: values[0] for name, values in given.items()},
+            outputs={name: values[0] for name, values in outputs.items()},
             keypoints=points,
             label_map=pixels,
-            onward=onward,
+            onward=self.driver.onward(slots)[0] if because == GOES_ON else None,
         )
 
     def _check_of(self, request: Request) -> Check:
         return self.driver.programs[self.networks.of(request)].check
 
-    def _forget(self, request: Request) -> None:
-        """Free the request's slot, if it has one, and drop all that is known of it."""
-        network = self.networks.of(request)
-        slot = self._slot.pop(request.id, None)
-        if slot is None:
-            slot = self._ahead[network].pop(request.id, None)
-        if slot is not None:
-            heapq.heappush(self._free[network], slot)
-        self._suspect.discard(request.id)
-        tables = (self._images, self._start, self._logits, self._worked, self._terms, self._passed)
-        for known in (*tables, self._asked_exit, self._shadows):
-            known.pop(request.id, None)
-        self._unanswerable.discard(request.id)
+    def _ended(self, sample: Sample) -> None:
+        """Free the slot of a sample, if it has one; what the slot holds stays until the next is written."""
+        network = self.networks.of(sample.request)
+        self._ahead[network].pop(sample.request.id, None)
+        if sample.slot is not None:
+            heapq.heappush(self._free[network], sample.slot)
         for criteria in self.criteria:
-            criteria.forget(request.id)
+            criteria.forget(sample.request.id)
+
+    def _give_back(self, sample: Sample) -> None:
+        """Free the slot of a sample whose image was written ahead."""
+        assert sample.slot is not None
+        heapq.heappush(self._free[self.networks.of(sample.request)], sample.slot)
+        sample.slot = None
 
     # -- records ---------------------------------------------------------------------------------------------
 
@@ -590,9 +449,9 @@ class Runtime:
         """Return the past in the simulator's terms; `replies` are aligned with `requests`."""
         return Schedule(
             policy=self.policy.name,
-            stages=self._ledger.stages,
-            b_max=self._ledger.b_max,
-            slots=self._ledger.slots,
+            stages=self.ledger.stages,
+            b_max=self.ledger.b_max,
+            slots=self.ledger.slots,
             requests=tuple(requests),
             start_ns=tuple(reply.start_ns for reply in replies),
             end_ns=tuple(reply.end_ns for reply in replies),
@@ -604,10 +463,27 @@ class Runtime:
             log=tuple(self._log),
             run_end_ns=tuple(self._run_ends),
             because=tuple(reply.because if isinstance(reply, Reply) else reply.reason for reply in replies),
-            shadows=tuple(sorted(self._ran_on)),
+            shadows=tuple(sorted(self.ledger.ran_on)),
             adapted=self.active is not None,
             networks=self.networks if len(self.networks) > 1 else None,
         )
+
+
+def _slots_of(batch: Sequence[Sample]) -> list[int]:
+    return [cast(int, sample.slot) for sample in batch]
+
+
+def _refusal(sample: Sample) -> Refusal:
+    request = sample.request
+    return Refusal(
+        request_id=request.id,
+        arrival_ns=request.arrival_ns,
+        start_ns=sample.start_ns,
+        end_ns=sample.end_ns,
+        deadline_ns=request.deadline_ns,
+        reason=sample.because,
+        tenant=request.tenant,
+    )
 
 
 def usual_criteria(driver: Driver, profile: ExitProfile | None = None, network: int = 0) -> Criteria:

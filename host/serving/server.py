@@ -11,39 +11,45 @@ import heapq
 import logging
 import threading
 import time
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 
 import numpy as np
 
 from fluidnpu.scheduler import Policy, Request, Wait
-from fluidnpu.scheduler.exits import Criteria, Criterion, ExitRule, StageCosts
-from fluidnpu.scheduler.simulation import ActiveExits, Watcher
+from fluidnpu.scheduler.exits import Criteria, ExitRule, StageCosts
+from fluidnpu.scheduler.simulation import EXPIRED, ActiveExits, Terms, Watcher
 from fluidnpu.scheduler.tenants import Shared
 
 from ..devices import claims
 from ..devices.device import VirtualClock
 from ..driver import Driver
 from ..errors import DriverUsageError, ExpiredError, GaveUpError, QueueFullError, ServerClosedError, ShedError
-from .replies import EXPIRED, PLAIN, Fate, Image, Observer, Refusal, Reply, Terms
+from .replies import Fate, Image, Observer, Refusal, Reply
 from .runtime import Runtime
 
 _log = logging.getLogger(__name__)
 LOST_IN_A_ROW = 3  # jobs given up one after another, each of other requests: the device fails, not the batch
+REFUSED_IN_A_ROW = 100  # decisions that broke the rules: the policy is no use, not the decision
 LONGEST_SLO_NS = 10**18  # 32 years: neither floats of it nor waits of a thread overflow
 
 
-@dataclass(frozen=True, slots=True)
-class _Ticket:
-    """A request on its way into the policy's queue."""
+class _Ticket(Future[Reply]):
+    """One request and the future of its reply; cancelled, it is withdrawn unless its first run has begun."""
 
-    request: Request
-    image: Image
-    terms: Terms
-    future: Future[Reply]
+    def __init__(self, request: Request, image: Image, terms: Terms, left: Callable[[int], None]) -> None:
+        super().__init__()
+        self.request, self.image, self.terms, self._left = request, image, terms, left
+
+    def cancel(self) -> bool:
+        """Give the request up; False when it has its answer already."""
+        fresh, cancelled = not self.cancelled(), super().cancel()
+        if fresh and cancelled:
+            self._left(self.request.id)
+        return cancelled
 
 
 class Server:
@@ -53,8 +59,9 @@ class Server:
     `costs`, `networks`, `observers`, `active` and `watch`: see `Runtime`. A job that fails `attempts` times
     ends its own requests with GaveUpError; the device is reset, and all others are served on. The server
     closes only when `lost_in_a_row` jobs end so one after another, when the device cannot be reset or when
-    the policy breaks the rules: all remaining requests end with that error, and every later `submit` names
-    it.
+    the policy breaks the rules in REFUSED_IN_A_ROW decisions running: all remaining requests end with that
+    error, and every later `submit` names it. Where tenants share the NPU, a tenant always has its share of
+    `queue_limit`, whatever the others ask.
     """
 
     def __init__(
@@ -91,12 +98,14 @@ class Server:
             watch=watch,
             networks=networks,
             meanwhile=self._tell,
+            patience=REFUSED_IN_A_ROW,
         )
         self._changed = threading.Condition()
         self._decided: list[Fate] = []  # fates that nobody has been told yet
-        self._inbox: dict[int, deque[_Ticket]] = {}  # by priority, 0 being the first; empty lines are dropped
-        self._futures: dict[int, Future[Reply]] = {}
-        self._priority: dict[int, int] = {}  # of the requests whose priority is not 0
+        self._inbox: deque[_Ticket] = deque()  # what the owner thread has not seen yet
+        self._leavers: deque[int] = deque()  # ids of requests that were cancelled since
+        self._tickets: dict[int, _Ticket] = {}
+        self._by_tenant: Counter[str] = Counter()  # of those
         self._deadlines: list[tuple[int, int]] = []  # a heap of (deadline, id) of those that may be answered early
         self._timer: threading.Thread | None = None
         self._next_id = 0
@@ -105,6 +114,7 @@ class Server:
         self._owner = threading.Thread(target=self._serve, name="npu-owner", daemon=True)
         self._busy_since_s: float | None = None  # when the owner's present step began
         self.answered = 0
+        self.left = 0  # requests that were withdrawn since their client had left
         self.shed = 0  # requests that were refused by the policy or by their own terms
         self.lost = 0  # requests that ended with another error
 
@@ -124,54 +134,36 @@ class Server:
             self._owner.start()
         return self
 
-    def submit(
-        self,
-        image: Image,
-        slo_ns: int,
-        *,
-        anytime: bool = False,
-        timeout_ns: int | None = None,
-        priority: int = 0,
-        criteria: Criterion | str | None = None,
-        tenant: str = "",
-    ) -> Future[Reply]:
-        """Queue one image (H, W, C) with a latency objective in whole ns; the reply comes with the future.
+    def submit(self, image: Image, terms: Terms) -> Future[Reply]:
+        """Queue one image (H, W, C) on terms that name a latency objective; the reply comes with the future.
 
-        `anytime`: at the deadline the answer of the last exit passed leaves, also while the NPU still works
-        on the next one. `timeout_ns`: a request that has not begun by then ends with ExpiredError. Requests
-        of a smaller `priority` number enter the policy's queue first. `criteria`: when it may leave at an
-        exit, in place of the usual criterion. `tenant`: on whose behalf, where tenants share the NPU. A
-        request that the policy sheds ends with ShedError. Raises SchedulerError, DriverUsageError,
-        QueueFullError, ServerClosedError at once.
+        An `anytime` answer leaves at the deadline also while the NPU still works on the next exit. A request
+        that has not begun at its timeout ends with ExpiredError, one that the policy sheds with ShedError. A
+        future that is cancelled withdraws its request, unless that has begun. Raises SchedulerError,
+        DriverUsageError, QueueFullError, ServerClosedError at once.
         """
-        slo_ns = _objective(slo_ns)
-        network = self._network_of(tenant)
-        criterion = None if criteria is None else self.criteria_of(network).bound(criteria).criterion
-        if timeout_ns is not None:
-            timeout_ns = _objective(timeout_ns)
-        stored = self._driver.encode(
-            image, network
-        )  # in the caller's thread: a bad image is the caller's, and a copy is made
-        future: Future[Reply] = Future()
+        slo_ns = _objective(terms.slo_ns)
+        network = self._network_of(terms.tenant)
+        if terms.timeout_ns is not None:
+            _objective(terms.timeout_ns)
+        if terms.criterion is not None:
+            terms = replace(terms, criterion=self.criteria_of(network).bound(terms.criterion).criterion)
+        # in the caller's thread: a bad image is the caller's, and a copy is made
+        stored = self._driver.encode(image, network)
         with self._changed:
             self._refuse_closed()
-            if self._limit is not None and len(self._futures) >= self._limit:
-                raise QueueFullError(f"{len(self._futures)} requests wait for an answer already, the most allowed")
+            self._refuse_full(terms.tenant)
             now = self._runtime.now_ns
-            request = Request(self._next_id, now, now + slo_ns, tenant)
-            terms = PLAIN
-            if anytime or timeout_ns is not None or criterion is not None:
-                expires_ns = None if timeout_ns is None else now + timeout_ns
-                terms = Terms(anytime=anytime, expires_ns=expires_ns, criterion=criterion)
+            request = Request(self._next_id, now, now + slo_ns, terms.tenant)
+            ticket = _Ticket(request, stored, terms, self._leave)
             self._next_id += 1
-            self._inbox.setdefault(priority, deque()).append(_Ticket(request, stored, terms, future))
-            self._futures[request.id] = future
-            if priority:
-                self._priority[request.id] = priority
-            if anytime and not isinstance(self._driver.device.clock, VirtualClock):
+            self._inbox.append(ticket)
+            self._tickets[request.id] = ticket
+            self._by_tenant[terms.tenant] += 1
+            if terms.anytime and not isinstance(self._driver.device.clock, VirtualClock):
                 self._watch(request)
             self._changed.notify_all()
-        return future
+        return ticket
 
     def close(self, timeout_s: float | None = None) -> None:
         """Take no more requests, answer all that were taken, stop.
@@ -190,7 +182,7 @@ class Server:
             return
         self._owner.join(timeout_s)
         if self._owner.is_alive():
-            raise ServerClosedError(f"{len(self._futures)} requests are still without an answer after {timeout_s} s")
+            raise ServerClosedError(f"{len(self._tickets)} requests are still without an answer after {timeout_s} s")
 
     def wait_closed(self) -> None:
         """Wait for the owner thread to end: by `close`, or by a failure."""
@@ -223,7 +215,7 @@ class Server:
     @property
     def waiting(self) -> int:
         """Requests without a reply."""
-        return len(self._futures)
+        return len(self._tickets)
 
     @property
     def stalled_s(self) -> float:
@@ -270,6 +262,30 @@ class Server:
             raise DriverUsageError(f"a server without tenants takes requests that name none, not '{tenant:.60}'")
         policy.tenancy.named(tenant)
         return networks.of_tenant.get(tenant, 0)
+
+    def _refuse_full(self, tenant: str) -> None:
+        """Refuse a request that finds no room; the lock is held.
+
+        Of several tenants each has room for its share, which others do not take; the rest is anybody's.
+        """
+        if self._limit is None:
+            return
+        policy, counts = self._runtime.policy, self._by_tenant
+        own = (
+            {each.name: int(each.share * self._limit) for each in policy.tenancy.all}
+            if isinstance(policy, Shared)
+            else {}
+        )
+        taken = len(self._tickets) + sum(max(0, room - counts[name]) for name, room in own.items())
+        if taken >= self._limit and counts[tenant] >= own.get(tenant, 0):
+            whose = f" of tenant '{tenant}'" if own else ""
+            raise QueueFullError(f"{counts[tenant]} requests{whose} wait for an answer already, the most allowed")
+
+    def _leave(self, id: int) -> None:
+        """Have a request withdrawn whose client has left."""
+        self._leavers.append(id)
+        with self._changed:
+            self._changed.notify_all()
 
     def _refuse_closed(self) -> None:
         if self._failure is not None:
@@ -340,43 +356,29 @@ class Server:
                 self._admit()  # maybe nothing: what came may have been cancelled
         return self._runtime.busy
 
-    def _admit(self, least: int = 0) -> None:
-        """Hand what was submitted to the policy, `least` requests at least; the lock is held.
-
-        Where priorities differ, the policy's queue holds no more than a batch of one priority, so that a
-        request of a higher one waits behind one batch at most.
-        """
+    def _admit(self) -> None:
+        """Hand what was submitted to the policy, and withdraw whose client has left; the lock is held."""
         while self._inbox:
-            first = min(self._inbox)
-            if least <= 0 and self._priority and not self._has_room(first):
-                return
-            tickets = self._inbox[first]
-            ticket = tickets.popleft()
-            if not tickets:
-                del self._inbox[first]
-            if ticket.future.set_running_or_notify_cancel():
-                self._runtime.admit(ticket.request, ticket.image, ticket.terms)
-                least -= 1
-            else:
-                del self._futures[ticket.request.id]
-                self._priority.pop(ticket.request.id, None)
+            ticket = self._inbox.popleft()
+            self._runtime.admit(ticket.request, ticket.image, ticket.terms)
+        if self._leavers:
+            leavers = [self._leavers.popleft() for _ in range(len(self._leavers))]
+            for id in self._runtime.withdraw(leavers):
+                self._pop(id).set_running_or_notify_cancel()
+                self.left += 1
 
-    def _has_room(self, priority: int) -> bool:
-        """Tell if a request of this priority may enter the policy's queue now."""
-        queued = [self._priority.get(request.id, 0) for request in self._runtime.queue]
-        if not queued or priority < min(queued):
-            return True
-        return priority == min(queued) and len(queued) < self._driver.design.b_max
+    def _pop(self, id: int) -> _Ticket:
+        """Take a request off the list, since its fate is known; the lock is held."""
+        ticket = self._tickets.pop(id)
+        self._by_tenant[ticket.request.tenant] -= 1
+        return ticket
 
     def _obey(self, wait: Wait) -> None:
         """Block until a submit, a close, or the time that the policy or a request's terms name."""
         ends = [at for at in (wait.until_ns, self._runtime.next_end_ns()) if at is not None]
         until_ns = min(ends, default=None)
         with self._changed:
-            if self._inbox:  # of a later priority: the policy waits for company, so it gets it
-                self._admit(least=1)
-                return
-            while not (self._inbox or self._closing):
+            while not (self._inbox or self._leavers or self._closing):
                 if until_ns is None:
                     self._changed.wait()
                 elif (remaining_ns := until_ns - self._runtime.now_ns) <= 0:
@@ -386,27 +388,17 @@ class Server:
 
     def _resolve(self, fate: Fate) -> None:
         with self._changed:
-            future = self._futures.pop(fate.request_id)
-            self._priority.pop(fate.request_id, None)
-            if isinstance(fate, Reply):
-                self.answered += 1
-            else:
-                self.shed += 1
+            ticket = self._pop(fate.request_id)
         if isinstance(fate, Reply):
-            future.set_result(fate)
+            self.answered += _end(ticket, fate)
         else:
-            future.set_exception(_refused(fate))
+            self.shed += _end(ticket, _refused(fate))
 
     def _give_up(self, error: GaveUpError) -> None:
         """End the requests of a job that was given up and reset the device; an error closes the server."""
         with self._changed:
-            futures = [self._futures.pop(id, None) for id in error.request_ids]
-            for id in error.request_ids:
-                self._priority.pop(id, None)
-        for future in futures:
-            if future is not None:  # else it was answered with an exit that it had passed
-                self.lost += 1
-                future.set_exception(error)
+            tickets = [self._pop(id) for id in error.request_ids]
+        self.lost += sum([_end(ticket, error) for ticket in tickets])
         if self._runtime.lost_in_a_row >= self._lost_limit:
             raise GaveUpError(
                 f"{self._runtime.lost_in_a_row} jobs one after another were given up; the last: {error}"
@@ -416,21 +408,18 @@ class Server:
     def _end_all(self, error: BaseException) -> None:
         """End every request with the error, so that no client waits for ever."""
         with self._changed:
-            orphans = list(self._futures.values())
-            for known in (self._futures, self._inbox, self._priority, self._deadlines):
+            orphans = list(self._tickets.values())
+            for known in (self._tickets, self._by_tenant, self._inbox, self._leavers, self._deadlines):
                 known.clear()
             self._changed.notify_all()
-        for future in orphans:
-            if future.running() or future.set_running_or_notify_cancel():
-                self.lost += 1
-                future.set_exception(error)
+        self.lost += sum([_end(ticket, error) for ticket in orphans])
 
     # -- answers at the deadline -----------------------------------------------------------------------------
 
     def _watch(self, request: Request) -> None:
         """Have the request answered at its deadline, also while the NPU runs; the lock is held."""
-        if len(self._deadlines) > 2 * len(self._futures) + 64:  # most are of requests that were answered long ago
-            self._deadlines = [entry for entry in self._deadlines if entry[1] in self._futures]
+        if len(self._deadlines) > 2 * len(self._tickets) + 64:  # most are of requests that were answered long ago
+            self._deadlines = [entry for entry in self._deadlines if entry[1] in self._tickets]
             heapq.heapify(self._deadlines)
         heapq.heappush(self._deadlines, (request.deadline_ns, request.id))
         if self._timer is None:
@@ -442,18 +431,29 @@ class Server:
         while True:
             with self._changed:
                 while not self._deadlines or (left := self._deadlines[0][0] - self._runtime.now_ns) > 0:
-                    if self._failure is not None or (self._closing and not self._futures):
+                    if self._failure is not None or (self._closing and not self._tickets):
                         return
                     self._changed.wait(min(left / 1e9, threading.TIMEOUT_MAX) if self._deadlines else None)
                 _, id = heapq.heappop(self._deadlines)
-                passed = self._runtime.take_passed(id) if id in self._futures else None
-                future = None if passed is None else self._futures.pop(id)
-                self.answered += future is not None
-            if passed is not None and future is not None:
+                passed = self._runtime.take_passed(id) if id in self._tickets else None
+                ticket = None if passed is None else self._pop(id)
+                self.answered += ticket is not None
+            if passed is not None and ticket is not None:
                 reply = replace(passed, end_ns=self._runtime.now_ns)
                 for observer in self._observers:
                     observer.answered_early(reply)
-                future.set_result(reply)
+                _end(ticket, reply)
+
+
+def _end(ticket: _Ticket, fate: Reply | BaseException) -> bool:
+    """Tell a client the fate of its request; False where it has left meanwhile."""
+    if not ticket.set_running_or_notify_cancel():
+        return False
+    if isinstance(fate, Reply):
+        ticket.set_result(fate)
+    else:
+        ticket.set_exception(fate)
+    return True
 
 
 def _refused(refusal: Refusal) -> ShedError:
@@ -464,7 +464,7 @@ def _refused(refusal: Refusal) -> ShedError:
     return ShedError(f"the request was shed after {waited_ms:.1f} ms in the queue{said}", refusal.latency_ns)
 
 
-def _objective(slo_ns: int) -> int:
+def _objective(slo_ns: int | None) -> int:
     if not isinstance(slo_ns, int | np.integer) or isinstance(slo_ns, bool) or not 1 <= slo_ns <= LONGEST_SLO_NS:
         raise DriverUsageError(
             f"a latency objective must be a whole number of ns in 1..{LONGEST_SLO_NS}, not {slo_ns!r}"

@@ -20,7 +20,7 @@ from itertools import accumulate
 
 from fluidnpu.dse import Design
 from fluidnpu.scheduler import Action, Outcome, Request, Run, View
-from fluidnpu.scheduler.simulation import InForce
+from fluidnpu.scheduler.simulation import InForce, Terms
 
 from ..driver import Job
 from ..errors import DeviceError
@@ -131,7 +131,10 @@ class Statistics(Observer):
             if drift.predicted_ns != view.latency.ns[stage][batch - 1]:
                 self.batches[stage, batch] = Drift(view.latency.ns[stage][batch - 1])
 
-    def admitted(self, request: Request) -> None:
+    def admitted(self, request: Request, terms: Terms) -> None:
+        """Nothing is counted here."""
+
+    def withdrawn(self, request: Request) -> None:
         """Nothing is counted here."""
 
     def decided(self, view: View, action: Action) -> None:

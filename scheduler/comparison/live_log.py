@@ -10,7 +10,8 @@ their changes, and the networks side by side, so that their turns can be asked a
 >>> log = LiveLog("greedy", setting, slots=2)
 >>> one = Request(0, 0, 100)
 >>> run = Run(0, (one,), "start 1 of 1 in the queue")
->>> lines = [log.header([[]]), log.arrival(one), log.decision(0, run, closed=False), log.run_end(12, [])]
+>>> begin = log.header(View(0, [[]], setting.latency, (1.0,), 2))
+>>> lines = [begin, log.arrival(one), log.decision(0, run, closed=False), log.run_end(12, [])]
 >>> print(replay_live(lines))
 Relived(policy='greedy', requests=1, decisions=1, asked=1)
 """
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +31,8 @@ from ..exits.profile import PowerModel
 from ..policies.registry import make_policy
 from ..policies.setting import Setting
 from ..policy import Action, Answer, Policy, Request, Run, Shed, View
-from ..simulation.active import ExitSet, InForce, shadow_of
+from ..simulation.active import ExitSet, InForce
+from ..simulation.flight import Flight, Terms
 from ..simulation.ledger import Ledger
 from ..simulation.networks import Networks
 from ..simulation.schedule import action_line, read_action
@@ -39,6 +41,7 @@ from ..tenants.tenant import Tenancy, read_told, told
 
 LIVE_KIND = "fluidnpu live decisions"
 SCHEMA = 1
+ENDLESS = 1 << 62
 TERMS = "terms"  # key of a decision that a request's own terms demanded, so that the policy was not asked
 
 
@@ -93,18 +96,24 @@ class LiveLog:
             }
         self._part = -1
 
-    def header(self, waiting: Sequence[Sequence[Request]], *, fresh: bool = False) -> str:
+    def header(self, view: View, *, fresh: bool = False) -> str:
         """Return the header of the next part, with the requests that wait at its beginning.
 
         `fresh`: the policy was reset, so that numbering starts again.
         """
         self._part = 0 if fresh else self._part + 1
-        lines = [[_row(request) for request in line] for line in waiting]
-        return json.dumps({**self._head, "part": self._part, "waiting": lines})
+        lines = [[_row(request) for request in line] for line in view.waiting]
+        more = {"unanswerable": sorted(view.unanswerable)} if view.unanswerable else {}
+        return json.dumps({**self._head, "part": self._part, "waiting": lines, **more})
 
-    def arrival(self, request: Request) -> str:
+    def arrival(self, request: Request, priority: int = 0) -> str:
         """Return the line of a request that entered the queue."""
-        return json.dumps({"in": _row(request)})
+        rank = {"priority": priority} if priority else {}
+        return json.dumps({"in": _row(request), **rank})
+
+    def withdrawn(self, request: Request) -> str:
+        """Return the line of a request that left the queue before it had begun, since nobody waits for it."""
+        return json.dumps({"out": request.id})
 
     def decision(self, at_ns: int, action: Action, *, closed: bool, terms: bool = False) -> str:
         """Return the line of a decision; `terms`: the request's own terms demanded it."""
@@ -113,9 +122,13 @@ class LiveLog:
 
     def adapted(self, at_ns: int, state: InForce) -> str:
         """Return the line of a change of the active exits, with what policies see from then on."""
-        self._head |= {"latency_ns": [list(row) for row in state.latency.ns], "exit_rates": list(state.rates)}
-        told = {"t": at_ns, "exits": list(state.exits.thresholds), "why": state.why}
-        return json.dumps({**told, "latency_ns": self._head["latency_ns"], "exit_rates": self._head["exit_rates"]})
+        now = {
+            "exits": list(state.exits.thresholds),
+            "latency_ns": [list(row) for row in state.latency.ns],
+            "exit_rates": list(state.rates),
+        }
+        self._head |= now
+        return json.dumps({"t": at_ns, "why": state.why, **now})
 
     def shared_anew(self, at_ns: int, tenancy: Tenancy) -> str:
         """Return the line of a change of the tenants, which holds from the next decision on."""
@@ -182,8 +195,7 @@ class _Replayed:
     """The state of a server while its log is read."""
 
     def __init__(self, head: Mapping[str, Any]) -> None:
-        latency = LatencyTable(ns=tuple(tuple(row) for row in head["latency_ns"]))
-        rates, slots = tuple(float(rate) for rate in head["exit_rates"]), int(head["slots"])
+        latency, rates = _believed(head)
         self.name, self.part = str(head["policy"]), int(head["part"])
         self.requests = self.decisions = self.asked = 0
         networks = _networks(head)
@@ -191,83 +203,88 @@ class _Replayed:
         if self.part == 0 and head.get("shared") is not True:  # older logs say no more than that
             self._policy = _policy(head, latency, rates, networks)
             self._policy.reset()
-        self._ledger = Ledger(
-            stages=latency.stages, b_max=latency.b_max, slots=slots, policy=self.name, networks=networks
+        self._ledger = Ledger[Flight](
+            policy=self.name,
+            latency=latency,
+            exit_rates=rates,
+            b_max=latency.b_max,
+            slots=int(head["slots"]),
+            networks=networks,
+            patience=ENDLESS,  # the server's was enough
         )
-        self._known: dict[int, Request] = {}
+        self._adapt(head)
+        hidden = set(map(int, head.get("unanswerable", ())))
         for stage, line in enumerate(head["waiting"]):
             for row in line:
-                self._ledger.resume(self._learn(row), stage)
-        self._view = View(0, self._ledger.waiting, latency, rates, latency.b_max, slots=slots)
+                flight = Flight(_request(row))
+                self._ledger.resume(flight, stage, answerable=flight.request.id not in hidden)
         self._run: Run | None = None
-        self._exits: ExitSet | None = None
-        self._asked: set[int] = set()  # requests past an exit whose head ran
-        self._view.unanswerable = self._unanswerable = set[int]()
 
-    def _learn(self, row: Sequence[Any]) -> Request:
-        id, arrival_ns, deadline_ns, *rest = row
-        request = Request(int(id), int(arrival_ns), int(deadline_ns), *map(str, rest))
-        self._known[request.id] = request
-        return request
+    def _adapt(self, raw: Mapping[str, Any]) -> None:
+        """Take the active exits that a line names, if it does."""
+        if "exits" in raw:
+            self._ledger.take(ExitSet(tuple(raw["exits"])), *_believed(raw))
 
     def take(self, raw: Mapping[str, Any]) -> None:
         """Take one line."""
         if "in" in raw:
-            self._ledger.admit(self._learn(raw["in"]))
+            self._ledger.admit(Flight(_request(raw["in"]), Terms(priority=int(raw.get("priority", 0)))))
             self.requests += 1
+        elif "out" in raw:
+            if not self._ledger.withdraw([int(raw["out"])]):
+                raise ValueError(f"request {raw['out']} was withdrawn, and it is not in the queue")
         elif "end" in raw:
-            self._finish(int(raw["end"]), raw["stay"], raw.get("shadows", ()))
+            self._finish(int(raw["end"]), set(raw["stay"]), frozenset(raw.get("shadows", ())))
         elif "shared" in raw:
             if isinstance(self._policy, Shared):
                 self._policy.change(_by_turns(raw["shared"]))
         elif "exits" in raw:
-            self._view.latency = LatencyTable(ns=tuple(tuple(row) for row in raw["latency_ns"]))
-            self._view.exit_rates = tuple(float(rate) for rate in raw["exit_rates"])
-            self._exits = ExitSet(tuple(raw["exits"]))
+            self._adapt(raw)
         else:
-            self._decide(*read_action(raw, self._known), bool(raw["closed"]), bool(raw.get(TERMS)))
+            known = {id: self._ledger.flights[id].request for id in raw.get("ids", ())}
+            self._decide(*read_action(raw, known), bool(raw["closed"]), bool(raw.get(TERMS)))
 
-    def _finish(self, at_ns: int, stay: Sequence[int], shadows: Sequence[int]) -> None:
+    def _finish(self, at_ns: int, stay: Set[int], shadows: frozenset[int]) -> None:
         if self._run is None:
             raise ValueError("a run ends that was not begun")
-        staying = []
-        if self._exits is None or self._exits.runs_head(self._run.stage):
-            self._asked.update(stay)
-        self._unanswerable.difference_update(request.id for request in self._run.requests)
-        self._unanswerable.update(set(stay) - self._asked)
-        for request in self._run.requests:
-            if request.id not in stay:
-                del self._known[request.id]
-                continue
-            kept = shadow_of(request) if request.id in shadows else request
-            self._known[request.id] = kept
-            staying.append(kept)
-        self._ledger.finish(self._run, staying)
-        self._view.now_ns, self._run = at_ns, None
+        if stay:
+            left = ["" if request.id in stay - shadows else "left" for request in self._run.requests]
+            self._ledger.finish(self._run, at_ns, left, shadows=shadows)
+        else:
+            self._ledger.lose()  # whether they were answered or given up
+        self._ledger.view.now_ns, self._run = at_ns, None
 
     def _decide(self, at_ns: int, action: Action, closed: bool, terms: bool) -> None:
-        if at_ns < self._view.now_ns or self._run is not None:
+        ledger = self._ledger
+        if at_ns < ledger.view.now_ns or self._run is not None:
             raise PolicyError(f"the decision at {at_ns} ns comes before the end of what was decided before it")
-        self._view.now_ns, self._view.closed = at_ns, closed
         self.decisions += 1
         if self._policy is not None and not terms:
-            again = self._policy.decide(self._view)
+            again = ledger.decide(self._policy, at_ns, closed)
             if again != action:
                 said, now = action_line(at_ns, action), action_line(at_ns, again)
                 raise PolicyError(f"decision {self.decisions} was {said} by the log, and '{self.name}' says {now}")
             self.asked += 1
+        else:
+            ledger.view.now_ns = at_ns
+            ledger.check(at_ns, action, closed)
         if isinstance(action, Run):
-            self._ledger.begin(at_ns, action)
+            ledger.begin(at_ns, action)
             self._run = action
         elif isinstance(action, Answer):
-            self._ledger.answer(at_ns, action)
+            ledger.answer(at_ns, action)
         elif isinstance(action, Shed):
-            self._ledger.shed(at_ns, action)
-        else:
-            self._ledger.check_wait(at_ns, action, closed)
-        if isinstance(action, Answer | Shed):
-            for request in action.requests:
-                del self._known[request.id]
+            ledger.shed(at_ns, action)
+
+
+def _request(row: Sequence[Any]) -> Request:
+    id, arrival_ns, deadline_ns, *rest = row
+    return Request(int(id), int(arrival_ns), int(deadline_ns), *map(str, rest))
+
+
+def _believed(raw: Mapping[str, Any]) -> tuple[LatencyTable, tuple[float, ...]]:
+    """Return the times and exit rates that a line tells of."""
+    return LatencyTable(ns=tuple(map(tuple, raw["latency_ns"]))), tuple(map(float, raw["exit_rates"]))
 
 
 def _networks(head: Mapping[str, Any]) -> Networks | None:

@@ -6,6 +6,12 @@ from .active import Watcher as Watcher
 from .active import shadow_of as shadow_of
 from .bound import least_p99_ns as least_p99_ns
 from .bound import least_violations as least_violations
+from .flight import EXPIRED as EXPIRED
+from .flight import OVERDUE as OVERDUE
+from .flight import PLAIN as PLAIN
+from .flight import Flight as Flight
+from .flight import Status as Status
+from .flight import Terms as Terms
 from .metrics import Interval as Interval
 from .metrics import interval as interval
 from .metrics import merge_metrics as merge_metrics

@@ -23,15 +23,15 @@ compared:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
-from ..policy import Action, Answer, Policy, Request, Run, Shed, View, Wait
-from .active import InForce, shadow_of
+from ..policy import Action, Answer, Policy, Request, Run, Wait
+from .flight import Flight
 from .ledger import Ledger
-from .schedule import LAST, Outcome, Schedule
-from .world import LiveExits, World
+from .schedule import LAST, Schedule
+from .world import World
 
-_NOT_DRAWN = -1  # the exit of a sample for which `World.exits` is asked at the exit
+_LEAVES = "its exit was drawn"
 
 
 def simulate(requests: Sequence[Request], policy: Policy, world: World) -> Schedule:
@@ -40,210 +40,106 @@ def simulate(requests: Sequence[Request], policy: Policy, world: World) -> Sched
     Raises SchedulerError for inconsistent input and PolicyError when the policy breaks the rules.
     """
     world.check(requests)
-    engine = _Engine if world.active is None else _AdaptingEngine
-    return engine(requests, policy, world).serve()
+    return _Engine(requests, policy, world).serve()
+
+
+@dataclass(eq=False, slots=True)
+class _Drawn(Flight):
+    """A simulated flight; `leaves`: the exit that was drawn for it, -1 where that is decided at the exit."""
+
+    leaves: int = -1
 
 
 class _Engine:
-    """Simulated time around a `Ledger`; per-request columns are aligned with `requests`."""
+    """Simulated time around a `Ledger`."""
 
     def __init__(self, requests: Sequence[Request], policy: Policy, world: World) -> None:
-        self.requests, self.policy = tuple(requests), policy
-        stages, b_max, slots = world.latency.stages, world.batch_limit, world.slot_limit
-        self.ledger = Ledger(stages=stages, b_max=b_max, slots=slots, policy=policy.name, networks=world.networks)
-        self.first, self.last = frozenset(self.ledger.networks.first), frozenset(self.ledger.networks.last)
-        self.view = View(0, self.ledger.waiting, world.latency, tuple(world.exit_rates), b_max, slots=slots)
-        self.run_ns, self.world_networks = world.run_ns, world.networks
-        n = len(self.requests)
-        self.live, drawn = world.live, world.drawn
-        exits = (_NOT_DRAWN,) * n if drawn is None else drawn
-        self.place = {r.id: (i, int(e)) for i, (r, e) in enumerate(zip(self.requests, exits, strict=True))}
-        self.start, self.end, self.exit, self.outcome = [-1] * n, [-1] * n, [-1] * n, [0] * n
-        self.because = [""] * n if self.live is not None else []
+        self.requests, self.policy, self.world = tuple(requests), policy, world
+        self.ledger = Ledger[_Drawn](
+            policy=policy.name,
+            latency=world.latency,
+            exit_rates=world.exit_rates,
+            b_max=world.batch_limit,
+            slots=world.slot_limit,
+            networks=world.networks,
+            active=world.active,
+            watch=world.watch,
+        )
+        drawn = (-1,) * len(self.requests) if world.drawn is None else world.drawn
+        self.flights = [_Drawn(request, leaves=int(exit)) for request, exit in zip(requests, drawn, strict=True)]
+        self.last = frozenset(self.ledger.networks.last)
+        self.run_ns, self.live = world.run_ns, world.live
         self.log: list[tuple[int, Action]] = []
         self.run_ends: list[int] = []
 
     def serve(self) -> Schedule:
-        policy, view, ledger, requests = self.policy, self.view, self.ledger, self.requests
-        arrivals = [r.arrival_ns for r in requests]
-        n, i, now = len(requests), 0, 0
+        policy, ledger, flights = self.policy, self.ledger, self.flights
+        arrivals = [request.arrival_ns for request in self.requests]
+        n, i, now = len(flights), 0, 0
         policy.reset()
-        decide, log, run, queues = policy.decide, self.log.append, self._run, ledger.queues
-        alone, queue, entry = len(queues) == 1, queues[0], ledger.networks.entry
+        if ledger.active is not None:
+            self._times()
         while True:
             while i < n and arrivals[i] <= now:
-                line = queue if alone else ledger.waiting[entry(requests[i])]
-                line.append(requests[i])
+                ledger.admit(flights[i])
                 i += 1
-            if not queue and (alone or not any(queues)) and not ledger.held:
+            if not ledger.flights:
                 if i == n:
                     break
                 now = arrivals[i]
                 continue
-            view.now_ns, view.closed = now, i == n
-            self._adopt()
-            action = decide(view)
-            log((now, action))
+            if ledger.active is not None and ledger.adopt() is not None:
+                self._times()
+            action = ledger.decide(policy, now, i == n)
+            self.log.append((now, action))
             if isinstance(action, Run):
-                now = run(now, action)
+                now = self._run(now, action)
             elif isinstance(action, Wait):
-                ledger.check_wait(now, action, i == n)
                 now = arrivals[i] if action.until_ns is None else min(action.until_ns, arrivals[i])
             elif isinstance(action, Answer):
-                for request, passed in ledger.answer(now, action):
-                    self._answer(request, now, passed, action.reason)
-            elif isinstance(action, Shed):
-                ledger.shed(now, action)
-                for request in action.requests:
-                    self.start[self.place[request.id][0]] = now
-                    self._leave(request, now, -1, Outcome.SHED, action.reason)
+                ledger.answer(now, action)
             else:
-                ledger.refuse(now, f"returned {action!r}, which is no action")
+                ledger.shed(now, action)
         return self._schedule()
 
-    def _adopt(self) -> None:
-        """Adopt what has changed in the world since the last decision: nothing."""
+    def _times(self) -> None:
+        """Take the durations of runs from the table in force."""
+        overhead_ns = self.world.overhead_ns
+        self.run_ns = tuple(tuple(ns + overhead_ns for ns in row) for row in self.ledger.view.latency.ns)
 
-    def _run(self, now: int, action: Run) -> int:
+    def _run(self, now: int, run: Run) -> int:
         """Run a batch; return the time of its end."""
-        stage, batch, place, live = action.stage, action.requests, self.place, self.live
-        self.ledger.begin(now, action)
-        end = now + self.run_ns[stage][len(batch) - 1]
-        if stage in self.first:
-            for request in batch:
-                self.start[place[request.id][0]] = now
-        if live is not None:
-            staying = self._ask(live, action, end)
+        stage, live = run.stage, self.live
+        flights = self.ledger.begin(now, run)
+        end = now + self.run_ns[stage][len(flights) - 1]
+        if live is None:
+            reasons: Sequence[str] = [_LEAVES if flight.leaves == stage else "" for flight in flights]
+        elif stage in self.last:
+            reasons = [LAST] * len(flights)
+        elif self.ledger.runs_head(stage):
+            reasons = live.leaving(run.requests, [flight.start_ns for flight in flights], stage, end)
         else:
-            staying = []
-            for request in batch:
-                index, drawn = place[request.id]
-                if drawn == stage:
-                    self.end[index] = end
-                    self.exit[index] = stage
-                else:
-                    staying.append(request)
-        self.ledger.finish(action, staying)
+            reasons = [""] * len(flights)
+        self.ledger.finish(run, end, reasons)
         self.run_ends.append(end)
         return end
 
-    def _ask(self, live: LiveExits, run: Run, end: int) -> list[Request]:
-        """Let those leave that the exit lets leave, all of them at the last; return the others."""
-        stage, staying = run.stage, []
-        rows = [self.place[request.id][0] for request in run.requests]
-        if stage in self.last:
-            reasons: Sequence[str] = [LAST] * len(rows)
-        else:
-            reasons = live.leaving(run.requests, [self.start[row] for row in rows], stage, end)
-        for request, row, reason in zip(run.requests, rows, reasons, strict=True):
-            if reason:
-                self.end[row], self.exit[row], self.because[row] = end, stage, reason
-            else:
-                staying.append(request)
-        return staying
-
-    def _answer(self, request: Request, now: int, passed: int, reason: str) -> None:
-        self._leave(request, now, passed, Outcome.ANYTIME, reason)
-
-    def _leave(self, request: Request, now: int, passed: int, outcome: Outcome, reason: str) -> None:
-        index = self.place[request.id][0]
-        self.end[index], self.exit[index], self.outcome[index] = now, passed, outcome
-        if self.because:
-            self.because[index] = reason
-
     def _schedule(self) -> Schedule:
+        ledger, flights = self.ledger, self.flights
         return Schedule(
             policy=self.policy.name,
-            stages=self.ledger.stages,
-            b_max=self.ledger.b_max,
-            slots=self.ledger.slots,
+            stages=ledger.stages,
+            b_max=ledger.b_max,
+            slots=ledger.slots,
             requests=self.requests,
-            start_ns=tuple(self.start),
-            end_ns=tuple(self.end),
-            exit=tuple(self.exit),
-            outcome=tuple(self.outcome),
+            start_ns=tuple([flight.start_ns for flight in flights]),
+            end_ns=tuple([flight.end_ns for flight in flights]),
+            exit=tuple([flight.exit for flight in flights]),
+            outcome=tuple([flight.outcome for flight in flights]),
             log=tuple(self.log),
             run_end_ns=tuple(self.run_ends),
-            because=tuple(self.because),
-            networks=self.world_networks,
+            because=() if self.live is None else tuple([flight.because for flight in flights]),
+            shadows=tuple(sorted(ledger.ran_on)),
+            adapted=ledger.active is not None,
+            networks=self.world.networks,
         )
-
-
-class _AdaptingEngine(_Engine):
-    """The engine with exits that may be inactive, and samples that run on after their answer."""
-
-    def __init__(self, requests: Sequence[Request], policy: Policy, world: World) -> None:
-        super().__init__(requests, policy, world)
-        assert world.active is not None
-        self.active, self.watch, self.overhead_ns = world.active, world.watch, world.overhead_ns
-        self.passed: dict[int, int] = {}  # by request past an exit whose head ran: the last such exit
-        self.shadows: set[int] = set()
-        self.ran_on: list[int] = []
-        self.unanswerable: set[int] = set()
-        self.view.unanswerable = self.unanswerable
-        self._take(self.active.now)
-
-    def _adopt(self) -> None:
-        if (state := self.active.adopt()) is not None:
-            self._take(state)
-
-    def _take(self, state: InForce) -> None:
-        self.view.latency, self.view.exit_rates = state.latency, state.rates
-        self.run_ns = tuple(tuple(ns + self.overhead_ns for ns in row) for row in state.latency.ns)
-
-    def _ask(self, live: LiveExits, run: Run, end: int) -> list[Request]:
-        stage, force, last = run.stage, self.active.now, run.stage == self.ledger.stages - 1
-        rows = [self.place[request.id][0] for request in run.requests]
-        if last:
-            reasons: Sequence[str] = [LAST] * len(rows)
-        elif force.exits.runs_head(stage):
-            reasons = live.leaving(run.requests, [self.start[row] for row in rows], stage, end)
-        else:
-            reasons = [""] * len(rows)
-        mine = [request.id in self.shadows for request in run.requests]
-        reasons = [reason if last or not shadow else "" for reason, shadow in zip(reasons, mine, strict=True)]
-        watch, on = self.watch, frozenset[int]()
-        if watch is not None:
-            seen = [k for k, shadow in enumerate(mine) if not shadow]
-            told = [run.requests[k] for k in seen], [reasons[k] for k in seen]
-            on = watch.ran(end, force, stage, *told, None) if seen else on
-        staying = []
-        for request, row, reason, shadow in zip(run.requests, rows, reasons, mine, strict=True):
-            self._note_exit(request.id, stage, force, bool(reason))
-            if shadow and last:
-                self.shadows.discard(request.id)
-                if watch is not None:
-                    watch.shadow_ended(end, request.id, None)
-                continue
-            if not reason:
-                staying.append(request)
-                continue
-            self.end[row], self.exit[row], self.because[row] = end, stage, reason
-            if request.id in on and not last:
-                self.shadows.add(request.id)
-                self.ran_on.append(request.id)
-                staying.append(shadow_of(request))
-        return staying
-
-    def _note_exit(self, id: int, stage: int, force: InForce, leaves: bool) -> None:
-        if leaves:
-            self.passed.pop(id, None)
-            self.unanswerable.discard(id)
-        elif force.exits.runs_head(stage):
-            self.passed[id] = stage
-            self.unanswerable.discard(id)
-        elif id not in self.passed and id not in self.shadows:
-            self.unanswerable.add(id)
-
-    def _answer(self, request: Request, now: int, passed: int, reason: str) -> None:
-        if request.id in self.shadows:
-            self.shadows.discard(request.id)
-            return
-        if request.id in self.unanswerable:
-            self.ledger.refuse(now, f"answers request {request.id}, which has passed no active exit")
-        super()._answer(request, now, self.passed.pop(request.id, passed), reason)
-        if self.watch is not None:
-            self.watch.gone(request.id)
-
-    def _schedule(self) -> Schedule:
-        return replace(super()._schedule(), shadows=tuple(sorted(self.ran_on)), adapted=True)

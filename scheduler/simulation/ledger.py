@@ -1,49 +1,100 @@
-"""The rulebook of actions: the waiting lines, the slots, and the actions that a policy may return.
+"""The one executor of actions: flights, waiting lines, slots, active exits, and what a policy may do and see.
 
-The simulator adds time to it and the runtime a driver, so both refuse the same actions in the same words. It
-keeps no clock: a time is passed in for the message only. `Schedule.check` is the independent oracle and does
-not use it.
+The simulator adds time to it, the runtime a driver, and the replay a log. So all three refuse the same
+actions in the same words and let the same requests leave. It keeps no clock: times are passed in.
+`Schedule.check` is the independent oracle and does not use it.
 
->>> ledger = Ledger(stages=2, b_max=1, slots=1, policy="mine")
->>> early = Request(0, 0, 100)
->>> ledger.admit(early)
->>> run = Run(0, (early,))
->>> ledger.begin(0, run)
->>> ledger.finish(run, [early])
+>>> table = LatencyTable(ns=((10,), (10,)))
+>>> ledger = Ledger[Flight](policy="mine", latency=table, exit_rates=(0.5, 0.5), b_max=1, slots=1)
+>>> ledger.admit(Flight(Request(0, 0, 100)))
+>>> run = Run(0, tuple(ledger.view.waiting[0]))
+>>> ledger.check(0, run, closed=True)
+>>> ledger.begin(0, run)[0].status
+<Status.RUNNING: 'running'>
+>>> ledger.finish(run, 10, [""])
+[]
 >>> ledger.waiting, ledger.held
 ([[], [Request(id=0, arrival_ns=0, deadline_ns=100)]], 1)
->>> ledger.check_wait(10, Wait(), closed=True)
+>>> ledger.check(10, Wait(), closed=True)
 Traceback (most recent call last):
 fluidnpu.scheduler.errors.PolicyError: policy 'mine' at 10 ns waits although no further arrival can come
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from operator import attrgetter, is_
-from typing import NoReturn
+import heapq
+import logging
+import threading
+from bisect import insort
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from operator import attrgetter
+from typing import Any, Generic, NoReturn, TypeVar
+
+from fluidnpu.dse import LatencyTable
 
 from ..errors import PolicyError
-from ..policy import Answer, Request, Run, Shed, Wait
+from ..policy import Action, Answer, Policy, Request, Run, Shed, View, Wait, wrapping
+from .active import ActiveExits, ExitSet, InForce, Watcher, shadow_of
+from .flight import EXPIRED, OVERDUE, Flight, Status
 from .networks import Networks
+from .schedule import Outcome
 
+_log = logging.getLogger(__name__)
 by_arrival = attrgetter("arrival_ns", "id")
+F = TypeVar("F", bound=Flight)
+QUEUED, RUNNING, WAITING, SHADOW, ENDED = Status  # a look-up in an Enum takes longer than what is done with it
+
+_NOBODY = frozenset[int]()
 
 
-class Ledger:
-    """The waiting lines and slots of one schedule.
+class Ledger(Generic[F]):
+    """The flights of one schedule, and the `view` of them that policies get.
 
     `waiting[s]` are the requests at the entry of stage s in order of (arrival, id); `waiting[0]` is the
-    queue. `held` counts the samples past the queue or in a run. With several `networks`, the first stage of
-    each has its queue, and each its own slots. Methods that take an action raise PolicyError when it breaks a
-    rule.
+    queue, where those of a smaller priority number come first. `held` counts the samples past the queue or in
+    a run. With several `networks`, the first stage of each has its queue, and each its own slots. `active`:
+    exits that may be inactive and change meanwhile, and `watch`, which is told of every run, chooses whose
+    samples run on as shadows. `ended` is called with every flight whose sample gives up its place.
+    `patience`: decisions in a row that may break the rules; each costs that decision, and what the policy
+    wraps is asked, or a plain rule. Beyond it, PolicyError.
     """
 
-    def __init__(self, *, stages: int, b_max: int, slots: int, policy: str, networks: Networks | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        policy: str,
+        latency: LatencyTable,
+        exit_rates: Sequence[float],
+        b_max: int,
+        slots: int,
+        networks: Networks | None = None,
+        active: ActiveExits | None = None,
+        watch: Watcher | None = None,
+        ended: Callable[[F], object] | None = None,
+        patience: int = 0,
+    ) -> None:
+        stages = latency.stages
         self.stages, self.b_max, self.slots, self.policy = stages, b_max, slots, policy
         self.networks = Networks.alone(stages=stages, slots=slots) if networks is None else networks
+        self.flights: dict[int, F] = {}
         self.waiting: list[list[Request]] = [[] for _ in range(stages)]
+        self.queues = tuple(self.waiting[first] for first in self.networks.first)
+        self.active, self.ran_on = active, list[int]()  # the latter: ids of shadows, in order
+        self._first, self._last = frozenset(self.networks.first), frozenset(self.networks.last)
         self._held = [0] * len(self.networks)
+        self._watch, self._ended, self._patience = watch, ended, patience
+        self._exits: ExitSet | None = None  # None: all are active
+        self._unanswerable: set[int] = set()
+        self._running: list[F] = []
+        self._began_ns = 0
+        self._ends: list[tuple[int, int]] = []  # a heap of (time, id) of what terms may end; some are out of date
+        self._early = threading.Lock()  # for `passed` and `taken`
+        self._refused = 0  # decisions in a row
+        self._ranked = False  # some request has had a priority
+        self.view = View(0, self.waiting, latency, tuple(exit_rates), b_max, slots=slots)
+        if active is not None:
+            self.take(active.now.exits, active.now.latency, active.now.rates)
 
     @property
     def held(self) -> int:
@@ -51,98 +102,380 @@ class Ledger:
         return sum(self._held)
 
     @property
-    def queues(self) -> tuple[list[Request], ...]:
-        """The queue of each network."""
-        return tuple(self.waiting[first] for first in self.networks.first)
-
-    @property
     def busy(self) -> bool:
         """True while a request waits, in the queue or past an exit."""
         return self.held > 0 or any(self.queues)
 
-    def resume(self, request: Request, stage: int) -> None:
+    # -- what comes ------------------------------------------------------------------------------------------
+
+    def admit(self, flight: F) -> None:
+        """Put a request into the queue of its network, which stays in order of (priority, arrival, id)."""
+        request = flight.request
+        self.flights[request.id] = flight
+        flight.stage = stage = self.networks.entry(request)
+        self._ranked = self._ranked or flight.terms.priority != 0
+        if self._ranked:
+            insort(self.waiting[stage], request, key=self._rank)
+        else:
+            self.waiting[stage].append(request)
+        if flight.terms.timeout_ns is not None:
+            self._expect_end(flight)
+
+    def resume(self, flight: F, stage: int, *, answerable: bool = True) -> None:
         """Put a request where it waited when a log was begun."""
-        self.waiting[stage].append(request)
-        network = self.networks.of_stage[stage]
-        self._held[network] += stage != self.networks.first[network]
+        self.flights[flight.request.id] = flight
+        self.waiting[stage].append(flight.request)
+        flight.stage = stage
+        if stage in self._first:
+            return
+        self._held[self.networks.of_stage[stage]] += 1
+        flight.status, flight.asked = WAITING, stage - 1 if answerable else -1
+        if not answerable:
+            self._unanswerable.add(flight.request.id)
 
-    def admit(self, request: Request) -> None:
-        """Put a request into the queue of its network, which stays in order of (arrival, id)."""
-        line = self.waiting[self.networks.entry(request)]
-        line.append(request)
-        if len(line) > 1 and by_arrival(line[-2]) > by_arrival(request):  # a server held it back for more urgent ones
-            line.sort(key=by_arrival)
+    def adopt(self) -> InForce | None:
+        """Let a change of the active exits hold from now on; return it if there is one."""
+        state = None if self.active is None else self.active.adopt()
+        if state is not None:
+            self.take(state.exits, state.latency, state.rates)
+        return state
 
-    def begin(self, now_ns: int, run: Run) -> None:
-        """Take the batch of a run from its line; a first run takes slots."""
-        stage, size = run.stage, len(run.requests)
-        if not (0 <= stage < self.stages and 1 <= size <= self.b_max):
-            self.refuse(
-                now_ns,
-                f"runs stage {stage} with a batch of {size}; it must be in 0..{self.stages - 1} with 1..{self.b_max}",
-            )
-        self._take(now_ns, stage, run.requests)
-        network = self.networks.of_stage[stage]
-        if stage == self.networks.first[network]:
-            self._held[network] += size
-            if self._held[network] > self.networks.slots[network]:
-                self.refuse(now_ns, f"holds {self._held[network]} samples in {self.networks.slots[network]} slots")
+    def take(self, exits: ExitSet, latency: LatencyTable, exit_rates: Sequence[float]) -> None:
+        """Let these exits be active."""
+        self._exits, self.view.unanswerable = exits, self._unanswerable
+        self.view.latency, self.view.exit_rates = latency, tuple(exit_rates)
 
-    def finish(self, run: Run, staying: Sequence[Request]) -> None:
-        """End a run: those staying wait for the next stage, the others give up their slots."""
-        self._held[self.networks.of_stage[run.stage]] -= len(run.requests) - len(staying)
-        if staying:
-            line = self.waiting[run.stage + 1]
-            line.extend(staying)
-            if len(line) > 1:
-                line.sort(key=by_arrival)
+    def runs_head(self, stage: int) -> bool:
+        """Tell if a run of a stage ends at an exit that is asked."""
+        return self._exits is None or self._exits.runs_head(stage)
 
-    def answer(self, now_ns: int, action: Answer) -> list[tuple[Request, int]]:
-        """Let the requests leave past an exit; return each with the last exit it has passed."""
-        if not action.requests:
-            self.refuse(now_ns, "answers nobody")
-        passed = []
-        for request in action.requests:
-            entries = self.networks.first
-            stage = next((s for s in range(1, self.stages) if s not in entries and request in self.waiting[s]), 0)
-            if not stage:
-                self.refuse(now_ns, f"answers request {request.id}, which waits past no exit")
-            self.waiting[stage].remove(request)
-            self._held[self.networks.of_stage[stage]] -= 1
-            passed.append((request, stage - 1))
-        return passed
+    def withdraw(self, ids: Iterable[int]) -> list[F]:
+        """Take requests out of the queue and return them; those that have begun, or are not here, stay so."""
+        known = (self.flights.get(id) for id in dict.fromkeys(ids))
+        leaving = [flight for flight in known if flight is not None and flight.status is QUEUED]
+        for stage in {flight.stage for flight in leaving}:
+            self._take(stage, [flight.request for flight in leaving if flight.stage == stage])
+        for flight in leaving:
+            self._close(flight)
+        return leaving
 
-    def shed(self, now_ns: int, action: Shed) -> None:
-        """Let the requests leave the queue."""
-        if not action.requests:
-            self.refuse(now_ns, "sheds nobody")
-        for stage in dict.fromkeys(map(self.networks.entry, action.requests)):
-            mine = [request for request in action.requests if self.networks.entry(request) == stage]
-            self._take(now_ns, stage, mine, "the queue")
+    # -- decisions -------------------------------------------------------------------------------------------
 
-    def check_wait(self, now_ns: int, action: Wait, closed: bool) -> None:
-        """Refuse a wait that no arrival can end, and one into the past."""
-        if closed:
-            self.refuse(now_ns, "waits although no further arrival can come")
-        if action.until_ns is not None and action.until_ns <= now_ns:
-            self.refuse(now_ns, f"waits until {action.until_ns} ns, which is not later than now")
+    def decide(self, policy: Policy, now_ns: int, closed: bool) -> Action:
+        """Return the next action: what the terms of a request demand, or else what the policy says.
+
+        `closed`: no further request will be admitted. Raises PolicyError.
+        """
+        view = self.view
+        view.now_ns, view.closed = now_ns, closed
+        if self._ends and (action := self._demanded(now_ns)) is not None:
+            return action
+        try:
+            action = policy.decide(view)
+            self.check(now_ns, action, closed)
+        except Exception as error:
+            self._refused += 1
+            if self._refused > self._patience:
+                raise
+            return self._instead(policy, now_ns, closed, error)
+        self._refused = 0
+        return action
+
+    def next_end_ns(self) -> int | None:
+        """Return the first time at which a waiting request's terms end it; None when no terms can."""
+        while self._ends:
+            at_ns, id = self._ends[0]
+            if (flight := self.flights.get(id)) is not None and flight.ends_ns == at_ns:
+                return at_ns
+            heapq.heappop(self._ends)
+        return None
+
+    def check(self, now_ns: int, action: Action, closed: bool) -> None:
+        """Raise PolicyError unless the rules allow the action now; nothing changes."""
+        if isinstance(action, Run):
+            stage, batch = action.stage, action.requests
+            if not (0 <= stage < self.stages and 1 <= len(batch) <= self.b_max):
+                self.refuse(
+                    now_ns,
+                    f"runs stage {stage} with a batch of {len(batch)}; it must be in 0..{self.stages - 1} "
+                    f"with 1..{self.b_max}",
+                )
+            self._check_waits(now_ns, stage, batch, f"the entry of stage {stage}")
+            network = self.networks.of_stage[stage]
+            if stage in self._first and self._held[network] + len(batch) > self.networks.slots[network]:
+                self.refuse(
+                    now_ns, f"holds {self._held[network] + len(batch)} samples in {self.networks.slots[network]} slots"
+                )
+        elif isinstance(action, Wait):
+            if closed:
+                self.refuse(now_ns, "waits although no further arrival can come")
+            if action.until_ns is not None and action.until_ns <= now_ns:
+                self.refuse(now_ns, f"waits until {action.until_ns} ns, which is not later than now")
+        elif isinstance(action, Answer):
+            if not action.requests:
+                self.refuse(now_ns, "answers nobody")
+            self._check_once(now_ns, action.requests)
+            for request in action.requests:
+                flight = self.flights.get(request.id)
+                if flight is None or flight.status is QUEUED:
+                    self.refuse(now_ns, f"answers request {request.id}, which waits past no exit")
+                if flight.asked < 0:
+                    self.refuse(now_ns, f"answers request {request.id}, which has passed no active exit")
+        elif isinstance(action, Shed):
+            if not action.requests:
+                self.refuse(now_ns, "sheds nobody")
+            for stage in dict.fromkeys(map(self.networks.entry, action.requests)):
+                mine = [request for request in action.requests if self.networks.entry(request) == stage]
+                self._check_waits(now_ns, stage, mine, "the queue")
+        else:
+            self.refuse(now_ns, f"returned {action!r}, which is no action")
 
     def refuse(self, now_ns: int, violation: str) -> NoReturn:
         """Raise PolicyError with the policy's name and the time."""
         raise PolicyError(f"policy '{self.policy}' at {now_ns} ns {violation}")
 
-    def _take(self, now_ns: int, stage: int, batch: Sequence[Request], where: str = "") -> None:
-        """Remove a batch from the line of a stage."""
-        line, size = self.waiting[stage], len(batch)
-        if size <= len(line) and all(map(is_, batch, line)):
-            del line[:size]  # the usual case: the oldest first
-            return
-        ids = {request.id for request in batch}
-        if len(ids) != size:
+    # -- actions, which were checked -------------------------------------------------------------------------
+
+    def begin(self, now_ns: int, run: Run) -> list[F]:
+        """Take the batch of a run from its line and return it; a first run takes slots."""
+        self._take(run.stage, run.requests)
+        self._began_ns = now_ns
+        known = self.flights
+        self._running = flights = [known[request.id] for request in run.requests]
+        if run.stage in self._first:
+            self._held[self.networks.of_stage[run.stage]] += len(flights)
+            for flight in flights:
+                flight.start_ns, flight.status = now_ns, RUNNING
+        else:
+            for flight in flights:
+                if flight.status is WAITING:
+                    flight.status = RUNNING
+        return flights
+
+    def finish(
+        self,
+        run: Run,
+        end_ns: int,
+        reasons: Sequence[str],
+        labels: Sequence[int] | None = None,
+        shadows: frozenset[int] | None = None,
+    ) -> list[F]:
+        """End a run: who has a reason is answered and leaves, the others wait for the next stage.
+
+        Return the flights that are answered now. A shadow runs to the last stage, whatever its reason.
+        `labels`: the classes that the exit named, for the watcher. `shadows`: ids of those answered whose
+        samples run on (None: the watcher is asked).
+        """
+        stage, flights, last = run.stage, self._running, run.stage in self._last
+        head, adapts = self.runs_head(stage), self._exits is not None
+        if shadows is None:
+            shadows = _NOBODY if self._watch is None else self._watched(end_ns, stage, flights, reasons, labels)
+        worked_ns, size = end_ns - self._began_ns, len(flights)
+        answered: list[F] = []
+        staying: list[Request] = []
+        for place, (flight, reason) in enumerate(zip(flights, reasons, strict=True)):
+            if flight.status is SHADOW:
+                if last:
+                    self._close(flight)
+                    if self._watch is not None:
+                        self._watch.shadow_ended(end_ns, flight.request.id, None if labels is None else labels[place])
+                else:
+                    flight.stage = stage + 1
+                    staying.append(flight.request)
+                continue
+            flight.worked_ns += worked_ns
+            flight.batch = size
+            if flight.terms.anytime and self._is_taken(flight):
+                self._close(flight)
+                if not reason and self._watch is not None:
+                    self._watch.gone(flight.request.id)
+            elif reason:
+                flight.end_ns, flight.exit, flight.because = end_ns, stage, reason
+                answered.append(flight)
+                if flight.request.id in shadows and not last:
+                    staying.append(self._run_on(flight))
+                else:
+                    self._close(flight)
+            else:
+                staying.append(flight.request)
+                flight.stage, flight.status = stage + 1, WAITING
+                if head:
+                    fresh, flight.asked = flight.asked < 0, stage
+                    if fresh and flight.terms.anytime:
+                        self._expect_end(flight)
+                if adapts:
+                    (self._unanswerable.discard if flight.asked >= 0 else self._unanswerable.add)(flight.request.id)
+        if staying:
+            line = self.waiting[stage + 1]
+            line.extend(staying)
+            if len(line) > 1:
+                line.sort(key=by_arrival)
+        return answered
+
+    def lose(self) -> list[F]:
+        """End a run that was given up; return those of its flights that have no answer."""
+        lost = [flight for flight in self._running if flight.status is not SHADOW and not self._is_taken(flight)]
+        for flight in self._running:
+            self._close(flight)
+            if self._watch is not None:
+                self._watch.gone(flight.request.id)
+        return lost
+
+    def answer(self, now_ns: int, action: Answer) -> list[F]:
+        """Let the requests leave with the last exit asked; return those that have no answer yet."""
+        answered = []
+        for request in action.requests:
+            flight = self.flights[request.id]
+            self.waiting[flight.stage].remove(flight.request)
+            shadow, taken = flight.status is SHADOW, self._is_taken(flight)
+            self._close(flight)
+            if self._watch is not None:
+                self._watch.gone(request.id)
+            if not (shadow or taken):
+                flight.end_ns, flight.exit = now_ns, flight.asked
+                flight.outcome, flight.because = Outcome.ANYTIME, action.reason
+                answered.append(flight)
+        return answered
+
+    def shed(self, now_ns: int, action: Shed) -> list[F]:
+        """Let the requests leave the queue; return them."""
+        shed = [self.flights[request.id] for request in action.requests]
+        for stage in dict.fromkeys(flight.stage for flight in shed):
+            self._take(stage, [flight.request for flight in shed if flight.stage == stage])
+        for flight in shed:
+            self._close(flight)
+            flight.start_ns = flight.end_ns = now_ns
+            flight.outcome, flight.because = Outcome.SHED, action.reason
+        return shed
+
+    # -- answers that another thread may give ----------------------------------------------------------------
+
+    def pass_exit(self, flight: F, answer: object) -> None:
+        """Keep the answer of the exit that a waiting request has passed, until it passes the next."""
+        with self._early:
+            flight.passed = answer
+
+    def take_passed(self, id: int) -> Any:
+        """Take the answer of the last exit that a request has passed; None without one. From any thread.
+
+        The caller then answers the request, and nobody else does.
+        """
+        flight = self.flights.get(id)
+        if flight is None:
+            return None
+        with self._early:
+            passed, flight.passed = flight.passed, None
+            flight.taken = flight.taken or passed is not None
+        return passed
+
+    def _is_taken(self, flight: F) -> bool:
+        """Tell if another thread has answered a flight; if not, the answer is void from now on."""
+        with self._early:
+            flight.passed = None
+            return flight.taken
+
+    # -- inner parts -----------------------------------------------------------------------------------------
+
+    def _demanded(self, now_ns: int) -> Action | None:
+        """Return the action that the terms of waiting requests demand now, if any do."""
+        due = list[F]()
+        while (at_ns := self.next_end_ns()) is not None and at_ns <= now_ns:
+            due.append(self.flights[heapq.heappop(self._ends)[1]])
+        if not due:
+            return None
+        queued = [flight for flight in due if flight.status is QUEUED]
+        for flight in due if queued else ():
+            self._expect_end(flight)  # those past an exit are next; the others are gone by then
+        requests = tuple(sorted((flight.request for flight in queued or due), key=by_arrival))
+        return Shed(requests, reason=EXPIRED) if queued else Answer(requests, reason=OVERDUE)
+
+    def _instead(self, policy: Policy, now_ns: int, closed: bool, error: Exception) -> Action:
+        """Return the action of what a policy wraps, or a plain one, in place of one that breaks the rules."""
+        level = logging.ERROR if self._refused == 1 else logging.DEBUG
+        _log.log(
+            level, "a decision of '%s' is replaced: %s", self.policy, error, exc_info=not isinstance(error, PolicyError)
+        )
+        for inner in islice(wrapping(policy), 1, None):
+            try:
+                action = inner.decide(self.view)
+                self.check(now_ns, action, closed)
+            except Exception:
+                continue
+            return action
+        for stage in range(self.stages - 1, -1, -1):
+            network, line, most = self.networks.of_stage[stage], self.waiting[stage], self.b_max
+            if stage in self._first:
+                most = min(most, self.networks.slots[network] - self._held[network])
+            if line and most > 0:
+                return Run(stage, tuple(line[:most]), "in place of a decision that broke the rules")
+        raise error  # nobody waits, so nobody should have been asked
+
+    def _watched(
+        self, now_ns: int, stage: int, flights: Sequence[F], reasons: Sequence[str], labels: Sequence[int] | None
+    ) -> frozenset[int]:
+        """Tell the watcher of a run; return the ids of the leavers that run on as shadows."""
+        if self._watch is None or self.active is None:
+            return _NOBODY
+        seen = [k for k, flight in enumerate(flights) if flight.status is not SHADOW]
+        if not seen:
+            return _NOBODY
+        return self._watch.ran(
+            now_ns,
+            self.active.now,
+            stage,
+            [flights[k].request for k in seen],
+            [reasons[k] for k in seen],
+            None if labels is None else [labels[k] for k in seen],
+        )
+
+    def _run_on(self, flight: F) -> Request:
+        """Keep the sample of a request that has its answer; nobody waits for the shadow."""
+        flight.status, flight.asked, flight.stage = SHADOW, flight.stage, flight.stage + 1
+        flight.origin, flight.request = flight.request, shadow_of(flight.request)
+        self._unanswerable.discard(flight.request.id)
+        self.ran_on.append(flight.request.id)
+        return flight.request
+
+    def _close(self, flight: F) -> None:
+        """Take a flight off the books; its place, if it has one, is free."""
+        if flight.status is not QUEUED:
+            self._held[self.networks.of_stage[flight.stage]] -= 1
+        flight.status = ENDED
+        del self.flights[flight.request.id]
+        if self._exits is not None:
+            self._unanswerable.discard(flight.request.id)
+        if self._ended is not None:
+            self._ended(flight)
+
+    def _rank(self, request: Request) -> tuple[int, int, int]:
+        return self.flights[request.id].terms.priority, request.arrival_ns, request.id
+
+    def _expect_end(self, flight: F) -> None:
+        if (at_ns := flight.ends_ns) is not None:
+            heapq.heappush(self._ends, (at_ns, flight.request.id))
+
+    def _check_waits(self, now_ns: int, stage: int, batch: Sequence[Request], where: str) -> None:
+        """Refuse a batch of which one does not wait in the line of a stage."""
+        if self.waiting[stage][: len(batch)] == [*batch]:
+            return  # the usual case: the oldest first
+        self._check_once(now_ns, batch)
+        missing = [request.id for request in batch if not self._waits(request.id, stage)]
+        if missing:
+            self.refuse(now_ns, f"takes request {min(missing)}, which does not wait at {where}")
+
+    def _waits(self, id: int, stage: int) -> bool:
+        flight = self.flights.get(id)
+        return flight is not None and flight.stage == stage  # the NPU is idle, so none runs
+
+    def _check_once(self, now_ns: int, batch: Sequence[Request]) -> None:
+        if len({request.id for request in batch}) != len(batch):
             self.refuse(now_ns, "names a request twice")
-        rest = [request for request in line if request.id not in ids]
-        if len(rest) != len(line) - size:
-            missing = min(ids - {request.id for request in line})
-            where = where or f"the entry of stage {stage}"
-            self.refuse(now_ns, f"takes request {missing}, which does not wait at {where}")
-        line[:] = rest
+
+    def _take(self, stage: int, batch: Sequence[Request]) -> None:
+        """Remove a batch from the line of a stage."""
+        line = self.waiting[stage]
+        if line[: len(batch)] == [*batch]:
+            del line[: len(batch)]
+        else:
+            ids = {request.id for request in batch}
+            line[:] = [request for request in line if request.id not in ids]

@@ -42,6 +42,7 @@ from fluidnpu.models.images import Preprocessing, read_images
 from fluidnpu.models.numeric import prepare
 from fluidnpu.models.training import fit_heads
 from fluidnpu.rtl_tb import sources
+from fluidnpu.scheduler.simulation import Terms
 
 model, data, board_name, mean, std, exits, csim, b_max = json.loads(sys.stdin.read())
 network = fluidnpu.read_onnx(model)
@@ -67,7 +68,7 @@ with fluidnpu.open_device("simulated", bundle) as device:
     driver.load()
     policy = fluidnpu.make_policy("fluid", fluidnpu.Serving.of(bundle.design).setting(500, 10**8))
     with fluidnpu.Server(driver, policy) as server:
-        answers = [server.submit(image, slo_ns=10**11) for image in images.images[:8]]
+        answers = [server.submit(image, Terms(slo_ns=10**11)) for image in images.images[:8]]
         got = [(answer.result().exit, answer.result().prediction) for answer in answers]
 wanted = models.golden.early_exit(qnet, images.images[:8])
 assert got == list(zip(wanted[0].tolist(), wanted[1].tolist())), (got, wanted)

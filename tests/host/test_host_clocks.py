@@ -16,6 +16,7 @@ from fluidnpu.hls import register
 from fluidnpu.host import Server, WallClock, serve_requests
 from fluidnpu.host.errors import ExpiredError
 from fluidnpu.scheduler import Serving, make_policy
+from fluidnpu.scheduler.simulation import Terms
 
 DAY_S = 86_400
 
@@ -85,9 +86,9 @@ def test_deadlines_and_order_are_kept(jump: str, monkeypatch: pytest.MonkeyPatch
     image = w.images(1)[0]
     with Server(w.driver, make_policy("serial")) as server:
         began_ns = time.monotonic_ns()
-        early = [server.submit(image, HOUR_NS) for _ in range(4)]
-        short = server.submit(image, HOUR_NS, timeout_ns=1_000)  # it passes behind four jobs
-        patient = server.submit(image, HOUR_NS, timeout_ns=HOUR_NS)
+        early = [server.submit(image, Terms(slo_ns=HOUR_NS)) for _ in range(4)]
+        short = server.submit(image, Terms(slo_ns=HOUR_NS, timeout_ns=1_000))  # it passes behind four jobs
+        patient = server.submit(image, Terms(slo_ns=HOUR_NS, timeout_ns=HOUR_NS))
         replies = [one.result(PATIENCE_S) for one in (*early, patient)]
         with pytest.raises(ExpiredError):
             short.result(PATIENCE_S)

@@ -25,6 +25,7 @@ from fluidnpu.models.exits.rule import confidence
 from fluidnpu.scheduler import Request, World, make_policy, simulate
 from fluidnpu.scheduler.comparison import replay_live
 from fluidnpu.scheduler.exits import LAST, Criteria, CriterionError, ExitProfile, RuledExits, Seen
+from fluidnpu.scheduler.simulation import Terms
 
 RATES = (0.5, 0.2, 0.3)
 POLICIES = ("serial", "greedy", "adaptive:timeout=45%", "fluid", "fluid:anytime=20%")
@@ -70,13 +71,13 @@ def test_each_request_may_bring_its_own_criterion_and_both_share_a_batch() -> No
     images = w.images(2)
     with Server(w.driver, make_policy("greedy"), rule=Criteria(ExitProfile.of(w.design), "false")) as server:
         futures = [
-            server.submit(images[0], 10**9, criteria="exit_number == 1"),
-            server.submit(images[1], 10**9),
-            server.submit(images[0], 10**9, criteria="confidence >= [0, 0]"),
+            server.submit(images[0], Terms(slo_ns=10**9, criterion="exit_number == 1")),
+            server.submit(images[1], Terms(slo_ns=10**9)),
+            server.submit(images[0], Terms(slo_ns=10**9, criterion="confidence >= [0, 0]")),
         ]
         replies = [future.result(PATIENCE_S) for future in futures]
         with pytest.raises(CriterionError, match="at column 11"):
-            server.submit(images[0], 10**9, criteria="confidence")
+            server.submit(images[0], Terms(slo_ns=10**9, criterion="confidence"))
     assert [reply.exit for reply in replies] == [0, 2, 0]
     assert [reply.because for reply in replies] == ["exit_number == 1", LAST, "confidence >= [0, 0]"]
 
@@ -110,8 +111,8 @@ def test_a_rule_of_ones_own_has_no_criteria() -> None:
     w = world(3, exits=3, millis=True)
     with Server(w.driver, make_policy("greedy"), rule=Never()) as server:
         with pytest.raises(DriverUsageError, match="rule of one's own has no criteria"):
-            server.submit(w.images(1)[0], 10**9, criteria="false")
-        assert server.submit(w.images(1)[0], 10**9).result(PATIENCE_S).because == LAST
+            server.submit(w.images(1)[0], Terms(slo_ns=10**9, criterion="false"))
+        assert server.submit(w.images(1)[0], Terms(slo_ns=10**9)).result(PATIENCE_S).because == LAST
 
 
 def test_the_thresholds_of_the_program_are_the_usual_criterion() -> None:

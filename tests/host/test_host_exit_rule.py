@@ -17,6 +17,7 @@ from fluidnpu.models.graph import ExitCheck
 from fluidnpu.scheduler import Request, Schedule, World, make_policy, simulate
 from fluidnpu.scheduler.exits import ExitRule, RuledExits, Seen, StageCosts
 from fluidnpu.scheduler.exits.rule import Threshold
+from fluidnpu.scheduler.simulation import Terms
 
 RATES = (0.5, 0.2, 0.3)
 POLICIES = ("serial", "greedy", "adaptive:timeout=45%", "fluid")
@@ -113,7 +114,7 @@ def test_a_rule_is_told_times_costs_and_confidence() -> None:
 def test_a_server_takes_a_rule() -> None:
     w = world(3, exits=3, millis=True)
     with Server(w.driver, make_policy("fluid"), rule=Impatient(patience_ns=-1)) as server:
-        futures = [server.submit(image, 10**9) for image in w.images(6)]
+        futures = [server.submit(image, Terms(slo_ns=10**9)) for image in w.images(6)]
     assert [future.result(0).exit for future in futures] == [0] * 6
 
 

@@ -18,6 +18,7 @@ from fluidnpu.host.serving.runtime import Runtime
 from fluidnpu.models import golden
 from fluidnpu.scheduler import Action, Request, Run, Shed, View, Wait, make_policy
 from fluidnpu.scheduler.policies.baselines import Greedy
+from fluidnpu.scheduler.simulation import Terms
 
 SECOND_NS = 10**9
 
@@ -141,7 +142,7 @@ def test_answers_are_told_while_the_next_job_runs_and_the_last_ones_at_once() ->
     server = Server(w.driver, make_policy("greedy"))
     futures: list[Future[Reply]] = []
     for image in images:
-        futures.append(server.submit(image, SECOND_NS))
+        futures.append(server.submit(image, Terms(slo_ns=SECOND_NS)))
         futures[-1].add_done_callback(lambda _: told.append(idle(w)))
     with server:
         assert not wait(futures, PATIENCE_S).not_done
@@ -155,7 +156,7 @@ def test_answers_do_not_wait_for_a_job_that_cannot_begin() -> None:
     batch = w.design.b_max
     told: list[int] = []
     server = Server(w.driver, make_policy("greedy"))
-    futures = [server.submit(image, SECOND_NS) for image in w.images(2 * batch)]
+    futures = [server.submit(image, Terms(slo_ns=SECOND_NS)) for image in w.images(2 * batch)]
     for number, future in enumerate(futures):
         future.add_done_callback(lambda done, number=number: told.append(number))  # type: ignore[misc]
     activate, recover, found = w.driver.activate, w.driver.recover, list[int]()

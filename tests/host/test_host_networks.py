@@ -26,7 +26,7 @@ from fluidnpu.rtl_tb import RtlNpu
 from fluidnpu.scheduler import PolicyError, Request, SchedulerError, World, simulate
 from fluidnpu.scheduler.comparison import replay_live
 from fluidnpu.scheduler.exits import Criteria, ExitProfile, Recorded, RuledExits
-from fluidnpu.scheduler.simulation import Networks
+from fluidnpu.scheduler.simulation import Networks, Terms
 from fluidnpu.scheduler.simulation.world import SideBySide
 from fluidnpu.scheduler.tenants import Shared, Tenancy, Tenant, measure_tenants, parse_tenants
 
@@ -185,15 +185,15 @@ def test_a_server_takes_each_tenants_images_by_its_network() -> None:
     with Server(w.driver, policy, networks=OF) as server:
         for which, name in enumerate(NAMES):
             image = w.images(which, 1, seed=7)[0]
-            reply = server.submit(image, 10**12, tenant=name, criteria="false").result(PATIENCE_S)
+            reply = server.submit(image, Terms(slo_ns=10**12, tenant=name, criterion="false")).result(PATIENCE_S)
             expected = w.golden(which, image[None])[-1][0]
             assert reply.exit == EXITS - 1
             assert reply.logits is not None
             np.testing.assert_array_equal(reply.logits, w.qnets[which].logits(EXITS - 1, expected))
         with pytest.raises(DriverUsageError, match="of shape"):
-            server.submit(w.images(0, 1)[0], 10**9, tenant="cameras")
+            server.submit(w.images(0, 1)[0], Terms(slo_ns=10**9, tenant="cameras"))
         with pytest.raises(SchedulerError, match="a tenant must be one of doors, cameras, not ''"):
-            server.submit(w.images(0, 1)[0], 10**9)
+            server.submit(w.images(0, 1)[0], Terms(slo_ns=10**9))
 
 
 def test_what_does_not_fit_together_is_refused() -> None:
@@ -339,7 +339,9 @@ def test_the_turns_of_two_networks_are_asked_again_from_the_log(
     for change in ({"yard": {"share": 0.3}}, {"yard": {"share": 0.1, "burst": "2ms"}}):
         cameras.change(None, change)
         asked = [name for name in own for _ in range(8)]
-        futures = [own[name][1].submit(w.images(own[name][0], 1)[0], 10**12, tenant=name) for name in asked]
+        futures = [
+            own[name][1].submit(w.images(own[name][0], 1)[0], Terms(slo_ns=10**12, tenant=name)) for name in asked
+        ]
         assert all(future.result(PATIENCE_S) for future in futures)
     folder = cameras.options.decisions
     assert folder is not None

@@ -31,6 +31,7 @@ from fluidnpu.host.devices.physical.places import BOARD, Places
 from fluidnpu.host.devices.pynq.overlay import simulated_pynq_device
 from fluidnpu.models import golden
 from fluidnpu.scheduler import make_policy
+from fluidnpu.scheduler.simulation import Terms
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_a_live_server_through_the_simulated_board() -> None:
         driver = Driver(device, w.program, w.design)
         driver.load()
         with Server(driver, make_policy("fluid")) as server:
-            futures = [server.submit(image, 10**9) for image in images]
+            futures = [server.submit(image, Terms(slo_ns=10**9)) for image in images]
         answers = [future.result(0) for future in futures]
     exits, classes, _ = golden.early_exit(w.qnet, images)
     assert [(a.exit, a.prediction) for a in answers] == list(zip(exits, classes, strict=True))

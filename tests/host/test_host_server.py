@@ -24,6 +24,7 @@ from fluidnpu.host import (
 from fluidnpu.host.devices.simulated import Fault
 from fluidnpu.models import golden
 from fluidnpu.scheduler import Outcome, PolicyError, Run, View, Wait, make_policy
+from fluidnpu.scheduler.simulation import Terms
 
 STATUS = register("STATUS").offset
 
@@ -41,7 +42,7 @@ def soak(w: HostWorld, policy: str, clients: int, each: int) -> tuple[Server, di
     def client(number: int) -> None:
         rng = np.random.default_rng(number)
         for index in range(number * each, (number + 1) * each):
-            futures[index] = server.submit(images[index], HOUR_NS)
+            futures[index] = server.submit(images[index], Terms(slo_ns=HOUR_NS))
             if rng.random() < 0.3:
                 time.sleep(rng.random() * 0.003)
 
@@ -90,7 +91,7 @@ def test_soak() -> None:
 def test_a_lone_request_waits_for_the_timeout_of_its_policy() -> None:
     w = live()
     with Server(w.driver, make_policy("adaptive:timeout=40ms")) as server:
-        answer = server.submit(w.images(1)[0], HOUR_NS).result(PATIENCE_S)
+        answer = server.submit(w.images(1)[0], Terms(slo_ns=HOUR_NS)).result(PATIENCE_S)
     assert answer.start_ns - answer.arrival_ns >= 40 * 10**6
     assert answer.met
 
@@ -99,29 +100,29 @@ def test_closing_answers_everyone_at_once() -> None:
     """After `close` no further arrival can come, so a policy that waits for company stops waiting."""
     w = live()
     server = Server(w.driver, make_policy("adaptive:timeout=3600s")).start()
-    futures = [server.submit(image, HOUR_NS) for image in w.images(3)]
+    futures = [server.submit(image, Terms(slo_ns=HOUR_NS)) for image in w.images(3)]
     server.close(PATIENCE_S)
     assert all(future.done() for future in futures)
     with pytest.raises(ServerClosedError, match="closed"):
-        server.submit(w.images(1)[0], HOUR_NS)
+        server.submit(w.images(1)[0], Terms(slo_ns=HOUR_NS))
 
 
 def test_bad_requests_are_the_callers() -> None:
     w = live()
     with Server(w.driver, make_policy("greedy")) as server:
         with pytest.raises(DriverUsageError, match="shape"):
-            server.submit(np.zeros((1, 1, 1), np.uint8), HOUR_NS)
+            server.submit(np.zeros((1, 1, 1), np.uint8), Terms(slo_ns=HOUR_NS))
         objectives: tuple[Any, ...] = (0, -1, 1.5, float("nan"), float("inf"), True, "x", None, 10**19)
         for objective in objectives:
             with pytest.raises(DriverUsageError, match=r"latency objective must be a whole number of ns in 1\.\."):
-                server.submit(w.images(1)[0], objective)
+                server.submit(w.images(1)[0], Terms(slo_ns=objective))
         not_arrays: tuple[Any, ...] = (None, w.images(1)[0].tolist())
         for image in not_arrays:
             with pytest.raises(DriverUsageError, match="must be a NumPy array"):
-                server.submit(image, HOUR_NS)
+                server.submit(image, Terms(slo_ns=HOUR_NS))
         int_like: Any = np.int64(HOUR_NS)
-        assert server.submit(w.images(1)[0], int_like).result(PATIENCE_S).met
-        assert server.submit(w.images(1)[0], HOUR_NS).result(PATIENCE_S).outcome is Outcome.EXIT
+        assert server.submit(w.images(1)[0], Terms(slo_ns=int_like)).result(PATIENCE_S).met
+        assert server.submit(w.images(1)[0], Terms(slo_ns=HOUR_NS)).result(PATIENCE_S).outcome is Outcome.EXIT
     with pytest.raises(DriverUsageError, match="queue_limit"):
         Server(w.driver, make_policy("greedy"), queue_limit=0)
     with pytest.raises(DriverUsageError, match="lost_in_a_row"):
@@ -132,16 +133,16 @@ def test_a_full_queue_refuses() -> None:
     w = live()
     server = Server(w.driver, make_policy("adaptive:timeout=3600s:b_max=4"), queue_limit=2).start()
     for image in w.images(2):
-        server.submit(image, HOUR_NS)
+        server.submit(image, Terms(slo_ns=HOUR_NS))
     with pytest.raises(QueueFullError, match="2 requests wait"):
-        server.submit(w.images(1)[0], HOUR_NS)
+        server.submit(w.images(1)[0], Terms(slo_ns=HOUR_NS))
     server.close(PATIENCE_S)
 
 
 def test_a_cancelled_request_is_never_run() -> None:
     w = live()
     server = Server(w.driver, make_policy("greedy"))  # not started: nothing is admitted yet
-    first, second = (server.submit(image, HOUR_NS) for image in w.images(2))
+    first, second = (server.submit(image, Terms(slo_ns=HOUR_NS)) for image in w.images(2))
     assert first.cancel()
     server.start()
     server.close(PATIENCE_S)
@@ -155,7 +156,7 @@ def submit_one_by_one(server: Server, images: Images) -> list[Future[Reply]]:
     """Each when the one before has ended, so that each is a job of its own."""
     futures = []
     for image in images:
-        futures.append(server.submit(image, HOUR_NS))
+        futures.append(server.submit(image, Terms(slo_ns=HOUR_NS)))
         wait(futures, PATIENCE_S)
     return futures
 
@@ -165,7 +166,7 @@ def test_a_batch_given_up_is_its_own_loss() -> None:
     w = live(slots=4, faults=[Fault(job=job) for job in range(4, 7)])
     images = w.images(40)
     server = Server(w.driver, make_policy("fluid"))
-    futures = [server.submit(image, HOUR_NS) for image in images]
+    futures = [server.submit(image, Terms(slo_ns=HOUR_NS)) for image in images]
     with server:
         done, undone = wait(futures, PATIENCE_S)
         assert not undone
@@ -178,7 +179,7 @@ def test_a_batch_given_up_is_its_own_loss() -> None:
         assert (server.lost, server.answered, server.waiting) == (len(failed), 40 - len(failed), 0)
         assert server.healthy
         assert server.failure is None
-        again = [server.submit(image, HOUR_NS) for image in images]
+        again = [server.submit(image, Terms(slo_ns=HOUR_NS)) for image in images]
         exits, classes, _ = golden.early_exit(w.qnet, images)
         assert [(f.result(PATIENCE_S).exit, f.result().prediction) for f in again] == list(
             zip(exits, classes, strict=True)
@@ -197,7 +198,7 @@ def test_batches_given_up_one_after_another_close_the_server(limit: int) -> None
     with pytest.raises(
         ServerClosedError, match=rf"{limit} jobs one after another were given up; the last: stage 0 failed 2"
     ):
-        server.submit(w.images(1)[0], HOUR_NS)
+        server.submit(w.images(1)[0], Terms(slo_ns=HOUR_NS))
 
 
 def test_a_job_that_ends_well_forgives_those_before() -> None:
@@ -213,44 +214,53 @@ def test_a_device_that_cannot_be_reset_closes_the_server(monkeypatch: pytest.Mon
     server = Server(w.driver, make_policy("serial"), attempts=1).start()
     read = w.npu.read
     monkeypatch.setattr(w.npu, "read", lambda offset: 0 if offset == STATUS else read(offset))  # never idle again
-    first, second = (server.submit(image, HOUR_NS) for image in w.images(2))
+    first, second = (server.submit(image, Terms(slo_ns=HOUR_NS)) for image in w.images(2))
     assert isinstance(first.exception(PATIENCE_S), GaveUpError)
     assert isinstance(second.exception(PATIENCE_S), NpuTimeout)
     server.close(PATIENCE_S)
     assert isinstance(server.failure, NpuTimeout)
     with pytest.raises(ServerClosedError, match="has closed for this reason: no answer from the NPU"):
-        server.submit(w.images(1)[0], HOUR_NS)
+        server.submit(w.images(1)[0], Terms(slo_ns=HOUR_NS))
 
 
 def test_a_dead_device_fails_every_request_and_closes() -> None:
     w = live(faults=[Fault(job=job) for job in range(2, 50)])
     server = Server(w.driver, make_policy("serial")).start()
-    futures = [server.submit(image, HOUR_NS) for image in w.images(8)]
+    futures = [server.submit(image, Terms(slo_ns=HOUR_NS)) for image in w.images(8)]
     done, undone = wait(futures, PATIENCE_S)
     assert not undone
     failed = [future for future in done if future.exception() is not None]
     assert len(failed) > 3
     assert all(isinstance(future.exception(), GaveUpError) for future in failed)
     with pytest.raises(ServerClosedError, match="3 jobs one after another") as caught:
-        server.submit(w.images(1)[0], HOUR_NS)
+        server.submit(w.images(1)[0], Terms(slo_ns=HOUR_NS))
     assert isinstance(caught.value.__cause__, GaveUpError)
     server.close(PATIENCE_S)
 
 
-def test_a_policy_that_breaks_the_rules_fails_every_request() -> None:
+def test_a_policy_that_breaks_the_rules_costs_decisions_and_at_last_the_server() -> None:
     class Wrong:
         name = "wrong"
+        wrong = True
 
         def reset(self) -> None:
             pass
 
         def decide(self, view: View) -> Run | Wait:
-            return Run(1, tuple(view.waiting[0]))
+            stage = next(stage for stage, line in enumerate(view.waiting) if line)
+            return Run(stage + self.wrong, tuple(view.waiting[stage][:1]))
 
-    w = live()
-    with Server(w.driver, Wrong()) as server:
-        future = server.submit(w.images(1)[0], HOUR_NS)
-        assert isinstance(future.exception(PATIENCE_S), PolicyError)
+    w, policy = live(), Wrong()
+    image = w.images(1)[0]
+    with Server(w.driver, policy) as server:
+        for wrong in (True, False, True):  # a decision that is right ends the row
+            policy.wrong = wrong
+            for _ in range(30):
+                assert server.submit(image, Terms(slo_ns=HOUR_NS)).result(PATIENCE_S).met
+        with pytest.raises((PolicyError, ServerClosedError), match="which does not wait at the entry of stage"):
+            for _ in range(101):
+                server.submit(image, Terms(slo_ns=HOUR_NS)).result(PATIENCE_S)
+    assert isinstance(server.failure, PolicyError)
 
 
 def test_an_image_may_change_after_submit() -> None:
@@ -260,7 +270,7 @@ def test_an_image_may_change_after_submit() -> None:
         futures = []
         for image in images:
             copy = image.copy()
-            futures.append(server.submit(copy, HOUR_NS))
+            futures.append(server.submit(copy, Terms(slo_ns=HOUR_NS)))
             copy[:] = 0
         answers = dict(enumerate(future.result(PATIENCE_S) for future in futures))
     check(w, answers)
@@ -269,7 +279,7 @@ def test_an_image_may_change_after_submit() -> None:
 def test_a_server_never_started_closes() -> None:
     w = live()
     server = Server(w.driver, make_policy("greedy"))
-    first, second = (server.submit(image, HOUR_NS) for image in w.images(2))
+    first, second = (server.submit(image, Terms(slo_ns=HOUR_NS)) for image in w.images(2))
     assert first.cancel()
     server.close()
     assert isinstance(second.exception(0), ServerClosedError)
@@ -290,7 +300,7 @@ def test_a_server_starts_once() -> None:
 def test_an_answers_callback_may_close(caplog: pytest.LogCaptureFixture) -> None:
     w = live()
     server = Server(w.driver, make_policy("serial")).start()
-    future = server.submit(w.images(1)[0], HOUR_NS)
+    future = server.submit(w.images(1)[0], Terms(slo_ns=HOUR_NS))
     future.add_done_callback(lambda _: server.close())
     assert future.result(PATIENCE_S).met
     server.close(PATIENCE_S)
@@ -300,5 +310,5 @@ def test_an_answers_callback_may_close(caplog: pytest.LogCaptureFixture) -> None
 def test_a_policy_may_wait_on_a_virtual_clock() -> None:
     w = world(3)
     with Server(w.driver, make_policy("adaptive:timeout=5ms")) as server:
-        answer = server.submit(w.images(1)[0], HOUR_NS).result(PATIENCE_S)
+        answer = server.submit(w.images(1)[0], Terms(slo_ns=HOUR_NS)).result(PATIENCE_S)
     assert answer.start_ns - answer.arrival_ns == 5 * 10**6

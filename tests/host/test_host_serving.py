@@ -48,6 +48,7 @@ from fluidnpu.models import golden
 from fluidnpu.scheduler import Action, Outcome, PolicyError, Request, Run, SchedulerError, View, make_policy
 from fluidnpu.scheduler.comparison import replay_live
 from fluidnpu.scheduler.policies import Setting
+from fluidnpu.scheduler.simulation import Terms
 
 SECOND_NS = 10**9
 MS = 1_000_000
@@ -80,7 +81,7 @@ def test_a_deadline_that_passes_while_the_npu_works_gives_the_last_exits_answer(
     w, clock = held(4)
     image = deep(w)[0]
     with Server(w.driver, make_policy("serial")) as server:
-        asked = server.submit(image, 6 * MS, anytime=True)
+        asked = server.submit(image, Terms(slo_ns=6 * MS, anytime=True))
         clock.wait_for_sleep(4 * MS)
         clock.move(4 * MS)
         clock.wait_for_sleep(8 * MS)
@@ -90,7 +91,7 @@ def test_a_deadline_that_passes_while_the_npu_works_gives_the_last_exits_answer(
         assert clock.sleeps_until_ns == 8 * MS, "the NPU is in the middle of stage 1"
         assert server.waiting == 0
         clock.let_go()
-        late = server.submit(image, 6 * MS).result(PATIENCE_S)  # the slot is free again
+        late = server.submit(image, Terms(slo_ns=6 * MS)).result(PATIENCE_S)  # the slot is free again
     stored = golden.run(w.qnet, image[None])
     assert (reply.outcome, reply.end_ns) == (Outcome.ANYTIME, 6 * MS)
     assert (reply.exit, reply.prediction) == (0, int(np.argmax(stored[0][0])))
@@ -101,7 +102,7 @@ def test_a_deadline_that_passes_while_the_npu_works_gives_the_last_exits_answer(
 def test_a_deadline_that_passes_before_the_first_exit_waits_for_it() -> None:
     w, clock = held(4)
     with Server(w.driver, make_policy("serial")) as server:
-        asked = server.submit(deep(w)[0], 1 * MS, anytime=True)
+        asked = server.submit(deep(w)[0], Terms(slo_ns=1 * MS, anytime=True))
         clock.wait_for_sleep(4 * MS)
         clock.move(2 * MS)
         eventually(lambda: not server._deadlines)  # the deadline has been seen
@@ -115,8 +116,8 @@ def test_a_deadline_that_passes_before_the_first_exit_waits_for_it() -> None:
 def test_anytime_on_a_virtual_clock() -> None:
     w = world(3)
     with Server(w.driver, make_policy("serial")) as server:
-        reply = server.submit(deep(w)[0], 1, anytime=True).result(PATIENCE_S)
-        full = server.submit(deep(w)[0], SECOND_NS, anytime=True).result(PATIENCE_S)
+        reply = server.submit(deep(w)[0], Terms(slo_ns=1, anytime=True)).result(PATIENCE_S)
+        full = server.submit(deep(w)[0], Terms(slo_ns=SECOND_NS, anytime=True)).result(PATIENCE_S)
     assert (reply.outcome, reply.exit) == (Outcome.ANYTIME, 0)
     assert (full.outcome, full.exit) == (Outcome.EXIT, 1)
 
@@ -125,22 +126,22 @@ def test_a_request_that_is_still_queued_at_its_timeout_ends_with_an_error() -> N
     w, clock = held(4)
     images = deep(w)
     with Server(w.driver, make_policy("serial")) as server:
-        first = server.submit(images[0], SECOND_NS)
+        first = server.submit(images[0], Terms(slo_ns=SECOND_NS))
         clock.wait_for_sleep(4 * MS)  # before the second comes
-        second = server.submit(images[1], SECOND_NS, timeout_ns=2 * MS)
+        second = server.submit(images[1], Terms(slo_ns=SECOND_NS, timeout_ns=2 * MS))
         clock.let_go()
         assert isinstance(second.exception(PATIENCE_S), ExpiredError)
         assert first.result(PATIENCE_S).exit == 1
         assert (server.answered, server.shed) == (1, 1)
     for wrong in (0, -1, 1.5):
         with pytest.raises(DriverUsageError, match="whole number of ns"):
-            server.submit(images[0], SECOND_NS, timeout_ns=wrong)  # type: ignore[arg-type]
+            server.submit(images[0], Terms(slo_ns=SECOND_NS, timeout_ns=wrong))  # type: ignore[arg-type]
 
 
 def test_a_policy_that_waits_is_asked_again_when_a_timeout_passes() -> None:
     w = world(3, clock=WallClock(), millis=True)
     with Server(w.driver, make_policy("adaptive:timeout=3600s")) as server:
-        future = server.submit(w.images(1)[0], HOUR_NS, timeout_ns=30_000_000)
+        future = server.submit(w.images(1)[0], Terms(slo_ns=HOUR_NS, timeout_ns=30_000_000))
         assert isinstance(future.exception(PATIENCE_S), ExpiredError)
 
 
@@ -149,7 +150,7 @@ def test_a_shed_request_is_an_error_and_no_class() -> None:
     images = w.images(12)
     clock.let_go()
     server = Server(w.driver, make_policy("greedy:shed=1"))
-    futures = [server.submit(image, 120 * MS) for image in images]  # all at one time
+    futures = [server.submit(image, Terms(slo_ns=120 * MS)) for image in images]  # all at one time
     with server:
         done, _ = wait(futures, PATIENCE_S)
     errors = [future.exception() for future in done]
@@ -172,8 +173,8 @@ def test_lone_requests_that_are_cancelled_leave_nothing_to_decide() -> None:
     with Server(w.driver, make_policy("fluid")) as server:
         cancelled = 0
         for image in w.images(200):
-            cancelled += server.submit(image, SECOND_NS).cancel()
-        assert server.submit(w.images(1)[0], SECOND_NS).result(PATIENCE_S).met
+            cancelled += server.submit(image, Terms(slo_ns=SECOND_NS)).cancel()
+        assert server.submit(w.images(1)[0], Terms(slo_ns=SECOND_NS)).result(PATIENCE_S).met
     assert server.failure is None
     assert server.answered == 201 - cancelled
 
@@ -185,7 +186,7 @@ def test_priorities_enter_first() -> None:
     server = Server(w.driver, make_policy("serial"))
     futures = []
     for index, priority in enumerate([2, 2, 2, 2, 2, 2, 2, 2, 2, 2, -1, 0]):
-        future = server.submit(images[0], SECOND_NS, priority=priority)
+        future = server.submit(images[0], Terms(slo_ns=SECOND_NS, priority=priority))
         future.add_done_callback(lambda _, index=index: order.append(index))  # type: ignore[misc]
         futures.append(future)
     with server:
@@ -199,13 +200,11 @@ def test_memory_of_requests_does_not_grow() -> None:
     w = world(5, exits=1)
     with Server(w.driver, make_policy("greedy")) as server:
         for _ in range(30):
-            futures = [server.submit(image, SECOND_NS, anytime=True) for image in w.images(8)]
+            futures = [server.submit(image, Terms(slo_ns=SECOND_NS, anytime=True)) for image in w.images(8)]
             wait(futures, PATIENCE_S)
-    runtime = server._runtime
-    for known in (runtime._images, runtime._slot, runtime._start, runtime._worked, runtime._terms, runtime._passed):
-        assert not known
-    assert not server._futures
-    assert not server._priority
+    assert not server._runtime.ledger.flights
+    assert not server._tickets
+    assert not server._by_tenant.total()
 
 
 # -- one owner -----------------------------------------------------------------------------------------------
@@ -223,10 +222,10 @@ def test_a_device_has_one_server() -> None:
             other.load()
         with pytest.raises(DeviceInUseError, match="one owner"):
             serve_requests([], [], make_policy("greedy"), w.driver)
-        assert server.submit(w.images(1)[0], SECOND_NS).result(PATIENCE_S).met
+        assert server.submit(w.images(1)[0], Terms(slo_ns=SECOND_NS)).result(PATIENCE_S).met
     other.load()
     with Server(other, make_policy("greedy")) as server:
-        assert server.submit(w.images(1)[0], SECOND_NS).result(PATIENCE_S).met
+        assert server.submit(w.images(1)[0], Terms(slo_ns=SECOND_NS)).result(PATIENCE_S).met
 
 
 def test_another_process_cannot_open_a_board() -> None:
@@ -432,7 +431,7 @@ def test_statistics_go_on_over_another_design() -> None:
     w = world(3)
     counts = Statistics(w.design)
     with Server(w.driver, make_policy("greedy"), observers=[counts]) as server:
-        wait([server.submit(image, SECOND_NS) for image in w.images(20)], PATIENCE_S)
+        wait([server.submit(image, Terms(slo_ns=SECOND_NS)) for image in w.images(20)], PATIENCE_S)
     assert counts.answered == sum(h.cumulative()[-1] for h in counts.latency.values()) == 20
     assert counts.busy_ns == sum(d.measured_ns for d in counts.batches.values()) > 0
     assert all(d.measured_ns == d.runs * d.predicted_ns for d in counts.batches.values())  # a virtual clock
@@ -456,10 +455,12 @@ def logged(folder: Path, w: HostWorld, policy: str, **options: Any) -> list[str]
             futures.append(
                 server.submit(
                     image,
-                    2_000_000 if index % 3 else SECOND_NS,
-                    anytime=index % 2 == 0,
-                    timeout_ns=3_000_000 if index % 5 == 0 else None,
-                    priority=index % 4 - 1,
+                    Terms(
+                        slo_ns=2_000_000 if index % 3 else SECOND_NS,
+                        anytime=index % 2 == 0,
+                        timeout_ns=3_000_000 if index % 5 == 0 else None,
+                        priority=index % 4 - 1,
+                    ),
                 )
             )
             if index % 10 == 0:
@@ -511,7 +512,7 @@ def test_a_policy_that_decides_at_random_is_caught(tmp_path: Path) -> None:
     log = DecisionLog(tmp_path / "odd", "greedy")
     log.expect([Setting(latency=w.design.latency, exit_rates=(0.5, 0.5), rate_per_s=1.0, slo_ns=1)])
     with Server(w.driver, Odd(), observers=[log]) as server:
-        wait([server.submit(image, SECOND_NS) for image in w.images(6)], PATIENCE_S)
+        wait([server.submit(image, Terms(slo_ns=SECOND_NS)) for image in w.images(6)], PATIENCE_S)
     log.close()
     with pytest.raises(PolicyError):
         replay_live((tmp_path / "odd").read_text().splitlines())

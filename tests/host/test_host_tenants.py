@@ -28,6 +28,7 @@ from fluidnpu.models.exits.rule import confidence
 from fluidnpu.scheduler import PolicyError, Request, SchedulerError, World, make_policy, simulate
 from fluidnpu.scheduler.comparison import replay_live
 from fluidnpu.scheduler.exits import Criteria, ExitProfile, PowerModel, Recorded, RuledExits
+from fluidnpu.scheduler.simulation import Terms
 from fluidnpu.scheduler.tenants import Shared, Tenancy, Tenant, measure_tenants, parse_tenants
 
 RATES = (0.5, 0.2, 0.3)
@@ -128,7 +129,7 @@ def test_a_victim_waits_for_one_run_of_a_flood_through_the_server() -> None:
         def rises(_: object = None) -> None:
             """Keep as many of them waiting, however long this thread is held up."""
             if not ebbs.is_set():
-                flood.append(server.submit(image, 10**12, tenant="flood"))
+                flood.append(server.submit(image, Terms(slo_ns=10**12, tenant="flood")))
                 flood[-1].add_done_callback(rises)
 
         for _ in range(60):
@@ -136,18 +137,18 @@ def test_a_victim_waits_for_one_run_of_a_flood_through_the_server() -> None:
         flood[0].result(PATIENCE_S)  # the flood is under way
         victims: list[tuple[Reply, Future[Reply]]] = []
         for _ in range(5):
-            asked = server.submit(image, 10**12, tenant="victim")
+            asked = server.submit(image, Terms(slo_ns=10**12, tenant="victim"))
             victims.append((asked.result(PATIENCE_S), flood[-1]))
         ebbs.set()
         with pytest.raises(SchedulerError, match="a tenant must be one of victim, flood, not 'door'"):
-            server.submit(image, 10**9, tenant="door")
+            server.submit(image, Terms(slo_ns=10**9, tenant="door"))
     for reply, last in victims:
         between = [name for at, name in started if reply.arrival_ns < at < reply.start_ns]
         assert between.count("flood") <= 1
         assert reply.end_ns < last.result(PATIENCE_S).end_ns
     plain = Server(world(3, millis=True).driver, make_policy("fluid"))
     with plain, pytest.raises(DriverUsageError, match="without tenants"):
-        plain.submit(image, 10**9, tenant="victim")
+        plain.submit(image, Terms(slo_ns=10**9, tenant="victim"))
 
 
 # -- over the network ----------------------------------------------------------------------------------------
