@@ -54,7 +54,7 @@ def loaded(design: Design, dram: DramModel | None = None, core: str = "rtl") -> 
 )
 def test_a_small_array_runs_the_shipped_network(plan: BatchPlan) -> None:
     """Most layers fall into many row blocks and column tiles."""
-    driver, _ = loaded(small_design(plan))
+    driver, _ = loaded(small_design(plan), DramModel.IDEAL)
     expected = golden.run(qnet(), images()[:8])
     for batch in (1, 2, 3, 5, 8):
         if 2 * plan.b_r < batch:

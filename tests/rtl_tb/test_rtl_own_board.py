@@ -39,6 +39,11 @@ def fluidnpu(*words: str) -> str:
     return done.output
 
 
+def cycles_of(layer: str, table: str) -> int:
+    """Return the cycles that the RTL took for a layer, of a printed table."""
+    return int(next(line for line in table.splitlines() if f"  {layer} " in line).split("bank")[-1].split()[0])
+
+
 @pytest.mark.long
 def test_a_board_of_ones_own_goes_all_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     board, design, project = (str(tmp_path / name) for name in ("mine.toml", "design.json", "project"))
@@ -47,7 +52,11 @@ def test_a_board_of_ones_own_goes_all_the_way(tmp_path: Path, capsys: pytest.Cap
         fluidnpu("dse", str(model), "--board", board, "--model", "paper", "--b-max", "2", "--out", design)
         fluidnpu("build", str(model), "--board", board, "--design", design, "--core", "rtl", "--out", project)
     assert layers.main([design, "--layer", "stem", "--layer", "exit1_fc", "--batch", "2"]) == 0
-    assert "2 of 2 layers passed" in capsys.readouterr().out
+    behind = capsys.readouterr().out
+    assert "2 of 2 layers passed" in behind
+    assert layers.main([design, "--layer", "stem", "--batch", "2", "--ideal"]) == 0
+    slow, fast = (cycles_of("stem", said) for said in (behind, capsys.readouterr().out))
+    assert slow > fast  # the memory of a board that is not shipped, and not ideal memory in its place
     assert bench.main(["fluidnpu_planner", "--design", design]) == 0
     words = ("--device", "rtl", "--requests", "2", "--rate", "100", "--slo", "1s", "--json")
     served = json.loads(fluidnpu("serve", project, *words).splitlines()[-1])
