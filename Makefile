@@ -65,6 +65,7 @@ docs: $(VENV)/.installed-test ## the site in build/site (open index.html); every
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict && echo "the site is build/site/index.html; its search needs a server: python3 -m http.server -d build/site"
 
 route: $(VENV)/.installed-route ## small data plane and core placed and routed on an ECP5 by nextpnr: size, clock after routing, share of wires; a line each in docs/explanation/route.md (tens of minutes of one core)
+	$(PY) -m fluidnpu.rtl_tb.synthesis.route
 	$(PY) -m workshop.refresh routes
 
 lint: $(VENV)/.installed-test

@@ -137,6 +137,9 @@ def test_without_the_tool_the_command_says_how_to_get_it(
     assert "`make route` installs it" in capsys.readouterr().err
     assert main(["--page", str(tmp_path / "missing.md")]) == 1
     assert "missing.md" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["--only", "nothing"])
+    assert "--only must name one of data plane, core 4x8, not nothing" in capsys.readouterr().err
 
 
 @pytest.mark.long
