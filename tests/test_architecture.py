@@ -52,6 +52,7 @@ ASKS_FOR_A_BOARD = {  # files that load a board, and who names it there: a desig
     "studies/delen/heads.py": "the study",
     "studies/fluid_batching/hardware.py": "the paper's tables",
     "studies/pame/networks.py": "the study",
+    "fluidnpu/options.py": "the help of --board",
     "fluidnpu/commands/board_power.py": "--power",
     "fluidnpu/commands/build.py": "--board",
     "fluidnpu/commands/check_board.py": "BOARD.toml",
