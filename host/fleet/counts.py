@@ -2,8 +2,8 @@
 
 >>> counts = ModelCounts()
 >>> counts.answered(2, 1_500_000, met=True)
->>> counts.samples, counts.latency.cumulative()[-1], counts.violations
-(2, 2, 0)
+>>> counts.samples, counts.requests, counts.latency.cumulative()[-1], counts.violations
+(2, 1, 2, 0)
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class ModelCounts:
 
     def __init__(self) -> None:
         self.slo_ns = 0
-        self.samples = 0
+        self.samples = self.requests = 0  # answered
         self.violations = 0  # samples of requests that were answered after their objective
         self.latency = Histogram()
         self.errors: Counter[str] = Counter()
@@ -29,6 +29,7 @@ class ModelCounts:
     def answered(self, count: int, latency_ns: int, *, met: bool) -> None:
         """Count an answer to a number of samples."""
         self.samples += count
+        self.requests += 1
         self.violations += 0 if met else count
         self.last_ms = time.time_ns() // 1_000_000
         self.recent.append((time.monotonic_ns() // 1_000, latency_ns // 1_000))

@@ -243,6 +243,11 @@ class FleetFront:
         counts.answered(count, time.perf_counter_ns() - began, met=bool(answer.parameters["met"]))
         return answer
 
+    def refused(self, name: str) -> None:
+        """Count a request to a model that could not be read."""
+        if name in self.counts:
+            self.counts[name].errors["ProtocolError"] += 1
+
     # -- statistics and repository ---------------------------------------------------------------------------
 
     def statistics(self, name: str = "", version: str = "") -> dict[str, Any]:
@@ -261,7 +266,7 @@ class FleetFront:
             "inference_count": counts.samples,
             "execution_count": sum(leaf.counts["answers"] for leaf in self._serving(model)),
             "inference_stats": {
-                "success": {"count": counts.samples, "ns": counts.latency.sum_ns},
+                "success": {"count": counts.requests, "ns": counts.latency.sum_ns},
                 "fail": {"count": sum(counts.errors.values()), "ns": 0},
                 **dict.fromkeys(unknown, none),
                 "cache_hit": {"count": self.repeats[model].hits, "ns": 0},

@@ -255,7 +255,7 @@ class Client:
         return str(names[0])
 
     def _json(self, verb: str, path: str, body: bytes | None = None) -> Any:
-        return json.loads(self._call(verb, path, body, {})[1] or b"{}")
+        return json.loads(self._call(verb, path, body, {"Content-Type": "application/json"})[1] or b"{}")
 
     def _call(
         self, verb: str, path: str, body: bytes | None, headers: dict[str, str]

@@ -57,6 +57,9 @@ class Front(Protocol):
     async def infer(self, call: Call) -> Answer:
         """Answer a call."""
 
+    def refused(self, name: str) -> None:
+        """Count a request to a model that could not be read."""
+
     def statistics(self, name: str = "", version: str = "") -> dict[str, Any]:
         """Return the statistics extension's object, of one model or of all. Raises UnknownModelError."""
 

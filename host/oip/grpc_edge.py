@@ -17,13 +17,14 @@ import grpc
 from google.protobuf.message import Message as ProtoMessage
 
 from ..errors import AccessError, DriverUsageError, HostError, ProtocolError, QueueFullError, UnsupportedError
-from .access import Access
+from .access import Access, acting, note_refusal
 from .budget import Budget, Holder
 from .calls import Answer, Call, Parameter, read_id, read_names
 from .front import Front
 from .http_body import read_json
 from .limits import OTHER_BYTES
 from .messages import SERVICE, message, service
+from .parameters import shown
 from .rest import TRACEPARENT, InTime, log_request
 from .statuses import RETRY_MS, sentence_of, status_of
 from .tensors import DTYPES, Array, from_bytes, from_contents
@@ -177,6 +178,8 @@ class _Edge:
                 self._hold(holder, request)
                 return await function(request.message, context)
             except Exception as error:
+                if isinstance(error, AccessError):
+                    note_refusal(_address(context), name, error)
                 await _abort(error, context)
             finally:
                 self.held.drop(holder)
@@ -246,12 +249,14 @@ class _Edge:
 
     async def RepositoryModelLoad(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         self._check_admin()
-        await self.inference.load(request.model_name, dict(request.parameters))
+        with acting(_address(context), f"load of model '{request.model_name:.100}'"):
+            await self.inference.load(request.model_name, dict(request.parameters))
         return _made("RepositoryModelLoadResponse")
 
     async def RepositoryModelUnload(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         self._check_admin()
-        await self.inference.unload(request.model_name)
+        with acting(_address(context), f"unload of model '{request.model_name:.100}'"):
+            await self.inference.unload(request.model_name)
         return _made("RepositoryModelUnloadResponse")
 
     def _check_admin(self, what: str = "models must be loaded and unloaded") -> None:
@@ -265,7 +270,9 @@ class _Edge:
 
     async def ChangeExits(self, request: bytes, context: Any) -> bytes:  # noqa: N802
         self._check_admin("active exits must be read and changed")
-        return json.dumps(self.inference.change_exits(*self._asked(request))).encode()
+        name, asked = self._asked(request)
+        with acting(_address(context), f"change of the exits of model '{name:.100}' to {json.dumps(asked):.200}"):
+            return json.dumps(self.inference.change_exits(name, asked)).encode()
 
     async def Tenants(self, request: bytes, context: Any) -> bytes:  # noqa: N802
         self._check_admin("tenants must be read and changed")
@@ -274,7 +281,9 @@ class _Edge:
 
     async def ChangeTenants(self, request: bytes, context: Any) -> bytes:  # noqa: N802
         self._check_admin("tenants must be read and changed")
-        return json.dumps(self.inference.change(*self._asked(request))).encode()
+        name, asked = self._asked(request)
+        with acting(_address(context), f"change of the tenants of model '{name:.100}' to {json.dumps(asked):.200}"):
+            return json.dumps(self.inference.change(name, asked)).encode()
 
     async def Feedback(self, request: bytes, context: Any) -> bytes:  # noqa: N802
         return json.dumps(self.inference.feedback(*self._asked(request))).encode()
@@ -284,7 +293,7 @@ class _Edge:
         asked = read_json(request)
         name = asked.pop("model", None)
         if not isinstance(name, str):
-            raise ProtocolError(f"model must be the name of a model, not {name!r:.40}")
+            raise ProtocolError(f"model must be the name of a model, not {shown(name)}")
         return name, asked
 
     async def ModelInfer(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
@@ -294,6 +303,8 @@ class _Edge:
             call = read_call(request, self.inference.bounds(request.model_name).elements)
             return write_answer(await self.inference.infer(call))
         except Exception as error:
+            if call is None:
+                self.inference.refused(request.model_name)
             status = status_of(error).grpc
             raise
         finally:
@@ -345,6 +356,8 @@ class _Edge:
             made = _StreamResponse(infer_response=write_answer(await self.inference.infer(call)))
         except Exception as error:
             _note(error)
+            if call is None and request is not None:
+                self.inference.refused(request.model_name)
             status = status_of(error).grpc
             id = "" if request is None else request.id
             made = _StreamResponse(error_message=f"[{type(error).__name__}] {sentence_of(error)}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -32,6 +33,7 @@ from .limits import Bounds, Limits, bounds_of
 from .metrics import render_metrics
 from .openapi import document
 from .page import live_page, snapshot
+from .parameters import is_whole, shown
 from .repeats import Repeats
 from .tensors import Array, TensorInfo
 
@@ -82,6 +84,21 @@ class _Face:
     onward: tuple[int, ...]  # shape of the tensor with which samples go on from a part
 
 
+@dataclass(slots=True)
+class _Counts:
+    """Requests of one model, each of which may hold several samples; times in ns.
+
+    Of the answered `queue_ns` until its last sample began, and `infer_ns` of its longest on the NPU.
+    """
+
+    success: int = 0
+    success_ns: int = 0
+    fail: int = 0
+    fail_ns: int = 0
+    queue_ns: int = 0
+    infer_ns: int = 0
+
+
 class Inference:
     """The calls of the protocol on a set of models."""
 
@@ -93,6 +110,7 @@ class Inference:
         self._instance = secrets.token_hex(8)
         self._digests: dict[str, tuple[Bundle, str]] = {}  # of programs, by model; a digest reads all weights
         self._faces: dict[str, _Face] = {}  # by model
+        self._counted: dict[str, _Counts] = {}  # by model
 
     async def start(self) -> None:
         """Load every model. Raises as `Model.load`."""
@@ -162,6 +180,30 @@ class Inference:
     # -- inference -------------------------------------------------------------------------------------------
 
     async def infer(self, call: Call) -> Answer:
+        """Answer a call and count it, as `_answered`, whose errors are raised."""
+        self.models.find(call.model, call.version)
+        counts, began = self._counts(call.model), time.perf_counter_ns()
+        try:
+            answer = await self._answered(call)
+        except BaseException:  # also when the client has gone
+            counts.fail += 1
+            counts.fail_ns += time.perf_counter_ns() - began
+            raise
+        counts.success += 1
+        counts.success_ns += time.perf_counter_ns() - began
+        counts.queue_ns += 1_000 * int(answer.parameters["queue_us"])
+        counts.infer_ns += 1_000 * int(answer.parameters["npu_us"])
+        return answer
+
+    def refused(self, name: str) -> None:
+        """Count a request to a model that could not be read."""
+        if any(model.name == name for model in self.models):
+            self._counts(name).fail += 1
+
+    def _counts(self, name: str) -> _Counts:
+        return self._counted.setdefault(name, _Counts())
+
+    async def _answered(self, call: Call) -> Answer:
         """Split a call into samples, serve them and join their answers; a repeat gets the first answer.
 
         Raises what `Server.submit` raises and what it sets, ProtocolError, TooLargeError, UnknownModelError,
@@ -275,7 +317,7 @@ class Inference:
             raise ProtocolError(f"a change must have criteria and tenants, not {', '.join(odd)[:100]}")
         criteria, rows = asked.get("criteria"), asked.get("tenants", {})
         if criteria is not None and not isinstance(criteria, str):
-            raise ProtocolError(f"criteria must be a text, not {criteria!r:.40}")
+            raise ProtocolError(f"criteria must be a text, not {shown(criteria)}")
         if not isinstance(rows, dict) or not all(isinstance(row, dict) for row in rows.values()):
             raise ProtocolError("tenants must be an object with an object for each tenant by its name")
         model = self.models.find(name)
@@ -303,9 +345,9 @@ class Inference:
             raise ProtocolError("thresholds must be an object with a number or null for each exit by its name")
         for value in thresholds.values():
             if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-                raise ProtocolError(f"a threshold must be a number in 0..1, or null, not {value!r:.40}")
+                raise ProtocolError(f"a threshold must be a number in 0..1, or null, not {shown(value)}")
         if not isinstance(why, str) or len(why) > LONGEST_WHY:
-            raise ProtocolError(f"why must be a text of at most {LONGEST_WHY} characters, not {why!r:.40}")
+            raise ProtocolError(f"why must be a text of at most {LONGEST_WHY} characters, not {shown(why)}")
         model = self.models.find(name)
         model.change_exits(thresholds, why)
         return model.exits()
@@ -323,9 +365,9 @@ class Inference:
             if (
                 not isinstance(row, dict)
                 or set(row) != {"request", "label"}
-                or not all(_is_whole(value) for value in row.values())
+                or not all(is_whole(value) and abs(value) < 1 << 63 for value in row.values())
             ):
-                raise ProtocolError(f"a truth must have request and label as whole numbers, not {row!r:.60}")
+                raise ProtocolError(f"a truth must have request and label as whole numbers, not {shown(row)}")
             truths[int(row["request"])] = int(row["label"])
         return {"taken": self.models.find(name).feedback(truths)}
 
@@ -336,7 +378,11 @@ class Inference:
         chosen = [self.models.find(name, version)] if name else list(self.models)
         hits = {name: repeats.hits for name, repeats in self.repeats.items()}
         return {
-            "model_stats": [_statistics(one, hits.get(one.name, 0)) for one in chosen if one.statistics is not None]
+            "model_stats": [
+                _statistics(one, self._counts(one.name), hits.get(one.name, 0))
+                for one in chosen
+                if one.statistics is not None
+            ]
         }
 
     def index(self, ready_only: bool = False) -> list[dict[str, str]]:
@@ -431,11 +477,6 @@ def _wanted(call: Call, names: tuple[str, ...]) -> tuple[str, ...]:
     return call.outputs or names
 
 
-def _is_whole(value: object) -> bool:
-    """Tell if a value of a JSON object is an integer to JSON Schema, for which 3.0 is one."""
-    return (isinstance(value, float) and value.is_integer()) or type(value) is int
-
-
 def _fits(shape: tuple[int, ...], expected: tuple[int, ...]) -> bool:
     return len(shape) == len(expected) and all(want in (-1, got) for want, got in zip(expected, shape, strict=True))
 
@@ -470,30 +511,31 @@ def _numbers(model: Model, replies: Sequence[Reply]) -> dict[str, Parameter]:
     return {"requests": " ".join(str(reply.request_id) for reply in replies)}
 
 
-def _statistics(model: Model, hits: int) -> dict[str, Any]:
-    """Return one model's entry, in the fields and units of the statistics extension."""
+def _statistics(model: Model, requests: _Counts, hits: int) -> dict[str, Any]:
+    """Return one model's entry, in the fields and units of the statistics extension.
+
+    It counts inferences by samples and all else by requests.
+    """
     counts = model.statistics
     assert counts is not None
-    answered, none = counts.answered, {"count": 0, "ns": 0}
-    lost = sum(counts.shed.values()) + model.lost
+    answered, none = requests.success, {"count": 0, "ns": 0}
     batches: dict[int, list[int]] = {}
     for (_, batch), drift in counts.batches.items():
         row = batches.setdefault(batch, [0, 0])
         row[0] += drift.runs
         row[1] += drift.measured_ns
-    total_ns = sum(histogram.sum_ns for histogram in counts.latency.values())
     return {
         "name": model.name,
         "version": VERSION,
         "last_inference": counts.last_inference_ms,
-        "inference_count": answered,
+        "inference_count": counts.answered,
         "execution_count": counts.executions,
         "inference_stats": {
-            "success": {"count": answered, "ns": total_ns},
-            "fail": {"count": lost, "ns": 0},
-            "queue": {"count": answered, "ns": counts.queue_ns},
+            "success": {"count": answered, "ns": requests.success_ns},
+            "fail": {"count": requests.fail, "ns": requests.fail_ns},
+            "queue": {"count": answered, "ns": requests.queue_ns},
             "compute_input": {"count": answered, "ns": 0},
-            "compute_infer": {"count": answered, "ns": counts.npu_ns},
+            "compute_infer": {"count": answered, "ns": requests.infer_ns},
             "compute_output": {"count": answered, "ns": 0},
             "cache_hit": {"count": hits, "ns": 0},
             "cache_miss": none,

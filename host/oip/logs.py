@@ -11,9 +11,13 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import select
 from datetime import datetime, timezone
+from typing import TextIO
 
 LEVELS = ("debug", "info", "warning", "error")
+_PIECE = 512  # bytes that a pipe takes at once or not at all, on every system
 _USUAL = frozenset(vars(logging.LogRecord("", 0, "", 0, "", None, None))) | {"message", "asctime", "taskName"}
 
 
@@ -34,9 +38,53 @@ class JsonLines(logging.Formatter):
         return json.dumps(said, default=str)
 
 
+class Lossy(logging.StreamHandler[TextIO]):
+    """Writes lines to a stream, and drops those that a full disk or a reader that stalls does not take.
+
+    A line that comes through says how many were dropped before it.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        super().__init__(stream)
+        self.dropped = 0  # lines, over all time
+        self._said = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record's line, or count it."""
+        try:
+            line = self.format(record) + "\n"
+            if self.dropped > self._said:
+                lost = f"{self.dropped - self._said} lines of this log were dropped before this one"
+                more = logging.LogRecord(__name__, logging.WARNING, "", 0, lost, None, None)
+                line = f"{self.format(more)}\n{line}"
+            before = self.dropped
+            self._write(line)
+            self._said = before
+        except (OSError, ValueError):  # ValueError: the stream is closed
+            self.dropped += 1
+
+    def _write(self, line: str) -> None:
+        """Write to the stream without waiting for its reader. Raises OSError."""
+        try:
+            fd = self.stream.fileno()
+        except OSError:  # a stream in memory
+            self.stream.write(line)
+            return
+        left = line.encode(errors="backslashreplace")
+        while left:
+            if not select.select((), (fd,), (), 0)[1]:
+                raise BlockingIOError("the reader of the log has stalled")
+            left = left[os.write(fd, left[:_PIECE]) :]
+
+
+def dropped_lines() -> int:
+    """Return the lines of the log that could not be written."""
+    return sum(each.dropped for each in logging.getLogger("fluidnpu").handlers if isinstance(each, Lossy))
+
+
 def configure_logging(level: str = "warning", *, requests: bool = False) -> None:
     """Log the package's own loggers at a level as JSON lines; `requests`: one line a request, too."""
-    handler = logging.StreamHandler()
+    handler = Lossy()
     handler.setFormatter(JsonLines())
     root = logging.getLogger("fluidnpu")
     root.handlers[:] = [handler]

@@ -14,6 +14,7 @@ from ..errors import DeviceError
 from ..serving.model import Model
 from ..serving.models import Models
 from ..serving.statistics import EDGES_NS, Statistics
+from .logs import dropped_lines
 
 _log = logging.getLogger(__name__)
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -50,6 +51,8 @@ class _Collector:
                 else:
                     families[name].add_metric(label_values, value)
         yield from families.values()
+        about = "lines of the server's own log that could not be written"
+        yield CounterMetricFamily("fluidnpu_log_lines_dropped", about, value=dropped_lines())
 
 
 Row = tuple[str, str, Any, tuple[str, ...], tuple[object, ...], Any]

@@ -22,7 +22,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import AccessError, HostError, ProtocolError, QueueFullError, TooLargeError
-from .access import Access
+from .access import PAGES, Access, acting, note_refusal
 from .budget import Budget, Holder
 from .calls import Call
 from .front import Front
@@ -123,42 +123,49 @@ class _Edge:
         return JSONResponse(self.inference.index(asked))
 
     async def load(self, request: Request) -> Response:
-        self._check_admin()
-        asked = read_json(await self.body(request))
-        await self.inference.load(request.path_params["name"], asked.get("parameters"))
+        asked, name = await self._admin(request)
+        with acting(_who(request.scope), f"load of model '{name:.100}'"):
+            await self.inference.load(name, asked.get("parameters"))
         return JSONResponse({})
 
     async def unload(self, request: Request) -> Response:
-        self._check_admin()
-        read_json(await self.body(request))
-        await self.inference.unload(request.path_params["name"])
+        _, name = await self._admin(request)
+        with acting(_who(request.scope), f"unload of model '{name:.100}'"):
+            await self.inference.unload(name)
         return JSONResponse({})
 
     async def tenants(self, request: Request) -> Response:
         """Tell criteria and tenants, or change them."""
-        self._check_admin("tenants must be read and changed")
-        name = request.path_params["name"]
-        if request.method == "POST":
-            asked = read_json(await self.body(request))
+        asked, name = await self._admin(request, "tenants must be read and changed")
+        if request.method == "GET":
+            return JSONResponse(self.inference.tenants(name))
+        with acting(_who(request.scope), f"change of the tenants of model '{name:.100}' to {json.dumps(asked):.200}"):
             return JSONResponse(self.inference.change(name, asked))
-        return JSONResponse(self.inference.tenants(name))
 
     async def exits(self, request: Request) -> Response:
         """Tell the active exits, or change them."""
-        self._check_admin("active exits must be read and changed")
-        name = request.path_params["name"]
-        if request.method == "POST":
-            return JSONResponse(self.inference.change_exits(name, read_json(await self.body(request))))
-        return JSONResponse(self.inference.exits(name))
+        asked, name = await self._admin(request, "active exits must be read and changed")
+        if request.method == "GET":
+            return JSONResponse(self.inference.exits(name))
+        with acting(_who(request.scope), f"change of the exits of model '{name:.100}' to {json.dumps(asked):.200}"):
+            return JSONResponse(self.inference.change_exits(name, asked))
 
     async def feedback(self, request: Request) -> Response:
         """Take the true classes of answered requests."""
         name = request.path_params["name"]
         return JSONResponse(self.inference.feedback(name, read_json(await self.body(request))))
 
-    def _check_admin(self, what: str = "models must be loaded and unloaded") -> None:
+    async def _admin(
+        self, request: Request, what: str = "models must be loaded and unloaded"
+    ) -> tuple[dict[str, Any], str]:
+        """Return what is asked of the admin surface, and of which model.
+
+        Raises AccessError, ProtocolError.
+        """
         if not self.admin:
             raise AccessError(f"{what} on the admin surface (--admin), not here", known=True)
+        self.access.check_origin(dict(request.scope["headers"]))
+        return read_json(await self.body(request)), request.path_params["name"]
 
     async def metrics(self, request: Request) -> Response:
         return Response(self.inference.metrics(), media_type=CONTENT_TYPE)
@@ -211,6 +218,8 @@ class _Infer:
         except Exception as error:
             if not isinstance(error, HostError):
                 _log.exception("an inference request failed in a way that nobody foresaw")
+            if call is None:
+                inference.refused(name)
             status, content = _status(error), body_of(error)
             reply += _hints(error)
         reply.append((b"content-length", b"%d" % len(content)))
@@ -421,7 +430,7 @@ class _Guarded:
         limits, now = self._edge.inference.limits, asyncio.get_running_loop().time
         deadline = now() + limits.body_s
         whole = False
-        body = scope[_HELD] = _Body(self._edge.held, (scope.get("client") or ("",))[0])
+        body = scope[_HELD] = _Body(self._edge.held, _who(scope))
 
         async def receive_in_time() -> Message:
             nonlocal whole
@@ -456,7 +465,9 @@ class _Guarded:
                 name, version = found[1], found[2] or ""
                 await self._infer.answer(name, version, scope, headers, receive_in_time, send_in_time)
         except HostError as error:
-            await _error_response(error)(scope, receive, send)
+            if isinstance(error, AccessError):
+                note_refusal(_who(scope), f"{scope['method']:.10} {scope['path']:.100}", error)
+            await _error_response(error, scope["path"])(scope, receive, send)
         except asyncio.TimeoutError:  # uvicorn closes the connection
             _log.warning("a client did not take its answer within %g s", limits.write_s)
         except Exception:  # `_failed` has logged and answered it
@@ -482,20 +493,29 @@ def _status(error: BaseException) -> int:
     return 408 if isinstance(error, SlowClientError) else status_of(error).http
 
 
-def _hints(error: BaseException) -> list[tuple[bytes, bytes]]:
+def _hints(error: BaseException, path: str = "") -> list[tuple[bytes, bytes]]:
     if isinstance(error, AccessError) and not error.known:
-        return [(b"www-authenticate", b"Bearer")]
+        return [
+            (b"www-authenticate", b'Basic realm="fluidnpu: the token is the password"' if path in PAGES else b"Bearer")
+        ]
     return [(b"retry-after", b"%d" % max(1, RETRY_MS // 1000))] if status_of(error).retry else []
 
 
-def _error_response(error: BaseException) -> Response:
-    headers = {name.decode(): value.decode() for name, value in _hints(error)}
+def _who(scope: Scope) -> str:
+    """Return the client's address."""
+    return str((scope.get("client") or ("",))[0])
+
+
+def _error_response(error: BaseException, path: str = "") -> Response:
+    headers = {name.decode(): value.decode() for name, value in _hints(error, path)}
     return Response(body_of(error), _status(error), headers, "application/json")
 
 
 async def _failed(request: Request, error: Exception) -> Response:
     if not isinstance(error, HostError):
         _log.exception("a request failed in a way that nobody foresaw", exc_info=error)
+    if isinstance(error, AccessError):
+        note_refusal(_who(request.scope), f"{request.method:.10} {request.url.path:.100}", error)
     return _error_response(error)
 
 

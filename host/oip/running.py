@@ -25,7 +25,7 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from ..errors import DriverUsageError
 from ..serving.models import Models
-from .access import Access, read_token
+from .access import Access, is_loopback, read_token
 from .budget import Budget, Holder
 from .front import Front
 from .inference import Inference
@@ -66,6 +66,11 @@ class NetworkServer:
             raise DriverUsageError("a server must have an HTTP or a gRPC port, and it has neither")
         if (options.certificate is None) != (options.key is None):
             raise DriverUsageError("TLS must have both a certificate and a key, and one of them is missing")
+        admin = options.admin is not None or options.admin_grpc is not None
+        if admin and options.token_file is None and not is_loopback(options.host):
+            raise DriverUsageError(
+                f"an admin surface off the loopback must have a token, and '{options.host}' has none"
+            )
         self.options = options
         self._served = served
         self.ports: dict[str, int] = {}  # by surface: http, grpc, admin, admin_grpc
@@ -216,7 +221,12 @@ def run_server(
         _log.info("draining")
         await server.stop()
 
-    asyncio.run(main())
+    try:
+        import uvloop
+    except ImportError:  # it has no wheels for 32-bit boards
+        asyncio.run(main())
+    else:
+        uvloop.run(main())
 
 
 @contextmanager

@@ -81,8 +81,26 @@ def test_triton_http(s: Served, binary: bool) -> None:
         check_arrays(s, images, client.infer(NAME, [http_input(s, images)], parameters={"slo_ms": 500.0}, priority=1))
         counted = client.get_inference_statistics(NAME)["model_stats"][0]
         assert counted["inference_count"] >= 10
-        assert counted["inference_count"] == counted["inference_stats"]["success"]["count"]
         assert counted["execution_count"] == sum(row["compute_infer"]["count"] for row in counted["batch_stats"])
+
+
+def test_statistics_count_requests_where_triton_does(s: Served) -> None:
+    def counted() -> tuple[int, ...]:
+        row = s.call("GET", f"/v2/models/{NAME}/stats")[1]["model_stats"][0]
+        stats = row["inference_stats"]
+        assert stats["queue"]["count"] == stats["compute_infer"]["count"] == stats["success"]["count"]
+        return row["inference_count"], stats["success"]["count"], stats["fail"]["count"], stats["success"]["ns"]
+
+    before = counted()
+    with fluidnpu.connect(s.url, NAME) as npu:
+        npu.infer(s.w.images(5))
+        with pytest.raises(ProtocolError):
+            npu.infer(s.w.images(1)[:, :2])
+    assert s.call("POST", f"/v2/models/{NAME}/infer", b"{")[0] == 400
+    assert s.call("POST", "/v2/models/other/infer", b"{")[0] == 404
+    after = counted()
+    assert [b - a for a, b in zip(before, after, strict=True)][:3] == [5, 1, 2]
+    assert after[3] > before[3]
 
 
 def test_triton_http_async(s: Served) -> None:

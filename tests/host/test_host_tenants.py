@@ -178,7 +178,7 @@ def test_requests_say_whose_they_are_and_leave_by_their_tenants_criterion(s: Ser
         with pytest.raises(ProtocolError, match="a tenant must be one of doors, cameras, not 'attic'"):
             npu.infer(image, tenant="attic")
     status, answer = s.call("POST", f"/v2/models/{NAME}/infer", s.request(image, parameters={"tenant": 3}))
-    assert (status, answer["error"]) == (400, "parameter 'tenant' must be a text, not 3")
+    assert (status, answer["error"]) == (400, "parameter 'tenant' must be a text of at most 256 characters, not 3")
     made = triton_grpc.InferInput(s.input, [1, *image.shape], "UINT8")
     made.set_data_from_numpy(image[None])
     with triton_grpc.InferenceServerClient(s.grpc_place) as client:
