@@ -87,7 +87,7 @@ HLS = f"""mkdir -p {SYN}/report {SYN}/verilog; touch {SYN}/verilog/fluidnpu_core
 cat > {SYN}/report/csynth.xml <<'END'
 {csynth()}
 END
-echo synthesised"""
+echo "For user 'somebody' on host '$(uname -n)': synthesised in $HOME/here""""
 VIVADO = f"""while [ "$1" != -log ]; do shift; done; echo "a log" > "$2"; cd build/first-run/build
 cat > utilization.rpt <<'END'
 | Host         : the-machine running 64-bit
@@ -106,6 +106,7 @@ def make(at: Path, **tools: str) -> subprocess.CompletedProcess[str]:
         (at / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
         (at / "bin" / name).chmod(0o755)
     env = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
+    env["HOME"] = "/home/somebody"
     env["PATH"] = f"{at / 'bin'}{os.pathsep}{env['PATH']}"
     return subprocess.run(["make", "first-run"], cwd=at, env=env, capture_output=True, text=True)
 
@@ -118,7 +119,7 @@ def test_one_archive_comes_back_and_is_read(at: Path) -> None:
         reports = {member.name: archive.extractfile(member) for member in archive if member.isreg()}
         texts = {name: file.read().decode() for name, file in reports.items() if file}
     assert "the-machine" not in "".join(texts.values())
-    assert texts["first-run/build/hls.log"] == "synthesised\n"
+    assert texts["first-run/build/hls.log"] == "For a user on host 'MACHINE': synthesised in HOME/here\n"
     with reports_folder(at / PACKED) as folder:
         design = json.loads((folder / "bundle/design.json").read_text())
         board = slowed(load_board("zc706"))
@@ -139,7 +140,7 @@ def test_one_archive_comes_back_and_is_read(at: Path) -> None:
 def test_what_fails_is_packed_all_the_same(at: Path) -> None:
     """A core that its own script has thrown away leaves its reports to the archive, and no project behind."""
     built(at)
-    done = make(at, vivado_hls=f"{HLS}; rm -rf {SYN}/verilog; exit 1", vivado="echo 'ERROR: no licence'; exit 1")
+    done = make(at, vivado_hls=f"{HLS}rm -rf {SYN}/verilog; exit 1", vivado="echo 'ERROR: no licence'; exit 1")
     assert done.returncode == 0
     assert "has not come to its end" in done.stdout
     assert not (at / "hls" / SYN).exists()
