@@ -87,7 +87,8 @@ HLS = f"""mkdir -p {SYN}/report {SYN}/verilog; touch {SYN}/verilog/fluidnpu_core
 cat > {SYN}/report/csynth.xml <<'END'
 {csynth()}
 END
-echo "For user 'somebody' on host '$(uname -n)': synthesised in $HOME/here""""
+echo "For user 'somebody' on host '$(uname -n)': synthesised in $HOME/here"
+"""
 VIVADO = f"""while [ "$1" != -log ]; do shift; done; echo "a log" > "$2"; cd build/first-run/build
 cat > utilization.rpt <<'END'
 | Host         : the-machine running 64-bit
