@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from fluidnpu.boards import load_board
+from fluidnpu.boards import list_boards, load_board
 from fluidnpu.dse import CORES, FitError, explore
+from fluidnpu.dse.resources import Cut, lay
 from fluidnpu.models import LayerShape, Window, Workload
 
 WORK = Workload(
@@ -65,3 +66,13 @@ def test_chains_that_no_columns_were_asked_for_are_told() -> None:
     assert explore(WORK, unknown, b_max=1, core="rtl").notes[-1].endswith(told)
     for board, core in ((unknown, "hls"), (SMALL, "rtl")):
         assert not any(told in note for note in explore(WORK, board, b_max=1, core=core).notes)
+
+
+@pytest.mark.parametrize("name", list_boards())
+def test_every_shipped_board_has_an_answer_whose_chains_lie_in_its_columns(name: str) -> None:
+    board = load_board(name)
+    found = explore(WORK, board, b_max=1, core="rtl")
+    array = found.design.array
+    cut = Cut(array.piece, array.broken)
+    assert len(lay(board.dsp_columns, array.t_p, array.t_c, cut)) >= array.t_c
+    assert found.design.memory == board.dram[0].name
