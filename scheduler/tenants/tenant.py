@@ -82,10 +82,10 @@ class Tenant:
             ("accuracy", self.accuracy, 0.0, 1.0),
         ):
             if value is not None and (not _number(value) or not low <= value <= high):
-                raise SchedulerError(f"{where}: {key} must be a number in {low:g}..{high:g}, not {value!r}")
+                raise SchedulerError(f"{where}: {key} must be a number in {low:g}..{high:g}, not {value!r:.60}")
         for key, text, known in (("at_limit", self.at_limit, AT_LIMIT), ("mode", self.mode, MODES)):
-            if text not in known:
-                raise SchedulerError(f"{where}: {key} must be one of {', '.join(known)}, not {text!r}")
+            if not isinstance(text, str) or text not in known:
+                raise SchedulerError(f"{where}: {key} must be one of {', '.join(known)}, not {text!r:.60}")
         if self.accuracy is not None and self.mode == "fixed":
             raise SchedulerError(f"{where}: accuracy is the target of a mode, and its mode is fixed")
         if not 1 <= self.burst_ns <= 10**12:
@@ -228,13 +228,13 @@ def changed(name: str, row: Mapping[str, Any], before: Tenant | None = None) -> 
     """Return a tenant from the keys of its table, those that are missing as before. Raises SchedulerError."""
     where = f"tenant '{name}'"
     if odd := sorted(map(str, set(row) - set(KEYS))):
-        raise SchedulerError(f"{where} may have {', '.join(KEYS)}, not {', '.join(odd)}")
+        raise SchedulerError(f"{where} may have {', '.join(KEYS)}, not {', '.join(odd)[:100]}")
     if before is None and "share" not in row:
         raise SchedulerError(f"{where} must have a share")
     fields: dict[str, Any] = {key: row[key] for key in _PLAIN if key in row}
     for key in ("borrow", "cooperative"):
         if key in fields and type(fields[key]) is not bool:
-            raise SchedulerError(f"{where}: {key} must be true or false, not {fields[key]!r}")
+            raise SchedulerError(f"{where}: {key} must be true or false, not {fields[key]!r:.60}")
     try:
         for key, field in _DURATIONS.items():
             if key in row:
