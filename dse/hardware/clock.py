@@ -57,14 +57,19 @@ def at_predicted_clock(board: Board) -> Board:
     return replace(board, clock_hz=int(1e6 * predicted.mhz))
 
 
-def told_clock(board: Board) -> str:
-    """Say a board's clock, and in brackets if it is the board file's or predicted, with the interval.
+def told_clock(board: Board, whole: Board | None = None) -> str:
+    """Say a board's clock, and in brackets if it is the board file's, one that a built design has met, or
+    predicted, with the interval.
+
+    `whole`: the board as its file has it, where `board` may be what a built design leaves of it.
 
     >>> from fluidnpu.boards import load_board
     >>> told_clock(load_board("zc706")).partition(" (")[0].endswith(" MHz")
     True
     """
     clock, predicted = f"{board.clock_hz / 1e6:g} MHz", predicted_clock(board)
+    if whole is not None and board.clock_hz < whole.clock_hz and board != at_predicted_clock(whole):
+        return f"{clock} (met by a built design; the board file's clock is {whole.clock_hz / 1e6:g} MHz)"
     if predicted is None:
         return f"{clock} (the board file's clock, not yet timed)"
     interval = f"{predicted.low_mhz:.0f} to {predicted.high_mhz:.0f}"

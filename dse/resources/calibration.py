@@ -20,7 +20,6 @@ from typing import Any
 
 from fluidnpu.boards import Board
 
-from ..design import Design
 from ..errors import DesignError
 
 SCHEMA = 1
@@ -66,6 +65,17 @@ class Calibration:
     t_p: int
     t_c: int
     measures: tuple[Measure, ...]
+
+    @property
+    def missed_timing(self) -> str:
+        """What the build asked and what it met, in a sentence; empty where it met its clock."""
+        row = next((m for m in self.measures if (m.stage, m.quantity) == ("route", "clock_mhz")), None)
+        if row is None or not row.predicted or not 0 < row.reported < row.predicted:
+            return ""
+        return (
+            f"the built design asked for {row.predicted:g} MHz and met {row.reported:.1f}, with a worst setup slack "
+            f"of {1e3 / row.predicted - 1e3 / row.reported:.3f} ns"
+        )
 
     def reported(self, quantity: str) -> float | None:
         """A number after place and route."""
@@ -116,25 +126,21 @@ class Calibration:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibrated:
-    """The estimates of a design scaled by a calibration: LUTs, flip-flops, GOP/s at the clock met."""
+    """The estimates of a design scaled by a calibration: LUTs and flip-flops."""
 
     resources: Mapping[str, Mapping[str, float]]
-    clock_hz: float
-    gops_by_batch: tuple[float, ...]
     notes: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types."""
-        return asdict(self) | {"gops_by_batch": list(self.gops_by_batch), "notes": list(self.notes)}
+        return asdict(self) | {"notes": list(self.notes)}
 
 
-def apply_calibration(
-    record: Calibration, design: Design, board: Board, gops_by_batch: tuple[float, ...], estimates: Mapping[str, float]
-) -> Calibrated:
-    """A design's estimates of "lut" and "ff" and its clock by the record's factors.
+def apply_calibration(record: Calibration, board: Board, estimates: Mapping[str, float]) -> Calibrated:
+    """A design's estimates of "lut" and "ff" by the record's factors.
 
-    Factors: reported over predicted, of a whole bitstream over the NPU alone; the clock met over the one
-    asked for, never above 1. Raises DesignError for a record of another board.
+    Factors: reported over predicted, of a whole bitstream over the NPU alone. Raises DesignError for a record of
+    another board.
     """
     record.check_board(board)
     resources, notes = {}, []
@@ -151,28 +157,18 @@ def apply_calibration(
                 notes.append(
                     f"by that factor the design needs {used:.0f} {quantity.upper()}, and {board.name} has {available}"
                 )
-    met = record.reported("clock_mhz")
-    factor = 1.0 if met is None else min(1.0, met * 1e6 / record.clock_hz)
-    if met is not None:
-        notes.append(
-            f"clock scaled by {factor:.3f}: the built design met {met:.1f} MHz and asked for {record.clock_hz / 1e6:g}"
-        )
     if not notes:
-        notes.append("the calibration holds nothing after place and route, so nothing is scaled")
-    return Calibrated(
-        resources=resources,
-        clock_hz=design.clock_hz * factor,
-        gops_by_batch=tuple(value * factor for value in gops_by_batch),
-        notes=tuple(notes),
-    )
+        notes.append("the calibration holds no LUTs or flip-flops after place and route, so none are scaled")
+    return Calibrated(resources=resources, notes=tuple(notes))
 
 
 def calibrated_board(record: Calibration, board: Board) -> tuple[Board, tuple[str, ...]]:
-    """The board with less of each resource that a built design took more of than predicted, with notes.
+    """The board with less of each resource that a built design took more of than predicted, and with the clock
+    that it met, with notes.
 
     A design fits this board if it fits the real one with its predictions scaled. A ratio below 1 changes
-    nothing: one design may take room away, and promise none. Raises DesignError for a record of another
-    board.
+    nothing, and the clock is never above the board file's: one design may take away, and promise nothing.
+    Raises DesignError for a record of another board.
 
     >>> from fluidnpu.boards import load_board
     >>> row = Measure(stage="route", quantity="ramb18", predicted=400.0, reported=500.0)
@@ -182,7 +178,15 @@ def calibrated_board(record: Calibration, board: Board) -> tuple[Board, tuple[st
     ('the search has 436 of 545 RAMB36, since the built design took 1.250 times the RAMB18 predicted',)
     """
     record.check_board(board)
-    room, notes = {}, []
+    room: dict[str, int] = {}
+    notes = []
+    met = record.reported("clock_mhz")
+    if met and 1e6 * met < board.clock_hz:
+        room["clock_hz"] = int(1e6 * met)
+        notes.append(
+            f"the search counts at {met:.1f} MHz, not at the board file's {board.clock_hz / 1e6:g}: "
+            + (record.missed_timing or f"the built design asked for {record.clock_hz / 1e6:g} MHz and met that much")
+        )
     for quantity, fact in _FACTS.items():
         ratio, available = record.ratio(quantity), getattr(board, fact)
         if ratio is not None and ratio > 1 and available:

@@ -226,7 +226,7 @@ def print_design(out: Console, found: dse.Exploration) -> None:
     out.print(f"[bold]{found.workload.name} on {board.title}: array {show.point(design)}[/]")
     memory = board.memory(design.memory)
     facts = (
-        told_clock(board),
+        told_clock(board, design.facts),
         f"memory '{design.memory}', {memory.sustained_pct} % of {memory.bytes_per_s / 1e9:.1f} GB/s",
         f"{found.core} core",
     )
@@ -288,7 +288,8 @@ def _print_explained(out: Console, exploration: dse.Exploration) -> None:
     """Print how the design was found, and the words of the screen."""
     out.print()
     ranked = f"{len(exploration.ranking)} points of the paper model ranked"
-    for note in (*exploration.notes, exploration.price_of_columns(), ranked):
+    others = (note for note in exploration.notes if note not in exploration.cautions)
+    for note in (*others, exploration.price_of_columns(), ranked):
         out.print(f"[dim]{note}[/]")
     words = ["array", "batch", "frames/s", "ms a batch", "limited by", "compute", "tiles", "memory", "DSP", "RAM"]
     if exploration.design.model == "paper":

@@ -31,6 +31,7 @@ class ImportOptions:
     project: Path
     board: str | None
     out: Path | None
+    missed_timing: bool
     as_json: bool
 
 
@@ -42,6 +43,9 @@ class ImportOptions:
     type=FILE_OUT,
     metavar="FILE.json",
     help="where to write the record  [default: PROJECT/calibration.json]",
+)
+@click.option(
+    "--missed-timing", is_flag=True, help="take a build that missed its clock as one of the lower clock that it met"
 )
 @JSON
 @takes(ImportOptions)
@@ -63,7 +67,7 @@ def import_project(options: ImportOptions) -> None:
         design = dse.Design.loads(models.read_text(file, "a design"), str(file))
         if options.board is not None:
             design = design.on(boards.load_board(options.board))
-        record = hls_project.import_reports(folder, design, design.known_facts)
+        record = hls_project.import_reports(folder, design, design.known_facts, missed_timing=options.missed_timing)
         columns = hls_project.compared_columns(folder, design.known_facts)
     files.write_file(target, record.dumps())
     if options.as_json:
@@ -78,6 +82,8 @@ def import_project(options: ImportOptions) -> None:
     console.print(show.table(title, ("stage", "quantity", "predicted", "reported", "ratio"), rows, left=2))
     if columns:
         console.print(columns)
+    if record.missed_timing:
+        console.print(f"[yellow]{record.missed_timing}[/]")
     console.print(f"record written to [bold]{target}[/]")
 
 
@@ -103,14 +109,12 @@ def scaled(record: dse.Calibration, exploration: dse.Exploration, board: boards.
     The exploration may know of a smaller board (`dse.calibrated_board`).
     """
     estimates = {name: exploration.fitted_resources[name]["used"] for name in ("lut", "ff")}
-    return dse.apply_calibration(record, exploration.design, board, exploration.fitted_gops, estimates)
+    return dse.apply_calibration(record, board, estimates)
 
 
 def print_scaled(out: Console, calibrated: dse.Calibrated) -> None:
-    """Print the LUTs, flip-flops and throughput that one built design lets expect."""
+    """Print the LUTs and flip-flops that one built design lets expect."""
     shares = [f"{r['used']:.0f} {name.upper()} ({r['percent']:.1f} %)" for name, r in calibrated.resources.items()]
-    first, last = calibrated.gops_by_batch[0], calibrated.gops_by_batch[-1]
-    shares.append(f"{first:.1f} .. {last:.1f} GOP/s at {calibrated.clock_hz / 1e6:g} MHz")
-    out.print(f"calibrated by one built design: {', '.join(shares)}")
+    out.print(f"calibrated by one built design: {', '.join(shares) or 'no LUTs or flip-flops'}")
     for note in calibrated.notes:
         out.print(f"  [dim]{note}[/]")

@@ -22,20 +22,19 @@ TIMING = "build/timing.rpt"
 PERIOD_TOLERANCE = 0.01  # an MMCM does not meet a period to the picosecond
 
 
-def import_reports(project: Path | str, design: Design, board: Board) -> Calibration:
+def import_reports(project: Path | str, design: Design, board: Board, *, missed_timing: bool = False) -> Calibration:
     """Record predicted and reported numbers of a built project; some reports may be missing, not all.
 
     Predicted are the resources that `dse.fit` counts and estimates for the NPU, and the design's clock;
-    reported is the whole bitstream, interconnects included. ReportError for a report that is malformed or of
-    another design.
+    reported is the whole bitstream, interconnects included. ReportError for a report that is malformed, of
+    another design, or of a build that missed its clock, unless `missed_timing` takes that as well.
     """
     folder = Path(project)
     core = "hls" if (folder / "hls").is_dir() else "rtl"
-    utilisation = partial(_utilisation_measures, core=core)
     readers = (
         (CSYNTH, _hls_measures),
         (ARRAY, _array_measures),
-        (UTILISATION, utilisation),
+        (UTILISATION, partial(_utilisation_measures, core=core)),
         (TIMING, _timing_measures),
     )
     present = [(path, reader) for name, reader in readers for path in sorted(folder.glob(name)) if path.is_file()]
@@ -48,7 +47,7 @@ def import_reports(project: Path | str, design: Design, board: Board) -> Calibra
         if path.stat().st_size > MOST_BYTES:
             raise ReportError(f"'{path}' must be at most {MOST_BYTES >> 20} MiB, and it is larger")
         measures += reader(path.read_text(encoding="utf-8", errors="replace"), f"'{path}'", design, board)
-    return Calibration(
+    record = Calibration(
         design=design.digest,
         network=design.network,
         board=design.board,
@@ -58,6 +57,12 @@ def import_reports(project: Path | str, design: Design, board: Board) -> Calibra
         t_c=design.t_c,
         measures=tuple(measures),
     )
+    if record.missed_timing and not missed_timing:
+        raise ReportError(
+            f"the build in '{folder}' must meet its clock, and {record.missed_timing}: "
+            "--missed-timing imports it as one of the lower clock"
+        )
+    return record
 
 
 def _check_device(device: str, board: Board, what: str) -> None:
@@ -115,6 +120,7 @@ def _utilisation_measures(text: str, what: str, design: Design, board: Board, *,
 
 
 def _timing_measures(text: str, what: str, design: Design, board: Board) -> list[Measure]:
+    """The clock met beside the one asked, which is the design's within what a clock generator can make."""
     report = parse_timing(text, what)
     _check_device(report.device, board, what)
     wanted = 1e9 / design.clock_hz
@@ -126,7 +132,7 @@ def _timing_measures(text: str, what: str, design: Design, board: Board) -> list
         )
     if period <= report.slack_ns:
         return []
-    return [_measure("route", "clock_mhz", 1e3 / (period - report.slack_ns), design.clock_hz / 1e6)]
+    return [_measure("route", "clock_mhz", 1e3 / (period - report.slack_ns), 1e3 / period)]
 
 
 def _measure(stage: str, quantity: str, reported: float, predicted: float | None) -> Measure:

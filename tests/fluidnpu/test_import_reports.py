@@ -43,24 +43,35 @@ def test_reports_become_a_record_that_dse_applies(project: Path) -> None:
     (project / "build" / "utilization.rpt").write_text(UTILISATION)
     (project / "build" / "timing.rpt").write_text(TIMING)
     result = run("import-reports", project)
+    assert result.exit_code == 2
+    assert "met 181.8, with a worst setup slack of -0.500 ns: --missed-timing imports it" in result.stderr
+    assert not (project / "calibration.json").exists()
+    result = run("import-reports", project, "--missed-timing")
     assert result.exit_code == 0, result.output
     assert "100000" in result.stdout
-    record = json.loads(run("import-reports", project, "--json").stdout)
+    assert "met 181.8" in result.stdout
+    record = json.loads(run("import-reports", project, "--missed-timing", "--json").stdout)
     assert record == json.loads((project / "calibration.json").read_text())
     rows = {row["quantity"]: row for row in record["measures"]}
-    clock = json.loads((project / "bundle" / "design.json").read_text())["clock_hz"] / 1e6
-    assert rows["clock_mhz"]["ratio"] == pytest.approx(1e3 / 5.5 / clock)
+    built = json.loads((project / "bundle" / "design.json").read_text())
+    assert rows["clock_mhz"]["ratio"] == pytest.approx(1e9 / 5.5 / built["clock_hz"])
 
-    words = ("--board", "zcu104", "--b-max", 2, "--cycles", "paper", "--calibration", project / "calibration.json")
+    plain = ("--board", "zcu104", "--b-max", 2, "--cycles", "paper")
+    words = (*plain, "--calibration", project / "calibration.json")
     with shipped_file("resnet8_fashion_mnist.onnx") as model:
-        found = json.loads(run("dse", model, *words, "--json").stdout)
+        before = json.loads(run("dse", model, *plain, "--json").stdout)
+        found = json.loads(run("dse", model, *words, "--json", "--out", project / "slower.json").stdout)
         shown = run("dse", model, *words).stdout
         other = run("dse", model, "--board", "zc706", "--calibration", project / "calibration.json")
     assert found["calibrated"]["resources"]["lut"]["used"] == pytest.approx(100000)  # the design that was built
-    for mine, plain in zip(found["calibrated"]["gops_by_batch"], found["fitted"]["gops_by_batch"], strict=True):
-        assert mine == pytest.approx(plain * rows["clock_mhz"]["ratio"])
+    for mine, faster in zip(found["fitted"]["gops_by_batch"], before["fitted"]["gops_by_batch"], strict=True):
+        assert mine == pytest.approx(faster * rows["clock_mhz"]["ratio"])
     assert "calibrated by one built design: 100000 LUT" in shown
-    assert found["fitted"]["digest"] == record["design"]
+    assert "181.818 MHz (met by a built design; the board file's clock is 200 MHz)" in " ".join(shown.split())
+    assert "the search counts at 181.8 MHz, not at the board file's 200: the built design asked" in found["notes"][0]
+    slower = json.loads((project / "slower.json").read_text())
+    assert slower["clock_hz"] == 181_818_181
+    assert [slower[name] for name in ("t_r", "t_p", "t_c")] == [built[name] for name in ("t_r", "t_p", "t_c")]
     assert other.exit_code == 2
     assert "zc706" in other.stderr
 
@@ -71,7 +82,7 @@ def test_a_record_takes_room_from_the_search(project: Path, tmp_path: Path) -> N
     """
     (project / "build").mkdir(exist_ok=True)
     (project / "build" / "utilization.rpt").write_text(UTILISATION)
-    record = json.loads(run("import-reports", project, "--json").stdout)
+    record = json.loads(run("import-reports", project, "--missed-timing", "--json").stdout)
     calibration = tmp_path / "calibration.json"
     words = ("--board", "zcu104", "--b-max", 2, "--cycles", "paper", "--calibration", calibration)
 

@@ -8,7 +8,18 @@ import pytest
 from hand_made_reports import csynth, hierarchical, timing
 
 from fluidnpu.boards import load_board
-from fluidnpu.dse import Calibration, Design, DesignError, Point, Target, apply_calibration, build_design, explore, fit
+from fluidnpu.dse import (
+    Calibration,
+    Design,
+    DesignError,
+    Point,
+    Target,
+    apply_calibration,
+    build_design,
+    calibrated_board,
+    explore,
+    fit,
+)
 from fluidnpu.dse.resources import Measure
 from fluidnpu.hls import ReportError
 from fluidnpu.hls.project import import_reports
@@ -138,24 +149,48 @@ def record_of(design: Design, **reported: float) -> Calibration:
 ESTIMATES = {"lut": 2000.0, "ff": 3000.0}
 
 
-def test_scaling_is_by_the_ratio_and_never_raises_the_clock(design: Design) -> None:
-    found = apply_calibration(
-        record_of(design, lut=110.0, ff=150.0, clock_mhz=75.0), design, BOARD, (10.0, 20.0), ESTIMATES
-    )
+def test_scaling_is_by_the_ratio(design: Design) -> None:
+    found = apply_calibration(record_of(design, lut=110.0, ff=150.0), BOARD, ESTIMATES)
     assert found.resources["lut"]["used"] == pytest.approx(2200.0)
     assert found.resources["ff"]["used"] == pytest.approx(4500.0)
-    assert found.gops_by_batch == (5.0, 10.0)
-    assert found.clock_hz == design.clock_hz / 2
-    faster = apply_calibration(record_of(design, clock_mhz=400.0), design, BOARD, (10.0,), ESTIMATES)
-    assert (faster.gops_by_batch, faster.clock_hz) == ((10.0,), design.clock_hz)
-    assert "nothing is scaled" in apply_calibration(record_of(design), design, BOARD, (10.0,), ESTIMATES).notes[0]
-    too_many = apply_calibration(record_of(design, lut=20_000.0), design, BOARD, (10.0,), ESTIMATES)
+    assert "none are scaled" in apply_calibration(record_of(design, clock_mhz=75.0), BOARD, ESTIMATES).notes[0]
+    too_many = apply_calibration(record_of(design, lut=20_000.0), BOARD, ESTIMATES)
     assert any("needs 400000 LUT, and zc706 has 218600" in note for note in too_many.notes)
+
+
+def test_the_board_gets_the_clock_that_was_met_and_never_a_faster_one(design: Design) -> None:
+    slow, (note,) = calibrated_board(record_of(design, clock_mhz=75.0), BOARD)
+    assert slow.clock_hz == 75_000_000
+    assert note == (
+        "the search counts at 75.0 MHz, not at the board file's 150: the built design asked for 100 MHz and met 75.0, "
+        "with a worst setup slack of -3.333 ns"
+    )
+    # A build at a lower clock supports that clock, and the search does not promise more.
+    low, (note,) = calibrated_board(record_of(design, clock_mhz=120.0), BOARD)
+    assert low.clock_hz == 120_000_000
+    assert note.endswith("the built design asked for 150 MHz and met that much")
+    assert calibrated_board(record_of(design, clock_mhz=400.0), BOARD) == (BOARD, ())
+    assert calibrated_board(record_of(design, lut=100.0), BOARD) == (BOARD, ())
+
+
+def test_a_build_that_missed_its_clock_is_refused_unless_it_is_asked_for(design: Design, tmp_path: Path) -> None:
+    folder = project(tmp_path, timing=timing(slack=-0.833))
+    with pytest.raises(
+        ReportError,
+        match=r"must meet its clock, and the built design asked for 149\.993 MHz and met 133\.3, with a worst setup "
+        r"slack of -0\.833 ns: --missed-timing imports it as one of the lower clock$",
+    ):
+        import_reports(folder, design, BOARD)
+    record = import_reports(folder, design, BOARD, missed_timing=True)
+    assert calibrated_board(record, BOARD)[0].clock_hz == pytest.approx(1e9 / 7.5, abs=1)
+    assert Calibration.loads(record.dumps()).missed_timing == record.missed_timing
+    for slack in (0.0, 0.667):
+        assert not import_reports(project(tmp_path, timing=timing(slack=slack)), design, BOARD).missed_timing
 
 
 def test_records_of_other_boards_and_damaged_ones_are_refused(design: Design) -> None:
     with pytest.raises(DesignError, match="zcu104"):
-        apply_calibration(record_of(design, lut=1.0), design, load_board("zcu104"), (1.0,), ESTIMATES)
+        apply_calibration(record_of(design, lut=1.0), load_board("zcu104"), ESTIMATES)
     good = record_of(design, lut=1.0).dumps()
     for wrong, words in (
         ("{", "import-reports"),
