@@ -83,7 +83,8 @@ def answer(question: Question, progress: Progress | None = None) -> Exploration:
     ranking = rank(question, progress=progress)
     exact = search_exact(question, progress) if question.model == "exact" else None
     found = _paper_answer(question, ranking) if exact is None else _exact_answer(question, ranking, exact)
-    return replace(found, notes=(*chosen, *found.notes, *unknown_columns(question)))
+    cautions = (*chosen, *unknown_columns(question))
+    return replace(found, cautions=cautions, notes=(*cautions, *found.notes))
 
 
 def _paper_answer(question: Question, ranking: Ranking) -> Exploration:

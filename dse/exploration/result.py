@@ -29,9 +29,9 @@ class Exploration:
     `ranking` holds the points of the `paper` model. `fitted_gops[b - 1]` are GOP/s of the design by its own
     model at batch b. `layer_cycles`: of every layer at every batch size, where the `exact` model counted
     them. `arrays` can be built, `evaluated` of them were counted by the `exact` model, and none of the others
-    can be more than `gap_pct` per cent better. `notes` are sentences for the reader, where the memory is not
-    the board's first though none was named, the first of them says why. `part_gops`: of each network of a
-    mix.
+    can be more than `gap_pct` per cent better. `notes` are sentences for the reader; `cautions`, the first of
+    them, are of what nobody asked for: another memory than the board's first, and chains that no columns were
+    held against. `part_gops`: of each network of a mix.
     """
 
     question: Question
@@ -40,6 +40,7 @@ class Exploration:
     design: Design
     fit: Fit
     notes: tuple[str, ...]
+    cautions: tuple[str, ...] = ()
     layer_cycles: tuple[tuple[int, ...], ...] | None = None
     arrays: int = 0
     evaluated: int = 0

@@ -79,8 +79,8 @@ def explored(
         if search.cycle_model == "exact" and not (windows and dse.has_numba()):
             add_note(error, "that is --cycles paper")
         raise
-    if search.memory is None and found.design.memory != board.dram[0].name:
-        out.print(found.notes[0])
+    for caution in found.cautions:
+        out.print(f"[yellow]{caution}[/]")
     log.info("chose %s: %d of %d arrays counted", show.point(found.design), found.evaluated, found.arrays)
     return found
 

@@ -30,6 +30,7 @@ def test_where_none_is_named_the_first_that_fits_is_taken_and_a_note_says_so(mod
     assert found.notes[0].startswith(
         "memory 'ps' was chosen; with 'ps_striped', the first of board 'ultra96v2', no array"
     )
+    assert found.cautions == found.notes[:1]
     assert found.faster_memories == []  # none that would be refused
     assert found.design.facts == found.question.facts == WIDE_FIRST
     named = explore(WORK, WIDE_FIRST, b_max=1, model=model, core=core, memory="ps")
@@ -63,7 +64,9 @@ def test_a_first_memory_that_fits_needs_no_note() -> None:
 def test_chains_that_no_columns_were_asked_for_are_told() -> None:
     unknown = replace(SMALL, dsp_columns=(), sources={})
     told = "so the chains of the reference core were not checked against them"
-    assert explore(WORK, unknown, b_max=1, core="rtl").notes[-1].endswith(told)
+    found = explore(WORK, unknown, b_max=1, core="rtl")
+    assert found.cautions == found.notes[:1]
+    assert found.cautions[0].endswith(told)
     for board, core in ((unknown, "hls"), (SMALL, "rtl")):
         assert not any(told in note for note in explore(WORK, board, b_max=1, core=core).notes)
 
