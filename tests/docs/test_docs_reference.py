@@ -26,7 +26,7 @@ from fluidnpu.models import shipped_file
 from fluidnpu.words import ALIASES, WORDS
 
 REFERENCE = DOCS / "reference"
-NAMED_BY_USERS = {"tensors", "files", "causes"}  # objects whose keys are names and no fields
+NAMED_BY_USERS = {"facts", "tensors", "files", "causes"}  # objects whose keys are names and no fields
 
 
 def rows(page: str, heading: str | None = None) -> list[list[str]]:
