@@ -108,6 +108,10 @@ def _check(design: Design, program: Program | None, board: Board, core: str, rtl
         )
     if design.board != board.name:
         raise ProjectError(f"the design must be made for board '{board.name}', and it was made for '{design.board}'")
+    if design.facts_digest not in (None, board.digest):
+        raise ProjectError(
+            f"the design must carry the facts of board '{board.name}' as they came, and it was made for other ones"
+        )
     memory = board.memory(design.memory)
     own, files = PLATFORMS[board.family].pl_memory, board.board_part.rpartition(":")[0]
     if memory.side == "pl" and (own is None or own.board_files != files):

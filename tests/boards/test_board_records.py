@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fluidnpu.boards import Board, BoardError, list_boards, load_board
+from fluidnpu.boards import Board, BoardError, Dram, list_boards, load_board
 
 
 def record(name: str = "zc706") -> dict[str, Any]:
@@ -19,6 +19,22 @@ def test_a_record_is_the_board_again_with_its_sensors(name: str) -> None:
     board = Board.from_dict(record(name))
     assert board == load_board(name)
     assert board.digest == load_board(name).digest == record(name)["digest"]
+
+
+def test_a_field_that_boards_get_later_leaves_the_digest_of_those_without_it() -> None:
+    """Designs carry records and their digests: a record of today must be read by every later version."""
+    sizes: dict[str, Any] = {
+        "dsp": 8,
+        "ramb36": 4,
+        "uram288": 0,
+        "lut": 100,
+        "ff": 200,
+        "axi_ports": 1,
+        "axi_port_bits": 64,
+    }
+    names = {"name": "n", "title": "t", "part": "p", "board_part": "b", "family": "zynq7000"}
+    board = Board(**names, **sizes, clock_hz=10**8, dram=(Dram(name="ps", bytes_per_s=10**9),))
+    assert board.digest == "84c806e61bea75096436110e4d7f2ad8b07ec41e234b6625fac6b0796ee432d3"
 
 
 def test_a_sensor_that_changes_leaves_the_digest() -> None:

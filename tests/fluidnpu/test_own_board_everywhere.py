@@ -12,6 +12,7 @@ from fluidnpu.boards import load_board
 from fluidnpu.cli import main
 from fluidnpu.commands import board_power
 from fluidnpu.dse import Calibration, Design, DramModel
+from fluidnpu.hls import ProjectError, render_project
 from fluidnpu.host import devices, serving
 from fluidnpu.host.devices import board_target
 from fluidnpu.host.serving import model as serving_model
@@ -207,6 +208,11 @@ def test_a_board_that_has_changed_since_is_refused(road: Road) -> None:
     design = host.Bundle.read(road.folder / "sensed" / "bundle").design
     assert design.known_facts.sensors[0].address == 0x42
     assert design.digest == road.bundle.design.digest
+
+
+def test_a_project_is_for_the_facts_that_its_design_carries(road: Road) -> None:
+    with pytest.raises(ProjectError, match="must carry the facts of board 'bench7020' as they came"):
+        render_project(road.bundle.design, None, replace(load_board(road.board()), lut=60_000))
 
 
 def test_a_project_of_before_says_what_it_lacks(road: Road) -> None:
