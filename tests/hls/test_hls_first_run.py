@@ -17,9 +17,10 @@ from hand_made_reports import csynth, hierarchical, timing
 from tcl_vivado import Vivado, dsp_sites
 
 from fluidnpu import rtl_tb
-from fluidnpu.boards import load_board
+from fluidnpu.boards import list_boards, load_board
 from fluidnpu.hls import ReportError, render_project, write_project
 from fluidnpu.hls.project import compared_columns, first_run_design, import_reports, reports_folder, slowed
+from fluidnpu.models import read_onnx, shipped_file
 from fluidnpu.models.zoo import random_network
 
 WORLDS = [("zc706", "pl", "hls", "2019.2"), ("zc706", "ps", "rtl", "2022.1"), ("zcu104", "ps_striped", "hls", "2022.1")]
@@ -71,6 +72,16 @@ def test_without_the_hls_core_it_says_where_the_reason_stands(at: Path) -> None:
     with pytest.raises(vivado.error, match="the HLS core is not there: build/first-run/build/hls"):
         vivado.run(built(at)["vivado/first_run.tcl"])
     assert (at / "build/first-run/build/dsp_columns.txt").exists()
+
+
+@pytest.mark.parametrize("name", list_boards())
+def test_every_shipped_board_has_room_for_a_first_run(name: str) -> None:
+    place = slowed(load_board(name))
+    with shipped_file("resnet8_fashion_mnist.onnx") as model:
+        work = read_onnx(model).workload
+    for core in ("hls", "rtl"):
+        design = first_run_design(work, place, memory=None, core=core, b_max=8)
+        assert (design.array.t_r, design.array.t_p, design.array.t_c) == (512, 4, 8)
 
 
 def test_only_a_first_run_has_its_scripts(at: Path) -> None:
