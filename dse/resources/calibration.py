@@ -139,8 +139,8 @@ class Calibrated:
 def apply_calibration(record: Calibration, board: Board, estimates: Mapping[str, float]) -> Calibrated:
     """A design's estimates of "lut" and "ff" by the record's factors.
 
-    Factors: reported over predicted, of a whole bitstream over the NPU alone. Raises DesignError for a record of
-    another board.
+    Factors: reported over predicted, of a whole bitstream over the NPU alone. Raises DesignError for a record
+    of another board.
     """
     record.check_board(board)
     resources, notes = {}, []
@@ -163,12 +163,12 @@ def apply_calibration(record: Calibration, board: Board, estimates: Mapping[str,
 
 
 def calibrated_board(record: Calibration, board: Board) -> tuple[Board, tuple[str, ...]]:
-    """The board with less of each resource that a built design took more of than predicted, and with the clock
-    that it met, with notes.
+    """The board with less of what a built design took more of than predicted, and the clock that it met.
 
     A design fits this board if it fits the real one with its predictions scaled. A ratio below 1 changes
-    nothing, and the clock is never above the board file's: one design may take away, and promise nothing.
-    Raises DesignError for a record of another board.
+    nothing, and the clock is never above the board file's: one design may take away, and promise nothing. A
+    build that met a lower clock than the file's does not lower it, since its tools were content with that.
+    Notes say what has changed. Raises DesignError for a record of another board.
 
     >>> from fluidnpu.boards import load_board
     >>> row = Measure(stage="route", quantity="ramb18", predicted=400.0, reported=500.0)
@@ -180,12 +180,15 @@ def calibrated_board(record: Calibration, board: Board) -> tuple[Board, tuple[st
     record.check_board(board)
     room: dict[str, int] = {}
     notes = []
-    met = record.reported("clock_mhz")
-    if met and 1e6 * met < board.clock_hz:
+    met, file_mhz = record.reported("clock_mhz"), board.clock_hz / 1e6
+    if met and record.missed_timing and met < file_mhz:
         room["clock_hz"] = int(1e6 * met)
         notes.append(
-            f"the search counts at {met:.1f} MHz, not at the board file's {board.clock_hz / 1e6:g}: "
-            + (record.missed_timing or f"the built design asked for {record.clock_hz / 1e6:g} MHz and met that much")
+            f"the search counts at {met:.1f} MHz, not at the board file's {file_mhz:g}: {record.missed_timing}"
+        )
+    elif met and met < file_mhz:
+        notes.append(
+            f"the built design asked for {record.clock_hz / 1e6:g} MHz, which says nothing about the board file's {file_mhz:g}"
         )
     for quantity, fact in _FACTS.items():
         ratio, available = record.ratio(quantity), getattr(board, fact)

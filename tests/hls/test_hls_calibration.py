@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -165,10 +166,10 @@ def test_the_board_gets_the_clock_that_was_met_and_never_a_faster_one(design: De
         "the search counts at 75.0 MHz, not at the board file's 150: the built design asked for 100 MHz and met 75.0, "
         "with a worst setup slack of -3.333 ns"
     )
-    # A build at a lower clock supports that clock, and the search does not promise more.
-    low, (note,) = calibrated_board(record_of(design, clock_mhz=120.0), BOARD)
-    assert low.clock_hz == 120_000_000
-    assert note.endswith("the built design asked for 150 MHz and met that much")
+    # The tools were content with a lower clock than the file's.
+    low, (note,) = calibrated_board(replace(record_of(design, clock_mhz=120.0), clock_hz=100_000_000), BOARD)
+    assert low == BOARD
+    assert note == "the built design asked for 100 MHz, which says nothing about the board file's 150"
     assert calibrated_board(record_of(design, clock_mhz=400.0), BOARD) == (BOARD, ())
     assert calibrated_board(record_of(design, lut=100.0), BOARD) == (BOARD, ())
 
