@@ -103,8 +103,8 @@ def road(request: pytest.FixtureRequest, few_images: Path, tmp_path_factory: pyt
         words = ("--cycles", "paper", "--b-max", 2, "--core", "rtl", "--memory", request.param)
         done("dse", model, *on, *words, "--out", design)
         verified = done("verify", model, *on, "--design", design, "--batches", 1, "--data", few_images, "--json")
-        words = ("--design", design, "--core", "rtl", "--data", few_images)
-        done("build", model, *on, *words, "--out", folder / "project")
+        made = ("--design", design, "--core", "rtl", "--data", few_images)
+        done("build", model, *on, *made, "--out", folder / "project")
     file.unlink()
     return Road(folder=folder, memory=request.param, images=few_images, verified=verified, checked=checked)
 
@@ -203,8 +203,7 @@ def test_a_board_that_has_changed_since_is_refused(road: Road) -> None:
         result = run("build", model, "--board", file, *words, "--out", road.folder / "never")
         assert (result.exit_code, "it was made for other lut: explore again" in result.stderr) == (2, True)
         file.write_text(BOARD.replace("0x41", "0x42"))
-        words = (*words, "--data", road.images, "--out", road.folder / "sensed")
-        done("build", model, "--board", file, *words)
+        done("build", model, "--board", file, *words, "--data", road.images, "--out", road.folder / "sensed")
     design = host.Bundle.read(road.folder / "sensed" / "bundle").design
     assert design.known_facts.sensors[0].address == 0x42
     assert design.digest == road.bundle.design.digest
