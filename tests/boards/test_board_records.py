@@ -32,7 +32,7 @@ def test_a_field_that_boards_get_later_leaves_the_digest_of_those_without_it() -
         "axi_ports": 1,
         "axi_port_bits": 64,
     }
-    names = {"name": "n", "title": "t", "part": "p", "board_part": "b", "family": "zynq7000"}
+    names: dict[str, Any] = {"name": "n", "title": "t", "part": "p", "board_part": "b", "family": "zynq7000"}
     board = Board(**names, **sizes, clock_hz=10**8, dram=(Dram(name="ps", bytes_per_s=10**9),))
     assert board.digest == "84c806e61bea75096436110e4d7f2ad8b07ec41e234b6625fac6b0796ee432d3"
 
