@@ -61,7 +61,7 @@ void account(Stream& s, bool& held, const Ready& ready, uint64_t cycle) {
 }  // namespace
 
 // in: cmd, input, weight, residual. out: `beats` is its capacity and what is expected. Cycle 0 is the first
-// after reset.
+// in which every part of the core has left reset.
 extern "C" __attribute__((visibility("default"))) void core_run(Stream in[4], Stream* out, uint8_t* sink, uint64_t seed, uint64_t limit, Report* report) {
   auto context = std::make_unique<VerilatedContext>();
   context->fatalOnError(false);
@@ -75,14 +75,13 @@ extern "C" __attribute__((visibility("default"))) void core_run(Stream in[4], St
   bool waiting = false;
 
   top->clk_i = 0;
-  top->rst_ni = 0;
   top->clear_i = 0;
   top->cmd_valid_i = top->input_valid_i = top->weight_valid_i = top->residual_valid_i = top->output_ready_i = 0;
-  for (int i = 0; i < 8; i++) {
+  for (int i = 0; i < 12; i++) {
+    top->rst_ni = i >= 8;  // two cycles more: it goes through two registers (common_reset)
     top->clk_i = i & 1;
     top->eval();
   }
-  top->rst_ni = 1;
 
   int settle = Settle;
   uint64_t cycle = 0;

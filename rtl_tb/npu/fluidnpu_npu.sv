@@ -216,10 +216,12 @@ module fluidnpu_npu #(
     assign bresp = m2_axi_bresp;
     assign bvalid = m2_axi_bvalid;
   end else begin : gen_striped
+    logic [3:0] stripe_rst_n;
+    common_reset #(.Copies(4)) stripe_reset (.clk_i, .rst_ni, .rst_no(stripe_rst_n));
     axi_read_stripe #(
       .AddrWidth(AddrWidth), .DataBytes(PortBytes), .Ports(Stripes), .MaxBurst(MaxBurst), .QueueWords(QueueBeats)
     ) m0_read (
-      .clk_i, .rst_ni,
+      .clk_i, .rst_ni(stripe_rst_n[0]),
       .s_axi_araddr(araddr[0]), .s_axi_arlen(arlen[0]), .s_axi_arvalid(arvalid[0]), .s_axi_arready(arready[0]),
       .s_axi_rdata(rdata[0]), .s_axi_rresp(rresp[0]), .s_axi_rlast(rlast[0]), .s_axi_rvalid(rvalid[0]),
       .s_axi_rready(rready[0]),
@@ -231,7 +233,7 @@ module fluidnpu_npu #(
     axi_read_stripe #(
       .AddrWidth(AddrWidth), .DataBytes(PortBytes), .Ports(Stripes), .MaxBurst(MaxBurst), .QueueWords(QueueBeats)
     ) m1_read (
-      .clk_i, .rst_ni,
+      .clk_i, .rst_ni(stripe_rst_n[1]),
       .s_axi_araddr(araddr[1]), .s_axi_arlen(arlen[1]), .s_axi_arvalid(arvalid[1]), .s_axi_arready(arready[1]),
       .s_axi_rdata(rdata[1]), .s_axi_rresp(rresp[1]), .s_axi_rlast(rlast[1]), .s_axi_rvalid(rvalid[1]),
       .s_axi_rready(rready[1]),
@@ -243,7 +245,7 @@ module fluidnpu_npu #(
     axi_read_stripe #(
       .AddrWidth(AddrWidth), .DataBytes(PortBytes), .Ports(Stripes), .MaxBurst(MaxBurst), .QueueWords(QueueBeats)
     ) m2_read (
-      .clk_i, .rst_ni,
+      .clk_i, .rst_ni(stripe_rst_n[2]),
       .s_axi_araddr(araddr[2]), .s_axi_arlen(arlen[2]), .s_axi_arvalid(arvalid[2]), .s_axi_arready(arready[2]),
       .s_axi_rdata(rdata[2]), .s_axi_rresp(rresp[2]), .s_axi_rlast(rlast[2]), .s_axi_rvalid(rvalid[2]),
       .s_axi_rready(rready[2]),
@@ -253,7 +255,7 @@ module fluidnpu_npu #(
       .m_axi_rready(m2_axi_rready)
     );
     axi_write_stripe #(.AddrWidth(AddrWidth), .DataBytes(PortBytes), .Ports(Stripes), .MaxBurst(MaxBurst)) m2_write (
-      .clk_i, .rst_ni,
+      .clk_i, .rst_ni(stripe_rst_n[3]),
       .s_axi_awaddr(awaddr), .s_axi_awlen(awlen), .s_axi_awvalid(awvalid), .s_axi_awready(awready), .s_axi_wdata(wdata),
       .s_axi_wstrb(wstrb), .s_axi_wlast(wlast), .s_axi_wvalid(wvalid), .s_axi_wready(wready), .s_axi_bresp(bresp),
       .s_axi_bvalid(bvalid), .s_axi_bready(bready),

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 
 UNITS: Mapping[str, Mapping[str, int]] = {
     "common_fifo": {"Width": 8, "Depth": 5},
+    "common_reset": {"Copies": 3},
     "axi_masters_top": {"DataBytes": 8, "MaxBurst": 16, "QueueBeats": 32},
     "axi_striped_masters_top": {"DataBytes": 16, "MaxBurst": 16, "Ports": 4},
     "fluidnpu_batching_engine": {"BMax": 4, "Layers": 3},
@@ -45,6 +46,7 @@ WHOLE: Mapping[str, Mapping[str, int]] = {
 # Modules whose benches play no layers, so that any of their parameters go together.
 FREE = (
     "common_fifo",
+    "common_reset",
     "axi_masters_top",
     "axi_striped_masters_top",
     "fluidnpu_batching_engine",

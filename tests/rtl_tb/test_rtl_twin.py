@@ -14,6 +14,7 @@ TWIN = Path(__file__).resolve().parent.parent.parent / "dse" / "exact" / "twin"
 DATA = "moves data only; its delay is part of core_array's or core_finish's"
 TYPES = "types and constants"
 WITHOUT = {
+    "common_reset": "a job begins long after its reset has gone",
     "core_bank": DATA,
     "core_chain": DATA,
     "core_gather": DATA,

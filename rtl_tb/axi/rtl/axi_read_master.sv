@@ -114,38 +114,32 @@ module axi_read_master #(
   assign pop   = data_valid_o && data_ready_i;
 
   always_ff @(posedge clk_i) begin
-    if (!rst_ni) begin
-      addr_q     <= '0;
-      to_page_q  <= (PageBits + 1)'(PageBeats);
+    if (m_axi_arready) arvalid_q <= 1'b0;
+    if (issue) begin
+      arvalid_q <= 1'b1;
+      araddr_q  <= addr_q;
+      arlen_q   <= 8'(length - 9'd1);
+      addr_q    <= addr_after;
+      to_page_q <= to_page_after;
+    end
+    if (take) left_q <= issue ? longer_after : longer;
+    else if (issue) left_q <= left_after;
+    if (take) begin
+      end_q <= req_addr_i + (AddrWidth'(req_beats_i) << Size);
+      if (left_q == '0) begin
+        addr_q    <= req_addr_i;
+        to_page_q <= to_page(req_addr_i);
+      end
+    end
+    if (flush_i) left_q <= '0;
+    inflight_q <= inflight_q + (issue ? CountWidth'(length) : '0) - CountWidth'(beat);
+    free_q     <= free_q - (issue ? CountWidth'(length) : '0) + CountWidth'(pop);
+    if (flush_i) free_q <= CountWidth'(QueueBeats) - inflight_q + CountWidth'(beat);  // the queue is emptied
+    if (!rst_ni) begin  // of the others each is set before its use
       left_q     <= '0;
-      end_q      <= '0;
       arvalid_q  <= 1'b0;
-      araddr_q   <= '0;
-      arlen_q    <= '0;
       inflight_q <= '0;
       free_q     <= CountWidth'(QueueBeats);
-    end else begin
-      if (m_axi_arready) arvalid_q <= 1'b0;
-      if (issue) begin
-        arvalid_q <= 1'b1;
-        araddr_q  <= addr_q;
-        arlen_q   <= 8'(length - 9'd1);
-        addr_q    <= addr_after;
-        to_page_q <= to_page_after;
-      end
-      if (take) left_q <= issue ? longer_after : longer;
-      else if (issue) left_q <= left_after;
-      if (take) begin
-        end_q <= req_addr_i + (AddrWidth'(req_beats_i) << Size);
-        if (left_q == '0) begin
-          addr_q    <= req_addr_i;
-          to_page_q <= to_page(req_addr_i);
-        end
-      end
-      if (flush_i) left_q <= '0;
-      inflight_q <= inflight_q + (issue ? CountWidth'(length) : '0) - CountWidth'(beat);
-      free_q     <= free_q - (issue ? CountWidth'(length) : '0) + CountWidth'(pop);
-      if (flush_i) free_q <= CountWidth'(QueueBeats) - inflight_q + CountWidth'(beat);  // the queue is emptied
     end
   end
 

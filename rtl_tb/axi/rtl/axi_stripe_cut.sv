@@ -102,23 +102,20 @@ module axi_stripe_cut #(
   assign m_axi_valid = valid_q;
 
   always_ff @(posedge clk_i) begin
-    if (!rst_ni) begin
+    if (take_o) first_q <= first_q + moves[len];
+    else if (idle_i) first_q <= '0;
+    for (int unsigned p = 0; p < Ports; p++) begin
+      if (m_axi_ready[p]) valid_q[p] <= 1'b0;
+      if (take_o && words_o[p] != '0) begin
+        valid_q[p] <= 1'b1;
+        // A burst stays in its page, so its chunks differ in the low bits only.
+        addr_q[p]  <= {s_axi_addr[AddrWidth-1:12], s_axi_addr[11:0] + (12'(start[p]) << Size)};
+        len_q[p]   <= (8'(words_o[p]) << PortBits) - 8'd1;
+      end
+    end
+    if (!rst_ni) begin  // of the others each is set before its use
       first_q <= '0;
       valid_q <= '0;
-      addr_q  <= '0;
-      len_q   <= '0;
-    end else begin
-      if (take_o) first_q <= first_q + moves[len];
-      else if (idle_i) first_q <= '0;
-      for (int unsigned p = 0; p < Ports; p++) begin
-        if (m_axi_ready[p]) valid_q[p] <= 1'b0;
-        if (take_o && words_o[p] != '0) begin
-          valid_q[p] <= 1'b1;
-          // A burst stays in its page, so its chunks differ in the low bits only.
-          addr_q[p]  <= {s_axi_addr[AddrWidth-1:12], s_axi_addr[11:0] + (12'(start[p]) << Size)};
-          len_q[p]   <= (8'(words_o[p]) << PortBits) - 8'd1;
-        end
-      end
     end
   end
 

@@ -67,8 +67,6 @@ module axi_write_master #(
   always_ff @(posedge clk_i) begin
     if (!rst_ni || flush_i) begin
       open_q  <= '0;
-      start_q <= '0;
-      next_q  <= '0;
     end else begin
       if (burst_push) open_q <= '0;
       if (take) begin
@@ -98,8 +96,6 @@ module axi_write_master #(
   always_ff @(posedge clk_i) begin
     if (!rst_ni || flush_i) begin
       burst_valid_q <= 1'b0;
-      burst_addr_q  <= '0;
-      burst_words_q <= '0;
     end else if (burst_push) begin
       burst_valid_q <= 1'b1;
       burst_addr_q  <= start_q;
@@ -126,37 +122,31 @@ module axi_write_master #(
   assign answer    = m_axi_bvalid && m_axi_bready;
 
   always_ff @(posedge clk_i) begin
-    if (!rst_ni) begin
+    if (m_axi_awready) awvalid_q <= 1'b0;
+    if (m_axi_wready) wvalid_q <= 1'b0;
+    if (burst_pop) begin
+      awvalid_q <= 1'b1;
+      awaddr_q  <= burst_addr_q;
+      awlen_q   <= 8'(burst_words_q - 9'd1);
+      left_q    <= burst_words_q;
+    end
+    if (move) begin
+      wvalid_q <= 1'b1;
+      wlast_q  <= left_q == 9'd1;
+      wdata_q  <= data[DataBytes*8-1:0];
+      wstrb_q  <= dummy_q || flush_i ? '0 : data[DataBytes*8+:DataBytes];
+      left_q   <= left_q - 9'd1;
+    end
+    // A flush takes the data of the burst under way: its rest is sent as nothing.
+    if (flush_i) dummy_q <= left_q != '0 && !(move && left_q == 9'd1);
+    else if (move && left_q == 9'd1) dummy_q <= 1'b0;
+    outstanding_q <= outstanding_q + OutWidth'(burst_pop) - OutWidth'(answer);
+    if (!rst_ni) begin  // of the others each is set before its use
       awvalid_q     <= 1'b0;
-      awaddr_q      <= '0;
-      awlen_q       <= '0;
       wvalid_q      <= 1'b0;
-      wlast_q       <= 1'b0;
-      wdata_q       <= '0;
-      wstrb_q       <= '0;
       left_q        <= '0;
       dummy_q       <= 1'b0;
       outstanding_q <= '0;
-    end else begin
-      if (m_axi_awready) awvalid_q <= 1'b0;
-      if (m_axi_wready) wvalid_q <= 1'b0;
-      if (burst_pop) begin
-        awvalid_q <= 1'b1;
-        awaddr_q  <= burst_addr_q;
-        awlen_q   <= 8'(burst_words_q - 9'd1);
-        left_q    <= burst_words_q;
-      end
-      if (move) begin
-        wvalid_q <= 1'b1;
-        wlast_q  <= left_q == 9'd1;
-        wdata_q  <= data[DataBytes*8-1:0];
-        wstrb_q  <= dummy_q || flush_i ? '0 : data[DataBytes*8+:DataBytes];
-        left_q   <= left_q - 9'd1;
-      end
-      // A flush takes the data of the burst under way: its rest is sent as nothing.
-      if (flush_i) dummy_q <= left_q != '0 && !(move && left_q == 9'd1);
-      else if (move && left_q == 9'd1) dummy_q <= 1'b0;
-      outstanding_q <= outstanding_q + OutWidth'(burst_pop) - OutWidth'(answer);
     end
   end
 

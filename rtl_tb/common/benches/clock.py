@@ -32,7 +32,10 @@ async def begin(dut: Dut, **inputs: int) -> random.Random:
 
 
 async def reset(dut: Dut, **inputs: int) -> None:
-    """Hold reset for four cycles with `inputs` set and all other `_i` ports 0."""
+    """Hold reset for four cycles with `inputs` set and all other `_i` ports 0, then wait until it has gone.
+
+    It reaches the parts of a top two cycles late (`common_reset`).
+    """
     for handle in dut:
         if handle._name.endswith("_i") and handle._name not in ("clk_i", "rst_ni"):
             handle.value = inputs.get(handle._name, 0)
@@ -40,7 +43,8 @@ async def reset(dut: Dut, **inputs: int) -> None:
     for _ in range(4):
         await RisingEdge(dut.clk_i)
     dut.rst_ni.value = 1
-    await RisingEdge(dut.clk_i)
+    for _ in range(3):
+        await RisingEdge(dut.clk_i)
 
 
 def setting(name: str, default: int) -> int:

@@ -1,6 +1,7 @@
 /// Skid buffer: valid, ready and data all come from registers, one beat a cycle, one cycle of latency.
 ///
-/// It holds two beats; for more storage use `common_fifo`.
+/// It holds two beats; for more storage use `common_fifo`. A user may hang the enable of a whole pipeline on
+/// `ready_o`: its register may be replicated.
 module common_skid #(
   parameter int unsigned Width = 32
 ) (
@@ -13,22 +14,23 @@ module common_skid #(
   input  logic             ready_i,
   output logic [Width-1:0] data_o
 );
-  logic             valid_q, spare_valid_q;
+  logic             valid_q;
+  (* max_fanout = 64 *) logic ready_q;  // the spare place is free
   logic [Width-1:0] data_q, spare_q;
 
-  assign ready_o = !spare_valid_q;
+  assign ready_o = ready_q;
   assign valid_o = valid_q;
   assign data_o  = data_q;
 
   always_ff @(posedge clk_i) begin
-    if (!valid_q || ready_i) data_q <= spare_valid_q ? spare_q : data_i;
-    if (ready_o) spare_q <= data_i;
+    if (!valid_q || ready_i) data_q <= ready_q ? data_i : spare_q;
+    if (ready_q) spare_q <= data_i;
     if (!rst_ni) begin
-      valid_q       <= 1'b0;
-      spare_valid_q <= 1'b0;
+      valid_q <= 1'b0;
+      ready_q <= 1'b1;
     end else begin
-      if (!valid_q || ready_i) valid_q <= spare_valid_q || valid_i;
-      spare_valid_q <= valid_q && !ready_i && (spare_valid_q || valid_i);
+      if (!valid_q || ready_i) valid_q <= !ready_q || valid_i;
+      ready_q <= !valid_q || ready_i || (ready_q && !valid_i);
     end
   end
 

@@ -68,7 +68,7 @@ module core_array #(
   );
 
   // Index k of the control line belongs to the beat that was given k cycles ago.
-  logic [Late:1] swap_q, zero_q, partial_q, final_q, wide_q, split_q, upper_q;
+  (* max_fanout = 64 *) logic [Late:1] swap_q, zero_q, partial_q, final_q, wide_q, split_q, upper_q;
   logic [Late:1][RowBits-1:0] row_q;
 
   always_ff @(posedge clk_i) begin
@@ -77,9 +77,9 @@ module core_array #(
     wide_q    <= {wide_q[Late-1:1], beat_i.wide};
     upper_q   <= {upper_q[Late-1:1], beat_i.upper};
     row_q     <= {row_q[Late-1:1], beat_i.row[RowBits-1:0]};
-    partial_q <= rst_ni ? {partial_q[Late-1:1], beat_i.partial} : '0;
-    final_q   <= rst_ni ? {final_q[Late-1:1], beat_i.final_sum} : '0;
-    split_q   <= rst_ni ? {split_q[Late-1:1], beat_i.split} : '0;
+    partial_q <= {partial_q[Late-1:1], beat_i.partial};
+    split_q   <= {split_q[Late-1:1], beat_i.split};
+    final_q   <= rst_ni ? {final_q[Late-1:1], beat_i.final_sum} : '0;  // alone is looked at before a beat sets it
   end
   assign written_o = final_q[Late];
 

@@ -47,7 +47,8 @@ module core_drain #(
   logic                 valid_q, pool_q, residual_q, has_lane1_q, lane1_q, issue, last_beat, last_issue;
   logic [11:0]          cols_q, left_q;
   logic [1:0]           generation_q;
-  logic [ViewBits-1:0]  view_q, lane1_view_q;
+  logic [ViewBits-1:0]  lane1_view_q;
+  (* max_fanout = 64 *) logic [ViewBits-1:0] view_q;  // for every word of every lane
   logic [GroupBits-1:0] group_q;
   core_pkg::finish_t    finish_q;
 

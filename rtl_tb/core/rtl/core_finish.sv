@@ -28,7 +28,7 @@ module core_finish #(
   logic                                       enable;
   logic [Steps:0]                             valid;
   logic [Steps:1]                             valid_q;
-  logic [Steps-1:1][core_pkg::FinishBits-1:0] finish_q;
+  (* max_fanout = 64 *) logic [Steps-1:1][core_pkg::FinishBits-1:0] finish_q;  // for every bit of every lane
   core_pkg::finish_t                          finish_1, finish_4, finish_5, finish_7;
   logic [Steps-1:0][OutWords-1:0]             used;
   logic [Steps:1][OutWords-1:0]               used_q;

@@ -49,7 +49,7 @@ module core_gather #(
   endfunction
 
   logic [ViewBits+1:0] view;
-  logic [ViewBits-1:0] cluster_q;
+  (* max_fanout = 64 *) logic [ViewBits-1:0] cluster_q;
   assign view = {2'b00, view_i};
 
   always_ff @(posedge clk_i) begin

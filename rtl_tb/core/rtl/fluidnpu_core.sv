@@ -102,6 +102,11 @@ module fluidnpu_core #(
     $fatal(1, "both chains of a pair must break, or none: Broken must be even in %m");
   end
 
+  // Each part has registers of reset of its own. What is offered before they have all gone is lost.
+  typedef enum logic [3:0] {OfQueues, OfSlices, OfLoader, OfBias, OfSequencer, OfArray, OfPool, OfDrain, OfFinish, Parts} part_e;
+  logic [Parts-1:0] part_rst_n;
+  common_reset #(.Copies(32'(Parts))) u_reset (.clk_i, .rst_ni, .rst_no(part_rst_n));
+
   // The command goes to three queues at once.
   fluidnpu_formats_pkg::core_command_t cmd, load_cmd, beat_cmd, drain_cmd;
   logic     load_ready, beat_ready, drain_ready, load_cmd_valid, beat_cmd_valid, drain_cmd_valid;
@@ -112,18 +117,18 @@ module fluidnpu_core #(
   assign push        = cmd_valid_i && cmd_ready_o;
 
   common_fifo #(.Width(32), .Depth(QueueDepth), .Shown(1'b1)) u_load_queue (
-    .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(push && cmd.mode < fluidnpu_formats_pkg::ModeMaxPool), .ready_o(load_ready),
+    .clk_i, .rst_ni(part_rst_n[OfQueues]), .clear_i(1'b0), .valid_i(push && cmd.mode < fluidnpu_formats_pkg::ModeMaxPool), .ready_o(load_ready),
     .data_i({cmd.mode, cmd.p_tiles, cmd.cols}), .valid_o(load_cmd_valid), .ready_i(load_take),
     .data_o({load_cmd.mode, load_cmd.p_tiles, load_cmd.cols}), .level_o()
   );
   logic one_beat, one_tile;  // of the command
   common_fifo #(.Width(38), .Depth(QueueDepth), .Shown(1'b1)) u_beat_queue (
-    .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(push), .ready_o(beat_ready),
+    .clk_i, .rst_ni(part_rst_n[OfQueues]), .clear_i(1'b0), .valid_i(push), .ready_o(beat_ready),
     .data_i({cmd.mode, cmd.beats, cmd.p_tiles, cmd.beats == 16'd1, cmd.p_tiles == 16'd1}), .valid_o(beat_cmd_valid),
     .ready_i(beat_take), .data_o({beat_cmd.mode, beat_cmd.beats, beat_cmd.p_tiles, one_beat, one_tile}), .level_o()
   );
   common_fifo #(.Width(fluidnpu_formats_pkg::CoreCommandBits), .Depth(QueueDepth), .Shown(1'b1)) u_drain_queue (
-    .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(push), .ready_o(drain_ready), .data_i(cmd), .valid_o(drain_cmd_valid),
+    .clk_i, .rst_ni(part_rst_n[OfQueues]), .clear_i(1'b0), .valid_i(push), .ready_o(drain_ready), .data_i(cmd), .valid_o(drain_cmd_valid),
     .ready_i(drain_take), .data_o(drain_cmd), .level_o()
   );
 
@@ -134,14 +139,14 @@ module fluidnpu_core #(
   logic [WeightSlots-1:0][TP-1:0][15:0] slots;
 
   common_skid #(.Width(16 * InWords)) u_input (
-    .clk_i, .rst_ni, .valid_i(input_valid_i), .ready_o(input_ready_o), .data_i(input_i), .valid_o(x_valid), .ready_i(x_take), .data_o(x)
+    .clk_i, .rst_ni(part_rst_n[OfSlices]), .valid_i(input_valid_i), .ready_o(input_ready_o), .data_i(input_i), .valid_o(x_valid), .ready_i(x_take), .data_o(x)
   );
   common_skid #(.Width(16 * TP * WeightSlots)) u_weight (
-    .clk_i, .rst_ni, .valid_i(weight_valid_i), .ready_o(weight_ready_o), .data_i(weight_i), .valid_o(slots_valid),
+    .clk_i, .rst_ni(part_rst_n[OfSlices]), .valid_i(weight_valid_i), .ready_o(weight_ready_o), .data_i(weight_i), .valid_o(slots_valid),
     .ready_i(slots_take), .data_o(slots)
   );
   common_skid #(.Width(16 * OutWords)) u_residual (
-    .clk_i, .rst_ni, .valid_i(residual_valid_i), .ready_o(residual_ready_o), .data_i(residual_i), .valid_o(residual_valid),
+    .clk_i, .rst_ni(part_rst_n[OfSlices]), .valid_i(residual_valid_i), .ready_o(residual_ready_o), .data_i(residual_i), .valid_o(residual_valid),
     .ready_i(residual_take), .data_o(residual)
   );
 
@@ -155,7 +160,7 @@ module fluidnpu_core #(
   core_pkg::beat_t                  beat;
 
   core_loader #(.TP(TP), .WeightSlots(WeightSlots)) u_loader (
-    .clk_i, .rst_ni, .cmd_valid_i(load_cmd_valid), .cmd_ready_o(load_take), .cmd_mode_i(load_cmd.mode),
+    .clk_i, .rst_ni(part_rst_n[OfLoader]), .cmd_valid_i(load_cmd_valid), .cmd_ready_o(load_take), .cmd_mode_i(load_cmd.mode),
     .cmd_p_tiles_i(load_cmd.p_tiles), .cmd_cols_i(load_cmd.cols), .weight_valid_i(slots_valid), .weight_ready_o(slots_take),
     .bias_valid_o(header_valid), .bias_ready_i(header_ready), .load_o(load), .load_beat_o(load_beat), .loaded_o(loaded),
     .swap_i(beat.swap)
@@ -164,7 +169,7 @@ module fluidnpu_core #(
     assign header[i] = slots[i/BiasesPerSlot][i%BiasesPerSlot*3+:3];
   end
   core_bias #(.BiasesPerBeat(BiasesPerBeat), .Columns(Columns), .AccBits(AccBits), .OutWords(OutWords)) u_bias (
-    .clk_i, .rst_ni, .header_valid_i(header_valid), .header_ready_o(header_ready), .header_cols_i(load_cmd.cols),
+    .clk_i, .rst_ni(part_rst_n[OfBias]), .header_valid_i(header_valid), .header_ready_o(header_ready), .header_cols_i(load_cmd.cols),
     .header_i(header), .ready_o(bias_ready), .release_i(fetched_command), .generation_o(bias_generation),
     .read_generation_i(read_generation), .read_group_i(group), .bias_o(bias)
   );
@@ -177,7 +182,7 @@ module fluidnpu_core #(
   logic [InWords-1:0][core_pkg::PoolBits-1:0] pool_row;
 
   core_sequencer #(.Turnaround(Turnaround), .HalfRows(HalfRows)) u_sequencer (
-    .clk_i, .rst_ni, .cmd_valid_i(beat_cmd_valid), .cmd_ready_o(beat_take), .cmd_mode_i(beat_cmd.mode),
+    .clk_i, .rst_ni(part_rst_n[OfSequencer]), .cmd_valid_i(beat_cmd_valid), .cmd_ready_o(beat_take), .cmd_mode_i(beat_cmd.mode),
     .cmd_beats_i(beat_cmd.beats), .cmd_p_tiles_i(beat_cmd.p_tiles), .cmd_one_beat_i(one_beat), .cmd_one_tile_i(one_tile),
     .input_valid_i(x_valid), .input_ready_o(x_take), .loaded_i(loaded), .beat_o(beat), .fetched_rows_i(fetched_rows),
     .fetch_i(fetch), .fetched_command_i(fetched_command),
@@ -187,12 +192,12 @@ module fluidnpu_core #(
     .TP(TP), .TC(TC), .TR(TR), .AccBits(AccBits), .WeightSlots(WeightSlots), .Stackable(Stackable), .Split(Split), .Cells(Cells),
     .UltraBanks(UltraBanks), .Piece(Piece), .Broken(Broken), .InWords(InWords)
   ) u_array (
-    .clk_i, .rst_ni, .beat_i(beat), .mode_i(beat_cmd.mode), .x_i(x), .load_i(load), .load_beat_i(load_beat),
+    .clk_i, .rst_ni(part_rst_n[OfArray]), .beat_i(beat), .mode_i(beat_cmd.mode), .x_i(x), .load_i(load), .load_beat_i(load_beat),
     .load_mode_i(load_cmd.mode), .slots_i(slots), .written_o(written), .fetch_i(fetch), .fetch_row_i(fetch_row[RowBits-1:0]),
     .rows_o(rows)
   );
   core_pool #(.Channels(InWords)) u_pool (
-    .clk_i, .rst_ni, .valid_i(pool_valid), .ready_o(pool_ready), .first_i(pool_first), .last_i(pool_last),
+    .clk_i, .rst_ni(part_rst_n[OfPool]), .valid_i(pool_valid), .ready_o(pool_ready), .first_i(pool_first), .last_i(pool_last),
     .maximum_i(beat_cmd.mode == fluidnpu_formats_pkg::ModeMaxPool), .taps_i(x), .valid_o(pool_row_valid), .take_i(pool_take), .row_o(pool_row)
   );
 
@@ -207,7 +212,7 @@ module fluidnpu_core #(
     .OutWords(OutWords), .HalfRows(HalfRows), .ViewBits(ViewBits), .LaneBase(LaneBase), .HalfViews(HalfViews),
     .SplitBase(SplitBase), .PoolBase(PoolBase), .GroupBits(GroupBits)
   ) u_drain (
-    .clk_i, .rst_ni, .cmd_valid_i(drain_cmd_valid), .cmd_ready_o(drain_take), .cmd_i(drain_cmd), .written_i(written),
+    .clk_i, .rst_ni(part_rst_n[OfDrain]), .cmd_valid_i(drain_cmd_valid), .cmd_ready_o(drain_take), .cmd_i(drain_cmd), .written_i(written),
     .bias_ready_i(bias_ready), .bias_generation_i(bias_generation), .fetch_o(fetch), .fetch_row_o(fetch_row),
     .fetched_rows_o(fetched_rows), .fetched_command_o(fetched_command), .pool_valid_i(pool_row_valid), .pool_take_o(pool_take),
     .enable_i(enable), .residual_valid_i(residual_valid), .residual_ready_o(residual_take), .issue_o(issue), .pool_o(from_pool), .residual_o(has_residual),
@@ -217,7 +222,7 @@ module fluidnpu_core #(
     .clk_i, .enable_i(enable), .rows_i(rows), .pool_row_i(pool_row), .view_i(view), .sums_o(sums)
   );
   core_finish #(.AccBits(AccBits), .OutWords(OutWords)) u_finish (
-    .clk_i, .rst_ni, .enable_o(enable), .issue_i(issue), .finish_i(finish), .used_i(used), .residual_i(has_residual),
+    .clk_i, .rst_ni(part_rst_n[OfFinish]), .enable_o(enable), .issue_i(issue), .finish_i(finish), .used_i(used), .residual_i(has_residual),
     .residual_words_i(residual), .pool_i(from_pool), .bias_i(bias), .sums_i(sums), .output_valid_o, .output_ready_i, .output_o,
     .clear_i, .saturations_o
   );

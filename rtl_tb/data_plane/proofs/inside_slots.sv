@@ -31,7 +31,7 @@
     end
     if (past_q) begin
       assert (hold_q <= 5'(FlushCycles));
-      assert (fetch_q == (ahead_q == Fetch) && flush_q == (state_q == Flush));
+      assert (fetch_q == (ahead_q == Fetch) && flush_q == (state_q == Flush) && await_q == (state_q == Await));
       // The layer that begins next: its number is told until its descriptor has come.
       assert (state_q <= Flush && ahead_q <= Refused);
       if (state_q == Idle || state_q == Flush || state_q == Begin) assert (ahead_q == Rest);

@@ -33,11 +33,11 @@ module fluidnpu_beat_builder #(
     logic                        two;
   } where_t;
 
-  logic [3:0]                        valid_q, ends_q;  // of the steps: lines, cut, placed, merged
-  where_t                            where_q;
+  (* max_fanout = 64 *) logic [3:0] valid_q, ends_q;  // of the steps: lines, cut, placed, merged
+  (* max_fanout = 64 *) where_t where_q;
   logic [1:0][1:0][LineWords*16-1:0] lines_q;
   logic [1:0][Piece*16-1:0]          cut_q;
-  logic [1:0][CountWidth-1:0]        place_q;
+  (* max_fanout = 64 *) logic [1:0][CountWidth-1:0] place_q;
   logic [1:0][InWords-1:0]           covers_d, covers_q, placed_covers_q;
   logic [1:0][InWords*16-1:0]        placed_d, placed_q;
   logic [InWords*16-1:0]             merged_d, merged_q, beat_d, part_q;

@@ -143,17 +143,28 @@ module fluidnpu_data_plane #(
   logic [4:0]  b_act;
   logic        flush, run_n, masters_idle;
 
+  // Each part has registers of reset of its own: of the NPU's, or of the job's, which a flush resets as well. A
+  // flush is far longer than they are late, and START reaches no part sooner than its reset has gone.
+  typedef enum logic [2:0] {OfRegs, OfEngine, OfSequencer, OfM0, OfM1, OfM2Read, OfM2Write, Parts} part_e;
+  typedef enum logic [3:0] {
+    OfPlanner, OfQueues, OfDescriptors, OfWeights, OfWindows, OfSegments, OfRows, OfResiduals, OfPool, OfOutputs, OfCore, JobParts
+  } job_part_e;
+  logic [Parts-1:0]    part_rst_n;
+  logic [JobParts-1:0] job_rst_n;
+  common_reset #(.Copies(32'(Parts))) part_reset (.clk_i, .rst_ni, .rst_no(part_rst_n));
+  common_reset #(.Copies(32'(JobParts))) job_reset (.clk_i, .rst_ni(run_n), .rst_no(job_rst_n));
+  assign core_rst_no = job_rst_n[OfCore];
+
   assign error = seq_error || refused || load_refused;
   assign cause = seq_error ? seq_cause : refused ? refuse_cause : fluidnpu_registers_pkg::CauseBadFbcb;
   assign idle  = !busy && masters_idle;
   assign run_n = rst_ni && !flush;
-  assign core_rst_no = run_n;
   assign core_clear_o = start && !start_refused;
 
   fluidnpu_regs #(
     .BMax(BMax), .TP(TP), .TC(TC), .Stackable(Stackable), .Split(Split), .BuildId(BuildId)
   ) regs (
-    .clk_i, .rst_ni,
+    .clk_i, .rst_ni(part_rst_n[OfRegs]),
     .s_axil_awaddr, .s_axil_awvalid, .s_axil_awready, .s_axil_wdata, .s_axil_wstrb, .s_axil_wvalid, .s_axil_wready,
     .s_axil_bresp, .s_axil_bvalid, .s_axil_bready, .s_axil_araddr, .s_axil_arvalid, .s_axil_arready, .s_axil_rdata,
     .s_axil_rresp, .s_axil_rvalid, .s_axil_rready, .irq_o,
@@ -170,7 +181,7 @@ module fluidnpu_data_plane #(
   logic [15:0] plan_block;
 
   fluidnpu_batching_engine #(.BMax(BMax), .Layers(Layers), .TR(TR), .Stackable(Stackable), .Split(Split)) engine (
-    .clk_i, .rst_ni, .clear_i(soft_reset), .busy_i(busy), .exit_i(exit), .merge_i(merge), .mask_i(slot_mask),
+    .clk_i, .rst_ni(part_rst_n[OfEngine]), .clear_i(soft_reset), .busy_i(busy), .exit_i(exit), .merge_i(merge), .mask_i(slot_mask),
     .refused_o(refused), .cause_o(refuse_cause), .active_o(active), .b_act_o(b_act),
     .load_i(load), .load_index_i(load_index), .load_data_i(load_data), .load_refused_o(load_refused),
     .lookup_i(lookup), .lookup_layer_i(fetch_layer), .lookup_pool_i(pool), .plan_valid_o(plan_valid), .plan_bad_o(plan_bad),
@@ -191,7 +202,6 @@ module fluidnpu_data_plane #(
   logic m0_error_q, m1_error_q, m2_read_error_q, m2_write_error_q;
   always_ff @(posedge clk_i) begin
     {m0_error_q, m1_error_q, m2_read_error_q, m2_write_error_q} <= {m0_error, m1_error, m2_read_error, m2_write_error};
-    if (!run_n) {m0_error_q, m1_error_q, m2_read_error_q, m2_write_error_q} <= '0;
   end
   assign bus_error  = m0_error_q || m1_error_q || m2_read_error_q || m2_write_error_q;
   assign misaligned = program_base[5:0] != '0 || weights_base[5:0] != '0 || slot_base[5:0] != '0 || slot_bytes[5:0] != '0
@@ -200,7 +210,7 @@ module fluidnpu_data_plane #(
       && !(m0_error_q || m1_error_q || m2_read_error_q) ? fluidnpu_registers_pkg::CauseBusWrite : raw_cause;
 
   fluidnpu_sequencer #(.TC(TC), .InWords(InWords), .BMax(BMax)) sequencer (
-    .clk_i, .rst_ni, .start_i(start), .soft_reset_i(soft_reset), .watchdog_i(watchdog), .bus_error_i(bus_error),
+    .clk_i, .rst_ni(part_rst_n[OfSequencer]), .start_i(start), .soft_reset_i(soft_reset), .watchdog_i(watchdog), .bus_error_i(bus_error),
     .first_layer_i(first_layer), .last_layer_i(last_layer), .layers_i(layers), .misaligned_i(misaligned),
     .slot_base_i(slot_base), .slot_bytes_i(slot_bytes), .active_i(active), .b_act_i(b_act),
     .busy_o(busy), .done_o(done), .start_refused_o(start_refused), .error_o(seq_error), .cause_o(raw_cause),
@@ -212,7 +222,7 @@ module fluidnpu_data_plane #(
   );
 
   fluidnpu_planner #(.TP(TP), .TC(TC), .WeightSlots(WeightSlots), .PortBytes(PortBytes), .Split(Split), .Pools(PoolRows != 0)) planner (
-    .clk_i, .rst_ni(run_n), .start_i(plan), .descriptor_i(descriptor), .b_act_i(b_act), .pool_o(pool), .plan_bad_i(plan_bad),
+    .clk_i, .rst_ni(job_rst_n[OfPlanner]), .start_i(plan), .descriptor_i(descriptor), .b_act_i(b_act), .pool_o(pool), .plan_bad_i(plan_bad),
     .plan_mode_i(plan_mode), .plan_row_lanes_i(plan_row_lanes), .plan_b_r_i(plan_b_r), .plan_block_i(plan_block), .done_o(plan_done),
     .bad_o(plan_refused), .cause_o(plan_cause), .layer_o(planned)
   );
@@ -241,23 +251,23 @@ module fluidnpu_data_plane #(
   end
 
   common_fifo #(.Width(CommandBits), .Depth(CommandQueue)) cmd_queue (
-    .clk_i, .rst_ni(run_n), .clear_i(1'b0), .valid_i(give), .ready_o(cmd_ready), .data_i(CommandBits'(core_command)),
+    .clk_i, .rst_ni(job_rst_n[OfQueues]), .clear_i(1'b0), .valid_i(give), .ready_o(cmd_ready), .data_i(CommandBits'(core_command)),
     .valid_o(m_axis_cmd_tvalid), .ready_i(m_axis_cmd_tready), .data_o(m_axis_cmd_tdata), .level_o()
   );
   common_fifo #(.Width(TileBits), .Depth(CommandQueue)) input_queue (
-    .clk_i, .rst_ni(run_n), .clear_i(1'b0), .valid_i(give), .ready_o(input_ready), .data_i(command),
+    .clk_i, .rst_ni(job_rst_n[OfQueues]), .clear_i(1'b0), .valid_i(give), .ready_o(input_ready), .data_i(command),
     .valid_o(input_valid), .ready_i(input_take), .data_o(input_command), .level_o()
   );
   common_fifo #(.Width(TileBits), .Depth(2 * CommandQueue)) output_queue (
-    .clk_i, .rst_ni(run_n), .clear_i(1'b0), .valid_i(give), .ready_o(output_ready), .data_i(command),
+    .clk_i, .rst_ni(job_rst_n[OfQueues]), .clear_i(1'b0), .valid_i(give), .ready_o(output_ready), .data_i(command),
     .valid_o(output_valid), .ready_i(output_take), .data_o(output_command), .level_o()
   );
   common_fifo #(.Width(TileBits), .Depth(2 * CommandQueue)) residual_queue (
-    .clk_i, .rst_ni(run_n), .clear_i(1'b0), .valid_i(give && running.has_residual), .ready_o(residual_ready), .data_i(command),
+    .clk_i, .rst_ni(job_rst_n[OfQueues]), .clear_i(1'b0), .valid_i(give && running.has_residual), .ready_o(residual_ready), .data_i(command),
     .valid_o(residual_valid), .ready_i(residual_take), .data_o(residual_command), .level_o()
   );
   common_fifo #(.Width(1), .Depth(2)) block_queue (
-    .clk_i, .rst_ni(run_n), .clear_i(1'b0), .valid_i(give && command.block_first && !running.pool), .ready_o(block_ready),
+    .clk_i, .rst_ni(job_rst_n[OfQueues]), .clear_i(1'b0), .valid_i(give && command.block_first && !running.pool), .ready_o(block_ready),
     .data_i(1'b1), .valid_o(block_valid), .ready_i(block_take), .data_o(), .level_o()
   );
 
@@ -284,7 +294,7 @@ module fluidnpu_data_plane #(
   axi_read_master #(
     .AddrWidth(AddrWidth), .DataBytes(PortBytes), .MaxBurst(MaxBurst), .QueueBeats(QueueBeats), .BeatsWidth(32)
   ) m0 (
-    .clk_i, .rst_ni, .flush_i(flush), .idle_o(m0_idle), .error_o(m0_error), .inflight_o(), .pending_o(),
+    .clk_i, .rst_ni(part_rst_n[OfM0]), .flush_i(flush), .idle_o(m0_idle), .error_o(m0_error), .inflight_o(), .pending_o(),
     .req_valid_i(m0_req_valid), .req_ready_o(m0_req_ready), .req_addr_i(m0_req_addr), .req_beats_i(m0_req_beats),
     .data_valid_o(m0_data_valid), .data_ready_i(m0_data_ready), .data_o(m0_data),
     .m_axi_araddr(m0_axi_araddr), .m_axi_arlen(m0_axi_arlen), .m_axi_arsize(m0_axi_arsize), .m_axi_arburst(m0_axi_arburst),
@@ -293,13 +303,13 @@ module fluidnpu_data_plane #(
   );
 
   fluidnpu_descriptor_fetch #(.PortWords(PortWords)) descriptors (
-    .clk_i, .rst_ni(run_n), .fetch_i(fetch), .program_i(program_base[AddrWidth-1:0]), .layer_i(fetch_layer),
+    .clk_i, .rst_ni(job_rst_n[OfDescriptors]), .fetch_i(fetch), .program_i(program_base[AddrWidth-1:0]), .layer_i(fetch_layer),
     .fetched_o(fetched), .descriptor_o(descriptor), .fetch_valid_o(d_valid), .fetch_ready_i(m0_req_ready && d_turn_q), .fetch_addr_o(d_addr),
     .fetch_beats_o(d_beats), .data_valid_i(m0_data_valid && fetch), .data_ready_o(d_take), .data_i(m0_data)
   );
 
   fluidnpu_weight_streamer #(.TP(TP), .WeightSlots(WeightSlots), .PortWords(PortWords)) weights (
-    .clk_i, .rst_ni(run_n), .image_i(weights_base[AddrWidth-1:0]), .layer_i(running), .block_valid_i(block_valid),
+    .clk_i, .rst_ni(job_rst_n[OfWeights]), .image_i(weights_base[AddrWidth-1:0]), .layer_i(running), .block_valid_i(block_valid),
     .block_ready_o(block_take), .idle_o(weights_idle), .fetch_valid_o(w_valid), .fetch_ready_i(m0_req_ready && !d_turn_q), .fetch_addr_o(w_addr),
     .fetch_beats_o(w_beats), .data_valid_i(m0_data_valid && !fetch), .data_ready_o(w_take), .data_i(m0_data),
     .beat_valid_o(m_axis_weight_tvalid), .beat_ready_i(m_axis_weight_tready), .beat_o(m_axis_weight_tdata)
@@ -320,7 +330,7 @@ module fluidnpu_data_plane #(
   fluidnpu_pkg::parts_t cut_parts, cut_second_parts;
 
   fluidnpu_window_segments #(.TP(TP), .InWords(InWords), .BMax(BMax), .PortBytes(PortBytes)) windows (
-    .clk_i, .rst_ni(run_n), .layer_start_i(layer_start), .base_i(base), .layer_i(running), .command_valid_i(input_valid),
+    .clk_i, .rst_ni(job_rst_n[OfWindows]), .layer_start_i(layer_start), .base_i(base), .layer_i(running), .command_valid_i(input_valid),
     .command_ready_o(input_take), .command_i(input_command), .segment_valid_o(cut_valid), .segment_ready_i(cut_ready),
     .segment_parts_o(cut_parts), .segment_words_o(cut_words), .segment_place_o(cut_place), .segment_ends_beat_o(cut_ends),
     .second_valid_o(cut_two), .second_ready_i(1'b1), .second_parts_o(cut_second_parts), .second_words_o(cut_second_words),
@@ -328,7 +338,7 @@ module fluidnpu_data_plane #(
   );
 
   fluidnpu_segment_queue #(.CountWidth(BeatCount)) segments (
-    .clk_i, .rst_ni(run_n), .layer_start_i(layer_start), .span_i(running.span), .oldest_i(cut_oldest),
+    .clk_i, .rst_ni(job_rst_n[OfSegments]), .layer_start_i(layer_start), .span_i(running.span), .oldest_i(cut_oldest),
     .segment_valid_i(cut_valid), .segment_ready_o(cut_ready), .segment_parts_i(cut_parts), .segment_words_i(cut_words),
     .segment_place_i(cut_place), .segment_ends_beat_i(cut_ends), .second_valid_i(cut_two), .second_parts_i(cut_second_parts),
     .second_words_i(cut_second_words), .second_place_i(cut_second_place), .second_ends_beat_i(cut_second_ends),
@@ -346,7 +356,7 @@ module fluidnpu_data_plane #(
   fluidnpu_row_buffer #(
     .BMax(BMax), .InWords(InWords), .PortWords(PortWords), .LineWords(LineWords), .Sets(Sets), .Ultra(UltraBuffer)
   ) rows (
-    .clk_i, .rst_ni(run_n), .layer_start_i(layer_start), .slot_i(slot), .b_act_i(b_act), .layer_i(running), .base_o(base),
+    .clk_i, .rst_ni(job_rst_n[OfRows]), .layer_start_i(layer_start), .slot_i(slot), .b_act_i(b_act), .layer_i(running), .base_o(base),
     .oldest_i(oldest), .stuck_o(stuck), .segment_valid_i(segment_valid), .segment_ready_o(segment_ready),
     .segment_addr_i(segment_addr), .segment_lane_i(segment_lane), .segment_rows_i(segment_rows),
     .segment_words_i(segment_words), .segment_place_i(segment_place), .segment_ends_beat_i(segment_ends),
@@ -358,7 +368,7 @@ module fluidnpu_data_plane #(
   );
 
   axi_read_master #(.AddrWidth(AddrWidth), .DataBytes(PortBytes), .MaxBurst(MaxBurst), .QueueBeats(QueueBeats)) m1 (
-    .clk_i, .rst_ni, .flush_i(flush), .idle_o(m1_idle), .error_o(m1_error), .inflight_o(), .pending_o(),
+    .clk_i, .rst_ni(part_rst_n[OfM1]), .flush_i(flush), .idle_o(m1_idle), .error_o(m1_error), .inflight_o(), .pending_o(),
     .req_valid_i(row_valid), .req_ready_o(row_ready), .req_addr_i(row_addr), .req_beats_i(row_beats),
     .data_valid_o(row_data_valid), .data_ready_i(row_data_ready), .data_o(row_data),
     .m_axi_araddr(m1_axi_araddr), .m_axi_arlen(m1_axi_arlen), .m_axi_arsize(m1_axi_arsize), .m_axi_arburst(m1_axi_arburst),
@@ -374,14 +384,14 @@ module fluidnpu_data_plane #(
   logic [PortBytes-1:0] o_strb;
 
   fluidnpu_residual_reader #(.BMax(BMax), .OutWords(OutWords), .PortWords(PortWords)) residuals (
-    .clk_i, .rst_ni(run_n), .layer_start_i(layer_start), .slot_i(slot), .layer_i(running), .command_valid_i(residual_valid),
+    .clk_i, .rst_ni(job_rst_n[OfResiduals]), .layer_start_i(layer_start), .slot_i(slot), .layer_i(running), .command_valid_i(residual_valid),
     .command_ready_o(residual_take), .command_i(residual_command), .fetch_valid_o(r_valid), .fetch_ready_i(r_ready),
     .fetch_addr_o(r_addr), .fetch_beats_o(r_beats), .data_valid_i(r_data_valid), .data_ready_o(r_data_ready), .data_i(r_data),
     .beat_valid_o(m_axis_residual_tvalid), .beat_ready_i(m_axis_residual_tready), .beat_o(m_axis_residual_tdata)
   );
 
   axi_read_master #(.AddrWidth(AddrWidth), .DataBytes(PortBytes), .MaxBurst(MaxBurst), .QueueBeats(QueueBeats)) m2_read (
-    .clk_i, .rst_ni, .flush_i(flush), .idle_o(m2_read_idle), .error_o(m2_read_error), .inflight_o(), .pending_o(),
+    .clk_i, .rst_ni(part_rst_n[OfM2Read]), .flush_i(flush), .idle_o(m2_read_idle), .error_o(m2_read_error), .inflight_o(), .pending_o(),
     .req_valid_i(r_valid), .req_ready_o(r_ready), .req_addr_i(r_addr), .req_beats_i(r_beats),
     .data_valid_o(r_data_valid), .data_ready_i(r_data_ready), .data_o(r_data),
     .m_axi_araddr(m2_axi_araddr), .m_axi_arlen(m2_axi_arlen), .m_axi_arsize(m2_axi_arsize), .m_axi_arburst(m2_axi_arburst),
@@ -395,11 +405,11 @@ module fluidnpu_data_plane #(
     logic pool_valid, pool_take;
     fluidnpu_formats_pkg::tile_t pool_command;
     common_fifo #(.Width(TileBits), .Depth(2 * CommandQueue)) pool_queue (
-      .clk_i, .rst_ni(run_n), .clear_i(1'b0), .valid_i(give && running.pool_kernel != '0), .ready_o(pool_ready), .data_i(command),
+      .clk_i, .rst_ni(job_rst_n[OfPool]), .clear_i(1'b0), .valid_i(give && running.pool_kernel != '0), .ready_o(pool_ready), .data_i(command),
       .valid_o(pool_valid), .ready_i(pool_take), .data_o(pool_command), .level_o()
     );
     fluidnpu_output_pool #(.BMax(BMax), .OutWords(OutWords), .Windows(PoolWindows), .Rows(PoolRows)) pool_unit (
-      .clk_i, .rst_ni(run_n), .layer_start_i(layer_start), .layer_i(running), .command_valid_i(pool_valid),
+      .clk_i, .rst_ni(job_rst_n[OfPool]), .layer_start_i(layer_start), .layer_i(running), .command_valid_i(pool_valid),
       .command_ready_o(pool_take), .command_i(pool_command), .beat_valid_i(s_axis_output_tvalid),
       .beat_ready_o(s_axis_output_tready), .beat_i(s_axis_output_tdata), .pooled_valid_o(pooled_valid),
       .pooled_ready_i(pooled_ready), .pooled_o(pooled)
@@ -412,14 +422,14 @@ module fluidnpu_data_plane #(
   end
 
   fluidnpu_output_writer #(.BMax(BMax), .OutWords(OutWords), .PortWords(PortWords), .Pools(PoolRows != 0)) outputs (
-    .clk_i, .rst_ni(run_n), .layer_start_i(layer_start), .slot_i(slot), .layer_i(running), .command_valid_i(output_valid),
+    .clk_i, .rst_ni(job_rst_n[OfOutputs]), .layer_start_i(layer_start), .slot_i(slot), .layer_i(running), .command_valid_i(output_valid),
     .command_ready_o(output_take), .command_i(output_command), .layer_done_o(layer_done), .beat_valid_i(pooled_valid),
     .beat_ready_o(pooled_ready), .beat_i(pooled), .word_valid_o(o_valid), .word_ready_i(o_ready),
     .word_addr_o(o_addr), .word_data_o(o_data), .word_strb_o(o_strb)
   );
 
   axi_write_master #(.AddrWidth(AddrWidth), .DataBytes(PortBytes), .MaxBurst(MaxBurst), .QueueBeats(QueueBeats)) m2_write (
-    .clk_i, .rst_ni, .flush_i(flush), .close_i(layer_done), .idle_o(m2_write_idle), .error_o(m2_write_error),
+    .clk_i, .rst_ni(part_rst_n[OfM2Write]), .flush_i(flush), .close_i(layer_done), .idle_o(m2_write_idle), .error_o(m2_write_error),
     .outstanding_o(), .unsent_o(), .word_valid_i(o_valid), .word_ready_o(o_ready), .word_addr_i(o_addr), .word_data_i(o_data),
     .word_strb_i(o_strb),
     .m_axi_awaddr(m2_axi_awaddr), .m_axi_awlen(m2_axi_awlen), .m_axi_awsize(m2_axi_awsize), .m_axi_awburst(m2_axi_awburst),

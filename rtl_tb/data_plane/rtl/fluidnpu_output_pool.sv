@@ -68,26 +68,19 @@ module fluidnpu_output_pool #(
     room_q  <= rst_ni && 32'(level) + Steps + 2 <= Depth;
   end
 
-  always_ff @(posedge clk_i) begin
-    if (!rst_ni) begin
-      base_q       <= '0;
-      beat_q       <= '0;
-      rest_q       <= '0;
-      pixel_ends_q <= 1'b0;
-    end else begin
-      if (give) begin
-        beat_q       <= pixel_ends_q ? '0 : beat_q + 1'b1;
-        rest_q       <= pixel_ends_q ? cols_q : rest_q - 12'(OutWords);
-        pixel_ends_q <= pixel_ends_q ? 32'(cols_q) <= OutWords : 32'(rest_q) <= 2 * OutWords;
-        if (pixel_ends_q && pass_ends) base_q <= block_last_q ? '0 : base_q + beat_q + 1'b1;
-      end
-      if (command_valid_i && command_ready_o) begin
-        beat_q       <= '0;
-        rest_q       <= command_i.cols;
-        pixel_ends_q <= 32'(command_i.cols) <= OutWords;
-      end
-      if (layer_start_i) base_q <= '0;
+  always_ff @(posedge clk_i) begin  // set by a layer and a command before a beat is given, so no reset
+    if (give) begin
+      beat_q       <= pixel_ends_q ? '0 : beat_q + 1'b1;
+      rest_q       <= pixel_ends_q ? cols_q : rest_q - 12'(OutWords);
+      pixel_ends_q <= pixel_ends_q ? 32'(cols_q) <= OutWords : 32'(rest_q) <= 2 * OutWords;
+      if (pixel_ends_q && pass_ends) base_q <= block_last_q ? '0 : base_q + beat_q + 1'b1;
     end
+    if (command_valid_i && command_ready_o) begin
+      beat_q       <= '0;
+      rest_q       <= command_i.cols;
+      pixel_ends_q <= 32'(command_i.cols) <= OutWords;
+    end
+    if (layer_start_i) base_q <= '0;
   end
   always_ff @(posedge clk_i) begin  // of a command only, so no reset
     if (command_valid_i && command_ready_o) begin

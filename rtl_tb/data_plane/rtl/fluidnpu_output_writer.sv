@@ -93,13 +93,38 @@ module fluidnpu_output_writer #(
   assign layer_done_o = !layer_open_q && !any_q;
 
   always_ff @(posedge clk_i) begin
-    if (!rst_ni) begin
+    if (push && word_ready_i) begin
+      any_q    <= 1'b0;
+      full_q   <= 1'b0;
+      pack_q   <= '0;
+      strobe_q <= '0;
+    end
+    if (move) begin
+      any_q       <= 1'b1;
+      full_q      <= port_ends;
+      pack_q      <= (push ? '0 : pack_q) | placed;
+      strobe_q    <= (push ? '0 : strobe_q) | strobe;
+      pack_page_q <= page_q;
+      new_q       <= 1'b0;
+      page_q      <= port_ends ? page_q + 1'b1 : page_q;
+      offset_q    <= port_ends ? '0 : OffsetWidth'(beat_end);
+      rest_q      <= port_ends ? 12'(row_end - RowEndWidth'(PortWords)) : rest_q - 12'(in_beat_q);
+      in_beat_q   <= beat_ends ? BeatWidth'(OutWords) : BeatWidth'(beat_end - BeatEndWidth'(PortWords));
+      if (row_ends && last_q) layer_open_q <= 1'b0;
+    end
+    if (row_ready) begin
+      have_q   <= row_valid;
+      new_q    <= row_new;
+      last_q   <= row_last;
+      page_q   <= row_addr[AddrWidth-1:PortBits];
+      offset_q <= row_addr[1+:OffsetWidth] & OffsetWidth'(PortWords - 1);
+      rest_q   <= row_cols;
+    end
+    if (layer_start_i) layer_open_q <= 1'b1;
+    if (!rst_ni) begin  // of the others each is set before its use
       have_q       <= 1'b0;
       new_q        <= 1'b0;
       last_q       <= 1'b0;
-      page_q       <= '0;
-      offset_q     <= '0;
-      rest_q       <= '0;
       in_beat_q    <= BeatWidth'(OutWords);
       any_q        <= 1'b0;
       full_q       <= 1'b0;
@@ -107,35 +132,6 @@ module fluidnpu_output_writer #(
       strobe_q     <= '0;
       pack_page_q  <= '0;
       layer_open_q <= 1'b0;
-    end else begin
-      if (push && word_ready_i) begin
-        any_q    <= 1'b0;
-        full_q   <= 1'b0;
-        pack_q   <= '0;
-        strobe_q <= '0;
-      end
-      if (move) begin
-        any_q       <= 1'b1;
-        full_q      <= port_ends;
-        pack_q      <= (push ? '0 : pack_q) | placed;
-        strobe_q    <= (push ? '0 : strobe_q) | strobe;
-        pack_page_q <= page_q;
-        new_q       <= 1'b0;
-        page_q      <= port_ends ? page_q + 1'b1 : page_q;
-        offset_q    <= port_ends ? '0 : OffsetWidth'(beat_end);
-        rest_q      <= port_ends ? 12'(row_end - RowEndWidth'(PortWords)) : rest_q - 12'(in_beat_q);
-        in_beat_q   <= beat_ends ? BeatWidth'(OutWords) : BeatWidth'(beat_end - BeatEndWidth'(PortWords));
-        if (row_ends && last_q) layer_open_q <= 1'b0;
-      end
-      if (row_ready) begin
-        have_q   <= row_valid;
-        new_q    <= row_new;
-        last_q   <= row_last;
-        page_q   <= row_addr[AddrWidth-1:PortBits];
-        offset_q <= row_addr[1+:OffsetWidth] & OffsetWidth'(PortWords - 1);
-        rest_q   <= row_cols;
-      end
-      if (layer_start_i) layer_open_q <= 1'b1;
     end
   end
 

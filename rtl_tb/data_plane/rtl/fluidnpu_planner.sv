@@ -40,8 +40,9 @@ module fluidnpu_planner #(
   // Checks
   logic [Words-1:0][31:0] words;
   logic [31:0] sum_q, part;
-  logic [$clog2(Words):0] word_q;  // words of the sum so far
-  logic        odd, zero, gemm, unknown, faulty_q, malformed_q, checked_q, refused;
+  (* max_fanout = 64 *) logic [$clog2(Words):0] word_q;  // words of the sum so far
+  (* max_fanout = 64 *) logic checked_q;
+  logic        odd, zero, gemm, unknown, faulty_q, malformed_q, refused;
   fluidnpu_formats_pkg::mode_e mode, plan_mode_q;
   logic [15:0] plan_block_q;
   logic [4:0]  plan_b_r_q;
@@ -102,7 +103,7 @@ module fluidnpu_planner #(
 
   // One operation after another: a * b, or a / b with remainder.
   localparam int unsigned Steps = 27;
-  logic [4:0]  step_q;
+  (* max_fanout = 64 *) logic [4:0] step_q;
   logic        busy_q, run_q, divide;
   logic [31:0] a, b, acc_q, x_q, y_q, rest_q;
   logic [5:0]  bit_q;
@@ -204,8 +205,6 @@ module fluidnpu_planner #(
     if (!rst_ni) begin
       busy_q <= 1'b0;
       run_q  <= 1'b0;
-      step_q <= '0;
-      bit_q  <= '0;
     end else if (start_i) begin
       busy_q <= 1'b1;
       run_q  <= 1'b0;

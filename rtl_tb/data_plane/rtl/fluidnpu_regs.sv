@@ -90,13 +90,14 @@ module fluidnpu_regs #(
   logic [31:0] saturations_q;
 
   // Write channel: both halves must be there, and the answer before must be gone. So settings and the active
-  // set stand still in the cycle before a command, in which the engine finds its answer.
+  // set stand still in the cycle before a command, in which the engine finds its answer. In reset nothing is
+  // taken: a host may ask sooner than the reset, which comes through registers, has gone.
   logic       write, write_ok;
   logic [7:0] waddr;
   logic       bvalid_q;
   logic [1:0] bresp_q;
 
-  assign write          = s_axil_awvalid && s_axil_wvalid && !bvalid_q;
+  assign write          = rst_ni && s_axil_awvalid && s_axil_wvalid && !bvalid_q;
   assign write_ok       = write && legal(s_axil_awaddr, fluidnpu_registers_pkg::Writable) && s_axil_wstrb == 4'hF;
   assign waddr          = 8'(s_axil_awaddr);
   assign s_axil_awready = write;
@@ -220,7 +221,7 @@ module fluidnpu_regs #(
   logic [31:0] rdata_d, rdata_q;
   logic [1:0]  rresp_q;
 
-  assign read           = s_axil_arvalid && (!rvalid_q || s_axil_rready);
+  assign read           = rst_ni && s_axil_arvalid && (!rvalid_q || s_axil_rready);
   assign s_axil_arready = read;
   assign s_axil_rvalid  = rvalid_q;
   assign s_axil_rdata   = rdata_q;

@@ -170,42 +170,33 @@ module fluidnpu_row_walker #(
   end
 
   always_ff @(posedge clk_i) begin
-    if (!rst_ni) begin
-      active_q      <= 1'b0;
+    if (step) begin
+      lane_q <= !ends_beat;
+      if (ends_beat) begin
+        beat_q      <= beat_q + 16'd1;
+        two_lanes_q <= beat_q + 16'd1 < lane1_beats_q;
+        last_beat_q <= beat_q + 16'd2 == beats_q;
+      end
+      if (ends_pass) begin
+        active_q <= 1'b0;
+        if (commit_q) start_q <= next;
+      end
+    end
+    if (takes) begin
+      active_q      <= 1'b1;
       lane_q        <= 1'b0;
-      commit_q      <= 1'b0;
       beat_q        <= '0;
-      beats_q       <= '0;
-      lane1_beats_q <= '0;
-      two_lanes_q   <= 1'b0;
-      last_beat_q   <= 1'b0;
-      shift_q       <= '0;
-      start_q       <= origin;
-    end else begin
-      if (step) begin
-        lane_q <= !ends_beat;
-        if (ends_beat) begin
-          beat_q      <= beat_q + 16'd1;
-          two_lanes_q <= beat_q + 16'd1 < lane1_beats_q;
-          last_beat_q <= beat_q + 16'd2 == beats_q;
-        end
-        if (ends_pass) begin
-          active_q <= 1'b0;
-          if (commit_q) start_q <= next;
-        end
-      end
-      if (takes) begin
-        active_q      <= 1'b1;
-        lane_q        <= 1'b0;
-        beat_q        <= '0;
-        beats_q       <= beats_i;
-        lane1_beats_q <= lane1_beats_i;
-        two_lanes_q   <= lane1_beats_i != '0;
-        last_beat_q   <= beats_i[15:1] == '0;  // nor is this; a mapper shared one comparison, behind what comes late
-        shift_q       <= shift_i;
-        commit_q      <= commit_i;
-      end
-      if (layer_start_i) start_q <= origin;
+      beats_q       <= beats_i;
+      lane1_beats_q <= lane1_beats_i;
+      two_lanes_q   <= lane1_beats_i != '0;
+      last_beat_q   <= beats_i[15:1] == '0;  // nor is this; a mapper shared one comparison, behind what comes late
+      shift_q       <= shift_i;
+      commit_q      <= commit_i;
+    end
+    if (layer_start_i) start_q <= origin;
+    if (!rst_ni) begin  // of the others each is set before its use
+      active_q <= 1'b0;
+      start_q  <= origin;
     end
   end
 

@@ -156,8 +156,10 @@ module fluidnpu_sequencer #(
     command_o.layer_last  = last_tile && last_group && last_block;
   end
 
-  // Found out a step ahead: many wait for it that the next state is one of these.
-  logic fetch_q, flush_q, fetch_next, forced, looks_ahead;
+  // Found out a step ahead: many wait for it that the next state is one of these. Until a layer begins, its
+  // constants follow the plan.
+  logic fetch_q, flush_q, fetch_next, forced, looks_ahead, slots_end, layer_ends;
+  (* max_fanout = 64 *) logic await_q;
   assign fetch_next_o  = fetch_next;
   assign fetch_o       = fetch_q;
   assign fetch_layer_o = fetch_layer_q;
@@ -165,138 +167,120 @@ module fluidnpu_sequencer #(
   assign layer_start_o = state_q == Begin && !running_q.merged;
   assign running_o     = running_q;
   assign flush_o       = flush_q;
-  assign done_o        = state_q == Drain && written_i && layer_q == last_q && !job_error && !soft_reset_i;
+  assign done_o        = layer_ends && layer_q == last_q && !job_error && !soft_reset_i;
   assign lookup_o      = ahead_q == Fetch && fetched_i;
   assign plan_o        = ahead_q == Lookup && plan_valid_i;
 
   assign forced      = job_error || soft_reset_i;
   assign looks_ahead = (state_q == Slots && slot_q == 5'd1) || (state_q == Begin && layer_q != last_q);
+  assign slots_end   = state_q == Slots && slot_q == 5'(fluidnpu_pkg::MaxSlots - 1);
+  assign layer_ends  = state_q == Drain && written_i;
   assign fetch_next  = !forced && (looks_ahead || (ahead_q == Fetch && !fetched_i));
   always_ff @(posedge clk_i) begin
     fetch_q <= rst_ni && fetch_next;
     flush_q <= rst_ni && (forced || (state_q == Flush && (hold_q != '0 || !masters_idle_i)));
+    await_q <= rst_ni && !forced && (slots_end || (layer_ends && layer_q != last_q) || (state_q == Await && ahead_q != Planned));
+    if (await_q) running_q <= plan_layer_i;
   end
 
   always_ff @(posedge clk_i) begin
-    if (!rst_ni) begin
-      state_q      <= Idle;
-      ahead_q      <= Rest;
-      layer_q      <= '0;
-      last_q       <= '0;
-      fetch_layer_q <= '0;
-      slot_q       <= '0;
-      sample_q     <= '0;
-      slot_addr_q  <= '0;
-      slot_o       <= '0;
-      hold_q       <= '0;
-      running_q    <= '0;
-      behind0_q    <= '0;
-      behind1_q    <= '0;
-      beats_q      <= '0;
-      lane1_q      <= '0;
-      group_q      <= '0;
-      first_q      <= '0;
-      group_in_q   <= '0;
-      group_out_q  <= '0;
-      block_open_q <= 1'b0;
-    end else begin
-      case (state_q)
-        Idle: begin
-          if (start_i && !start_refused_o) begin
-            state_q     <= Slots;
-            layer_q     <= first_layer_i;
-            fetch_layer_q <= first_layer_i;
-            last_q      <= last_layer_i;
-            slot_q      <= '0;
-            sample_q    <= '0;
-            slot_addr_q <= fluidnpu_pkg::AddrWidth'(slot_base_i);
-          end
+    case (state_q)
+      Idle: begin
+        if (start_i && !start_refused_o) begin
+          state_q     <= Slots;
+          layer_q     <= first_layer_i;
+          fetch_layer_q <= first_layer_i;
+          last_q      <= last_layer_i;
+          slot_q      <= '0;
+          sample_q    <= '0;
+          slot_addr_q <= fluidnpu_pkg::AddrWidth'(slot_base_i);
         end
-        Slots: begin  // addresses of the active samples, in ascending slot number
-          slot_addr_q <= slot_addr_q + fluidnpu_pkg::AddrWidth'(slot_bytes_i);
-          slot_q      <= slot_q + 5'd1;
-          if (active_i[slot_q]) begin
-            slot_o[sample_q[SampleWidth-1:0]] <= slot_addr_q;
-            sample_q <= sample_q + 5'd1;
-          end
-          if (slot_q == 5'(fluidnpu_pkg::MaxSlots - 1)) state_q <= Await;
+      end
+      Slots: begin  // addresses of the active samples, in ascending slot number
+        slot_addr_q <= slot_addr_q + fluidnpu_pkg::AddrWidth'(slot_bytes_i);
+        slot_q      <= slot_q + 5'd1;
+        if (active_i[slot_q]) begin
+          slot_o[sample_q[SampleWidth-1:0]] <= slot_addr_q;
+          sample_q <= sample_q + 5'd1;
         end
-        Await: begin
-          if (ahead_q == Planned) begin
-            state_q   <= Begin;
-            running_q <= plan_layer_i;
-          end
-        end
-        Begin: begin
-          state_q      <= running_q.merged ? Drain : Commands;
-          group_q      <= '0;
-          first_q      <= '0;
-          group_in_q   <= '0;
-          group_out_q  <= '0;
-          block_open_q <= 1'b0;
-        end
-        Commands: begin
-          if (issued) begin
-            block_open_q <= 1'b1;
-            first_q      <= first_q + tile_columns;
-            if (last_tile) begin
-              first_q     <= '0;
-              group_q     <= group_q + 16'd1;
-              group_in_q  <= group_in_q + {15'd0, running_q.group_words, 1'b0};
-              group_out_q <= group_out_q + {15'd0, running_q.columns, 1'b0};
-              if (last_group) begin
-                group_q      <= '0;
-                group_in_q   <= '0;
-                group_out_q  <= '0;
-                block_open_q <= 1'b0;
-                if (last_block) state_q <= Drain;
-              end
+        if (slots_end) state_q <= Await;
+      end
+      Await: if (ahead_q == Planned) state_q <= Begin;
+      Begin: begin
+        state_q      <= running_q.merged ? Drain : Commands;
+        group_q      <= '0;
+        first_q      <= '0;
+        group_in_q   <= '0;
+        group_out_q  <= '0;
+        block_open_q <= 1'b0;
+      end
+      Commands: begin
+        if (issued) begin
+          block_open_q <= 1'b1;
+          first_q      <= first_q + tile_columns;
+          if (last_tile) begin
+            first_q     <= '0;
+            group_q     <= group_q + 16'd1;
+            group_in_q  <= group_in_q + {15'd0, running_q.group_words, 1'b0};
+            group_out_q <= group_out_q + {15'd0, running_q.columns, 1'b0};
+            if (last_group) begin
+              group_q      <= '0;
+              group_in_q   <= '0;
+              group_out_q  <= '0;
+              block_open_q <= 1'b0;
+              if (last_block) state_q <= Drain;
             end
           end
         end
-        Drain: begin
-          if (written_i) begin
-            layer_q <= layer_q + 16'd1;
-            state_q <= Await;
-            if (layer_q == last_q) begin
-              layer_q <= layer_q;
-              state_q <= Idle;
-            end
+      end
+      Drain: begin
+        if (layer_ends) begin
+          layer_q <= layer_q + 16'd1;
+          state_q <= Await;
+          if (layer_q == last_q) begin
+            layer_q <= layer_q;
+            state_q <= Idle;
           end
         end
-        Flush: begin
-          if (hold_q != '0) hold_q <= hold_q - 5'd1;
-          else if (masters_idle_i) state_q <= Idle;
-        end
-        default: state_q <= Idle;
-      endcase
-      case (ahead_q)
-        Rest: if (looks_ahead) ahead_q <= Fetch;
-        Fetch: begin
-          if (fetched_i) begin
-            ahead_q       <= Lookup;
-            fetch_layer_q <= fetch_layer_q + 16'd1;
-          end
-        end
-        Lookup: if (plan_valid_i) ahead_q <= Plan;
-        Plan: begin
-          if (plan_bad_i) ahead_q <= Refused;
-          else if (plan_done_i) ahead_q <= Planned;
-        end
-        Planned: if (state_q == Await) ahead_q <= Rest;
-        default: ;
-      endcase
-      if (state_q == Begin || (issued && last_tile && last_group)) begin
-        beats_q   <= next_beats;
-        lane1_q   <= more1 ? next_beats : next1[15:0];
-        behind0_q <= more0 ? next0 - 32'(running_q.block) : '0;
-        behind1_q <= !more1 ? '0 : more0 ? next1 - 32'(running_q.block) : next1 - next0;
       end
-      if (forced) begin
-        state_q <= Flush;
-        ahead_q <= Rest;
-        hold_q  <= 5'(FlushCycles);
+      Flush: begin
+        if (hold_q != '0) hold_q <= hold_q - 5'd1;
+        else if (masters_idle_i) state_q <= Idle;
       end
+      default: state_q <= Idle;
+    endcase
+    case (ahead_q)
+      Rest: if (looks_ahead) ahead_q <= Fetch;
+      Fetch: begin
+        if (fetched_i) begin
+          ahead_q       <= Lookup;
+          fetch_layer_q <= fetch_layer_q + 16'd1;
+        end
+      end
+      Lookup: if (plan_valid_i) ahead_q <= Plan;
+      Plan: begin
+        if (plan_bad_i) ahead_q <= Refused;
+        else if (plan_done_i) ahead_q <= Planned;
+      end
+      Planned: if (state_q == Await) ahead_q <= Rest;
+      default: ;
+    endcase
+    if (state_q == Begin || (issued && last_tile && last_group)) begin
+      beats_q   <= next_beats;
+      lane1_q   <= more1 ? next_beats : next1[15:0];
+      behind0_q <= more0 ? next0 - 32'(running_q.block) : '0;
+      behind1_q <= !more1 ? '0 : more0 ? next1 - 32'(running_q.block) : next1 - next0;
+    end
+    if (forced) begin
+      state_q <= Flush;
+      ahead_q <= Rest;
+      hold_q  <= 5'(FlushCycles);
+    end
+    if (!rst_ni) begin  // of the others each is set before its use
+      state_q <= Idle;
+      ahead_q <= Rest;
+      layer_q <= '0;  // is shown in ERROR
+      hold_q  <= '0;
     end
   end
 
@@ -305,7 +289,7 @@ module fluidnpu_sequencer #(
       if (command_valid_o) assert (beats_q != '0 && lane1_q <= beats_q && command_o.cols != '0);
       assert (hold_q <= 5'(FlushCycles));
       if (fetch_o) assert (fetch_layer_q == (state_q == Slots || state_q == Await ? layer_q : layer_q + 16'd1));
-      assert (fetch_q == (ahead_q == Fetch) && flush_q == (state_q == Flush));
+      assert (fetch_q == (ahead_q == Fetch) && flush_q == (state_q == Flush) && await_q == (state_q == Await));
       if (command_valid_o) assert (first_q < running_q.columns && group_q < running_q.groups);
       if (state_q == Begin) assert (running_q.beats0 != '0 && running_q.block != '0 && running_q.columns != '0 && running_q.groups != '0);
     end

@@ -28,11 +28,14 @@ module fluidnpu_unpack #(
   localparam int unsigned CountWidth = $clog2(Room + 1);
 
   logic [Room*16-1:0]    store_q, shifted, filled;
-  logic [CountWidth-1:0] count_q, count_after, gained;
+  (* max_fanout = 64 *) logic [CountWidth-1:0] count_q;  // here and below: for every word of the store
+  logic [CountWidth-1:0] count_after, gained;
   logic [WordsWidth-1:0] left_q, missing_q, job_missing;
-  logic                  busy_q, last_beat_q;   // left_q is not 0; it is no more than a beat
-  logic                  more_q, last_port_q;   // missing_q is not 0; it is no more than a port word
-  logic [SkipWidth-1:0]  skip_q, skip;          // words to skip in the next port word
+  (* max_fanout = 64 *) logic busy_q, last_beat_q;  // left_q is not 0; it is no more than a beat
+  (* max_fanout = 64 *) logic more_q;               // missing_q is not 0
+  logic                  last_port_q;           // nor more than a port word
+  (* max_fanout = 64 *) logic [SkipWidth-1:0] skip_q;  // words to skip in the next port word
+  logic [SkipWidth-1:0]  skip;
   logic                  enough, give, get, begins, ends, job_one_port;
 
   if (PortWords < 1 || BeatWords < 1) begin : gen_illegal

@@ -87,7 +87,6 @@ module fluidnpu_window_segments #(
       busy_q      <= 1'b0;
       pass_open_q <= 1'b0;
       tile_q      <= '0;
-      command_q   <= '0;
     end else begin
       if (command_valid_i && command_ready_o) begin
         busy_q    <= 1'b1;
@@ -302,37 +301,27 @@ module fluidnpu_window_segments #(
 
   window_t next;
   assign next = pair ? behind.next : first.next;
-  always_ff @(posedge clk_i) begin
-    if (!rst_ni) begin
-      window_q      <= '0;
-      tile_window_q <= '0;
+  always_ff @(posedge clk_i) begin  // a command sets them before anything reads them, so no reset
+    if (command_valid_i && command_ready_o) begin
+      window_q      <= origin(pool_q ? 24'(command_i.cols) : layer_i.run_words);
+      tile_window_q <= origin(pool_q ? 24'(command_i.cols) : layer_i.run_words);
       position_q    <= '0;
-      space_q       <= '0;
+      space_q       <= width_q;
       half_q        <= 1'b0;
-      left_q        <= '0;
-      tile_left_q   <= '0;
-    end else begin
-      if (command_valid_i && command_ready_o) begin
-        window_q      <= origin(pool_q ? 24'(command_i.cols) : layer_i.run_words);
-        tile_window_q <= origin(pool_q ? 24'(command_i.cols) : layer_i.run_words);
-        position_q    <= '0;
-        space_q       <= width_q;
-        half_q        <= 1'b0;
-        left_q        <= origin_left_q;
-        tile_left_q   <= origin_left_q;
-      end else if (step) begin
-        half_q     <= max_pool_q && !both && !segment_ends_beat_o && (half_q || first.fills);
-        position_q <= row_ends || pool_q ? '0 : pair ? position_2 : position_1;
-        space_q    <= row_ends || pool_q ? width_q : pair ? left_1.words[CountWidth-1:0] : left_q.words[CountWidth-1:0];
-        window_q   <= next;
-        left_q     <= left;
-        if (row_ends) begin
-          // The next row of this tile starts where this one did; the next tile where this one ends.
-          window_q <= !pool_q && tile_ends ? next : tile_window_q;
-          if (!pool_q && tile_ends) begin
-            tile_window_q <= next;
-            tile_left_q   <= left;
-          end
+      left_q        <= origin_left_q;
+      tile_left_q   <= origin_left_q;
+    end else if (step) begin
+      half_q     <= max_pool_q && !both && !segment_ends_beat_o && (half_q || first.fills);
+      position_q <= row_ends || pool_q ? '0 : pair ? position_2 : position_1;
+      space_q    <= row_ends || pool_q ? width_q : pair ? left_1.words[CountWidth-1:0] : left_q.words[CountWidth-1:0];
+      window_q   <= next;
+      left_q     <= left;
+      if (row_ends) begin
+        // The next row of this tile starts where this one did; the next tile where this one ends.
+        window_q <= !pool_q && tile_ends ? next : tile_window_q;
+        if (!pool_q && tile_ends) begin
+          tile_window_q <= next;
+          tile_left_q   <= left;
         end
       end
     end
