@@ -38,6 +38,7 @@ _PROMPT_S = 0.05  # an answer that comes sooner is not worth a look at its clien
 TRACEPARENT = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 INFER = re.compile(r"/v2/models/([^/]+)(?:/versions/([^/]+))?/infer")
 _HELD = "fluidnpu.held"  # the key of a scope's `_Body`
+THROWN_BYTES = 32 << 20  # of a body that is too large
 APART_ITEMS = 4096  # of JSON, from which on a body is read in a thread
 _JSON = [(b"content-type", b"application/json")]
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -294,26 +295,30 @@ async def _until_gone(receive: Receive) -> None:
 
 
 async def read_body(scope: Scope, receive: Receive, most: int, headers: dict[bytes, bytes] | None = None) -> bytes:
-    """Read a body of at most `most` bytes. Raises TooLargeError, and ProtocolError when the client goes."""
+    """Read a body of at most `most` bytes. Raises TooLargeError, and ProtocolError when the client goes.
+
+    What is too large is thrown away up to `THROWN_BYTES`: a client that still sends sees no answer.
+    """
     headers = dict(scope["headers"]) if headers is None else headers
     declared = headers.get(b"content-length", b"0")
-    if not declared.isdigit() or int(declared) > most:
-        raise TooLargeError(f"a body must have at most {most} bytes, not {declared.decode('latin-1')[:20]}")
+    length = int(declared) if declared.isdigit() and len(declared) < 16 else THROWN_BYTES + 1
     if headers.get(b"content-encoding", b"identity") not in (b"identity", b""):
         raise ProtocolError("a body must come uncompressed: content-encoding must be identity")
     parts: list[bytes] = []
-    size = 0
-    while True:
+    size, more = 0, True
+    while more and max(size, length) <= THROWN_BYTES:
         message: Message = await receive()
         if message["type"] == "http.disconnect":
             raise SlowClientError("the whole body must come, and the client went before")
-        part = message.get("body", b"")
+        part, more = message.get("body", b""), message.get("more_body", False)
         size += len(part)
-        if size > most:
-            raise TooLargeError(f"a body must have at most {most} bytes, and more came")
-        parts.append(part)
-        if not message.get("more_body", False):
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+        if max(size, length) <= most:
+            scope[_HELD].take(len(part))
+            parts.append(part)
+    if max(size, length) > most:
+        came = declared.decode("latin-1")[:20] if b"content-length" in headers else "more"
+        raise TooLargeError(f"a body must have at most {most} bytes, not {came}")
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def log_request(call: Call | None, status: int | str, began: float, trace: str) -> None:
@@ -448,8 +453,6 @@ class _Guarded:
             finally:
                 body.waits = False
             whole = not message.get("more_body", False)
-            if size := len(message.get("body", b"")):
-                body.take(size)
             return message
 
         async def send_in_time(message: Message) -> None:

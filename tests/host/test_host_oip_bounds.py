@@ -119,6 +119,17 @@ def test_the_largest_good_request_passes_in_any_form(s: Served) -> None:
     eventually(lambda: s.server._held.held == 0)
 
 
+def test_a_body_without_a_length_is_bounded_too(s: Served) -> None:
+    head = f"POST {INFER} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n".encode()
+    chunk = b"%x\r\n%s\r\n" % (60_000, b" " * 60_000)
+    with connected(s, head + 4 * chunk + b"0\r\n\r\n") as one:
+        said = b""
+        while part := one.recv(65_536):
+            said += part
+    assert said.startswith(b"HTTP/1.1 413")
+    assert b"bytes, not more" in said
+
+
 @pytest.mark.parametrize("size", [2_000, 60_000])
 def test_hostile_messages_are_refused(s: Served, size: int) -> None:
     def asked(datatype: str = "UINT8", **contents: Any) -> bytes:
