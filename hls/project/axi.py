@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from fluidnpu.dse.exact import Machine
+
 from .platform import REGISTERS_RANGE
 
 ADDRESS_BITS = 40
@@ -50,9 +52,12 @@ def axi_lite(name: str) -> tuple[BusPort, ...]:
     return tuple(BusPort(f"{name}_{port}", direction, bits) for port, direction, bits in ports)
 
 
+# Bursts in flight: what a master's queue holds of the longest. Unsaid, an interconnect may take it for one.
+OUTSTANDING = Machine.queue_beats // Machine.max_burst
+WAYS = {"ar": "READ", "aw": "WRITE"}  # address channel -> what Vivado calls its way
+
 # ARM IHI 0022: normal, non-cacheable and bufferable; unprivileged, secure, data
 MASTER_CONSTANTS = (("cache", 4, 0b0011), ("prot", 3, 0b000))
-MAX_BURST = 16  # of axi_read_master.sv and axi_write_master.sv; a stripe of a burst is no longer
 
 
 def npu_ports(data_bits: int, masters: tuple[str, ...]) -> tuple[BusPort, ...]:
@@ -68,7 +73,8 @@ def _described_master(name: str, data_bits: int) -> tuple[BusPort, ...]:
     mode = "READ_WRITE" if len(channels) == 2 else "READ_ONLY"
     told = (
         f"PROTOCOL AXI4, READ_WRITE_MODE {mode}, DATA_WIDTH {data_bits}, ADDR_WIDTH {ADDRESS_BITS}, ID_WIDTH 0, HAS_CACHE 1, "
-        f"HAS_PROT 1, HAS_LOCK 0, HAS_QOS 0, HAS_REGION 0, SUPPORTS_NARROW_BURST 0, MAX_BURST_LENGTH {MAX_BURST}"
+        f"HAS_PROT 1, HAS_LOCK 0, HAS_QOS 0, HAS_REGION 0, SUPPORTS_NARROW_BURST 0, MAX_BURST_LENGTH {Machine.max_burst}"
+        + "".join(f", NUM_{WAYS[channel]}_OUTSTANDING {OUTSTANDING}" for channel in channels)
     )
     constants = tuple(
         BusPort(f"{name}_{channel}{signal}", "output", bits, value)

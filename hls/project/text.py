@@ -189,7 +189,18 @@ class ProjectText:
     @property
     def bus_ports(self) -> tuple[BusPort, ...]:
         """The ports of the NPU's AXI interfaces: those of data plane or stripes, and constants."""
-        return npu_ports(self.design.port_bits // self.design.stripes, self.masters)
+        return npu_ports(self.port_bits, self.masters)
+
+    @property
+    def port_bits(self) -> int:
+        """The width of each of the NPU's memory ports: a master's, or its share of one."""
+        return self.design.port_bits // self.design.stripes
+
+    @property
+    def pynq_command(self) -> str:
+        """How root serves with PYNQ, whose environment and XRT's a shell of its own must read first."""
+        profiles = "; ".join(f". /etc/profile.d/{name}.sh" for name in ("pynq_venv", "xrt_setup"))
+        return f"sudo bash -c '{profiles}; fluidnpu serve bundle --device pynq --rate 100 --slo 50ms'"
 
     @property
     def data_plane_parameters(self) -> tuple[tuple[str, int | str], ...]:
@@ -280,8 +291,8 @@ class ProjectText:
     @property
     def ps_settings(self) -> tuple[tuple[str, str], ...]:
         """The processing system's settings."""
-        bits, lines = self.design.port_bits // self.design.stripes, len(STATUS_SIGNATURE) + len(STATUS_LINES)
-        settings = self.ps.settings_for(len(self.memory_links), bits, lines)
+        lines = len(STATUS_SIGNATURE) + len(STATUS_LINES)
+        settings = self.ps.settings_for(len(self.memory_links), self.port_bits, lines)
         return (*settings, *(self.pl_memory.settings.items() if self.pl_memory else ()))
 
     @property

@@ -85,6 +85,7 @@ class Vivado:
     done: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     joined: dict[str, str] = field(default_factory=dict)  # interface -> the other
+    reached: dict[str, list[str]] = field(default_factory=dict)  # space of a master of the NPU -> its segments
     sites: tuple[str, ...] | None = None  # of DSP slices; by default those that a shipped board's file says
     part: str = ""  # of the design that is open
     board_files: tuple[str, ...] = tuple(load_board(name).board_part for name in list_boards())  # installed
@@ -285,8 +286,20 @@ class Vivado:
     def _get_bd_addr_spaces(self, options: Mapping[str, str], name: str) -> str:
         return f"space:{name}"
 
-    def _get_bd_addr_segs(self, options: Mapping[str, str], name: str) -> str:
-        return f"segment:{name}"
+    def _get_bd_addr_segs(self, options: Mapping[str, str], name: str = "") -> str:
+        return " ".join(self.reached[options["-of_objects"]]) if "-of_objects" in options else f"segment:{name}"
+
+    def _assign_bd_address(self, options: Mapping[str, str]) -> None:
+        """Give the NPU's masters all that lies behind the processing system's ports."""
+        for master, slave in self.joined.items():
+            link = slave.removeprefix("intf:").partition("/")[0]
+            if master.startswith("intf:npu_0/m") and (port := self.joined.get(f"intf:{link}/M00_AXI")):
+                system, space = port.removeprefix("intf:").partition("/")[0], master.removeprefix("intf:")
+                if segments := self.cells[system].facts.get("segments"):
+                    self.reached[f"space:{space}"] = [f"/{space}/SEG_{system}_{name}" for name in segments]
+
+    def _exclude_bd_addr_seg(self, options: Mapping[str, str], segment: str) -> None:
+        self.reached["space:" + segment[1:].rpartition("/")[0]].remove(segment)
 
     def _get_ips(self, options: Mapping[str, str], name: str) -> str:
         return f"ip:{name}"

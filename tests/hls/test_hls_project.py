@@ -210,7 +210,10 @@ def test_chains_that_no_column_holds_are_refused() -> None:
     assert ".Broken(24)" in in_pieces["rtl/fluid_npu.v"]
     assert "vivado/chains.tcl" not in render_project(design.changed(piece=24, broken=24), None, board)
     unknown = replace(board, dsp_columns=(), sources={})
-    assert render_project(design, None, unknown, core="rtl", rtl=rtl_tb.sources())
+    said = "nothing has checked that the core's chains lie"
+    assert said in texts(render_project(design, None, unknown, core="rtl", rtl=rtl_tb.sources()))["README.md"]
+    assert said not in texts(render_project(design, None, unknown))["README.md"]
+    assert said not in in_pieces["README.md"]
 
 
 def test_memory_of_the_programmable_logic_gets_its_controller() -> None:
@@ -255,6 +258,48 @@ def test_striped_masters_take_all_ports(name: str, width: str) -> None:
     assert wrapper.count("axi_read_stripe #(") == 3
     assert wrapper.count("axi_write_stripe #(") == 1
     assert f"output wire [{board.axi_port_bits // 8 - 1}:0] m2_3_axi_wstrb" in wrapper
+    assert f"4 memory ports of {board.axi_port_bits} bits" in files["README.md"]
+
+
+def test_masters_say_how_many_bursts_they_keep_in_flight() -> None:
+    """As many of the longest as their queue holds, in each way that they go."""
+    wrapper = texts(project_of("zcu104"))["rtl/fluid_npu.v"]
+    parameters = re.findall(r"XIL_INTERFACENAME (m\d)_axi, ([^\"]*)", wrapper)
+    depth = re.search(r"int unsigned QueueBeats = (\d+)", rtl_tb.sources()["fluidnpu_data_plane.sv"])
+    longest = re.search(r"int unsigned MaxBurst = (\d+)", rtl_tb.sources()["fluidnpu_data_plane.sv"])
+    assert depth
+    assert longest
+    assert len(parameters) == 3
+    for name, text in parameters:
+        given = dict(re.findall(r"NUM_(READ|WRITE)_OUTSTANDING (\d+)", text))
+        assert set(given) == ({"READ", "WRITE"} if name == "m2" else {"READ"})
+        assert set(given.values()) == {str(int(depth[1]) // int(longest[1]))}
+        assert f"MAX_BURST_LENGTH {longest[1]}" in text
+
+
+def test_pynq_is_served_by_one_command() -> None:
+    files = texts(project_of("zcu104"))
+    commands = {name: re.findall(r"sudo bash -c '[^']*'", files[name]) for name in ("README.md", "software/README.md")}
+    assert commands["README.md"] == commands["software/README.md"]
+    assert len(commands["README.md"]) == 1
+    assert "$(command -v" not in files["README.md"].partition("Without PYNQ:")[0]
+
+
+def test_packages_are_read_before_the_rest(tmp_path: Path) -> None:
+    """By the tool that packs the NPU, too: a list of all files, each once."""
+    files = texts(project_of("zcu104", core="rtl", rtl=rtl_tb.sources()))
+    tkinter = pytest.importorskip("tkinter", reason="needs a Tcl interpreter: on Debian python3-tk")
+    for name, text in files.items():
+        if name.startswith("rtl/"):
+            (tmp_path / "rtl").mkdir(exist_ok=True)
+            (tmp_path / name).write_text(text)
+    tcl, listed = tkinter.Tcl(), []
+    tcl.createcommand("add_files", lambda _, paths: listed.extend(tcl.splitlist(paths)))
+    script = files["vivado/package.tcl"]
+    tcl.eval(f"cd {tmp_path}\n" + script[script.index("set packages") : script.index("set_property top")])
+    rtl = sorted(name for name in files if name.startswith("rtl/") and name.endswith((".sv", ".v")))
+    packages = [name for name in rtl if name.endswith("_pkg.sv")]
+    assert listed == [*packages, *(name for name in rtl if name not in packages)]
 
 
 def test_memory_that_does_not_go_with_the_board_is_refused() -> None:

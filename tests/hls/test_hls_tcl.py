@@ -89,6 +89,12 @@ def test_every_script_runs(at: Path, board: str, memory: str | None, tools: str)
     assert (at / "bundle/fluidnpu.bit").read_text() == "system_wrapper.bit"
     assert (at / "bundle/fluidnpu.hwh").read_text() == "system.hwh"
     assert (at / "build/fluidnpu.xsa").exists()
+    masters = [name for name in vivado.joined if name.startswith("intf:npu_0/m")]
+    assert len(vivado.reached) == (0 if memory == "pl" else len(masters))
+    assert all(segments for segments in vivado.reached.values())
+    assert all("DDR" in segment for segments in vivado.reached.values() for segment in segments), "OCM holds firmware"
+    reports = {"report_high_fanout_nets", "report_design_analysis", "report_methodology", "report_cdc"}
+    assert reports <= set(vivado.done)
     assert vivado.cells["status_0"].driven["In3"] == ("mig_0/init_calib_complete" if memory == "pl" else "ready_0/dout")
     assert {"reset_0/peripheral_aresetn"} == {
         vivado.cells["npu_0"].driven["aresetn"],

@@ -103,5 +103,13 @@ connect_bd_net [get_bd_pins npu_0/irq] [get_bd_pins processing_system7_0/IRQ_F2P
 # as the processing system lays it out.
 create_bd_addr_seg -range 0x1000 -offset 0x43C00000 [get_bd_addr_spaces processing_system7_0/Data] [get_bd_addr_segs npu_0/s_axil/reg0] SEG_npu_0_registers
 assign_bd_address
+# The NPU reads and writes DRAM alone: on-chip memory, where the firmware lies, and flash are out of its reach.
+foreach master {m0_axi m1_axi m2_axi} {
+    foreach segment [get_bd_addr_segs -of_objects [get_bd_addr_spaces npu_0/$master]] {
+        if {![regexp DDR $segment]} {
+            exclude_bd_addr_seg $segment
+        }
+    }
+}
 validate_bd_design
 save_bd_design

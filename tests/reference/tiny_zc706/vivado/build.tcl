@@ -57,6 +57,11 @@ if {[get_property PROGRESS [get_runs impl_1]] ne "100%"} {
 open_run impl_1
 report_utilization -file build/utilization.rpt -hierarchical
 report_timing_summary -file build/timing.rpt
+# What the first real runs teach, even where they miss their clock.
+report_high_fanout_nets -timing -max_nets 50 -file build/high_fanout.rpt
+report_design_analysis -congestion -complexity -file build/design_analysis.rpt
+report_methodology -file build/methodology.rpt
+report_cdc -details -file build/cdc.rpt
 # What was built stays in build/ in any case. Only what meets timing reaches the board's bundle, unless
 # ALLOW_SLACK=1 asks for a bitstream to bring a board up with.
 file copy -force build/vivado/system.runs/impl_1/system_wrapper.bit build/fluidnpu.bit

@@ -9,7 +9,15 @@ if {[llength [glob -nocomplain $verilog/*.tcl]] > 0} {
     error "the HLS core must be Verilog alone, and it asks for IP of its own: see $verilog"
 }
 create_project -force package build/package -part xc7z045ffg900-2
-add_files -norecurse [glob rtl/*.sv rtl/*.v]
+# Packages come first, whatever the tool makes of the order.
+set packages [lsort [glob rtl/*_pkg.sv]]
+set modules [list]
+foreach file [lsort [glob rtl/*.sv rtl/*.v]] {
+    if {[lsearch -exact $packages $file] < 0} {
+        lappend modules $file
+    }
+}
+add_files -norecurse [concat $packages $modules]
 add_files -norecurse $core_rtl
 set_property top fluid_npu [current_fileset]
 update_compile_order -fileset sources_1
