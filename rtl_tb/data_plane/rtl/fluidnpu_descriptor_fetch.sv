@@ -24,7 +24,7 @@ module fluidnpu_descriptor_fetch #(
 
   logic               asked_q;
   logic [7:0]         got_q;
-  logic [Bytes*8-1:0] words_q;  // the last port word uppermost
+  logic [Beats-1:0][PortWords*16-1:0] words_q;  // each has an enable of its own
 
   if (PortWords < 2 || PortWords * 2 > Bytes || Bytes % (PortWords * 2) != 0) begin : gen_illegal
     $fatal(1, "a descriptor must be a whole number of port words in %m");
@@ -45,7 +45,7 @@ module fluidnpu_descriptor_fetch #(
       if (fetch_valid_o && fetch_ready_i) asked_q <= 1'b1;
       if (data_valid_i && data_ready_o) got_q <= got_q + 8'd1;
     end
-    if (data_valid_i && data_ready_o) words_q <= {data_i, words_q[Bytes*8-1:PortWords*16]};
+    for (int unsigned i = 0; i < Beats; i++) if (data_valid_i && data_ready_o && 32'(got_q) == i) words_q[i] <= data_i;
   end
 
   logic [15:0] before_q;
