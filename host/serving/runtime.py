@@ -24,14 +24,12 @@ from fluidnpu.dse import Design
 from fluidnpu.models.exits import exceeds_threshold, stated, sureness
 from fluidnpu.models.graph import Check, ExitCheck, MapCheck
 from fluidnpu.scheduler import (
-    Action,
     Answer,
     Ledger,
     Outcome,
     Policy,
     Request,
     Run,
-    Schedule,
     Wait,
 )
 from fluidnpu.scheduler.exits import LAST, Criteria, Criterion, ExitProfile, ExitRule, RuledExits, StageCosts
@@ -63,14 +61,14 @@ class Runtime:
 
     `rule` decides at every exit but the last whether a sample leaves: criteria, or a rule of one's own
     (default: the program's thresholds as a criterion). `costs` tells the latter the costs of each stage
-    (default: the design's MACs), the former have a profile. `attempts`: how often a job is
-    tried before GaveUpError. Then its requests are dropped and their slots free, while all others still wait,
-    so a caller that catches the error may `Driver.recover` and go on. `record` keeps log and replies for
-    `schedule`; a server that runs for weeks does not. `observers` are told of all that happens, in order.
-    `active`: exits that may be inactive and change meanwhile; `watch` is told of every run, and chooses whose
-    samples run on after their answer. `meanwhile` is called whenever the NPU has begun to work, or has failed
-    to: for all that need not keep it waiting. Images of requests that wait are written ahead then, as far as
-    slots are free. `patience`: decisions of the policy in a row that may break the rules; see `Ledger`.
+    (default: the design's MACs), the former have a profile. `attempts`: how often a job is tried before
+    GaveUpError. Then its requests are dropped and their slots free, while all others still wait, so a caller
+    that catches the error may `Driver.recover` and go on. `record` keeps the past for `Ledger.schedule`; a
+    server that runs for weeks does not. `observers` are told of all that happens, in order. `active`: exits
+    that may be inactive and change meanwhile; `watch` is told of every run, and chooses whose samples run on
+    after their answer. `meanwhile` is called whenever the NPU has begun to work, or has failed to: for all
+    that need not keep it waiting. Images of requests that wait are written ahead then, as far as slots are
+    free. `patience`: decisions of the policy in a row that may break the rules; see `Ledger`.
 
     With several programs there is a rule for each, and `networks` names by tenant the program that its
     requests are for; exits of replies are then those of their network, and stages are numbered through.
@@ -102,7 +100,7 @@ class Runtime:
         self.failures: deque[DeviceError] = deque(maxlen=None if record else 1)
         self.failed = 0  # jobs, over all time
         self.lost_in_a_row = 0  # jobs given up since one ended well
-        self._attempts, self._record = attempts, record
+        self._attempts = attempts
         if rule is None:
             rule = [usual_criteria(driver, network=index) for index in range(len(driver.parts))]
         rules = tuple(rule) if isinstance(rule, Sequence) else (rule,)
@@ -126,6 +124,7 @@ class Runtime:
             watch=watch,
             ended=self._ended,
             patience=patience,
+            record=record,
         )
         self._last = frozenset(self.networks.last)
         self._adopted: InForce | None = None  # since the last run
@@ -136,8 +135,6 @@ class Runtime:
         self._any_suspect = False
         self._observers = tuple(observers)
         self._epoch = driver.device.clock.now_ns()
-        self._log: list[tuple[int, Action]] = []
-        self._run_ends: list[int] = []
         policy.reset()
         for observer in self._observers:
             observer.began(self.ledger.view)
@@ -152,26 +149,6 @@ class Runtime:
     def sleep_until(self, time_ns: int) -> None:
         """Let time pass on the device's clock."""
         self.driver.device.clock.sleep_until(self._epoch + time_ns)
-
-    @property
-    def busy(self) -> bool:
-        """True while a request waits, in the queue or past an exit."""
-        return self.ledger.busy
-
-    @property
-    def active(self) -> ActiveExits | None:
-        """The table of active exits; None without one."""
-        return self.ledger.active
-
-    @property
-    def queue(self) -> Sequence[Request]:
-        """The requests that wait for their first run, in order of (arrival, id) by network."""
-        return list(chain(*self.ledger.queues))
-
-    @property
-    def held(self) -> int:
-        """Slots that hold a sample."""
-        return self.ledger.held
 
     def admit(self, request: Request, image: Image, terms: Terms = PLAIN) -> None:
         """Put a request into the queue; requests must come in order of (arrival, id)."""
@@ -201,8 +178,6 @@ class Runtime:
             for observer in self._observers:
                 observer.adapted(now, state)
         action = ledger.decide(self.policy, now, closed)
-        if self._record:
-            self._log.append((now, action))
         for observer in self._observers:
             observer.decided(ledger.view, action)
         if isinstance(action, Wait):
@@ -217,18 +192,6 @@ class Runtime:
         for observer in self._observers:
             observer.ended(fates)
         return fates
-
-    def next_end_ns(self) -> int | None:
-        """Return the first time at which a waiting request's terms end it; None when no terms can."""
-        return self.ledger.next_end_ns()
-
-    def take_passed(self, request_id: int) -> Reply | None:
-        """Take the answer of the last exit that a request has passed; None without one. From any thread.
-
-        The caller then answers the request, and the runtime gives no reply for it.
-        """
-        passed: Reply | None = self.ledger.take_passed(request_id)
-        return passed
 
     # -- actions ---------------------------------------------------------------------------------------------
 
@@ -248,8 +211,6 @@ class Runtime:
             self._adopted = None
         job = self._work(run, batch, slots)
         end = self.now_ns
-        if self._record:
-            self._run_ends.append(end)
         for observer in self._observers:
             observer.ran(run, now, end, job)
         if not self.ledger.runs_head(stage):
@@ -442,31 +403,6 @@ class Runtime:
         assert sample.slot is not None
         heapq.heappush(self._free[self.networks.of(sample.request)], sample.slot)
         sample.slot = None
-
-    # -- records ---------------------------------------------------------------------------------------------
-
-    def schedule(self, requests: Sequence[Request], replies: Sequence[Fate]) -> Schedule:
-        """Return the past in the simulator's terms; `replies` are aligned with `requests`."""
-        return Schedule(
-            policy=self.policy.name,
-            stages=self.ledger.stages,
-            b_max=self.ledger.b_max,
-            slots=self.ledger.slots,
-            requests=tuple(requests),
-            start_ns=tuple(reply.start_ns for reply in replies),
-            end_ns=tuple(reply.end_ns for reply in replies),
-            exit=tuple(
-                self.networks.entry(request) + reply.exit if isinstance(reply, Reply) else -1
-                for request, reply in zip(requests, replies, strict=True)
-            ),
-            outcome=tuple(reply.outcome for reply in replies),
-            log=tuple(self._log),
-            run_end_ns=tuple(self._run_ends),
-            because=tuple(reply.because if isinstance(reply, Reply) else reply.reason for reply in replies),
-            shadows=tuple(sorted(self.ledger.ran_on)),
-            adapted=self.active is not None,
-            networks=self.networks if len(self.networks) > 1 else None,
-        )
 
 
 def _slots_of(batch: Sequence[Sample]) -> list[int]:

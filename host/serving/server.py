@@ -205,7 +205,7 @@ class Server:
     @property
     def active(self) -> ActiveExits | None:
         """The table of active exits, to be changed while serving from any thread; None without one."""
-        return self._runtime.active
+        return self._runtime.ledger.active
 
     @property
     def adoption_ns(self) -> tuple[int, ...]:
@@ -231,7 +231,7 @@ class Server:
     @property
     def held(self) -> int:
         """Slots that hold a sample."""
-        return self._runtime.held
+        return self._runtime.ledger.held
 
     @property
     def failures(self) -> int:
@@ -337,7 +337,7 @@ class Server:
                 self._obey(result)
             else:
                 self._decided += result
-        if not self._runtime.busy:
+        if not self._runtime.ledger.busy:
             self._tell()
         self._busy_since_s = None
 
@@ -351,10 +351,10 @@ class Server:
         """Admit what was submitted, blocking while there is nothing to do; False when the server must end."""
         with self._changed:
             self._admit()
-            while not (self._runtime.busy or self._closing):
+            while not (self._runtime.ledger.busy or self._closing):
                 self._changed.wait()
                 self._admit()  # maybe nothing: what came may have been cancelled
-        return self._runtime.busy
+        return self._runtime.ledger.busy
 
     def _admit(self) -> None:
         """Hand what was submitted to the policy, and withdraw whose client has left; the lock is held."""
@@ -375,7 +375,7 @@ class Server:
 
     def _obey(self, wait: Wait) -> None:
         """Block until a submit, a close, or the time that the policy or a request's terms name."""
-        ends = [at for at in (wait.until_ns, self._runtime.next_end_ns()) if at is not None]
+        ends = [at for at in (wait.until_ns, self._runtime.ledger.next_end_ns()) if at is not None]
         until_ns = min(ends, default=None)
         with self._changed:
             while not (self._inbox or self._leavers or self._closing):
@@ -435,7 +435,7 @@ class Server:
                         return
                     self._changed.wait(min(left / 1e9, threading.TIMEOUT_MAX) if self._deadlines else None)
                 _, id = heapq.heappop(self._deadlines)
-                passed = self._runtime.take_passed(id) if id in self._tickets else None
+                passed = self._runtime.ledger.take_passed(id) if id in self._tickets else None
                 ticket = None if passed is None else self._pop(id)
                 self.answered += ticket is not None
             if passed is not None and ticket is not None:

@@ -102,7 +102,7 @@ def _served(
         while due < len(requests) and requests[due].arrival_ns <= now:
             runtime.admit(requests[due], images[due])
             due += 1
-        if runtime.busy:
+        if runtime.ledger.busy:
             result = runtime.step(closed=due == len(requests))
             if isinstance(result, Wait):
                 until = requests[due].arrival_ns
@@ -119,7 +119,7 @@ def _served(
     replies = tuple(by_id[request.id] for request in requests)
     return ServeResult(
         replies=replies,
-        schedule=runtime.schedule(requests, replies),
+        schedule=runtime.ledger.schedule(),
         failures=tuple(runtime.failures),
         missed_interrupts=driver.missed_interrupts - missed,
     )

@@ -122,7 +122,7 @@ class Greedy:
         stage = deepest(view)
         line = view.waiting[stage]
         if stage:
-            return Run(stage, tuple(line), "go on")
+            return Run(stage, tuple(line[: view.b_max]), "go on")  # more may wait that came in batches of others
         batch = tuple(line[: _limit(self.b_max, view)])
         return Run(0, batch, f"start {len(batch)} of {len(line)} in the queue")
 
@@ -168,7 +168,7 @@ class Adaptive:
         stage = deepest(view)
         line = view.waiting[stage]
         if stage:
-            return Run(stage, tuple(line), "go on")
+            return Run(stage, tuple(line[: view.b_max]), "go on")  # more may wait that came in batches of others
         limit = _limit(self.b_max, view)
         if len(line) >= limit:
             return Run(0, tuple(line[:limit]), "the batch is full")

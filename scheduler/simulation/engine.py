@@ -23,9 +23,9 @@ compared:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ..policy import Action, Answer, Policy, Request, Run, Wait
+from ..policy import Answer, Policy, Request, Run, Wait
 from .flight import Flight
 from .ledger import Ledger
 from .schedule import LAST, Schedule
@@ -54,7 +54,7 @@ class _Engine:
     """Simulated time around a `Ledger`."""
 
     def __init__(self, requests: Sequence[Request], policy: Policy, world: World) -> None:
-        self.requests, self.policy, self.world = tuple(requests), policy, world
+        self.requests, self.policy, self.live = requests, policy, world.live
         self.ledger = Ledger[_Drawn](
             policy=policy.name,
             latency=world.latency,
@@ -65,23 +65,20 @@ class _Engine:
             active=world.active,
             watch=world.watch,
         )
-        drawn = (-1,) * len(self.requests) if world.drawn is None else world.drawn
-        self.flights = [_Drawn(request, leaves=int(exit)) for request, exit in zip(requests, drawn, strict=True)]
+        self.drawn = (-1,) * len(requests) if world.drawn is None else world.drawn
         self.last = frozenset(self.ledger.networks.last)
-        self.run_ns, self.live = world.run_ns, world.live
-        self.log: list[tuple[int, Action]] = []
-        self.run_ends: list[int] = []
+        self.run_ns, self.overhead_ns = world.run_ns, world.overhead_ns
 
     def serve(self) -> Schedule:
-        policy, ledger, flights = self.policy, self.ledger, self.flights
+        policy, ledger = self.policy, self.ledger
         arrivals = [request.arrival_ns for request in self.requests]
-        n, i, now = len(flights), 0, 0
+        n, i, now = len(arrivals), 0, 0
         policy.reset()
         if ledger.active is not None:
             self._times()
         while True:
             while i < n and arrivals[i] <= now:
-                ledger.admit(flights[i])
+                ledger.admit(_Drawn(self.requests[i], leaves=int(self.drawn[i])))
                 i += 1
             if not ledger.flights:
                 if i == n:
@@ -91,7 +88,6 @@ class _Engine:
             if ledger.active is not None and ledger.adopt() is not None:
                 self._times()
             action = ledger.decide(policy, now, i == n)
-            self.log.append((now, action))
             if isinstance(action, Run):
                 now = self._run(now, action)
             elif isinstance(action, Wait):
@@ -100,12 +96,12 @@ class _Engine:
                 ledger.answer(now, action)
             else:
                 ledger.shed(now, action)
-        return self._schedule()
+        schedule = ledger.schedule()
+        return schedule if self.live is not None else replace(schedule, because=())
 
     def _times(self) -> None:
         """Take the durations of runs from the table in force."""
-        overhead_ns = self.world.overhead_ns
-        self.run_ns = tuple(tuple(ns + overhead_ns for ns in row) for row in self.ledger.view.latency.ns)
+        self.run_ns = tuple(tuple(ns + self.overhead_ns for ns in row) for row in self.ledger.view.latency.ns)
 
     def _run(self, now: int, run: Run) -> int:
         """Run a batch; return the time of its end."""
@@ -121,25 +117,4 @@ class _Engine:
         else:
             reasons = [""] * len(flights)
         self.ledger.finish(run, end, reasons)
-        self.run_ends.append(end)
         return end
-
-    def _schedule(self) -> Schedule:
-        ledger, flights = self.ledger, self.flights
-        return Schedule(
-            policy=self.policy.name,
-            stages=ledger.stages,
-            b_max=ledger.b_max,
-            slots=ledger.slots,
-            requests=self.requests,
-            start_ns=tuple([flight.start_ns for flight in flights]),
-            end_ns=tuple([flight.end_ns for flight in flights]),
-            exit=tuple([flight.exit for flight in flights]),
-            outcome=tuple([flight.outcome for flight in flights]),
-            log=tuple(self.log),
-            run_end_ns=tuple(self.run_ends),
-            because=() if self.live is None else tuple([flight.because for flight in flights]),
-            shadows=tuple(sorted(ledger.ran_on)),
-            adapted=ledger.active is not None,
-            networks=self.world.networks,
-        )

@@ -38,7 +38,7 @@ from ..policy import Action, Answer, Policy, Request, Run, Shed, View, Wait, wra
 from .active import ActiveExits, ExitSet, InForce, Watcher, shadow_of
 from .flight import EXPIRED, OVERDUE, Flight, Status
 from .networks import Networks
-from .schedule import Outcome
+from .schedule import Outcome, Schedule
 
 _log = logging.getLogger(__name__)
 by_arrival = attrgetter("arrival_ns", "id")
@@ -57,7 +57,7 @@ class Ledger(Generic[F]):
     exits that may be inactive and change meanwhile, and `watch`, which is told of every run, chooses whose
     samples run on as shadows. `ended` is called with every flight whose sample gives up its place.
     `patience`: decisions in a row that may break the rules; each costs that decision, and what the policy
-    wraps is asked, or a plain rule. Beyond it, PolicyError.
+    wraps is asked, or a plain rule. Beyond it, PolicyError. `record`: keep the past, for `schedule`.
     """
 
     def __init__(
@@ -73,6 +73,7 @@ class Ledger(Generic[F]):
         watch: Watcher | None = None,
         ended: Callable[[F], object] | None = None,
         patience: int = 0,
+        record: bool = True,
     ) -> None:
         stages = latency.stages
         self.stages, self.b_max, self.slots, self.policy = stages, b_max, slots, policy
@@ -80,7 +81,7 @@ class Ledger(Generic[F]):
         self.flights: dict[int, F] = {}
         self.waiting: list[list[Request]] = [[] for _ in range(stages)]
         self.queues = tuple(self.waiting[first] for first in self.networks.first)
-        self.active, self.ran_on = active, list[int]()  # the latter: ids of shadows, in order
+        self.active, self._ran_on = active, list[int]()  # ids of shadows
         self._first, self._last = frozenset(self.networks.first), frozenset(self.networks.last)
         self._held = [0] * len(self.networks)
         self._watch, self._ended, self._patience = watch, ended, patience
@@ -90,6 +91,9 @@ class Ledger(Generic[F]):
         self._began_ns = 0
         self._ends: list[tuple[int, int]] = []  # a heap of (time, id) of what terms may end; some are out of date
         self._early = threading.Lock()  # for `passed` and `taken`
+        self._record, self._past = record, list[F]()
+        self._log: list[tuple[int, Action]] = []
+        self._run_ends: list[int] = []
         self._refused = 0  # decisions in a row
         self._ranked = False  # some request has had a priority
         self.view = View(0, self.waiting, latency, tuple(exit_rates), b_max, slots=slots)
@@ -112,6 +116,8 @@ class Ledger(Generic[F]):
         """Put a request into the queue of its network, which stays in order of (priority, arrival, id)."""
         request = flight.request
         self.flights[request.id] = flight
+        if self._record:
+            self._past.append(flight)
         flight.stage = stage = self.networks.entry(request)
         self._ranked = self._ranked or flight.terms.priority != 0
         if self._ranked:
@@ -168,17 +174,19 @@ class Ledger(Generic[F]):
         """
         view = self.view
         view.now_ns, view.closed = now_ns, closed
-        if self._ends and (action := self._demanded(now_ns)) is not None:
-            return action
-        try:
-            action = policy.decide(view)
-            self.check(now_ns, action, closed)
-        except Exception as error:
-            self._refused += 1
-            if self._refused > self._patience:
-                raise
-            return self._instead(policy, now_ns, closed, error)
-        self._refused = 0
+        action = self._demanded(now_ns) if self._ends else None
+        if action is None:
+            try:
+                action = policy.decide(view)
+                self.check(now_ns, action, closed)
+                self._refused = 0
+            except Exception as error:
+                self._refused += 1
+                if self._refused > self._patience:
+                    raise
+                action = self._instead(policy, now_ns, closed, error)
+        if self._record:
+            self._log.append((now_ns, action))
         return action
 
     def next_end_ns(self) -> int | None:
@@ -195,17 +203,12 @@ class Ledger(Generic[F]):
         if isinstance(action, Run):
             stage, batch = action.stage, action.requests
             if not (0 <= stage < self.stages and 1 <= len(batch) <= self.b_max):
-                self.refuse(
-                    now_ns,
-                    f"runs stage {stage} with a batch of {len(batch)}; it must be in 0..{self.stages - 1} "
-                    f"with 1..{self.b_max}",
-                )
+                must = f"it must be in 0..{self.stages - 1} with 1..{self.b_max}"
+                self.refuse(now_ns, f"runs stage {stage} with a batch of {len(batch)}; {must}")
             self._check_waits(now_ns, stage, batch, f"the entry of stage {stage}")
-            network = self.networks.of_stage[stage]
-            if stage in self._first and self._held[network] + len(batch) > self.networks.slots[network]:
-                self.refuse(
-                    now_ns, f"holds {self._held[network] + len(batch)} samples in {self.networks.slots[network]} slots"
-                )
+            if stage in self._first and len(batch) > self._room(stage):
+                slots = self.networks.slots[self.networks.of_stage[stage]]
+                self.refuse(now_ns, f"holds {slots - self._room(stage) + len(batch)} samples in {slots} slots")
         elif isinstance(action, Wait):
             if closed:
                 self.refuse(now_ns, "waits although no further arrival can come")
@@ -267,6 +270,8 @@ class Ledger(Generic[F]):
         samples run on (None: the watcher is asked).
         """
         stage, flights, last = run.stage, self._running, run.stage in self._last
+        if self._record:
+            self._run_ends.append(end_ns)
         head, adapts = self.runs_head(stage), self._exits is not None
         if shadows is None:
             shadows = _NOBODY if self._watch is None else self._watched(end_ns, stage, flights, reasons, labels)
@@ -374,6 +379,29 @@ class Ledger(Generic[F]):
             flight.passed = None
             return flight.taken
 
+    # -- records ---------------------------------------------------------------------------------------------
+
+    def schedule(self) -> Schedule:
+        """Return the past, in which every request has ended."""
+        past = self._past
+        return Schedule(
+            policy=self.policy,
+            stages=self.stages,
+            b_max=self.b_max,
+            slots=self.slots,
+            requests=tuple([flight.origin or flight.request for flight in past]),
+            start_ns=tuple([flight.start_ns for flight in past]),
+            end_ns=tuple([flight.end_ns for flight in past]),
+            exit=tuple([flight.exit for flight in past]),
+            outcome=tuple([flight.outcome for flight in past]),
+            log=tuple(self._log),
+            run_end_ns=tuple(self._run_ends),
+            because=tuple([flight.because for flight in past]),
+            shadows=tuple(sorted(self._ran_on)),
+            adapted=self.active is not None,
+            networks=self.networks if len(self.networks) > 1 else None,
+        )
+
     # -- inner parts -----------------------------------------------------------------------------------------
 
     def _demanded(self, now_ns: int) -> Action | None:
@@ -403,12 +431,15 @@ class Ledger(Generic[F]):
                 continue
             return action
         for stage in range(self.stages - 1, -1, -1):
-            network, line, most = self.networks.of_stage[stage], self.waiting[stage], self.b_max
-            if stage in self._first:
-                most = min(most, self.networks.slots[network] - self._held[network])
-            if line and most > 0:
-                return Run(stage, tuple(line[:most]), "in place of a decision that broke the rules")
+            most = min(self.b_max, self._room(stage)) if stage in self._first else self.b_max
+            if self.waiting[stage] and most > 0:
+                return Run(stage, tuple(self.waiting[stage][:most]), "in place of a decision that broke the rules")
         raise error  # nobody waits, so nobody should have been asked
+
+    def _room(self, stage: int) -> int:
+        """Return the free slots of a stage's network."""
+        network = self.networks.of_stage[stage]
+        return self.networks.slots[network] - self._held[network]
 
     def _watched(
         self, now_ns: int, stage: int, flights: Sequence[F], reasons: Sequence[str], labels: Sequence[int] | None
@@ -416,8 +447,7 @@ class Ledger(Generic[F]):
         """Tell the watcher of a run; return the ids of the leavers that run on as shadows."""
         if self._watch is None or self.active is None:
             return _NOBODY
-        seen = [k for k, flight in enumerate(flights) if flight.status is not SHADOW]
-        if not seen:
+        if not (seen := [k for k, flight in enumerate(flights) if flight.status is not SHADOW]):
             return _NOBODY
         return self._watch.ran(
             now_ns,
@@ -433,7 +463,8 @@ class Ledger(Generic[F]):
         flight.status, flight.asked, flight.stage = SHADOW, flight.stage, flight.stage + 1
         flight.origin, flight.request = flight.request, shadow_of(flight.request)
         self._unanswerable.discard(flight.request.id)
-        self.ran_on.append(flight.request.id)
+        if self._record:
+            self._ran_on.append(flight.request.id)
         return flight.request
 
     def _close(self, flight: F) -> None:
@@ -451,6 +482,9 @@ class Ledger(Generic[F]):
         return self.flights[request.id].terms.priority, request.arrival_ns, request.id
 
     def _expect_end(self, flight: F) -> None:
+        if len(self._ends) > 2 * len(self.flights) + 64:  # most are of requests that ended otherwise
+            self._ends = [end for end in self._ends if end[1] in self.flights]
+            heapq.heapify(self._ends)
         if (at_ns := flight.ends_ns) is not None:
             heapq.heappush(self._ends, (at_ns, flight.request.id))
 
@@ -459,13 +493,10 @@ class Ledger(Generic[F]):
         if self.waiting[stage][: len(batch)] == [*batch]:
             return  # the usual case: the oldest first
         self._check_once(now_ns, batch)
-        missing = [request.id for request in batch if not self._waits(request.id, stage)]
+        known = (request.id for request in batch)  # the NPU is idle, so whoever is at the stage waits
+        missing = [id for id in known if (flight := self.flights.get(id)) is None or flight.stage != stage]
         if missing:
             self.refuse(now_ns, f"takes request {min(missing)}, which does not wait at {where}")
-
-    def _waits(self, id: int, stage: int) -> bool:
-        flight = self.flights.get(id)
-        return flight is not None and flight.stage == stage  # the NPU is idle, so none runs
 
     def _check_once(self, now_ns: int, batch: Sequence[Request]) -> None:
         if len({request.id for request in batch}) != len(batch):

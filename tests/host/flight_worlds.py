@@ -260,7 +260,7 @@ class Flown:
                 due += 1
             self.gone += runtime.withdraw([id for at, id in leaving if at <= now])
             leaving = [(at, id) for at, id in leaving if at > now]
-            if runtime.busy:
+            if runtime.ledger.busy:
                 try:
                     result = runtime.step(closed=due == len(requests))
                 except GaveUpError as error:
@@ -268,7 +268,7 @@ class Flown:
                     self.driver.recover()
                     continue
                 if isinstance(result, Wait):
-                    ends = [result.until_ns, runtime.next_end_ns()]
+                    ends = [result.until_ns, runtime.ledger.next_end_ns()]
                     ends += [requests[due].arrival_ns] if due < len(requests) else []
                     runtime.sleep_until(min(end for end in ends if end is not None))
                     continue
@@ -285,7 +285,7 @@ class Flown:
         draw, runtime = self.draw, self.runtime
         ended = collections.Counter([*self.fates, *self.lost, *self.gone])
         assert ended == collections.Counter(range(len(self.requests))), "every request has exactly one fate"
-        assert (runtime.held, runtime.busy) == (0, False), "nothing is left"
+        assert (runtime.ledger.held, runtime.ledger.busy) == (0, False), "nothing is left"
         assert [sorted(free) for free in runtime._free] == [list(slots) for slots in self.driver.slots_of]
         assert not runtime.ledger.flights, "nothing is remembered"
         assert self.watch is None or not self.watch.open or draw.faults, "shadows end"
@@ -295,8 +295,7 @@ class Flown:
         relived = replay_live(self.lines)
         assert relived.requests + len(self.gone) >= len(self.requests)
         if not (self.lost or self.gone):
-            replies = [self.fates[request.id] for request in self.requests]
-            schedule = runtime.schedule(self.requests, replies)
+            schedule = runtime.ledger.schedule()
             if not draw.faults:
                 schedule.check()
             if draw.settled:

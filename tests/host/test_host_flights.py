@@ -20,7 +20,7 @@ from fluidnpu.scheduler.tenants import Shared, Tenancy, Tenant
 
 MS = 10**6
 GAPS = tuple(np.random.default_rng(5).integers(0, 2500, 23).tolist())
-LATE = {"policy": "fluid", "wrapper": ":anytime=50%"}
+LATE = ":anytime=50%"
 
 
 @pytest.mark.parametrize("block", range(4))
@@ -53,8 +53,8 @@ def test_draws_meet_every_pair_of_features() -> None:
     "draw",
     [
         Draw(gaps_ns=GAPS, inactive=(0,), anytime=1),
-        Draw(gaps_ns=GAPS, inactive=(0,), tenants=True, **LATE),
-        Draw(gaps_ns=GAPS, inactive=(0, 1), **LATE),
+        Draw(gaps_ns=GAPS, inactive=(0,), tenants=True, wrapper=LATE),
+        Draw(gaps_ns=GAPS, inactive=(0, 1), wrapper=LATE),
         Draw(gaps_ns=GAPS, inactive=(0, 1, 2), shadows=True, anytime=2, guarded=True, faults=(2, 5, 6)),
     ],
     ids=["no answer to take", "tenants", "the log", "all at once"],

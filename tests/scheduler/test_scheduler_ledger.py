@@ -189,3 +189,14 @@ def test_an_answer_that_another_thread_took_is_given_once() -> None:
     assert book.finish(run, 20, ["last exit"]) == []
     assert not book.flights
     assert book.held == 0
+
+
+def test_times_of_requests_that_ended_are_not_kept() -> None:
+    book = book_of(1, 1, 1)
+    for id in range(1000):
+        request = Request(id, id, id + 9)
+        book.admit(Flight(request, Terms(timeout_ns=10**9)))
+        run = Run(0, (request,))
+        book.begin(id, run)
+        book.finish(run, id, ["done"])
+    assert len(book._ends) < 100
