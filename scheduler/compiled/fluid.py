@@ -25,9 +25,9 @@ class FluidTwin(NamedTuple):
             return
         for behind in range(1, stage):
             if state.many[behind]:
-                run(state, behind, state.many[behind])
+                run(state, behind, min(state.many[behind], npu.b_max))
                 return
-        size = state.many[stage]
+        size = min(state.many[stage], npu.b_max)
         room = min(state.many[0], npu.b_max - size)
         if room > 0 and not (self.repaired and oldest_first(state, npu, stream, self.patience, npu.slots)):
             overhead = 0
@@ -46,10 +46,10 @@ def slack_ns(state: State, npu: Npu, stream: Stream, stage: int, repaired: int) 
     now = state.counts[0].now
     if not repaired:
         return stream.deadline[at(state, stage, 0)] - now  # type: ignore[no-any-return]
-    alone, least = 0, NO_SLACK
+    alone, least, size = 0, NO_SLACK, min(state.many[stage], npu.b_max)
     for s in range(stage, len(state.many)):
-        alone += npu.believed[s, state.many[stage] - 1]
-    for k in range(state.many[stage]):
+        alone += npu.believed[s, size - 1]
+    for k in range(size):
         deadline = stream.deadline[at(state, stage, k)]
         if now + alone <= deadline and (least == NO_SLACK or deadline - now < least):
             least = deadline - now

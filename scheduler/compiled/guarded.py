@@ -11,24 +11,28 @@ from .estimates import EstimatesTwin, arrive, remember, see
 from .fluid import FluidTwin
 from .optimal import OptimalTwin
 from .state import at, decide, jit, take_urgent, urgent
-from .twin import Ints, Npu, Records, State, Stream
+from .twin import DrainTwin, Ints, Npu, Records, State, Stream
+from .wrappers import drained
 
+FLUID, OPTIMAL = 1, 2  # policies that decide instead, as `PLAIN` counts them
 MEMORY = np.dtype([("last", "i8"), ("latest", "i8"), ("late", "f8"), ("budget", "f8")])
 
 
 class GuardedTwin(NamedTuple):
     """The twin of `Guarded`: three policies, and the numbers that choose among them.
 
-    `work[stage]`: remaining work of a sample in ns. Memory: `spared[i]`: 1 when request i was given up;
-    `memory[0]`: the newest request seen and the one seen late last, the share of late requests, and how many
-    may be given up.
+    `plain`, `fallback`: 0, FLUID or OPTIMAL. `work[stage]`: remaining work of a sample in ns. Memory:
+    `spared[i]`: 1 when request i was given up; `memory[0]`: the newest request seen and the one seen late
+    last, the share of late requests, and how many may be given up.
     """
 
     credit: CreditTwin
     optimal: OptimalTwin
     fluid: FluidTwin
     estimates: EstimatesTwin
+    drain: DrainTwin
     plain: int
+    fallback: int
     give_up: float
     most: float
     patience: float
@@ -45,7 +49,12 @@ class GuardedTwin(NamedTuple):
         """Decide as `credit`, or work off the tail."""
         count_arrivals(self, state, stream)
         see(self.estimates, state, stream)
-        if self.plain or self.estimates.memory[0].raised:
+        instead = self.fallback if self.estimates.memory[0].raised else self.plain
+        if drained(state, npu, self.drain):
+            pass
+        elif instead == OPTIMAL:
+            decide(self.optimal, state, npu, stream)
+        elif instead == FLUID:
             decide(self.fluid, state, npu, stream)
         else:
             guard(self, state, npu, stream, urgent(state, stream, self.credit.look))

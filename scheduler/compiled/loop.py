@@ -17,7 +17,7 @@ from fluidnpu.dse import has_numba
 from .borrowing import borrowed
 from .state import at, decide, jit
 from .twin import ANSWER, NEVER, RUN, WAIT, Book, Compiled, Ints, Npu, State, Stream
-from .wrappers import answer_early, shed_hopeless
+from .wrappers import answer_early, drained, shed_hopeless
 
 DONE, REFUSED, FULL = range(3)
 
@@ -65,7 +65,8 @@ def _loop(stream: Stream, npu: Npu, state: State, book: Book, policy: Compiled) 
         if counts.lines == len(book.log) or counts.named + len(state.gone) > len(book.ids):
             return FULL
         if not (wrappers.shed and shed_hopeless(state, npu, stream)):
-            decide(policy.twin, state, npu, stream)
+            if not drained(state, npu, policy.drain):
+                decide(policy.twin, state, npu, stream)
             if wrappers.anytime > 0:
                 answer_early(state, npu, stream, wrappers)
         if not act(state, npu, stream, book.fates):

@@ -42,7 +42,7 @@ class LazyTwin(NamedTuple):
                 self.admitted[0] += fresh
                 run(state, 0, fresh)
                 return
-        run(state, behind, state.many[behind])
+        run(state, behind, min(state.many[behind], npu.b_max))
 
 
 class StagedTwin(NamedTuple):

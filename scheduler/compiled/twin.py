@@ -89,11 +89,29 @@ class Wrappers(NamedTuple):
     shed: int = 0
 
 
+class DrainTwin(NamedTuple):
+    """The twin of `Drain`: the rule of largest throughput, for more than `enter` in the queue.
+
+    `choice[key]`: stage * b_max + batch - 1, or -1; `key`: the counts past the queue to the base slots + 1.
+    `on[0]`: 1 while it decides.
+    """
+
+    b_max: int
+    slots: int
+    enter: int
+    choice: Ints
+    on: Ints
+
+
+NO_DRAIN = DrainTwin(b_max=1, slots=1, enter=1 << 60, choice=np.full(1, -1, np.int64), on=np.zeros(1, np.int64))
+
+
 class Compiled(NamedTuple):
     """A policy as the compiled loop runs it. A twin holds memory, so it serves one stream."""
 
     twin: Any
     wrappers: Wrappers = Wrappers()
+    drain: DrainTwin = NO_DRAIN
 
 
 class Book(NamedTuple):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .state import at, jit
-from .twin import ANSWER, RUN, SHED, Npu, State, Stream, Wrappers
+from .state import at, jit, run
+from .twin import ANSWER, RUN, SHED, DrainTwin, Npu, State, Stream, Wrappers
 
 
 @jit
@@ -40,6 +40,29 @@ def in_batch(state: State, k: int) -> bool:
         if state.batch[j] == k:
             return True
     return False
+
+
+@jit
+def drained(state: State, npu: Npu, drain: DrainTwin) -> bool:
+    """Decide as `Drain`; False, with nothing decided, where the queue is short."""
+    drain.on[0] = state.many[0] > (drain.slots if drain.on[0] else drain.enter)
+    if not drain.on[0]:
+        return False
+    key, room = 0, npu.slots
+    for s in range(1, len(state.many)):
+        if state.many[s] > drain.slots:
+            return False
+        key = key * (drain.slots + 1) + state.many[s]
+        room -= state.many[s]
+    if drain.choice[key] < 0:
+        return False
+    stage, size = drain.choice[key] // drain.b_max, min(drain.choice[key] % drain.b_max + 1, npu.b_max)
+    if stage == 0:
+        size = min(size, room)
+    if size < 1:
+        return False
+    run(state, stage, size)
+    return True
 
 
 @jit

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiled import fleet as loop
-from ..compiled.twin import Compiled, Ints, Npu, Stream, twin_of
+from ..compiled.twin import NO_DRAIN, Compiled, Ints, Npu, Stream, twin_of
 from ..errors import FleetError, PolicyError
 from ..policy import Policy
 from ..simulation.traffic import check_load, draw_exits
@@ -309,7 +309,7 @@ class _Setting:
         for k, table in enumerate(self.tables):
             npu = Npu(table.ns, table.ns, max(table.batch), int(self.pools.slots[k]))
             twin = twin_of(policy, stream, npu)
-            if twin is None or "memory" in type(twin.twin)._fields:
+            if twin is None or "memory" in type(twin.twin)._fields or twin.drain is not NO_DRAIN:
                 raise FleetError(f"policy '{policy.name}' has no compiled twin that many boards can share")
             found.append(twin)
         return tuple(found)

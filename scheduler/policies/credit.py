@@ -236,5 +236,6 @@ ENTRIES = {
         {"dial": parse_dial, "robust": parse_flag, "patience": parse_patience, "weights": parse_weights},
         solved=True,
         tuned=True,
+        drains=True,
     )
 }

@@ -162,7 +162,38 @@ def table_key(latency: LatencyTable, exit_rates: Sequence[float], rate_per_s: fl
     return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
-class _Process:
+class Moves:
+    """The places and runs of a process on counts: what waits past the queue, and where a run leads.
+
+    `list`: the places in order, at most `slots` samples each; `keys`: the same as numbers, whose digits to
+    the base slots + 1 they are. `goes_on`: the share that goes on past each exit it reaches. `runs`: of each
+    run its stage, batch, duration in ms, the chance and the next place (by place) of every number that goes
+    on, and where it is allowed.
+    """
+
+    def __init__(self, latency: LatencyTable, exit_rates: Sequence[float], *, slots: int, b_max: int) -> None:
+        self.stages, self.b_max, self.slots = latency.stages, b_max, slots
+        self.list = [p for p in product(range(slots + 1), repeat=self.stages - 1) if sum(p) <= slots]
+        self.places = {p: i for i, p in enumerate(self.list)}
+        counts = np.array(self.list, np.int64).reshape(len(self.list), -1)
+        digits = (slots + 1) ** np.arange(self.stages - 1, dtype=np.int64)[::-1]
+        self.keys = keys = counts @ digits  # ascending, as the list is in order
+        self.goes_on = continue_shares(exit_rates)
+        self.runs: list[tuple[int, int, float, list[tuple[float, Ints]], NDArray[np.bool_]]] = []
+        for stage in range(self.stages):
+            for b in range(1, b_max + 1):
+                allowed = counts.sum(1) + b <= slots if stage == 0 else counts[:, stage - 1] >= b
+                taken = keys - (b * digits[stage - 1] if stage else 0)
+                nexts = []
+                for stay in range(b + 1):
+                    entered = taken + (stay * digits[stage] if stage < self.stages - 1 else 0)
+                    to = np.where(allowed, np.searchsorted(keys, entered), 0)
+                    if (chance := _binomial(b, stay, self.goes_on[stage])) > 0:
+                        nexts.append((chance, to))
+                self.runs.append((stage, b, latency.ns[stage][b - 1] / 1e6, nexts, allowed))
+
+
+class _Process(Moves):
     """The process with everything that does not change between sweeps precomputed.
 
     Values are arrays [place, queued]; `costs` adds the action in front.
@@ -178,34 +209,14 @@ class _Process:
         queue_max: int,
         b_max: int,
     ) -> None:
-        self.stages, self.b_max, self.queue_max = latency.stages, b_max, queue_max
+        super().__init__(latency, exit_rates, slots=slots, b_max=b_max)
+        self.queue_max = queue_max
         self.rate = rate_per_s / 1e3  # arrivals a millisecond
-        later = product(range(slots + 1), repeat=self.stages - 1)
-        self.list = [p for p in later if sum(p) <= slots]
-        self.places = {p: i for i, p in enumerate(self.list)}
-        goes_on = continue_shares(exit_rates)
         self.present = np.array([sum(p) for p in self.list])[:, None] + np.arange(queue_max + 1)[None, :]
-        self.actions: list[tuple[int, int, float, Floats, list[tuple[float, Ints]], NDArray[np.bool_]]] = []
-        for stage in range(self.stages):
-            for b in range(1, b_max + 1):
-                ms = latency.ns[stage][b - 1] / 1e6
-                nexts = [(_binomial(b, j, goes_on[stage]), self._moved(stage, b, j)) for j in range(b + 1)]
-                nexts = [(p, to) for p, to in nexts if p > 0]
-                allowed = np.array([(sum(p) + b <= slots) if stage == 0 else (p[stage - 1] >= b) for p in self.list])
-                arrivals = np.ascontiguousarray(_arrivals(self.rate * ms, queue_max).T)
-                self.actions.append((stage, b, ms, arrivals, nexts, allowed))
-        self.ms = np.array([action[2] for action in self.actions] + [1 / self.rate])[:, None, None]
-        self._costs = np.full((len(self.actions) + 1, len(self.list), queue_max + 1), np.inf)
-
-    def _moved(self, stage: int, b: int, stay: int) -> Ints:
-        """Return the next place of each place when b samples run `stage` and `stay` go on; else 0."""
-        to = []
-        for place in self.list:
-            counts = [0, *place, 0]
-            counts[stage] -= b
-            counts[stage + 1] += stay
-            to.append(self.places.get(tuple(counts[1:-1]), 0))
-        return np.array(to)
+        arrivals = [np.ascontiguousarray(_arrivals(self.rate * ms, queue_max).T) for _, _, ms, *_ in self.runs]
+        self.actions = list(zip(self.runs, arrivals, strict=True))
+        self.ms = np.array([ms for _, _, ms, *_ in self.runs] + [1 / self.rate])[:, None, None]
+        self._costs = np.full((len(self.runs) + 1, len(self.list), queue_max + 1), np.inf)
 
     def drained(self, exit_rates: Sequence[float]) -> Floats:
         """Return the values that a fluid would have: what is there drains at the rate that arrivals leave
@@ -215,7 +226,7 @@ class _Process:
         """
         left: list[float] = []  # mean remaining time in ms of a sample at each stage, at the most efficient batches
         for stage in range(self.stages - 1, -1, -1):
-            rows = [ms / b for s, b, ms, *_ in self.actions if s == stage]
+            rows = [ms / b for s, b, ms, *_ in self.runs if s == stage]
             left.insert(0, min(rows) + (continue_shares(exit_rates)[stage] * left[0] if left else 0.0))
         past = np.array([sum(n * ms for n, ms in zip(place, left[1:], strict=True)) for place in self.list])
         work = past[:, None] + left[0] * np.arange(self.queue_max + 1)[None, :]
@@ -227,7 +238,7 @@ class _Process:
         The array is overwritten by the next call.
         """
         out = self._costs
-        for k, (stage, b, ms, arrivals, nexts, allowed) in enumerate(self.actions):
+        for k, ((stage, b, ms, nexts, allowed), arrivals) in enumerate(self.actions):
             after = h @ arrivals
             (p, to), *others = nexts
             mean = p * after[to]

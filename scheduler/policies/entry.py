@@ -17,7 +17,7 @@ class Entry:
 
     A parser gets key and text and returns arguments of the factory. `solved`: the factory takes a `Setting`
     first, since the policy is solved or tuned for it. `tuned`: the factory also takes `anytime`, since its
-    weights differ with anytime answers.
+    weights differ with anytime answers. `drains`: it works off a long queue (`drain.py`) unless `drain=0`.
     """
 
     make: Callable[..., Any]
@@ -25,6 +25,7 @@ class Entry:
     parameters: Mapping[str, Parser] = field(default_factory=dict)
     solved: bool = False
     tuned: bool = False
+    drains: bool = False
 
 
 def parse_count(key: str, text: str) -> dict[str, Any]:

@@ -47,8 +47,10 @@ class Fluid:
             return Run(0, batch, f"start {len(batch)} of {len(queue)} in the queue")
         for behind in range(1, stage):
             if view.waiting[behind]:
-                return Run(behind, tuple(view.waiting[behind]), f"bring the back-fill up to stage {stage}")
-        batch = tuple(view.waiting[stage])
+                return Run(
+                    behind, tuple(view.waiting[behind][: view.b_max]), f"bring the back-fill up to stage {stage}"
+                )
+        batch = tuple(view.waiting[stage][: view.b_max])
         room = min(len(queue), view.b_max - len(batch))
         if room <= 0:
             return Run(stage, batch, "go on: the batch is full" if queue else "go on: the queue is empty")

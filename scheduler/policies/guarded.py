@@ -12,8 +12,10 @@ higher than told, the few become many and the tail explodes. Three guards, from 
 3. The patience follows the share of late requests: PATIENT objectives while few are late (LOW of the last
    HORIZON), HASTY when HIGH are.
 
-It estimates the load as it goes (`estimates.py`). While that is above what it was told by a margin, and where
-the choice of weights found nothing better (`selection.py`), it decides as `Fluid`.
+It estimates the load as it goes (`estimates.py`). While that is above what it was told by a margin it decides
+as `Fluid` or `Optimal`, whichever the choice for the table found better there (`selection.py`); and always so
+where no weights are better than these as told. A long queue is worked off at the largest throughput
+(`drain.py`).
 
 Variants that were tried and rejected are in the head of `benchmarks/table2_tune.py`.
 """
@@ -24,17 +26,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..compiled.twin import Compiled, Npu, Stream, records, twin_of
+from ..compiled.twin import NO_DRAIN, Compiled, Npu, Stream, records, twin_of
 from ..policy import Action, Request, Run, Traits, View
 from .baselines import urgent_lines
 from .bucket import Bucket
 from .credit import LOOK, ROBUST, Credit, parse_dial, parse_patience, parse_weights
 from .decision_process import CountTable, continue_shares
-from .entry import Entry, parse_count, parse_share
+from .drain import Drain
+from .entry import Entry, parse_count, parse_flag, parse_share
 from .estimates import Estimates
 from .fluid import Fluid
 from .optimal import Optimal
-from .selection import choose
+from .selection import BESIDE, choose
 from .setting import Setting
 from .weights import Weights, candidates, load_weights
 
@@ -45,13 +48,16 @@ PATIENT, HASTY = 5.0, 1.2  # objectives
 LOW, HIGH = 0.03, 0.08  # shares of late requests
 HORIZON = 1000  # requests that the share of late ones remembers
 FADE = 1 - 1 / HORIZON
+PLAIN = ("", *BESIDE)
 
 
 class Guarded:
     """`credit` within bounds, as the module says.
 
     Bounded as `Credit`: a sample that is PATIENCE objectives old goes before everything else. `window`:
-    requests over which those given up are counted. `plain`: decide as `Fluid` always.
+    requests over which those given up are counted. `plain`: the policy, of PLAIN, that decides instead of the
+    credit; `fallback`: the one that decides while the load is above what was told. `drain`: what works off a
+    long queue.
     """
 
     def __init__(
@@ -62,13 +68,15 @@ class Guarded:
         patience: float = PATIENT,
         give_up: float = GIVE_UP,
         window: int = WINDOW,
-        plain: bool = False,
+        plain: str = "",
+        fallback: str = "fluid",
+        drain: Drain | None = None,
         name: str = "",
     ) -> None:
         self.name = name or f"guarded {credit.name}"
-        self.credit, self.optimal, self.fluid = credit, Optimal(setting), Fluid()
+        self.credit, self.optimal, self.fluid, self.drain = credit, Optimal(setting), Fluid(), drain
         self.weights_from = credit.weights_from
-        self.patience, self.plain = patience, plain
+        self.patience, self.plain, self.fallback = patience, plain, fallback
         self.work_ns = remaining_work_ns(setting)
         self.estimates = Estimates(setting)
         self._budget = Bucket(give_up, window, start=give_up * HEAD_START)
@@ -89,6 +97,8 @@ class Guarded:
         """Forget the requests that were late or given up, and all estimates."""
         self.estimates.reset()
         self._budget.reset()
+        if self.drain is not None:
+            self.drain.reset()
         self._late = 0.0  # share of late requests
         self._last: tuple[int, int] = (-1, -1)  # the newest request seen
         self._latest: tuple[int, int, int] = (-1, -1, -1)  # deadline and request seen late last
@@ -98,9 +108,14 @@ class Guarded:
         """Decide as `credit`, or work off the tail."""
         self._count_arrivals(view.waiting[0])
         self.estimates.see(view)
-        if self.plain or self.estimates.raised:
-            return self.estimates.note(view, self.fluid.decide(view))
-        return self.estimates.note(view, self._guard(view, urgent_lines(view, LOOK)))
+        return self.estimates.note(view, self._choose(view))
+
+    def _choose(self, view: View) -> Action:
+        if self.drain is not None and (run := self.drain.decide(view)) is not None:
+            return run
+        if instead := self.fallback if self.estimates.raised else self.plain:
+            return self.optimal.decide(view) if instead == "optimal" else self.fluid.decide(view)
+        return self._guard(view, urgent_lines(view, LOOK))
 
     def _guard(self, view: View, lines: Sequence[Sequence[Request]]) -> Action:
         now = view.now_ns
@@ -134,7 +149,9 @@ class Guarded:
             optimal=optimal.twin,
             fluid=fluid.twin,
             estimates=self.estimates.compiled(),
-            plain=int(self.plain),
+            drain=NO_DRAIN if self.drain is None else self.drain.compiled(npu),
+            plain=PLAIN.index(self.plain),
+            fallback=PLAIN.index(self.fallback),
             give_up=self._budget.share,
             most=self._budget.most,
             patience=self.patience,
@@ -221,7 +238,7 @@ def remaining_work_ns(setting: Setting) -> tuple[int, ...]:
 
 def with_weights(setting: Setting, weights: Weights) -> Guarded:
     """Make the policy as weights are tried for it."""
-    return Guarded(setting, Credit(setting, weights))
+    return Guarded(setting, Credit(setting, weights), drain=Drain(setting))
 
 
 def make_guarded(
@@ -234,22 +251,33 @@ def make_guarded(
     give_up: float = GIVE_UP,
     window: int = WINDOW,
     weights: Weights | None = None,
+    drain: bool = True,
 ) -> Guarded:
     """Make the policy with the weights given, those that ship for the setting, or the best of them for it.
 
-    Where none of them beats `fluid` it decides as `fluid`. Raises SchedulerError.
+    Where none of them beats `fluid` and `optimal` it decides as the better of the two. Raises SchedulerError.
     """
-    plain, origin = False, "given"
+    plain, fallback, origin = "", "fluid", "given"
     if weights is None:
         found = load_weights(setting, dial, anytime)
         if found is None:
             choice = choose(setting, with_weights, "guarded", dial=dial, anytime=anytime)
-            plain = choice.weights is None
+            plain, fallback = choice.plain, choice.fallback
             found = choice.weights or candidates(setting)[ROBUST], choice.origin
         weights, origin = found
     credit = Credit(setting, weights, name=name)
     credit.weights_from = origin
-    return Guarded(setting, credit, patience=patience, give_up=give_up, window=window, plain=plain, name=name)
+    return Guarded(
+        setting,
+        credit,
+        patience=patience,
+        give_up=give_up,
+        window=window,
+        plain=plain,
+        fallback=fallback,
+        drain=Drain(setting) if drain else None,
+        name=name,
+    )
 
 
 ENTRIES = {
@@ -262,6 +290,7 @@ ENTRIES = {
             "give_up": parse_share,
             "window": parse_count,
             "weights": parse_weights,
+            "drain": parse_flag,
         },
         solved=True,
         tuned=True,

@@ -65,4 +65,4 @@ class Optimal:
         return kept + costs[-1:]
 
 
-ENTRIES = {"optimal": Entry(Optimal, "smallest mean latency: decision process on counts", solved=True)}
+ENTRIES = {"optimal": Entry(Optimal, "smallest mean latency: decision process on counts", solved=True, drains=True)}

@@ -55,7 +55,7 @@ class Lazy:
             if fresh:
                 self._admitted += fresh
                 return Run(0, tuple(queue[:fresh]), f"admit {fresh}" if behind else f"start {fresh}")
-        return Run(behind, tuple(waiting[behind]), "catch up")
+        return Run(behind, tuple(waiting[behind][: view.b_max]), "catch up")
 
     def compiled(self, stream: Stream, npu: Npu) -> Compiled:
         """Return the twin for the compiled loop."""

@@ -1,6 +1,6 @@
 """Policies by name: `make_policy("adaptive:timeout=18ms")`.
 
-Parameters follow the name, separated by colons; `anytime=3%` and `shed=1` fit every policy.
+Parameters follow the name, separated by colons; `anytime=3%`, `shed=1` and `drain=1` fit every policy.
 
 >>> make_policy("greedy:b_max=4").b_max
 4
@@ -19,10 +19,12 @@ from typing import Any
 
 from ..errors import SchedulerError
 from ..policy import Policy
+from .drain import Drain
 from .entry import Entry, parse_flag, parse_percent
 from .names import POLICY_FILES
 from .setting import Setting
 from .wrappers.anytime import Anytime
+from .wrappers.draining import Draining
 from .wrappers.shedding import Shedding
 
 
@@ -54,25 +56,30 @@ def make_policy(text: str, setting: Setting | None = None) -> Policy:
         raise SchedulerError(f"policy must be one of {', '.join(sorted(REGISTRY))}, not {name!r}")
     entry = REGISTRY[name]
     arguments: dict[str, Any] = {"name": text}
-    share, shed = None, False
+    share, shed, drains = None, False, entry.drains
     for part in parameters:
         key, equals, value = part.partition("=")
-        if equals and key == "anytime":
+        if equals and key in entry.parameters:
+            arguments |= entry.parameters[key](key, value)
+        elif equals and key == "anytime":
             share = parse_percent(key, value)
         elif equals and key == "shed":
             shed = parse_flag(key, value)[key]
-        elif equals and key in entry.parameters:
-            arguments |= entry.parameters[key](key, value)
+        elif equals and key == "drain":
+            drains = parse_flag(key, value)[key]
         else:
-            known = ", ".join(sorted({*entry.parameters, "anytime", "shed"}))
+            known = ", ".join(sorted({*entry.parameters, "anytime", "drain", "shed"}))
             raise SchedulerError(
                 f"parameters of policy '{name}' must be key=value with a key among: {known}; not {part!r}"
             )
     if entry.tuned:
         arguments["anytime"] = share is not None
-    if entry.solved and setting is None:
-        raise SchedulerError(f"policy '{name}' is solved for a rate and an objective, so it needs both")
+    if setting is None and (entry.solved or drains):
+        raise SchedulerError(f"policy '{text}' is solved for a rate and an objective, so it needs both")
     policy: Policy = entry.make(setting, **arguments) if entry.solved else entry.make(**arguments)
+    if drains:
+        assert setting is not None
+        policy = Draining(policy, Drain(setting), name=text)
     if share is not None:
         policy = Anytime(policy, share, name=text)
     return Shedding(policy, name=text) if shed else policy

@@ -1,14 +1,18 @@
 """The choice of weights for a table, objective and traffic that none were tuned for, with `fluid` as referee.
 
-Every weight set that ships is tried in simulation on the table itself, on streams of the traffic that is
-told. Violations, average and p99 are compared with those of `fluid` on the same streams (ratios below 1 are
-better). The dial moves the price of p99:
+Every weight set that ships, and `optimal`, is tried in simulation on the table itself, on streams of the
+traffic that is told. Violations, average and p99 are compared with those of `fluid` on the same streams
+(ratios below 1 are better); all of them work off a long queue alike (`drain.py`). The dial moves the price of
+p99:
 
     loss = violations + price(dial) p99 + 0.05 average,   price: 0.01, 0.45, 20 at dial 0, 1, 2
 
 and from dial 1 on a set must keep p99 and the average below `fluid`'s on these streams, by more than they
 leave in doubt; if none does, the choice is `fluid` itself. All places of the dial choose from one list of
 results, so on these streams violations never fall and p99 never rises along the dial.
+
+The fallback, for a load above the one told, is `optimal` where it is no worse than `fluid` at RAISED times
+the load, and else `fluid`.
 
 The streams' keys begin with SELECTION, so no stream of a reported result was chosen on.
 """
@@ -18,8 +22,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -34,10 +39,14 @@ from ..simulation.metrics import measure, t_quantile
 from ..simulation.schedule import Tally
 from ..simulation.traffic import draw_exits, generate
 from ..simulation.world import World
+from .drain import Drain
 from .fluid import Fluid
-from .setting import Setting
+from .optimal import Optimal
+from .saturated import solve_saturated
+from .setting import Setting, least_work_ns
 from .weights import Weights, candidates
 from .wrappers.anytime import Anytime
+from .wrappers.draining import Draining
 
 SELECTION = 6  # first word of the key of the streams
 FIRST, SECOND = (3, 3000), (8, 6000)  # streams and requests each: for all sets, and for those that are left
@@ -45,25 +54,41 @@ LEFT = 5  # sets that meet the second streams
 SHARE = 0.03  # of anytime answers, where weights for them are asked for
 FLOOR = (0.2, 0.0, 0.0)  # % violations that count as none beside `fluid`'s
 NOTHING = (0.01, 0.0, 0.0)  # % violations that are no difference
+RAISED, NEAR = 1.25, 0.97  # of the load told, at which the fallback is chosen, and of what can be served at most
 Floats = NDArray[np.float64]
 Make = Callable[[Setting, Weights], Policy]
+BESIDE: dict[str, Callable[[Setting], Policy]] = {  # what needs no weights
+    "fluid": lambda setting: Fluid(),
+    "optimal": Optimal,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """The weights chosen, their origin in words, and what they reached; `weights` None is `fluid`.
+    """The weights chosen, their origin in words, and what they reached.
 
-    `ratios`: violations, average and p99 over `fluid`'s on the streams that were chosen on.
+    `plain`: the policy that decides where `weights` are None, "fluid" or "optimal"; `fallback`: the one for a
+    load above the one told. `ratios`: violations, average and p99 over `fluid`'s on the streams that were
+    chosen on.
     """
 
     weights: Weights | None
     origin: str
     ratios: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    plain: str = ""
+    fallback: str = "fluid"
+
+    def __post_init__(self) -> None:
+        if self.plain not in ("", *BESIDE) or self.fallback not in BESIDE or (self.weights is None) != bool(self.plain):
+            raise SchedulerError(
+                f"a choice must hold weights or be one of {' and '.join(BESIDE)}, and fall back to one of them, "
+                f"not {self.plain!r} and {self.fallback!r}"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON types."""
         weights = None if self.weights is None else dataclasses.asdict(self.weights)
-        return {"weights": weights, "origin": self.origin, "ratios": list(self.ratios)}
+        return {**dataclasses.asdict(self), "weights": weights, "ratios": list(self.ratios)}
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], source: str) -> Choice:
@@ -75,14 +100,23 @@ class Choice:
                 done = tuple(map(float, weights["done"]))
                 weights = Weights(v=rows, done=done, on_time=float(weights["on_time"]))
             violations, average, p99 = map(float, raw["ratios"])
-            return cls(weights=weights, origin=str(raw["origin"]), ratios=(violations, average, p99))
+            return cls(
+                weights=weights,
+                origin=str(raw["origin"]),
+                ratios=(violations, average, p99),
+                plain=str(raw.get("plain", "fluid" if weights is None else "")),  # plans of 0.1 have neither
+                fallback=str(raw.get("fallback", "fluid")),
+            )
         except (KeyError, TypeError, ValueError) as error:
             raise SchedulerError(f"{source} must hold a choice of weights: {error!r}") from None
 
 
 @dataclass(frozen=True)
 class Trial:
-    """The results of one weight set: violations %, average ms and p99 ms of each stream, and `fluid`'s."""
+    """The results of one policy: violations %, average ms and p99 ms of each stream, and `fluid`'s.
+
+    `weights`: None for a policy of BESIDE.
+    """
 
     name: str
     weights: Weights | None
@@ -100,7 +134,7 @@ class Trial:
         """True when p99, average and violations are below `fluid`'s by more than the streams leave in
         doubt.
         """
-        if self.weights is None:
+        if self.name == "fluid":
             return True
         gain = self.fluid - self.results
         n = len(gain)
@@ -128,7 +162,7 @@ def choose(
     """Choose the weights with which `make` gives the best policy of this kind for the setting, or those it
     brings.
 
-    `referee`: `fluid` is among the choices. Raises SchedulerError.
+    `referee`: the policies of BESIDE are among the choices. Raises SchedulerError.
     """
     name = choice_name(kind, dial, anytime)
     if setting.chosen is not None and name in setting.chosen:
@@ -142,11 +176,19 @@ def choose(
         first = _best(safe, 1.0).ratios
         best = _best([t for t in able if t.ratios[0] <= first[0] and t.ratios[2] >= first[2]], dial)
     violations, average, p99 = map(float, best.ratios)
+    fallback = _fallback(setting, anytime) if referee else "fluid"
     tried = f"chosen from {len(candidates(setting))} sets in simulation"
-    if best.weights is None:
-        return Choice(weights=None, origin=f"{tried}: none beats fluid here, so it decides as fluid")
+    if best.name == "fluid":
+        origin = f"{tried}: none beats fluid here, so it decides as fluid"
+        return Choice(weights=None, origin=origin, plain="fluid", fallback=fallback)
     said = f"{best.name}, {_said(violations)} of fluid's violations, {_said(average)} of its average, {_said(p99)} of its p99"
-    return Choice(weights=best.weights, origin=f"{tried}: {said}", ratios=(violations, average, p99))
+    return Choice(
+        weights=best.weights,
+        origin=f"{tried}: {said}",
+        ratios=(violations, average, p99),
+        plain="" if best.weights is not None else best.name,
+        fallback=fallback,
+    )
 
 
 def choice_name(kind: str, dial: float, anytime: bool) -> str:
@@ -192,7 +234,23 @@ def _race(setting: Setting, make: Make, anytime: bool) -> list[Trial]:
             safe = [t for t in others if dial < 1 or max(t.ratios[1:]) < 1.02]
             best = _best(safe or others, dial)
             left[best.name] = best.weights
-    return run_trials(setting, make, left, anytime, *_size(SECOND), seed=100)
+    return run_trials(setting, make, left, anytime, *_size(SECOND), seed=100, beside=tuple(BESIDE))
+
+
+@lru_cache(maxsize=16)
+def _fallback(setting: Setting, anytime: bool) -> str:
+    """Return the policy of BESIDE for a load above the one told."""
+    rule = solve_saturated(setting.latency, setting.exit_rates, setting.b_max, setting.slots)
+    most = 1e9 / least_work_ns(setting.latency, setting.exit_rates) if rule is None else rule.per_s
+    peak = dataclasses.replace(
+        setting, rate_per_s=max(setting.rate_per_s, min(RAISED * setting.rate_per_s, NEAR * most))
+    )
+    [_, optimal] = run_trials(peak, _never, {}, anytime, *_size(SECOND), seed=200, beside=tuple(BESIDE), told=setting)
+    return optimal.name if optimal.no_worse else "fluid"
+
+
+def _never(setting: Setting, weights: Weights) -> Policy:
+    raise AssertionError("no weights are tried for the fallback")
 
 
 def _size(size: tuple[int, int]) -> tuple[int, int]:
@@ -209,19 +267,26 @@ def run_trials(
     requests: int,
     *,
     seed: int,
+    beside: Sequence[str] = ("fluid",),
+    told: Setting | None = None,
 ) -> list[Trial]:
-    """Serve the same streams with each set, and with `fluid`."""
+    """Serve the same streams with `fluid`, the others of BESIDE and each set.
+
+    `told`: the setting that the policies are made for, where it is not that of the streams.
+    """
+    told = told or setting
     drawn = [_stream(setting, seed + k, requests) for k in range(streams)]
 
     def results(policy: Policy) -> Floats:
         policy = Anytime(policy, SHARE) if anytime else policy
         return np.array([_measured(setting, policy, *stream) for stream in drawn])
 
-    fluid = results(Fluid())
-    trials = [Trial("fluid", None, fluid, fluid)]
+    plain = {name: results(Draining(BESIDE[name](told), Drain(told))) for name in beside}
+    fluid = plain["fluid"]
+    trials = [Trial(name, None, found, fluid) for name, found in plain.items()]
     for name, weights in sets.items():
         if weights is not None:
-            trials.append(Trial(name, weights, results(make(setting, weights)), fluid))
+            trials.append(Trial(name, weights, results(make(told, weights)), fluid))
     return trials
 
 

@@ -7,6 +7,7 @@ those that judge the result with seed HELD_OUT, so the result is not judged on w
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Callable
@@ -90,7 +91,13 @@ class Tuning:
             if best.weights
             else "fluid, which none beats"
         )
-        return Choice(weights=best.weights, origin=said, ratios=(violations, average, p99)), trials
+        return dataclasses.replace(
+            self.start,
+            weights=best.weights,
+            origin=said,
+            ratios=(violations, average, p99),
+            plain="" if best.weights else best.name,
+        ), trials
 
     def _trials(self, sets: dict[str, Weights], seed: int, streams: int, requests: int) -> list[Trial]:
         return run_trials(self.setting, with_weights, sets, False, streams, requests, seed=seed)

@@ -51,8 +51,13 @@ WRAPPED = (
     "adaptive:timeout=30ns",
     "turns:splits=0x2+1x1",
     "turns:anytime=30%:shed=1",
+    "fluid:drain=1",
+    "staged:tau_b=2:drain=1:anytime=40%:shed=1",
+    "optimal:drain=0",
+    "guarded:drain=0",
 )
 ALL = (*(name for name in REGISTRY if name != "adaptive"), *WRAPPED)
+SOLVED = tuple(spec for spec in ALL if REGISTRY[spec.split(":")[0]].solved or "drain=1" in spec)
 
 
 def bare(log: Sequence[tuple[int, Action]]) -> list[tuple[int, Action]]:
@@ -86,7 +91,7 @@ def made(spec: str, table: LatencyTable, slo_ns: int, b_max: int | None, slots: 
 
 
 @needs_numba
-@pytest.mark.parametrize("spec", [s for s in ALL if not REGISTRY[s.split(":")[0]].solved])
+@pytest.mark.parametrize("spec", [s for s in ALL if s not in SOLVED])
 @given(worlds(), st.integers(0, 3), st.integers(0, 2), st.data())
 @settings(max_examples=40, deadline=None)
 def test_the_same_decisions_on_random_tables_and_traffic(
@@ -113,7 +118,7 @@ OTHER = LatencyTable(ns=((300, 350), (900, 1000)))
 
 
 @needs_numba
-@pytest.mark.parametrize("spec", [s for s in ALL if REGISTRY[s.split(":")[0]].solved])
+@pytest.mark.parametrize("spec", SOLVED)
 @given(st.data())
 @settings(max_examples=40, deadline=None)
 def test_solved_policies_decide_the_same_also_with_other_slots_and_batches_than_solved_for(
@@ -211,7 +216,7 @@ def check_all_policies_on_a_short_stream() -> None:
     requests = [Request(i, int(a), int(a) + 4000) for i, a in enumerate(arrivals)]
     exits = rng.integers(0, 3, 150).tolist()
     for spec in ALL:
-        policy = made(spec, SMALL, 4000, None, None) if REGISTRY[spec.split(":")[0]].solved else make_policy(spec)
+        policy = made(spec, SMALL, 4000, None, None) if spec in SOLVED else make_policy(spec)
         assert_same(requests, policy, latency=SMALL, exits=exits, exit_rates=uniform(SMALL))
 
 

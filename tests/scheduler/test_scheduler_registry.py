@@ -28,7 +28,7 @@ def test_every_registered_policy_serves_a_real_stream_and_describes_itself(spec:
         ("adaptive:timeout=x%", "duration or a percentage"),
         ("adaptive:timeout=-5%", "0..1000 %"),
         ("greedy:b_max=0", "b_max must be a whole number of at least 1, not '0'"),
-        ("greedy:size=3", "key among: anytime, b_max, shed; not 'size=3'"),
+        ("greedy:size=3", "key among: anytime, b_max, drain, shed; not 'size=3'"),
         ("fluid:x", "not 'x'"),
         ("", "policy must be one of"),
     ],

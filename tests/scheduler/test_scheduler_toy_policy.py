@@ -30,7 +30,7 @@ def row_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_its_name_and_parameters_are_those_of_its_file() -> None:
     assert make_policy("deepest:most=2") == Deepest(most=2, name="deepest:most=2")
     assert REGISTRY["deepest"].about == "the samples furthest on first"
-    with pytest.raises(SchedulerError, match="among: anytime, most, shed; not 'least=2'"):
+    with pytest.raises(SchedulerError, match="among: anytime, drain, most, shed; not 'least=2'"):
         make_policy("deepest:least=2")
     with pytest.raises(SchedulerError, match="most must be at most 3, not 4"):
         make_policy("deepest:most=4")

@@ -10,7 +10,7 @@ import pytest
 from scheduling_worlds import ROWS, Row, serve_row, setting_of
 
 from fluidnpu.dse import LatencyTable, has_numba
-from fluidnpu.scheduler import World, make_policy, measure, simulate
+from fluidnpu.scheduler import World, make_policy, measure, simulate, traits_of
 from fluidnpu.scheduler.policies import Anytime, Credit, Setting, Weights
 from fluidnpu.scheduler.policies.weights import KNOTS, candidates, fingerprint, load_weights, mean
 from fluidnpu.studies.fluid_batching.paper import table2_rows
@@ -54,8 +54,7 @@ def test_what_tuning_runs_is_the_simulator_to_the_nanosecond(anytime: float, res
 @pytest.mark.parametrize("row", ROWS, ids=lambda r: f"{r['network']}-{r['board']}")
 def test_shipped_weights_are_for_these_rows_and_violate_less_than_fluid(row: Row) -> None:
     policy = make_policy("credit", setting_of(row))
-    assert isinstance(policy, Credit)
-    assert policy.weights_from == f"{row['network']}-{row['board'].lower()}-balanced"
+    assert traits_of(policy).weights_from == f"{row['network']}-{row['board'].lower()}-balanced"
     late = {
         p: np.mean([measure(serve_row(row, p, count=5000, seed=s)).violations_pct for s in range(2)])
         for p in ("fluid", "credit")

@@ -64,7 +64,7 @@ class Anytime:
             return None
         most = self._bucket.most
         wrappers = Wrappers(anytime=float(self.share), most=most, rescue_only=int(self.rescue_only))
-        return Compiled(twin=inner.twin, wrappers=wrappers)
+        return inner._replace(wrappers=wrappers)
 
     def _cannot_wait(self, view: View, action: Action, stage: int, end: int) -> list[Request]:
         allowed = self._bucket.level

@@ -32,4 +32,4 @@ class Shedding:
         inner = twin_of(self.inner, stream, npu)
         if inner is None or inner.wrappers.shed:
             return None
-        return Compiled(twin=inner.twin, wrappers=inner.wrappers._replace(shed=1))
+        return inner._replace(wrappers=inner.wrappers._replace(shed=1))
