@@ -1,14 +1,16 @@
 """Serving tables of networks, boards and memories that nobody tuned a policy on, drawn from a seed.
 
-python benchmarks/foreign_tables.py # writes the evaluation tables, foreign_tables.json
+python benchmarks/foreign_tables.py # writes the evaluation tables, foreign_tables.json and batching_tables.json
 
 A table is a network cut into 2 to 5 stages, on an array that fills a share of a board's multipliers, behind a
 memory of a quarter to twice the board's words a cycle, with exit rates, a load of 40 to 90 % of what the NPU
 serves at best, and an objective of 1.5 to 8 times one sample alone. Durations are those of the `paper` model.
 
-There are two kinds, by the first word of the generator's key. EVALUATION tables are for results alone: they
-were written to `foreign_tables.json` before anything was tuned on a drawn table. Whatever is tuned or chosen
-for the package uses TRAINING tables.
+There are kinds, by the first word of the generator's key. EVALUATION tables are for results alone: they were
+written to `foreign_tables.json` before anything was tuned on a drawn table. Whatever is tuned or chosen for
+the package uses TRAINING tables. BATCHING tables are a second set for results alone, of accelerators that
+profit from batches as no design of ours does: a batch of b_max costs 1 to 16 times less a sample, by three
+cost models, at 40 to 95 % of what an endless queue gets.
 """
 
 from __future__ import annotations
@@ -27,10 +29,12 @@ from fluidnpu.dse.paper.latency import stage_latency
 from fluidnpu.models import LayerShape, Workload, read_layer_table, shipped_file
 from fluidnpu.models.exits import equidistant_exits
 from fluidnpu.scheduler import Serving
+from fluidnpu.scheduler.policies.saturated import solve_saturated
 
-EVALUATION, TRAINING = 2401, 2402
-COUNT = 24  # evaluation tables
+EVALUATION, TRAINING, BATCHING = 2401, 2402, 2403
+COUNT = 24  # tables of a set
 FILE = Path(__file__).with_suffix(".json")
+BATCHING_FILE = FILE.with_name("batching_tables.json")
 GOLDEN = 0.6180339887498949  # multiples of it modulo 1 fill 0..1 evenly
 PUBLISHED = {"resnet50": "layers_resnet50.json", "inception_v3": "layers_inception_v3.json"}
 MEMORIES = (0.25, 0.5, 1.0, 2.0)  # of the board's words a cycle
@@ -73,6 +77,53 @@ def draw_table(kind: int, index: int) -> Foreign:
     )
     rate = load / serving.least_load(1.0)
     return Foreign(serving=serving, rate_per_s=rate, slo_ns=slo_ns, load=load, about=about)
+
+
+def draw_batching(index: int) -> Foreign:
+    """Draw table `index` of the second set."""
+    rng = np.random.default_rng([BATCHING, index])
+    model = ("affine", "staircase", "roofline")[index % 3]
+    stages = int(rng.integers(2, 5))
+    b_max = int(rng.choice((4, 8, 16) if stages <= 3 else (4, 8)))
+    gain = 16 ** ((index + 0.5) * GOLDEN % 1)
+    alone_ns = 10 ** rng.uniform(5.0, 7.5)  # of the whole network
+    rows = []
+    for share in rng.dirichlet((2.0,) * stages):
+        own = float(np.clip(gain * np.exp(rng.normal(0, 0.5)), 1, b_max))
+        rows.append(tuple(max(1, round(alone_ns * share * x)) for x in _batch_costs(model, b_max, own, rng)))
+    early = rng.uniform(0.2, 0.75) * rng.dirichlet((2.0,) * (stages - 1))
+    rates = (*(round(float(x), 3) for x in early),)
+    serving = Serving(
+        latency=LatencyTable(ns=tuple(rows)), exit_rates=(*rates, round(1 - sum(rates), 3)), name=f"{model}-{index}"
+    )
+    load = 0.4 + 0.55 * ((index + 0.5) * GOLDEN * GOLDEN % 1)
+    slo_ns = round(rng.uniform(1.5, 8) * sum(row[0] for row in rows))
+    cheaper = b_max * sum(row[0] for row in rows) / sum(row[-1] for row in rows)
+    about = f"{model}, {stages} stages, batches to {b_max}, a full one {cheaper:.1f} times cheaper a sample"
+    return Foreign(serving=serving, rate_per_s=at_load(serving, load), slo_ns=slo_ns, load=load, about=about)
+
+
+def _batch_costs(model: str, b_max: int, gain: float, rng: np.random.Generator) -> list[float]:
+    """Give the cost of every batch over that of one sample; b_max of them cost b_max / gain.
+
+    A fixed part and one a sample; the same in steps of some lanes; or weights to load, then work a sample.
+    """
+    batches, last = np.arange(1, b_max + 1), b_max / gain
+    if b_max == 1 or last <= 1:
+        return [1.0] * b_max
+    if model == "affine":
+        return [float(x) for x in 1 + (last - 1) * (batches - 1) / (b_max - 1)]
+    if model == "staircase":
+        lanes = int(rng.integers(2, max(3, b_max // 2 + 1)))
+        steps = -(-batches // lanes) - 1
+        return [float(x) for x in 1 + (last - 1) * steps / max(1, steps[-1])]
+    return [float(x) for x in np.maximum(1, last * batches / b_max)]
+
+
+def at_load(serving: Serving, load: float) -> float:
+    """Give the arrivals a second that are this share of what an endless queue gets at best."""
+    rule = solve_saturated(serving.latency, serving.exit_rates)
+    return load * rule.per_s if rule is not None else load / serving.least_load(1.0)
 
 
 def _workload(network: str, rng: np.random.Generator) -> Workload:
@@ -136,7 +187,9 @@ def evaluation_tables(path: Path = FILE) -> Iterator[Foreign]:
 def main() -> None:
     tables = [to_dict(draw_table(EVALUATION, index)) for index in range(COUNT)]
     FILE.write_text(json.dumps({"key": EVALUATION, "tables": tables}, indent=1) + "\n", encoding="utf-8")
-    for table in tables:
+    batching = [to_dict(draw_batching(index)) for index in range(COUNT)]
+    BATCHING_FILE.write_text(json.dumps({"key": BATCHING, "tables": batching}, indent=1) + "\n", encoding="utf-8")
+    for table in tables + batching:
         print(f"{table['name']}: {table['about']}, load {100 * table['load']:.0f} %, {table['rate_per_s']:.1f}/s, "
               f"objective {table['slo_ns'] / 1e6:.2f} ms")  # fmt: skip
 
