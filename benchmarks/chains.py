@@ -60,8 +60,10 @@ def shapes_of(board: Board) -> str:
     cuts = [fewest_breaks(columns, *array) for array in arrays]
     whole, none = cuts.count(WHOLE), cuts.count(None)
     more = sum(chains(even, words) >= number > chains(columns, words) for words, number in arrays)
-    told = ", ".join(f"{height} x {count}" for height, count in columns)
-    return f"| {board.name} | {told} | {len(arrays):,} | {whole:,} | {len(arrays) - whole - none:,} | {none} | {more} |"
+    listed = ", ".join(f"{height} x {count}" for height, count in columns)
+    return (
+        f"| {board.name} | {listed} | {len(arrays):,} | {whole:,} | {len(arrays) - whole - none:,} | {none} | {more} |"
+    )
 
 
 if __name__ == "__main__":

@@ -82,9 +82,9 @@ def answer(question: Question, progress: Progress | None = None) -> Exploration:
     question, chosen = in_memory(question)
     ranking = rank(question, progress=progress)
     exact = search_exact(question, progress) if question.model == "exact" else None
-    found = _paper_answer(question, ranking) if exact is None else _exact_answer(question, ranking, exact)
+    exploration = _paper_answer(question, ranking) if exact is None else _exact_answer(question, ranking, exact)
     cautions = (*chosen, *unknown_columns(question))
-    return replace(found, cautions=cautions, notes=(*cautions, *found.notes))
+    return replace(exploration, cautions=cautions, notes=(*cautions, *exploration.notes))
 
 
 def _paper_answer(question: Question, ranking: Ranking) -> Exploration:

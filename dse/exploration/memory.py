@@ -40,7 +40,7 @@ def in_memory(question: Question) -> tuple[Question, tuple[str, ...]]:
 
 def fitting(question: Question) -> list[str]:
     """Names of the board's memories that the smallest array fits with."""
-    return [one.name for one in question.board.dram if _refusal(_with(question, one.name)) is None]
+    return [memory.name for memory in question.board.dram if _refusal(_with(question, memory.name)) is None]
 
 
 def _with(question: Question, memory: str) -> Question:

@@ -93,9 +93,7 @@ class Exploration:
 
     @property
     def faster_memories(self) -> list[str]:
-        """Names of the board's memories that move more words a cycle than the design's, and that arrays fit
-        with.
-        """
+        """Names of the board's memories that arrays fit with and that move more words a cycle."""
         faster = faster_memories(self.board, self.design.memory)
         return [name for name in fitting(self.question) if name in faster] if faster else []
 

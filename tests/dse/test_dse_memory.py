@@ -24,18 +24,18 @@ WIDE_FIRST = replace(SMALL, dram=(SMALL.dram[1], SMALL.dram[0]))  # ports of 512
 @pytest.mark.parametrize("model", ["exact", "paper"])
 @pytest.mark.parametrize("core", CORES)
 def test_where_none_is_named_the_first_that_fits_is_taken_and_a_note_says_so(model: str, core: str) -> None:
-    assert [one.name for one in WIDE_FIRST.dram] == ["ps_striped", "ps"]
-    found = explore(WORK, WIDE_FIRST, b_max=1, model=model, core=core)
-    assert (found.design.memory, found.design.port_bits, found.design.stripes) == ("ps", 128, 1)
-    assert found.notes[0].startswith(
+    assert [memory.name for memory in WIDE_FIRST.dram] == ["ps_striped", "ps"]
+    exploration = explore(WORK, WIDE_FIRST, b_max=1, model=model, core=core)
+    assert (exploration.design.memory, exploration.design.port_bits, exploration.design.stripes) == ("ps", 128, 1)
+    assert exploration.notes[0].startswith(
         "memory 'ps' was chosen; with 'ps_striped', the first of board 'ultra96v2', no array"
     )
-    assert found.cautions == found.notes[:1]
-    assert found.faster_memories == []  # none that would be refused
-    assert found.design.facts == found.question.facts == WIDE_FIRST
+    assert exploration.cautions == exploration.notes[:1]
+    assert exploration.faster_memories == []  # none that would be refused
+    assert exploration.design.facts == exploration.question.facts == WIDE_FIRST
     named = explore(WORK, WIDE_FIRST, b_max=1, model=model, core=core, memory="ps")
-    assert named.design == found.design
-    assert named.notes == found.notes[1:]
+    assert named.design == exploration.design
+    assert named.notes == exploration.notes[1:]
 
 
 @pytest.mark.parametrize("model", ["exact", "paper"])
@@ -56,26 +56,26 @@ def test_where_no_memory_serves_the_refusal_is_that_of_the_first() -> None:
 
 
 def test_a_first_memory_that_fits_needs_no_note() -> None:
-    found = explore(WORK, SMALL, b_max=1)
-    assert found.design.memory == SMALL.dram[0].name
-    assert not any("was chosen" in note for note in found.notes)
+    exploration = explore(WORK, SMALL, b_max=1)
+    assert exploration.design.memory == SMALL.dram[0].name
+    assert not any("was chosen" in note for note in exploration.notes)
 
 
 def test_chains_that_no_columns_were_asked_for_are_told() -> None:
     unknown = replace(SMALL, dsp_columns=(), sources={})
-    told = "so the chains of the reference core were not checked against them"
-    found = explore(WORK, unknown, b_max=1, core="rtl")
-    assert found.cautions == found.notes[:1]
-    assert found.cautions[0].endswith(told)
+    sentence = "so the chains of the reference core were not checked against them"
+    exploration = explore(WORK, unknown, b_max=1, core="rtl")
+    assert exploration.cautions == exploration.notes[:1]
+    assert exploration.cautions[0].endswith(sentence)
     for board, core in ((unknown, "hls"), (SMALL, "rtl")):
-        assert not any(told in note for note in explore(WORK, board, b_max=1, core=core).notes)
+        assert not any(sentence in note for note in explore(WORK, board, b_max=1, core=core).notes)
 
 
 @pytest.mark.parametrize("name", list_boards())
 def test_every_shipped_board_has_an_answer_whose_chains_lie_in_its_columns(name: str) -> None:
     board = load_board(name)
-    found = explore(WORK, board, b_max=1, core="rtl")
-    array = found.design.array
+    exploration = explore(WORK, board, b_max=1, core="rtl")
+    array = exploration.design.array
     cut = Cut(array.piece, array.broken)
     assert len(lay(board.dsp_columns, array.t_p, array.t_c, cut)) >= array.t_c
-    assert found.design.memory == board.dram[0].name
+    assert exploration.design.memory == board.dram[0].name

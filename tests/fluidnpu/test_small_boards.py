@@ -53,21 +53,21 @@ def test_another_memory_than_the_first_and_columns_that_are_not_known_are_told(s
     words = ("--board", small, "--core", "rtl", "--b-max", 1, "--evaluations", 1)
     plain = run("dse", *words)
     assert plain.exit_code == 0, plain.output
-    told = (
+    sentences = (
         "memory 'narrow' was chosen; with 'wide', the first of board 'small', no array fits",
         "chains of the reference",
     )
-    assert all(plain.stdout.count(text) == 1 for text in told)
+    assert all(plain.stdout.count(text) == 1 for text in sentences)
     assert "faster memory" not in plain.stdout
     report = run("dse", *words, "--json")
-    assert all(text in note for text, note in zip(told, json.loads(report.stdout)["notes"], strict=False))
+    assert all(text in note for text, note in zip(sentences, json.loads(report.stdout)["notes"], strict=False))
     explained = run("dse", *words, "--explain").stdout
-    assert all(explained.count(text) == 1 for text in told)
+    assert all(explained.count(text) == 1 for text in sentences)
 
 
 def test_a_memory_that_was_named_is_refused_with_the_one_that_fits(small: Path) -> None:
-    said = ("data plane: ", "memory 'wide' gives a master 512 bits, and with 'narrow', which gives 128, arrays fit")
-    refused(run("dse", "--board", small, "--memory", "wide", "--b-max", 1), *said, code=1)
+    parts = ("data plane: ", "memory 'wide' gives a master 512 bits, and with 'narrow', which gives 128, arrays fit")
+    refused(run("dse", "--board", small, "--memory", "wide", "--b-max", 1), *parts, code=1)
 
 
 def test_a_kria_is_built_for_by_tools_that_know_it(tmp_path: Path) -> None:

@@ -137,8 +137,8 @@ class Vivado:
     # -- projects and files --
 
     def _get_board_parts(self, options: Mapping[str, str], part: str) -> str:
-        found = [name for name in sorted(self.board_files) if fnmatch(name, part)]
-        return " ".join(found[-1:] if "-latest_file_version" in options else found)
+        names = [name for name in sorted(self.board_files) if fnmatch(name, part)]
+        return " ".join(names[-1:] if "-latest_file_version" in options else names)
 
     def _current_project(self, options: Mapping[str, str]) -> str:
         return "project:"

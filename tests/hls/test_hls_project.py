@@ -210,10 +210,10 @@ def test_chains_that_no_column_holds_are_refused() -> None:
     assert ".Broken(24)" in in_pieces["rtl/fluid_npu.v"]
     assert "vivado/chains.tcl" not in render_project(design.changed(piece=24, broken=24), None, board)
     unknown = replace(board, dsp_columns=(), sources={})
-    said = "nothing has checked that the core's chains lie"
-    assert said in texts(render_project(design, None, unknown, core="rtl", rtl=rtl_tb.sources()))["README.md"]
-    assert said not in texts(render_project(design, None, unknown))["README.md"]
-    assert said not in in_pieces["README.md"]
+    sentence = "nothing has checked that the core's chains lie"
+    assert sentence in texts(render_project(design, None, unknown, core="rtl", rtl=rtl_tb.sources()))["README.md"]
+    assert sentence not in texts(render_project(design, None, unknown))["README.md"]
+    assert sentence not in in_pieces["README.md"]
 
 
 def test_memory_of_the_programmable_logic_gets_its_controller() -> None:

@@ -279,11 +279,11 @@ def wrong_columns(core: str) -> dict[str, str]:
 
 def test_a_build_stops_in_its_first_seconds_where_the_part_has_other_columns(at: Path) -> None:
     vivado = Vivado("vivado", "2019.2")
-    said = (
+    sentence = (
         "must be those of xczu7ev-ffvc1156-2-e, {144 11} {48 3}, and dsp_columns of the board's file has {72 24}: "
         "correct the file and search again"
     )
-    with pytest.raises(vivado.error, match=re.escape(said)):
+    with pytest.raises(vivado.error, match=re.escape(sentence)):
         vivado.run(wrong_columns("rtl")["vivado/build.tcl"])
     assert "create_bd_design" not in vivado.done
     assert (at / "build/dsp_columns.txt").read_text().startswith("DSP48E2_X0 144\n")
@@ -293,8 +293,8 @@ def test_a_build_of_the_hls_core_only_says_so(at: Path) -> None:
     script = wrong_columns("hls")["vivado/build.tcl"]
     vivado = Vivado("vivado", "2019.2")
     vivado.run(script[: script.index("create_project -force system")])
-    (said,) = vivado.said
-    assert said.startswith("WARNING: columns of DSP slices")
+    (warning,) = vivado.said
+    assert warning.startswith("WARNING: columns of DSP slices")
 
 
 def test_the_newest_files_of_a_board_serve_where_those_of_its_version_are_not_installed(at: Path) -> None:
