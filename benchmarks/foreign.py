@@ -1,18 +1,21 @@
 """`guarded` as deployed beside `fluid` on tables that nothing was tuned on, also in worlds not as told.
 
-    nice -n 10 python benchmarks/foreign.py --out build/foreign         # half an hour on one core
+    nice -n 10 python benchmarks/foreign.py --out build/foreign         # a quarter of an hour on one core
+    python benchmarks/foreign.py --set batching --out build/batching    # the second set
     python benchmarks/foreign.py --tables 3 --seeds 3 --requests 3000   # a first look
 
-A table of `foreign_tables.json` is met as a user's is: it is solved and weights are chosen on streams
-of their own (generator key 6), then the policies meet the streams of `scheduler.comparison` (keys 70 and 71).
+A table of `foreign_tables.json` or `batching_tables.json` is met as a user's is: it is solved and weights are
+chosen on streams of their own (generator key 6), then the policies meet the streams of `scheduler.comparison` (keys 70 and 71).
 A difference is a mean over seeds of paired differences with its 95 % interval; it counts as worse or better
-where the interval excludes zero. Writes foreign.json and foreign.md.
+where the interval excludes zero. Loads are shares of what an endless queue gets at best. Writes foreign.json
+and prints the page.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,11 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from foreign_tables import Foreign, evaluation_tables
+from foreign_tables import BATCHING_FILE, FILE, Foreign, at_load, evaluation_tables
 
 from fluidnpu.dse import has_numba
 from fluidnpu.scheduler import Metrics, Policy, Request, compare, draw_exits, make_policy, measure, poisson, traits_of
 from fluidnpu.scheduler.comparison import Truth
+from fluidnpu.scheduler.comparison.capacity import predicted_capacity
 from fluidnpu.scheduler.comparison.serving import tally_stream
 from fluidnpu.scheduler.simulation import interval
 
@@ -32,7 +36,10 @@ METRICS = ("violations_pct", "average_ms", "p99_ms")
 NOTHING = {"violations_pct": 0.01, "average_ms": 0.0, "p99_ms": 0.0}  # % violations that are no difference
 POLICIES = ("fluid", "guarded", "guarded:dial=2")
 CALM, PEAK = 20_000, 5_000  # requests
-PEAK_NAME = "calm, then peak"
+PEAK_NAME, BURST_NAME = "calm, then peak", "burst, then calm"
+SHIPPED = ("serial", "greedy", "fluid", "fluid:drain=1", "optimal", "credit", "guarded")
+BURST_LOAD, BURST_SIZE = 0.93, 15  # of the policy's own predicted capacity; times the slots
+SETS = {"foreign": FILE, "batching": BATCHING_FILE}
 Runs = dict[str, Sequence[Metrics]]
 Report = dict[str, Any]
 
@@ -47,22 +54,19 @@ class World:
     truth: Callable[[Foreign], Truth]
 
 
-def at_load(table: Foreign, load: float) -> float:
-    """Arrivals a second at which the NPU is busy this share of the time at best."""
-    return load / table.serving.least_load(1.0)
-
-
 def usual(table: Foreign) -> float:
     return table.load
 
 
 WORLDS = (
     World(name="told 65 %, really 95 %", about="the rate is 46 % higher than told", told=lambda t: 0.65,
-          truth=lambda t: Truth(rate_per_s=at_load(t, 0.95))),
+          truth=lambda t: Truth(rate_per_s=at_load(t.serving, 0.95))),
     World(name="bursts", about="twice the rate for a fifth of the time, not told", told=usual,
           truth=lambda t: Truth(traffic="bursty")),
     World(name="mixed objectives", about="a fifth have 0.4, a fifth 3 times the objective", told=usual,
           truth=lambda t: Truth(objectives=((0.2, round(0.4 * t.slo_ns)), (0.2, 3 * t.slo_ns)))),
+    World(name="slower", about="every run takes 10 % longer than told", told=usual,
+          truth=lambda t: Truth(latency_factor=1.1)),
 )  # fmt: skip
 
 
@@ -107,7 +111,7 @@ def as_told(table: Foreign, args: argparse.Namespace) -> Report:
 
 def otherwise(world: World, table: Foreign, args: argparse.Namespace) -> Report:
     """`guarded` and `fluid` on one table in a world that is not as told."""
-    rate, truth = at_load(table, world.told(table)), world.truth(table)
+    rate, truth = at_load(table.serving, world.told(table)), world.truth(table)
     found = compare(table.serving, ["fluid", "guarded"], rate_per_s=rate, slo_ns=table.slo_ns, requests=args.few_requests,
                     seeds=args.few_seeds, truth=truth, compiled=has_numba())  # fmt: skip
     if found.true_load >= 1 or found.unstable("fluid") or found.unstable("guarded"):
@@ -117,14 +121,14 @@ def otherwise(world: World, table: Foreign, args: argparse.Namespace) -> Report:
 
 def calm_then_peak(table: Foreign, args: argparse.Namespace) -> Report:
     """A calm day at 30 % of the load that can be served, then a peak at 98 %, told 65 %: the peak alone."""
-    setting = table.serving.setting(at_load(table, 0.65), table.slo_ns)
+    setting = table.serving.setting(at_load(table.serving, 0.65), table.slo_ns)
     names = ("fluid", "guarded", "fluid:anytime=3%")
     runs: dict[str, list[Metrics]] = {name: [] for name in names}
     made: dict[str, Policy] = {name: make_policy(name, setting) for name in names}
     for seed in range(args.few_seeds):
         rng = np.random.default_rng([74, seed])
-        calm = poisson(at_load(table, 0.3), CALM, slo_ns=table.slo_ns, rng=rng)
-        peak = poisson(at_load(table, 0.98), PEAK, slo_ns=table.slo_ns, rng=rng)
+        calm = poisson(at_load(table.serving, 0.3), CALM, slo_ns=table.slo_ns, rng=rng)
+        peak = poisson(at_load(table.serving, 0.98), PEAK, slo_ns=table.slo_ns, rng=rng)
         last = calm[-1].arrival_ns
         stream = calm + [Request(CALM + r.id, last + r.arrival_ns, last + r.deadline_ns) for r in peak]
         exits = draw_exits(table.serving.exit_rates, len(stream), rng).tolist()
@@ -137,6 +141,49 @@ def calm_then_peak(table: Foreign, args: argparse.Namespace) -> Report:
         "over_fluid": {"guarded": differences(dict(runs), "guarded")},
         "early_pct": early,
     }
+
+
+def burst_then_calm(table: Foreign, args: argparse.Namespace) -> Report:
+    """Every policy at BURST_LOAD of its own predicted capacity, with a burst a quarter into the run and without.
+
+    `stays`: seeds where the last fifth of the run has more than twice the latency of the same stream without
+    the burst, and more than the objective. `capacity`: what an endless queue gets over what is predicted.
+    """
+    out: Report = {"name": table.serving.name, "stays": {}, "capacity": {}}
+    slots, count = table.serving.latency.b_max, args.few_requests
+    for name in SHIPPED:
+        policy = make_policy(name, table.serving.setting(table.rate_per_s, table.slo_ns))
+        predicted = predicted_capacity(table.serving, policy, table.slo_ns)
+        policy = make_policy(name, table.serving.setting(BURST_LOAD * predicted, table.slo_ns))
+        stays = 0
+        for seed in range(args.few_seeds):
+            calm, burst = (
+                np.array(measured_ns(table, policy, BURST_LOAD * predicted, count, seed, size)[-count // 5 :])
+                for size in (0, BURST_SIZE * slots)
+            )
+            stays += bool(burst.mean() > 2 * calm.mean() and burst.mean() > table.slo_ns)
+        out["stays"][name] = stays
+        out["capacity"][name] = endless(table, policy) / predicted
+    return out
+
+
+def measured_ns(table: Foreign, policy: Policy, rate: float, count: int, seed: int, burst: int) -> list[int]:
+    """Latencies in order of arrival, with a burst of so many a quarter into the run."""
+    rng = np.random.default_rng([75, seed])
+    times = [r.arrival_ns for r in poisson(rate, count, slo_ns=table.slo_ns, rng=rng)]
+    times = sorted(times + [times[count // 4]] * burst)
+    stream = [Request(i, at, at + table.slo_ns) for i, at in enumerate(times)]
+    exits = draw_exits(table.serving.exit_rates, len(stream), rng).tolist()
+    tally = tally_stream(table.serving, policy, stream, exits, compiled=has_numba())
+    return [int(end) - at for end, at in zip(tally.end_ns, times, strict=True)]
+
+
+def endless(table: Foreign, policy: Policy, count: int = 20_000) -> float:
+    """Answers a second in the middle of a queue that all came at once."""
+    exits = draw_exits(table.serving.exit_rates, count, np.random.default_rng([77, count])).tolist()
+    stream = [Request(i, 0, table.slo_ns) for i in range(count)]
+    ends = np.sort(tally_stream(table.serving, policy, stream, exits, compiled=has_numba()).end_ns)
+    return float(0.8 * count / (ends[9 * count // 10] - ends[count // 10]) * 1e9)
 
 
 def verdicts(rows: Sequence[Report], policy: str) -> dict[str, dict[str, int]]:
@@ -185,7 +232,7 @@ def page(report: Report) -> str:
     lines += ["", "| world | tables | worse in any | violations | average | p99 |", "|---|---|---|---|---|---|"]
     for name, about, found in (
         ("as told", "", rows),
-        *((w["name"], w["about"], w["tables"]) for w in report["worlds"]),
+        *((w["name"], w["about"], w["tables"]) for w in report["worlds"] if w["name"] != BURST_NAME),
     ):
         counted = verdicts(found, "guarded")
         cells = []
@@ -207,12 +254,22 @@ def page(report: Report) -> str:
             for m in ("violations_pct", "p99_ms")
         ]
         lines.append(f"| `{name}` | {worse} of {len(rows)} | {' | '.join(cells)} |")
+    lines += [
+        "",
+        f"| policy, at {BURST_LOAD:.0%} of its capacity | tables where a burst stays | throughput of an endless queue over the predicted |",
+        "|---|---|---|",
+    ]
+    bursts = next(w["tables"] for w in report["worlds"] if w["name"] == BURST_NAME)
+    for name in SHIPPED if bursts else ():
+        stays = sum(row["stays"][name] > 0 for row in bursts)
+        shares = [row["capacity"][name] for row in bursts]
+        lines.append(f"| `{name}` | {stays} of {len(bursts)} | {min(shares):.3f} to {max(shares):.3f} |")
     early = [row["early_pct"] for w in report["worlds"] for row in w["tables"] if "early_pct" in row]
     if early:
         most = {name: max(row[name] for row in early) for name in early[0]}
         lines += ["", "Anytime answers in the peak, the most of any table: "
                   + ", ".join(f"`{name}` {value:.1f} %" for name, value in most.items()) + "."]  # fmt: skip
-    lines += ["", f"Made {report['date']} by `{report['command']}`: {size['seeds']} seeds of {size['requests']} requests "
+    lines += ["", f"Made by `{report['command']}`: {size['seeds']} seeds of {size['requests']} requests "
               f"as told, {size['few_seeds']} seeds of {size['few_requests']} in the other worlds; {report['cpu_s']:.0f} CPU seconds, of which "
               f"solving took {np.median([r['solve_cpu_s'] for r in rows]):.1f} and choosing "
               f"{np.median([r['choose_cpu_s'] for r in rows]):.1f} a table in the median (all places of the dial at once)."]  # fmt: skip
@@ -221,6 +278,7 @@ def page(report: Report) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--set", choices=list(SETS), default="foreign", help="the frozen set of tables")
     parser.add_argument("--tables", type=int, default=100, help="the first so many")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--few-seeds", type=int, default=8)
@@ -230,30 +288,31 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("build/foreign"))
     parser.add_argument("--resume", action="store_true", help="go on with what --out holds")
     args = parser.parse_args()
-    tables = list(evaluation_tables())[: args.tables]
+    tables = list(evaluation_tables(SETS[args.set]))[: args.tables]
     begin, rows, worlds = start(args)
     for table in tables:
         if all(row["name"] != table.serving.name for row in rows):
             rows.append(as_told(table, args))
             told = rows[-1]["over_fluid"]["guarded"]
             said = ", ".join(f"{ratio(told[m]):.2f} {told[m]['verdict']}" for m in METRICS)
-            print(f"{table.serving.name}: {said}", flush=True)
+            print(f"{table.serving.name}: {said}", file=sys.stderr, flush=True)
             leave(args, begin, rows, worlds)
     for table in tables[: args.few_tables]:
         for name, body in worlds.items():
             if all(row["name"] != table.serving.name for row in body["tables"]):
                 world = next((w for w in WORLDS if w.name == name), None)
-                found = calm_then_peak(table, args) if world is None else otherwise(world, table, args)
-                body["tables"].append(found)
+                special = {PEAK_NAME: calm_then_peak, BURST_NAME: burst_then_calm}
+                body["tables"].append(special[name](table, args) if world is None else otherwise(world, table, args))
                 leave(args, begin, rows, worlds)
-        print(f"{table.serving.name}: in other worlds", flush=True)
-    print(page(json.loads((args.out / "foreign.json").read_text())))
+        print(f"{table.serving.name}: in other worlds", file=sys.stderr, flush=True)
+    print(page(json.loads((args.out / "foreign.json").read_text())), end="")
 
 
 def start(args: argparse.Namespace) -> tuple[float, list[Report], dict[str, Report]]:
     """The CPU seconds before this run, the tables so far, and the other worlds so far."""
     worlds: dict[str, Report] = {w.name: {"name": w.name, "about": w.about, "tables": []} for w in WORLDS}
     worlds[PEAK_NAME] = {"name": PEAK_NAME, "about": "30 %, then 98 %, told 65 %: the peak alone", "tables": []}
+    worlds[BURST_NAME] = {"name": BURST_NAME, "about": f"{BURST_LOAD:.0%} of the policy's own capacity", "tables": []}
     if not args.resume:
         return time.process_time(), [], worlds
     old = json.loads((args.out / "foreign.json").read_text())
@@ -265,11 +324,10 @@ def leave(args: argparse.Namespace, begin: float, rows: Sequence[Report], worlds
     """Write what there is so far."""
     sizes = {key: getattr(args, key) for key in ("seeds", "few_seeds", "few_requests", "few_tables", "requests")}
     words = " ".join(f"--{key.replace('_', '-')} {value}" for key, value in sizes.items())
-    report = {"date": time.strftime("%Y-%m-%d"), "command": f"python benchmarks/foreign.py {words}", "size": sizes,
+    report = {"command": f"python benchmarks/foreign.py --set {args.set} {words}", "size": sizes,
               "cpu_s": time.process_time() - begin, "tables": rows, "worlds": list(worlds.values())}  # fmt: skip
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "foreign.json").write_text(json.dumps(report, indent=1) + "\n")
-    (args.out / "foreign.md").write_text(page(report))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Serving tables of networks, boards and memories that nobody tuned a policy on, drawn from a seed.
 
-python benchmarks/foreign_tables.py # writes the evaluation tables, foreign_tables.json and batching_tables.json
+python benchmarks/foreign_tables.py # writes foreign_tables.json and batching_tables.json
 
 A table is a network cut into 2 to 5 stages, on an array that fills a share of a board's multipliers, behind a
 memory of a quarter to twice the board's words a cycle, with exit rates, a load of 40 to 90 % of what the NPU

@@ -199,18 +199,18 @@ LONG = (
     ),
     study("pame", "pame", "docs/explanation/pame/", "--seeds 30 --requests 20000", "thirty seeds, not timed"),
     study("delen", "delen", "docs/explanation/delen/", "--seeds 30 --requests 20000", "thirty seeds, not timed"),
-    Output(
-        name="foreign-tables",
-        files=("docs/explanation/scheduling/foreign.json", "docs/explanation/scheduling/foreign.md"),
-        command="python benchmarks/foreign.py --seeds 8 --few-seeds 4 --few-requests 20000 --few-tables 8 "
-        "--requests 20000 --out build/foreign",
-        roots=("benchmarks/foreign.py",),
-        data=("benchmarks/foreign_tables.json",),
-        copies={
-            "docs/explanation/scheduling/foreign.json": "build/foreign/foreign.json",
-            "docs/explanation/scheduling/foreign.md": "build/foreign/foreign.md",
-        },
-        hours="half an hour",
+    *(
+        Output(
+            name=f"{tables}-tables",
+            files=("docs/explanation/scheduling/foreign.md",),
+            command=f"python benchmarks/foreign.py --set {tables} --seeds 8 --few-seeds 4 --out build/{tables}",
+            roots=("benchmarks/foreign.py",),
+            data=(f"benchmarks/{tables}_tables.json",),
+            part=rf"<!-- {tables} -->\n\n(.*?)\n<!-- end -->",
+            prints=True,
+            hours="a quarter of an hour",
+        )
+        for tables in ("foreign", "batching")
     ),
     Output(
         name="full-size-networks",

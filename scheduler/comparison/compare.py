@@ -157,6 +157,7 @@ def compare(
     requests: int = 20_000,
     seeds: int | Sequence[int] = 30,
     truth: Truth | None = None,
+    assumed: str = "poisson",
     processes: int = 1,
     warmup: int | None = None,
     progress: Progress | None = None,
@@ -166,7 +167,8 @@ def compare(
 
     Raises SchedulerError.
 
-    `progress` is called with the seeds done and their number, first with none done. `compiled`: through the
+    `assumed`: the kind of traffic that weights are chosen for; a server assumes Poisson arrivals, whatever
+    comes. `progress` is called with the seeds done and their number, first with none done. `compiled`: through the
     loop that Numba compiles, whose schedules are the same; None: where it is installed and there is enough
     to do to pay for starting it.
     """
@@ -178,7 +180,7 @@ def compare(
         raise SchedulerError("a comparison needs at least one policy and one seed")
     told = truth or Truth()
     check_load(told.rate_per_s or rate_per_s, requests)
-    made = make_policies(policies, serving.setting(rate_per_s, slo_ns, told.traffic))
+    made = make_policies(policies, serving.setting(rate_per_s, slo_ns, assumed))
     names = [policy.name for policy in made]
     if len(set(names)) < len(names):
         raise SchedulerError(f"policies must be named once each, not {', '.join(names)}")
