@@ -27,7 +27,10 @@ _SURFACES = (
     click.option("--http", type=PORT, metavar="PORT", help="serve REST here (0: any free port), with a live page at /"),
     click.option("--grpc", type=PORT, metavar="PORT", help="serve gRPC here"),
     click.option(
-        "--admin", type=PORT, metavar="PORT", help="REST here may also load and unload models  [default: none may]"
+        "--admin",
+        type=PORT,
+        metavar="PORT",
+        help="REST here may also load and unload models; off the loopback it wants --token-file  [default: none may]",
     ),
     click.option("--admin-grpc", type=PORT, metavar="PORT", help="the same for gRPC"),
     click.option("--host", default="127.0.0.1", show_default=True, help="address to listen on; 0.0.0.0 is every one"),

@@ -1,4 +1,4 @@
-"""Who may ask: the server's token, or on an admin surface without one no page of another origin.
+"""Access to a server: its token, or for an admin surface without one the origin of a request.
 
 >>> Access("secret").check("/v2/models/m/infer", b"bearer secret")
 >>> Access("secret").check("/v2/health/ready", b"")

@@ -20,6 +20,7 @@ from .limits import Bounds
 from .parameters import shown
 from .tensors import DTYPES, Array, from_bytes, from_list
 
+MOST_MEMBERS = 4096  # of the objects in a request's JSON
 _LONG = 64 << 10  # bytes of JSON
 LENGTH_HEADER = b"inference-header-content-length"
 _DATATYPES = {dtype: name for name, dtype in DTYPES.items()}
@@ -60,18 +61,20 @@ def read_call(model: str, version: str, body: bytes, head_bytes: int | None, bou
 
 
 def check_json(body: bytes, head_bytes: int | None, bounds: Bounds) -> int:
-    """Return the items of a body's JSON: commas, lists and objects, each of which becomes an object.
+    """Return the items of a body's JSON: commas and lists, each of which becomes an object.
 
-    Raises TooLargeError for more than a request to the model can have, before any is made.
+    Raises TooLargeError for more than a request to the model can have, before any is made; a member of an
+    object takes more than a number, so those are fewer.
     """
     size = len(body) if head_bytes is None else head_bytes
     if size > bounds.json_bytes:
         raise TooLargeError(
             f"the JSON of a request must have at most {bounds.json_bytes} bytes, not {size}: tensors may be binary"
         )
-    items = sum(body.count(sign, 0, size) for sign in b",[{")
-    if items > bounds.json_items:
-        raise TooLargeError(f"the JSON of a request must have at most {bounds.json_items} items, not {items}")
+    items, members = (sum(body.count(sign, 0, size) for sign in signs) for signs in (b",[", b"{:"))
+    for what, most, found in (("items", bounds.json_items, items), ("members", MOST_MEMBERS, members)):
+        if found > most:
+            raise TooLargeError(f"the JSON of a request must have at most {most} {what}, not {found}")
     return items
 
 

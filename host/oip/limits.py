@@ -18,7 +18,7 @@ WIDEST_BYTES = 8  # of a number in a binary tensor
 JSON_BYTES = 8 << 20  # of JSON, which is read at a thousandth of a binary tensor's speed
 PHOTO = 8 << 20  # pixels of the largest image that a model which resizes takes
 PARSED_BYTES = 64  # of memory that a number or a list of JSON takes while it is read
-OTHER_BYTES = 1 << 20  # of a body that is no inference
+OTHER_BYTES = 256 << 10  # of a body that is no inference
 LEAST_HELD_BYTES = 64 << 20
 
 
@@ -56,7 +56,7 @@ class Bounds:
 
     @property
     def json_items(self) -> int:
-        """Commas, lists and objects of its JSON: up to four a number, in nested lists of one channel."""
+        """Commas and lists of its JSON: up to four a number, in nested lists of one channel."""
         return 4 * self.elements + HEAD_BYTES // 16
 
 

@@ -31,7 +31,7 @@ _REFUSALS = {
     408: "the body took too long",
     409: "the idempotency key came before with another content, or nothing adapts",
     413: "the body, the batch or a tensor is too large",
-    429: "the queue is full",
+    429: "the queue is full, or the server holds as many bytes as it may",
     500: "the server failed",
     501: "a part of the protocol that this server does not have",
     503: "not ready, or shed by the policy",

@@ -33,7 +33,7 @@ class RequestParameter:
 
 
 def shown(value: Any) -> str:
-    """Return a value of a request as a refusal shows it: short, whatever it is.
+    """Return a value of a request in few characters, for a refusal.
 
     >>> shown([[]] * 1000), shown("a" * 1000)
     ('a list of 1000', "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'")
@@ -101,13 +101,16 @@ PARAMETERS: Mapping[str, RequestParameter] = {
         "[Criteria and tenants](criteria-and-tenants.md)",
     ),
     "priority": RequestParameter(
-        **_whole(0, PRIORITIES), meaning=f"Triton's: 1 goes first, {PRIORITIES} last, 0 means the middle"
+        **_whole(0, PRIORITIES),
+        meaning=f"Triton's: 1 goes first, {PRIORITIES} last, 0 means the middle; an urgent request stands first in "
+        "the queue",
     ),
     "idempotency_key": RequestParameter(
         must=f"a text of 1 to {LONGEST_ID} printable characters",
         schema={"type": "string", "minLength": 1, "maxLength": LONGEST_ID, "pattern": "^[ -~]+$"},
         good=lambda value: isinstance(value, str) and 1 <= len(value) <= LONGEST_ID and value.isprintable(),
-        meaning="a name for this request: one that comes again with the same key and images gets the answer of the first",
+        meaning="a name for this request: one that comes again with the same key, tenant and images gets the answer of the "
+        "first, until the model is loaded again",
     ),
     "binary_data_output": RequestParameter(
         **_FLAG, meaning="over HTTP: outputs come as binary tensors, unless one of them says otherwise"

@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from host_worlds import PATIENCE_S
 from hypothesis import HealthCheck, given, settings
 from oip_worlds import Served, served
+
+from fluidnpu.host.oip.parameters import PARAMETERS
 
 SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
@@ -50,6 +53,21 @@ def test_the_document_holds(s: Served) -> None:
 @pytest.mark.long
 def test_the_document_holds_for_many_cases(s: Served) -> None:
     ask(s, 200)
+
+
+def test_the_page_has_the_table_of_parameters() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "serving.md").read_text(encoding="utf-8")
+    assert "\n".join(f"| `{name}` | {one.meaning} |" for name, one in PARAMETERS.items()) in page
+
+
+def test_the_document_has_the_table_of_parameters(s: Served) -> None:
+    document = s.call("GET", "/openapi.json")[1]
+    said = document["components"]["schemas"]["InferRequest"]["properties"]["parameters"]["properties"]
+    assert list(said) == list(PARAMETERS)
+    own = ("tenant", "criteria")  # which follow from what is served, and from what a pattern can say
+    assert {name: said[name] for name in said if name not in own} == {
+        name: one.schema for name, one in PARAMETERS.items() if name not in own
+    }
 
 
 def test_the_example_is_served(s: Served) -> None:

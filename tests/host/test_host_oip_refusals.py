@@ -65,7 +65,7 @@ CASES: list[tuple[dict[str, Any], int, str]] = [
     ({"shape": [1.0, 6, 6, 1]}, 400, "whole numbers from 0"),
     ({"shape": "big"}, 400, "dimensions"),
     ({"shape": [10**9, 10**9]}, 413, "at most"),
-    ({"shape": [10**40]}, 413, "at most"),
+    ({"shape": [10**19]}, 413, "at most"),
     ({"data": None}, 400, "as a list"),
     ({"data": [[1, 2], [3]]}, 400, "regular list"),
     ({"data": ["a"]}, 400, "numbers in a regular list"),
