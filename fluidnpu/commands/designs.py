@@ -23,6 +23,7 @@ DEFAULT_B_MAX = 8
 MOST_WEIGHT = 1e100
 # The same question gets the same answer from `dse` and `build`.
 DEFAULT_CYCLES, DEFAULT_CORE = "exact", "hls"
+CHOOSE_NOTHING = {"digest", "title", "sources", "power"}  # of a board's facts
 LONG = 24  # arrays that a longer search than the quick one counts
 log = logging.getLogger(__name__)
 
@@ -111,17 +112,19 @@ def _weights(text: str | None) -> tuple[float, ...] | None:
 
 
 def _with_facts(design: dse.Design, board: boards.Board, file: Path) -> dse.Design:
-    """Return the design with the board's sensors as they are now, and all of its facts where it has none."""
-    if design.facts is None:
-        return design.on(board)
-    if design.facts_digest != board.digest:
+    """Return the design with the board as it is now.
+
+    Raises UsageError where a search could choose otherwise.
+    """
+    if design.facts is not None:
         old, new = design.facts.to_dict(), board.to_dict()
-        odd = sorted(name for name in {*old, *new} - {"digest"} if old.get(name) != new.get(name))
-        raise UsageError(
-            f"'{file}' must be a design for {board.name} as it is now, and it was made for other {', '.join(odd)}: "
-            "explore again"
-        )
-    return dataclasses.replace(design, facts=board)
+        odd = sorted(name for name in {*old, *new} - CHOOSE_NOTHING if old.get(name) != new.get(name))
+        if odd:
+            raise UsageError(
+                f"'{file}' must be a design for {board.name} as it is now, and it was made for other {', '.join(odd)}: "
+                "explore again"
+            )
+    return dataclasses.replace(design, facts=board) if design.facts_digest == board.digest else design.on(board)
 
 
 def chosen_design(

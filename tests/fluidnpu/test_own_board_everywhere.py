@@ -196,17 +196,22 @@ def test_its_reports_are_imported(road: Road) -> None:
 
 
 def test_a_board_that_has_changed_since_is_refused(road: Road) -> None:
-    """All but its sensors, which change no design and are taken as they are now."""
+    """But for what no search asks: sensors, which change no design, and watts, which make it another."""
     file, words = road.folder / "new.toml", ("--design", road.folder / "design.json", "--core", "rtl")
     with shipped_file("resnet8_fashion_mnist.onnx") as model:
         file.write_text(BOARD.replace("lut = 53_200", "lut = 60_000"))
         result = run("build", model, "--board", file, *words, "--out", road.folder / "never")
         assert (result.exit_code, "it was made for other lut: explore again" in result.stderr) == (2, True)
         file.write_text(BOARD.replace("0x41", "0x42"))
-        done("build", model, "--board", file, *words, "--data", road.images, "--out", road.folder / "sensed")
-    design = host.Bundle.read(road.folder / "sensed" / "bundle").design
-    assert design.known_facts.sensors[0].address == 0x42
-    assert design.digest == road.bundle.design.digest
+        words = (*words, "--data", road.images, "--out")
+        done("build", model, "--board", file, *words, road.folder / "sensed")
+        file.write_text(BOARD.replace("active_w = 2.25", "active_w = 2.75"))
+        done("build", model, "--board", file, *words, road.folder / "measured")
+    sensed, measured = (host.Bundle.read(road.folder / name / "bundle").design for name in ("sensed", "measured"))
+    assert sensed.known_facts.sensors[0].address == 0x42
+    assert sensed.digest == road.bundle.design.digest
+    assert PowerModel.of(measured) == PowerModel(idle_w=1.5, active_w=2.75)
+    assert measured.digest != road.bundle.design.digest
 
 
 def test_a_project_is_for_the_facts_that_its_design_carries(road: Road) -> None:
