@@ -351,6 +351,11 @@ class Server:
         """Admit what was submitted, blocking while there is nothing to do; False when the server must end."""
         with self._changed:
             self._admit()
+        if self._runtime.ledger.busy:
+            return True
+        self._tell()  # no job follows, since the clients of all others have left
+        with self._changed:
+            self._admit()
             while not (self._runtime.ledger.busy or self._closing):
                 self._changed.wait()
                 self._admit()  # maybe nothing: what came may have been cancelled

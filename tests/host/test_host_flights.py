@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import socket
 from collections import Counter
 from concurrent.futures import CancelledError, wait
 from pathlib import Path
@@ -10,9 +12,10 @@ import numpy as np
 import pytest
 from flight_worlds import FEATURES, Draw, Flown, drawn
 from host_worlds import HOUR_NS, PATIENCE_S, HeldClock, eventually, world
-from oip_worlds import bundle_of
+from oip_worlds import NAME, bundle_of, served
+from tritonclient import grpc as triton_grpc
 
-from fluidnpu.host import QueueFullError, Server, WallClock
+from fluidnpu.host import QueueFullError, Server, SimulatedNpu, WallClock
 from fluidnpu.host.serving import Model, ModelOptions
 from fluidnpu.scheduler import make_policy
 from fluidnpu.scheduler.simulation import Terms
@@ -84,6 +87,20 @@ def test_requests_whose_clients_leave_are_not_computed() -> None:
     assert server.answered + server.left <= 811
 
 
+def test_answers_are_told_although_all_that_would_follow_have_left() -> None:
+    clock = HeldClock()
+    w = world(3, clock=clock, millis=True, exits=1)
+    server = Server(w.driver, make_policy("greedy"))
+    futures = [server.submit(image, Terms(slo_ns=HOUR_NS)) for image in w.images(3 * w.design.b_max)]
+    with server:
+        eventually(lambda: clock.sleeps_until_ns is not None)  # the first batch runs
+        first, later = futures[: w.design.b_max], futures[w.design.b_max :]
+        assert all(future.cancel() for future in later)
+        clock.let_go()
+        assert [future.result(PATIENCE_S).exit for future in first] == [0] * w.design.b_max
+    assert (server.answered, server.left) == (len(first), len(later))
+
+
 def test_an_urgent_request_is_answered_within_two_batches() -> None:
     clock = HeldClock()
     w = world(3, clock=clock, millis=True, exits=1)
@@ -135,3 +152,34 @@ def test_who_leaves_while_a_model_is_loaded_is_not_served(tmp_path: Path) -> Non
     assert [future.cancelled() for future in futures] == [True, False, False, False]
     assert server.answered == 3
     model.close()
+
+
+def test_connections_that_close_and_calls_that_end_take_their_requests_along(tmp_path: Path) -> None:
+    """Over HTTP 45 clients ask for 18 images each and leave, over gRPC one has a deadline."""
+    clock = HeldClock()
+    with served(tmp_path, policy="greedy", opened=lambda b: SimulatedNpu(b.design, clock=clock)) as s:
+        server, images = s.model.server, s.w.images(18)
+        data = images.ravel().tolist()
+        tensor = {"name": s.input, "datatype": "UINT8", "shape": list(images.shape), "data": data}
+        body = json.dumps({"inputs": [tensor]}).encode()
+        head = f"POST /v2/models/{NAME}/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        place = ("127.0.0.1", s.server.ports["http"])
+        clients = [socket.create_connection(place, timeout=PATIENCE_S) for _ in range(45)]
+        for client in clients:
+            client.sendall(head + body)
+        eventually(lambda: server.waiting == 45 * 18)
+        asked = triton_grpc.InferInput(s.input, (1, *images[0].shape), "UINT8")
+        asked.set_data_from_numpy(images[:1])
+        with (
+            triton_grpc.InferenceServerClient(s.grpc_place) as caller,
+            pytest.raises(triton_grpc.InferenceServerException, match="Deadline"),
+        ):
+            caller.infer(NAME, [asked], client_timeout=0.5)
+        for client in clients:
+            client.close()
+        eventually(lambda: len(server._leavers) == 45 * 18 + 1)
+        clock.let_go()
+        eventually(lambda: server.waiting == 0)
+        assert s.model.statistics is not None
+        assert s.model.statistics.answered <= s.w.design.b_max  # the batch that ran as they left
+        assert server.left >= 45 * 18 + 1 - s.w.design.b_max

@@ -12,6 +12,7 @@ from oip_worlds import NAME, served
 from fluidnpu.host.errors import ConflictError, GaveUpError
 from fluidnpu.host.oip.calls import Answer, Call
 from fluidnpu.host.oip.repeats import Repeats, content_of
+from fluidnpu.scheduler.tenants import Tenancy, Tenant
 
 
 def call(value: int = 0, id: str = "", **parameters: object) -> Call:
@@ -111,3 +112,17 @@ def test_a_served_model_answers_a_repeat_from_its_cache(tmp_path: Path) -> None:
         assert statistics["inference_stats"]["cache_hit"]["count"] == 1
         assert statistics["inference_count"] == 1
         assert json.dumps(statistics)
+
+
+def test_a_key_is_its_tenants_and_ends_with_the_load_of_the_model(tmp_path: Path) -> None:
+    tenancy = Tenancy(tenants=(Tenant(name="doors", share=0.5), Tenant(name="cameras", share=0.25)))
+    with served(tmp_path, tenancy=tenancy) as s:
+        path = f"/v2/models/{NAME}/infer"
+        for tenant, image in zip(("doors", "cameras", "doors"), s.w.images(3)[[0, 1, 0]], strict=True):
+            body = s.request(image, parameters={"idempotency_key": "order-1", "tenant": tenant})
+            assert s.call("POST", path, body)[0] == 200
+        s.model.load()  # perhaps with other thresholds or weights
+        assert s.call("POST", path, body)[0] == 200
+        statistics = s.call("GET", f"/v2/models/{NAME}/stats")[1]["model_stats"][0]
+        assert statistics["inference_stats"]["cache_hit"]["count"] == 1
+        assert statistics["inference_count"] == 3
