@@ -113,11 +113,11 @@ def _check(design: Design, program: Program | None, board: Board, core: str, rtl
             f"the design must carry the facts of board '{board.name}' as they came, and it was made for other ones"
         )
     memory = board.memory(design.memory)
-    own, files = PLATFORMS[board.family].pl_memory, board.board_part.rpartition(":")[0]
-    if memory.side == "pl" and (own is None or own.board_files != files):
+    known = {ps.pl_memory.board_files for ps in PLATFORMS.values() if ps.pl_memory is not None}
+    if memory.side == "pl" and (files := board.board_part.rpartition(":")[0]) not in known:
         raise ProjectError(
             f"memory '{memory.name}' of board '{board.name}' needs a controller in the programmable logic, which projects "
-            f"have for the ZC706 alone, whose board_part begins with {PLATFORMS['zynq7000'].pl_memory.board_files}, not {files}"
+            f"have where board_part begins with {' or '.join(sorted(known))}, not with {files}"
         )
     if (memory.port_bits, memory.stripes) != (design.port_bits, design.stripes):
         raise ProjectError(

@@ -1,5 +1,6 @@
 """Board files: every fact has a source, and every way of getting one wrong ends in one sentence."""
 
+import sys
 from dataclasses import fields
 from importlib import resources
 from pathlib import Path
@@ -7,8 +8,13 @@ from pathlib import Path
 import pytest
 
 from fluidnpu.boards import Board, BoardError, Dram, Sensor, list_boards, load_board
-from fluidnpu.boards.board import parse_board, tomllib
+from fluidnpu.boards.board import parse_board
 from fluidnpu.boards.fields import DRAM_FIELDS, FIELDS, SENSOR_FIELDS
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 
 def text_of(name: str) -> str:

@@ -159,7 +159,10 @@ class Vivado:
         assert pattern == "DSP48*"
         if not self.part:
             raise WrongTclError("sites are those of an open design, and none is open")
-        return " ".join(dsp_sites(self.part) if self.sites is None else self.sites)
+        return " ".join(self._sites())
+
+    def _sites(self) -> tuple[str, ...]:
+        return dsp_sites(self.part) if self.sites is None else self.sites
 
     def _get_cells(self, options: Mapping[str, str]) -> str:
         assert options["-filter"] == "REF_NAME =~ DSP48E*"
@@ -347,7 +350,7 @@ class Vivado:
         if kind == "cell":
             self.cells[which].properties[name] = value
         if kind == "slice":
-            assert value in self.sites
+            assert value in self._sites()
             assert value not in self.located.values()
             self.located[which] = value
 
