@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from fluidnpu.boards import load_board
 from fluidnpu.dse import BatchPlan, Design
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import Program, compile_program, register
@@ -38,7 +39,8 @@ SMALL: Shape = (
 
 
 def design_of(seed: int, plan: BatchPlan | None = None, shape: Shape = SMALL) -> Design:
-    return design_for(network(seed).network.workload, plan=plan, **dict(shape))  # type: ignore[arg-type]
+    design = design_for(network(seed).network.workload, plan=plan, **dict(shape))  # type: ignore[arg-type]
+    return design.changed(board="zc706", facts=load_board("zc706"))
 
 
 @cache

@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rtl_worlds import BASE_SEED, EXITS, ROUGH, RtlWorld, design_of, model, network, rtl_world
 
-from fluidnpu.boards import load_board
 from fluidnpu.dse import CORES, BatchPlan, DesignError
 from fluidnpu.dse.design import Stack
 from fluidnpu.hls import Cause, compile_program, register
@@ -273,11 +272,11 @@ def test_a_soft_reset_at_any_moment_leaves_a_sound_npu(data: st.DataObject) -> N
 @pytest.mark.parametrize(("kind", "core"), [("rtl", "rtl"), ("cosim", "hls")])
 def test_a_bundle_opens_as_rtl_and_serves(kind: str, core: str) -> None:
     """Behind the memory of the board that the design carries; without one it is refused."""
-    qnet, bare = network(BASE_SEED), design_of(BASE_SEED)
+    qnet, design = network(BASE_SEED), design_of(BASE_SEED)
+    bare = replace(design, facts=None)
     nowhere = Bundle(design=bare, program=compile_program(qnet, bare))
-    with pytest.raises(DesignError, match="must carry the facts of its board 'test'"), open_device(kind, nowhere):
+    with pytest.raises(DesignError, match="must carry the facts of its board 'zc706'"), open_device(kind, nowhere):
         pass
-    design = bare.changed(board="zc706", facts=load_board("zc706"))
     bundle = Bundle(design=design, program=compile_program(qnet, design))
     with open_device(kind, bundle) as device:
         assert device.npu.dram == design.dram != DramModel.IDEAL  # type: ignore[attr-defined]
