@@ -121,3 +121,13 @@ def test_a_full_disk_under_the_decisions_stops_nothing(tmp_path: Path, monkeypat
     again = replay_live(file.read_text().splitlines())
     assert again.decisions > full.decisions
     assert again.requests >= full.requests + 24
+
+
+def test_a_killed_server_leaves_what_it_decided(tmp_path: Path) -> None:
+    """Nothing that was answered waits in this process: its end writes nothing more."""
+    file = tmp_path / "log" / "small.jsonl"
+    with served(tmp_path, decisions=tmp_path / "log", surfaces={"grpc": None}) as s:
+        for count in range(1, 4):
+            with fluidnpu.connect(s.url, timeout_s=PATIENCE_S) as npu:
+                npu.infer(s.w.images(8))
+            eventually(lambda count=count: replay_live(file.read_text().splitlines()).requests == 8 * count)  # type: ignore[misc]

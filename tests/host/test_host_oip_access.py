@@ -99,7 +99,7 @@ def test_schemes_are_read_in_any_case(locked: Served, caplog: pytest.LogCaptureF
 
 
 def test_the_live_page_opens_with_the_token_as_password(locked: Served) -> None:
-    basic = {"Authorization": f"Basic {base64.b64encode(f'me:{TOKEN}'.encode()).decode()}"}
+    basic: dict[str, Any] = {"Authorization": f"Basic {base64.b64encode(f'me:{TOKEN}'.encode()).decode()}"}
     status, _, headers = locked.exchange("GET", "/")
     assert (status, headers["www-authenticate"].split()[0]) == (401, "Basic")
     assert locked.exchange("GET", "/", **basic)[0] == 200
@@ -109,15 +109,19 @@ def test_the_live_page_opens_with_the_token_as_password(locked: Served) -> None:
 
 
 def test_with_a_token_any_name_will_do(locked: Served) -> None:
-    headers = {"Authorization": f"Bearer {TOKEN}", "Host": "npu.example", "Origin": "http://console.example"}
+    headers: dict[str, Any] = {
+        "Authorization": f"Bearer {TOKEN}",
+        "Host": "npu.example",
+        "Origin": "http://console.example",
+    }
     assert exchange(locked, "GET", EXITS, **headers)[0] == 200
 
 
 def test_an_admin_surface_off_the_loopback_must_have_a_token(tmp_path: Path) -> None:
-    models = Models({NAME: tmp_path}, ModelOptions())
-    for surface in ("admin", "admin_grpc"):
+    models, surfaces = Models({NAME: tmp_path}, ModelOptions()), list[dict[str, Any]]([{"admin": 0}, {"admin_grpc": 0}])
+    for surface in surfaces:
         with pytest.raises(DriverUsageError, match="off the loopback must have a token"):
-            NetworkServer(models, ServeOptions(host="0.0.0.0", **{surface: 0}))
+            NetworkServer(models, ServeOptions(host="0.0.0.0", **surface))
     NetworkServer(models, ServeOptions(host="0.0.0.0"))
 
 

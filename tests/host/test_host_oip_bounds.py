@@ -236,7 +236,10 @@ def test_a_negative_zero_is_a_zero(s: Served) -> None:
     assert (zero, zero.text) == (negative, negative.text)
 
 
-FIELDS = {"bool_param": st.booleans(), "int64_param": st.integers(-(2**63), 2**63 - 1)}
+FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "bool_param": st.booleans(),
+    "int64_param": st.integers(-(2**63), 2**63 - 1),
+}
 FIELDS |= {"uint64_param": st.integers(0, 2**64 - 1), "double_param": st.floats(), "string_param": st.text(max_size=30)}
 FIELD = st.sampled_from(list(FIELDS)).flatmap(lambda name: st.tuples(st.just(name), FIELDS[name]))
 
