@@ -2,8 +2,8 @@
 
 A path begins at the clock of a flip-flop, RAM or DSP, goes through look-up tables, carries, memories and
 nets, and ends where its value must be there before the clock. Ports count as flip-flops (`ports`), or not at
-all. Nets within a slice are free, all others cost `NetDelay`. A look-up table's inputs are interchangeable,
-so the last one to arrive takes the fastest pin, as placers do it. All in ps of `delays`.
+all. Nets within a slice and into an inverter are free, all others cost `NetDelay`. A look-up table's inputs
+are interchangeable, so the last one to arrive takes the fastest pin, as placers do it. All in ps of `delays`.
 """
 
 from __future__ import annotations
@@ -32,20 +32,42 @@ _ALONE = {
 _FAMILY = re.compile(r"LUT|CARRY|MUXF|DSP|FD")
 
 
+_RESETS = ("R", "S", "CLR", "PRE")
+RENT = 0.65  # exponent of Rent's rule: of logic 0.57 to 0.75 (Landman, Russo, IEEE Trans. Computers C-20, 1971)
+_CLB_LUTS = 8  # of both fabrics (UG474, UG574)
+
+
 @dataclass(frozen=True)
 class NetDelay:
-    """Delay of a net that leaves its slice: `base` + `octave` * log2(loads), in ps."""
+    """Delay of a net that leaves its slice, in ps: `base`, and `clb` for each block between its ends."""
 
     base: float
-    octave: float
+    clb: float
 
-    def of(self, loads: int) -> float:
-        """Return the delay of a net, by the number of its loads.
+    def of(self, loads: int, apart: float = 1.0) -> float:
+        """Return the delay of a net whose loads lie so many blocks apart.
 
-        >>> NetDelay(200, 50).of(4)
-        300.0
+        They cover a square, so the way to the farthest one grows with the root of their number. A placer
+        pulls the loads of a critical net together; those of a reset lie where their own logic is (`apart`).
+
+        >>> NetDelay(100, 10).of(4), NetDelay(100, 10).of(400, 5)
+        (120.0, 1100.0)
         """
-        return self.base + self.octave * math.log2(max(loads, 1))
+        return self.base + self.clb * apart * math.sqrt(loads)
+
+
+def blocks_apart(luts: int) -> float:
+    """Return the average length of a connection in a placed design of so many look-up tables, in blocks.
+
+    Donath, "Placement and average interconnection lengths of computer logic", IEEE Trans. Circuits and
+    Systems 26(4), 1979, with the exponent RENT.
+
+    >>> [round(blocks_apart(luts), 1) for luts in (1_000, 10_000, 100_000)]
+    [3.2, 5.3, 8.2]
+    """
+    n, p = max(luts / _CLB_LUTS, 5), RENT
+    far = 7 * (n ** (p - 0.5) - 1) / (4 ** (p - 0.5) - 1) - (1 - n ** (p - 1.5)) / (1 - 4 ** (p - 1.5))
+    return 2 / 9 * far * (1 - 4 ** (p - 1)) / (1 - n ** (p - 1))
 
 
 class Step(NamedTuple):
@@ -60,21 +82,22 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Path:
-    """The longest path: delays of its cells with the first clock-to-output and the last set-up, its nets.
+    """The longest path: delays of its cells with the first clock-to-output and the last set-up, of its nets.
 
-    `octaves` is the sum of log2(loads) over those nets that cost something, `nets` their number.
+    `nets` is the number of those nets that cost something.
     """
 
     cells_ps: int
     nets: int
-    octaves: float
+    nets_ps: float
     steps: tuple[Step, ...]
     start: str
     end: str
 
-    def ps(self, net: NetDelay) -> float:
+    @property
+    def ps(self) -> float:
         """Length of the path."""
-        return self.cells_ps + self.nets * net.base + self.octaves * net.octave
+        return self.cells_ps + self.nets_ps
 
     @property
     def levels(self) -> int:
@@ -88,12 +111,27 @@ class Path:
         return tuple(name for i, name in enumerate(met) if i == 0 or name != met[i - 1])
 
 
+@dataclass(frozen=True)
+class Net:
+    """What one output drives.
+
+    `loads`: inputs of cells other than clocks, and ports; of a flip-flop with `max_fanout` at most so many,
+    since the vendor's tools replicate it (UG901). Two inverters in a row are none, and tables take one in;
+    elsewhere it drives a net of its own. `driver`: the type of the cell, or `port`.
+    """
+
+    name: str
+    driver: str
+    loads: int
+
+
 class _End(NamedTuple):
     at: float
     bit: int
     load: str  # the cell that takes it, "" for a port
     port: str
     ps: int
+    net_ps: float
 
 
 def _keep(ends: dict[str, _End], scope: str, end: _End) -> None:
@@ -104,18 +142,19 @@ def _keep(ends: dict[str, _End], scope: str, end: _End) -> None:
 class Netlist:
     """A flat netlist, ready to be walked; `module` is one of Yosys' JSON.
 
-    `ports`: paths from and to ports count, as if flip-flops stood there.
+    `ports`: paths from and to ports count, as if flip-flops stood there. `fabric`: whose delays cells have.
     """
 
-    def __init__(self, module: Mapping[str, Any], *, ports: bool) -> None:
+    def __init__(self, module: Mapping[str, Any], *, ports: bool, fabric: str = "xc7") -> None:
         """Put the cells in order. A loop of cells without a register raises ValueError."""
         self._cells: dict[str, Any] = {n: c for n, c in module["cells"].items() if not c["type"].startswith("$")}
         kinds = {name: kind_of(cell) for name, cell in self._cells.items()}
         self._kinds = kinds
         known = [kind for kind in kinds.values() if kind[0] not in ("VCC", "GND")]
-        self._delays = delays_of([*known, _BOUNDARY])
+        self._delays = delays_of([*known, _BOUNDARY], fabric)
         self._driver: dict[int, tuple[str, str, int]] = {}
         self.loads: dict[int, int] = defaultdict(int)
+        self._kinds_of_loads: dict[int, dict[str, int]] = defaultdict(lambda: {"LUT": 0, "INV": 0})
         for name, cell in self._cells.items():
             directions = cell["port_directions"]
             for port, bits in cell["connections"].items():
@@ -127,6 +166,8 @@ class Netlist:
                     for bit in bits:
                         if isinstance(bit, int):
                             self.loads[bit] += 1
+                            for kind in self._kinds_of_loads[bit]:
+                                self._kinds_of_loads[bit][kind] += cell["type"].startswith(kind)
         self._inputs: set[int] = set()
         self._outputs: list[int] = []
         if ports:
@@ -139,6 +180,7 @@ class Netlist:
                     for bit in whole:
                         self.loads[bit] += 1
         self._names = _names(module)
+        self._most = _replicated(module)
         # Instance -> module of the RTL, as `flatten` has noted them.
         self.scopes: dict[str, str] = {
             name.replace("\\", ""): cell["attributes"]["module_hdlname"]
@@ -198,13 +240,15 @@ class Netlist:
         at = self._driver.get(bit)
         if at is None:
             return False
+        if load and self._cells[load]["type"] == "INV":  # what it drives takes it in
+            return True
         key = (_family(self._cells[at[0]]["type"]), at[1], _family(self._cells[load]["type"]), port)
         return key in _WIRED or (key in _ALONE and self.loads[bit] == 1)
 
     def longest(self, net: NetDelay) -> Path | None:
         """Return the longest path, None when no path has a register at both ends."""
         found = self.longest_by_scope(net)
-        return max(found.values(), key=lambda path: path.ps(net), default=None)
+        return max(found.values(), key=lambda path: path.ps, default=None)
 
     def longest_by_scope(self, net: NetDelay) -> dict[str, Path]:
         """Return the longest path that ends in each instance of the hierarchy; "" is the top, with the
@@ -224,7 +268,9 @@ class Netlist:
                                 launched[bit] = ps
         launched |= dict.fromkeys(self._inputs, self._delays[_BOUNDARY].launch[("Q", 0)])
         arrival |= {bit: float(ps) for bit, ps in launched.items()}
-        costs = {bit: net.of(count) for bit, count in self.loads.items()}
+        copied = {bit: min(count, self._most.get(self._source(bit)[0], count)) for bit, count in self.loads.items()}
+        costs = {bit: net.of(count) for bit, count in copied.items()}
+        apart = blocks_apart(sum(cell["type"].startswith("LUT") for cell in self._cells.values()))
         for bit, name, inputs in self._ordered:
             found = []
             for source, port, ps in inputs:
@@ -253,11 +299,60 @@ class Netlist:
                             ps = setup.get((port_of(port), index))
                             if ps is not None and bit in arrival:
                                 cost = 0.0 if self._free(bit, name, port) else costs[bit]
-                                _keep(ends, scope, _End(arrival[bit] + cost + ps, bit, name, port, ps))
+                                if cost and port in _RESETS and cell["type"].startswith("FD"):
+                                    cost = net.of(copied[bit], apart)
+                                _keep(ends, scope, _End(arrival[bit] + cost + ps, bit, name, port, ps, cost))
         for bit in self._outputs:
             if bit in arrival:
-                _keep(ends, "", _End(arrival[bit] + costs[bit], bit, "", "", 0))
+                _keep(ends, "", _End(arrival[bit] + costs[bit], bit, "", "", 0, costs[bit]))
         return {scope: self._traced(end, origin, launched, costs) for scope, end in ends.items()}
+
+    def widest_by_scope(self) -> dict[str, Net]:
+        """Return the net with the most loads that each instance of the hierarchy drives; "" is the top, with
+        the ports.
+        """
+        loads: dict[tuple[int, bool], int] = defaultdict(int)  # (bit, inverted)
+        most: dict[int, int] = {}
+        for bit, count in self.loads.items():
+            source, inverted = self._source(bit)
+            kinds = self._kinds_of_loads[bit]
+            loads[source, False] += kinds["LUT"]
+            loads[source, inverted] += count - kinds["LUT"] - kinds["INV"]
+            if bit in self._most and not inverted:
+                most[source] = self._most[bit]
+        widest: dict[str, Net] = {}
+        for (bit, inverted), count in loads.items():
+            name = self._driver.get(bit, ("", "", 0))[0]
+            kind = "INV" if inverted else self._cells[name]["type"] if name else "port"
+            counted = min(count, most.get(bit, count)) if kind.startswith("FD") else count
+            scope = self._within(self._label(bit) or _plain(name)) if name else ""
+            if kind not in ("VCC", "GND") and (scope not in widest or counted > widest[scope].loads):
+                widest[scope] = Net(self._told(bit), kind, counted)
+        return widest
+
+    def _source(self, bit: int) -> tuple[int, bool]:
+        """The bit behind all inverters, and whether their number is odd."""
+        inverted = False
+        while (driver := self._driver.get(bit)) and self._cells[driver[0]]["type"] == "INV":
+            (before,) = self._cells[driver[0]]["connections"]["I"]
+            if not isinstance(before, int):  # a constant
+                break
+            bit, inverted = before, not inverted
+        return bit, inverted
+
+    def _told(self, bit: int) -> str:
+        """The name of a net; of one without a name, what its driver looks at."""
+        if self._label(bit) or bit not in self._driver:
+            return self._label(bit) or "a port"
+        cell = self._cells[self._driver[bit][0]]
+        sources = [
+            self._label(self._source(source)[0])
+            for port, bits in sorted(cell["connections"].items())
+            if cell["port_directions"][port] == "input"
+            for source in bits
+            if isinstance(source, int)
+        ]
+        return f"a {cell['type']} of {', '.join(sorted(set(filter(None, sources)))) or 'unnamed nets'}"
 
     def _traced(
         self,
@@ -267,29 +362,31 @@ class Netlist:
         costs: Mapping[int, float],
     ) -> Path:
         """Follow a path back to its start."""
-        _, bit, load, port, last_ps = end
-        cells, nets, octaves, steps = last_ps, 0, 0.0, []
+        _, bit, load, port, last_ps, net_ps = end
+        cells, steps = last_ps, []
         while True:
-            free = load != "" and self._free(bit, load, port)
-            if not free:
-                nets, octaves = nets + 1, octaves + math.log2(max(self.loads[bit], 1))
             kind = self._cells[self._driver[bit][0]]["type"] if bit in self._driver else "port"
             ps = origin[bit][2] if bit in origin else launched[bit]
             cells += ps
-            steps.append(Step(kind, ps, self.loads[bit], 0.0 if free else costs[bit], self._label(bit)))
+            steps.append(Step(kind, ps, self.loads[bit], net_ps, self._label(bit)))
             if bit not in origin:
                 break
             load = self._driver[bit][0]
             bit, port, _ = origin[bit]
+            net_ps = 0.0 if self._free(bit, load, port) else costs[bit]
         start = self._place(*self._driver[bit][:2]) if bit in self._driver else self._label(bit)
         stop = self._place(end.load, end.port) if end.load else self._label(end.bit)
-        return Path(cells, nets, octaves, tuple(reversed(steps)), start, stop)
+        nets = [step.net_ps for step in steps if step.net_ps]
+        return Path(cells, len(nets), sum(nets), tuple(reversed(steps)), start, stop)
 
     def _scope(self, name: str) -> str:
         """Instance of the hierarchy that a register or a memory belongs to."""
         cell = self._cells[name]
         bits = cell["connections"].get("Q", ()) if cell["type"].startswith("FD") else ()
-        label = next((self._label(bit) for bit in bits if isinstance(bit, int)), "") or _plain(name)
+        return self._within(next((self._label(bit) for bit in bits if isinstance(bit, int)), "") or _plain(name))
+
+    def _within(self, label: str) -> str:
+        """The instance that a name stands in."""
         while label and label not in self.scopes:
             label = label.rpartition(".")[0]
         return label
@@ -311,6 +408,17 @@ def _family(kind: str) -> str:
 
 def _plain(name: str) -> str:
     return re.sub(r"\$\w*\$.*?\$|\$\d+|\$flatten|\\", "", name).strip(".")
+
+
+def _replicated(module: Mapping[str, Any]) -> dict[int, int]:
+    """Bit -> the loads that its attribute `max_fanout` leaves to each copy of its driver."""
+    return {
+        bit: int(net["attributes"]["max_fanout"], 2)
+        for net in module["netnames"].values()
+        if "max_fanout" in net.get("attributes", {})
+        for bit in net["bits"]
+        if isinstance(bit, int)
+    }
 
 
 def _names(module: Mapping[str, Any]) -> dict[int, str]:

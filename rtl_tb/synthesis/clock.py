@@ -1,9 +1,9 @@
 """Predicts the clock that a path of a netlist allows on a device, with an interval. Pure arithmetic.
 
-The delay of a path is `scale` * factor of family and grade * (its cells + its nets), in ps of `delays`.
-`scale` and the delay of a net are calibrated on open designs with published clocks (`clock_designs.toml`);
-families and grades are not fitted but taken from the maker's tables. Each design is predicted by a model of
-all others, and those errors make the interval.
+The delay of a path is `scale` * factor of family and grade * (its cells + its nets), in ps of `delays`. Nets
+are RapidWright's terms, families and grades the maker's tables; only the scale of each fabric is calibrated,
+on open designs with published clocks (`clock_designs.toml`). Each design is predicted by a model of those in
+all other repositories, and these errors make the interval.
 
 >>> clock = model()
 >>> clock.factor("artix7", 1), 0.5 < clock.factor("kintex7", 2) < 0.6
@@ -15,11 +15,11 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from statistics import NormalDist, mean, stdev
+from statistics import NormalDist, mean, median, stdev
 from typing import Any, NamedTuple
 
 from .arrivals import NetDelay
@@ -29,34 +29,30 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-GRID = tuple(NetDelay(base, octave) for base in (0, 100, 200, 300, 400, 500) for octave in (0, 50, 100, 150))
+FABRICS = ("xc7", "xcup")  # 7-series and UltraScale+, as Yosys names them
 CONFIDENCE = 0.9  # that a clock is not below the interval, nor, as surely, above it
 
 
 class Raw(NamedTuple):
-    """A path without a device: ps of its cells, number of its nets, sum of log2 of their loads."""
+    """A path without a device: ps of its cells and of its nets on the fabric's slowest part (`delays`)."""
 
-    cells_ps: int
-    nets: int
-    octaves: float
-
-    def ps(self, net: NetDelay) -> float:
-        """Length of the path.
-
-        >>> Raw(1000, 2, 3.0).ps(NetDelay(200, 50))
-        1550.0
-        """
-        return self.cells_ps + self.nets * net.base + self.octaves * net.octave
+    cells_ps: float
+    nets_ps: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """A published clock: the shortest period in ns on a device, its family and speed grade."""
+    """A published clock: the shortest period in ns on a device, its family and speed grade.
+
+    `driven`: the tool was asked for no less, and another run for more had failed. Any other period may be one
+    that the tool was content with.
+    """
 
     device: str
     family: str
     grade: int
     ns: float
+    driven: bool = False
 
     @property
     def fabric(self) -> str:
@@ -77,6 +73,7 @@ class Design:
     tool: str
     source: str
     include: str = ""
+    data: Mapping[str, str] = field(default_factory=dict)  # files that the sources read, by name
     stub: str = ""  # Verilog of modules of the maker's that are not open: no path goes through them
     parameters: Mapping[str, int]
 
@@ -102,7 +99,9 @@ def designs() -> tuple[Design, ...]:
     made = []
     for raw in _data()["design"]:
         results = tuple(
-            Result(**{key: each[key] for key in ("device", "family", "grade")}, ns=each.get("ns") or 1e3 / each["mhz"])
+            Result(
+                **{"ns" if key == "mhz" else key: 1e3 / value if key == "mhz" else value for key, value in each.items()}
+            )
             for each in raw["results"]
         )
         made.append(Design(**{"parameters": {}} | raw | {"files": tuple(raw["files"]), "results": results}))
@@ -110,20 +109,14 @@ def designs() -> tuple[Design, ...]:
 
 
 @cache
-def _raw_paths() -> dict[str, dict[str, tuple[Raw, ...]]]:
+def _raw_paths() -> dict[str, dict[str, Raw]]:
     body = json.loads(files(__package__).joinpath("clock_paths.json").read_text())
-    return {
-        name: {kind: tuple(Raw(*each) for each in paths) for kind, paths in kinds.items()}
-        for name, kinds in body["paths"].items()
-    }
+    return {name: {kind: Raw(*raw) for kind, raw in kinds.items()} for name, kinds in body["paths"].items()}
 
 
-def write_paths(found: Mapping[str, Mapping[str, Sequence[Raw]]]) -> None:
+def write_paths(found: Mapping[str, Mapping[str, Raw]]) -> None:
     """Write the raw paths of the calibration's designs."""
-    lines = [
-        f"  {json.dumps(name)}: {json.dumps({kind: [list(raw) for raw in paths] for kind, paths in kinds.items()})}"
-        for name, kinds in sorted(found.items())
-    ]
+    lines = [f"  {json.dumps(name)}: {json.dumps(kinds)}" for name, kinds in sorted(found.items())]
     text = '{\n "made_by": "benchmarks/clock_paths.py",\n "paths": {\n' + ",\n".join(lines) + "\n }\n}\n"
     files(__package__).joinpath("clock_paths.json").write_text(text)  # type: ignore[attr-defined]
     _raw_paths.cache_clear()
@@ -131,43 +124,81 @@ def write_paths(found: Mapping[str, Mapping[str, Sequence[Raw]]]) -> None:
 
 
 def factor(family: str, grade: int) -> float:
-    """Return the period of a path on a device relative to that on an Artix-7 of grade -1."""
-    known, grades = _data()["factors"], _data()["grades"]
+    """Return the period of a path on a device relative to that on the fabric's slowest part.
 
-    def graded(of: str, wanted: int) -> float:
-        table = grades["uplus" if of.endswith("uplus") else "seven"]
-        return float(table[str(known[of]["fastest"])] / table[str(wanted)])
+    That is an Artix-7 of grade -1, or any UltraScale+ of grade -1: its families are one fabric.
+    """
+    if fabric(family) == "xcup":
+        return _graded("uplus", 1, grade)
+    return _related("artix7", family) * _graded("seven", 1, grade)
 
-    ratios = [a / b for a, b in zip(known["artix7"]["mhz"], known[family]["mhz"], strict=True)]
-    return math.exp(mean(map(math.log, ratios))) * graded(family, grade) / graded("artix7", 1)
+
+def _graded(table: str, of: int, wanted: int) -> float:
+    """Period in a grade relative to that in another."""
+    grades = _data()["grades"][table]
+    return float(grades[str(of)] / grades[str(wanted)])
+
+
+def _related(of: str, wanted: str) -> float:
+    """Period in a family relative to that in another, both in their fastest grade."""
+    known = _data()["factors"]
+    return math.exp(mean(math.log(a / b) for a, b in zip(known[of], known[wanted], strict=True)))
+
+
+def across() -> float:
+    """Return the period on an UltraScale+ of grade -1 relative to an Artix-7 of grade -1."""
+    families = [name for name in _data()["factors"] if fabric(name) == "xcup"]
+    ratio = math.exp(mean(math.log(_related("artix7", name)) for name in families))
+    return ratio * _graded("uplus", 3, 1) / _graded("seven", 3, 1)
+
+
+def net_delay(kind: str) -> NetDelay:
+    """Return what a net costs on a fabric's slowest part.
+
+    The terms are of an UltraScale+ of grade -2. A net takes a short wire each way and a pin of a look-up
+    table; farther on it takes long lines, which cost least for their length.
+    """
+    terms = _data()["nets"]
+    line = terms["long"]
+    way = line["k0"] + (line["k1"] + line["k2"]) * line["blocks"]
+    net = NetDelay(sum(terms["k0"]) + mean(terms["pins"]), way / line["blocks"])
+    slower = _graded("uplus", 2, 1) / (1.0 if kind == "xcup" else across())
+    return NetDelay(slower * net.base, slower * net.clb)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Clock:
     """The calibrated model.
 
-    `held_out[design]`: natural logarithm of the published period over the one that a model of all other
-    designs predicts, the mean over its devices. `spread`: the factor of the interval to either side.
+    `scale`: of each fabric. `held_out[design]`: natural logarithm of the published period over the one that a
+    model of all other repositories' designs predicts, the mean over its devices; `driven`: the same of those
+    results that their tool was driven to.
     """
 
-    net: NetDelay
-    scale: float
+    scale: Mapping[str, float]
     held_out: Mapping[str, float]
+    driven: Mapping[str, float]
 
     def factor(self, family: str, grade: int) -> float:
-        """Return the period relative to that on an Artix-7 of grade -1."""
+        """Return the period relative to that on the fabric's slowest part."""
         return factor(family, grade)
 
     @property
     def spread(self) -> float:
-        """Factor between the prediction and either end of its interval."""
+        """Factor between the prediction and either end of its interval, by all designs."""
         errors = list(self.held_out.values())
         rms = math.sqrt(mean(error * error for error in errors))
         return math.exp(_student(CONFIDENCE, len(errors) - 1) * rms)
 
+    @property
+    def driven_spread(self) -> float:
+        """Factor between the prediction and its pessimistic end, by the designs that were driven alone."""
+        errors = list(self.driven.values())
+        return math.exp(mean(errors) + _student(CONFIDENCE, len(errors) - 1) * stdev(errors))
+
     def period_ns(self, raw: Raw, family: str, grade: int) -> float:
         """Predict the shortest period of a path."""
-        return self.scale * factor(family, grade) * raw.ps(self.net) / 1e3
+        return self.scale[fabric(family)] * factor(family, grade) * sum(raw) / 1e3
 
     def mhz(self, raw: Raw, family: str, grade: int) -> tuple[float, float, float]:
         """Predict a clock: the pessimistic end of the interval, the prediction, the optimistic end."""
@@ -190,56 +221,102 @@ def _student(confidence: float, degrees: int) -> float:
     )
 
 
-def _ratio(name: str, net: NetDelay) -> float:
-    """Logarithm of published over raw period of a design, the mean over its devices."""
-    design = next(each for each in designs() if each.name == name)
-    paths = _raw_paths()[name]
-    logs = [
-        math.log(1e3 * each.ns / factor(each.family, each.grade) / max(raw.ps(net) for raw in paths[each.fabric]))
+class _Ratio(NamedTuple):
+    """Logarithm of a published period over the raw path's."""
+
+    design: Design
+    result: Result
+    log: float
+
+
+def _ratios() -> tuple[_Ratio, ...]:
+    return tuple(
+        _Ratio(
+            design,
+            each,
+            math.log(1e3 * each.ns / factor(each.family, each.grade) / sum(_raw_paths()[design.name][each.fabric])),
+        )
+        for design in designs()
         for each in design.results
-    ]
-    return mean(logs)
+    )
 
 
-def _fit(names: Sequence[str]) -> tuple[NetDelay, float]:
-    """Net delay of least spread over these designs, and the logarithm of the scale."""
-    best = min(GRID, key=lambda net: stdev(_ratio(name, net) for name in names))
-    return best, mean(_ratio(name, best) for name in names)
+def _scales(ratios: Sequence[_Ratio]) -> dict[str, float]:
+    """Logarithm of each fabric's scale: the mean over its designs of the mean over their devices."""
+    found = {}
+    for kind in FABRICS:
+        by_design: dict[str, list[float]] = {}
+        for each in ratios:
+            if each.result.fabric == kind:
+                by_design.setdefault(each.design.name, []).append(each.log)
+        found[kind] = mean(map(mean, by_design.values()))
+    return found
+
+
+class Blind(NamedTuple):
+    """A result, and the logarithm of its period over the one that a model without it predicts."""
+
+    design: Design
+    result: Result
+    error: float
+
+
+def blind(key: Callable[[Design, Result], str] = lambda design, _: design.repository) -> list[Blind]:
+    """Predict each result by a model that has seen none with the same key: by default, of its repository."""
+    found, every = [], _ratios()
+    for design, result, log in every:
+        others = [each for each in every if key(each.design, each.result) != key(design, result)]
+        found.append(Blind(design, result, log - _scales(others)[result.fabric]))
+    return found
 
 
 @cache
 def model() -> Clock:
-    """Calibrate on all designs; the error of each is that of a model without it."""
-    names = [design.name for design in designs()]
-    held_out = {}
-    for name in names:
-        net, scale = _fit([other for other in names if other != name])
-        held_out[name] = _ratio(name, net) - scale
-    net, scale = _fit(names)
-    return Clock(net=net, scale=math.exp(scale), held_out=held_out)
+    """Calibrate on all designs; the error of each is that of a model without its repository's designs."""
+    errors: dict[str, list[float]] = {}
+    driven: dict[str, list[float]] = {}
+    for design, result, error in blind():
+        errors.setdefault(design.name, []).append(error)
+        if result.driven:
+            driven.setdefault(design.name, []).append(error)
+    return Clock(
+        scale={kind: math.exp(log) for kind, log in _scales(_ratios()).items()},
+        held_out={name: mean(logs) for name, logs in errors.items()},
+        driven={name: mean(logs) for name, logs in driven.items()},
+    )
 
 
 def report(clock: Clock) -> str:
-    """Return the calibration's table: each design's published periods and those of a model without it."""
+    """Return the calibration's tables: each published period beside the one of a model without its
+    repository, and the errors by family, without the repository and without any result of the family.
+    """
     lines = [f"{'design':14} {'device':12} {'published ns':>12} {'predicted ns':>12} {'ratio':>6}  tool"]
-    by_family: dict[str, list[float]] = {}
-    names = [design.name for design in designs()]
-    for design in designs():
-        net, scale = _fit([name for name in names if name != design.name])
-        for each in design.results:
-            paths = _raw_paths()[design.name][each.fabric]
-            ns = math.exp(scale) * factor(each.family, each.grade) * max(raw.ps(net) for raw in paths) / 1e3
-            by_family.setdefault(each.family, []).append(math.log(each.ns / ns))
-            lines.append(
-                f"{design.name:14} {each.device:12} {each.ns:12.2f} {ns:12.2f} {each.ns / ns:6.2f}  {design.tool}"
-            )
-    for family, errors in by_family.items():
-        rms = math.sqrt(mean(error * error for error in errors))
+    unseen, unseen_family = blind(), blind(lambda _, result: result.family)
+    for design, result, error in unseen:
+        ratio = math.exp(error)
         lines.append(
-            f"held-out error on {family}: {len(errors)} clocks, mean {mean(errors):+.2f}, rms {rms:.2f} (natural logarithm)"
+            f"{design.name:14} {result.device:12} {result.ns:12.2f} {result.ns / ratio:12.2f} {ratio:6.2f}  {design.tool}"
+            + (", driven" if result.driven else "")
         )
     lines.append(
-        f"all {len(names)} designs: a net costs {clock.net.base:.0f} ps + {clock.net.octave:.0f} ps * log2(loads), "
-        f"scale {clock.scale:.2f}, interval a factor of {clock.spread:.2f} to either side"
+        f"{'held-out error':14} {'clocks':>6} {'median ratio':>12} {'rms of ln':>10}   without the family: median, rms"
+    )
+    for family in dict.fromkeys(result.family for _, result, _ in unseen):
+        errors, others = ([each.error for each in of if each.result.family == family] for of in (unseen, unseen_family))
+        lines.append(f"{family:14} {len(errors):6} {_told(errors)}   {_told(others)}")
+    for kind in FABRICS:
+        net = net_delay(kind)
+        lines.append(
+            f"{kind}: a net costs {net.base:.0f} + {net.clb:.0f} * sqrt(loads) ps, scale {clock.scale[kind]:.2f}"
+        )
+    lines.append(f"all {len(clock.held_out)} designs: an interval of a factor of {clock.spread:.2f} to either side")
+    lines.append(
+        f"the {len(clock.driven)} that were driven to their clock: {', '.join(sorted(clock.driven))}; by them alone the "
+        f"pessimistic end is a factor of {clock.driven_spread:.2f} away"
     )
     return "\n".join(lines)
+
+
+def _told(errors: Sequence[float]) -> str:
+    rms = math.sqrt(mean(error * error for error in errors))
+    return f"{math.exp(median(errors)):12.2f} {rms:10.2f}"

@@ -1,8 +1,9 @@
-"""Reads the delays of primitives from the specify blocks that come with Yosys' cells.
+"""Reads the delays of primitives: of 7-series from Yosys' cells, of UltraScale+ from a table.
 
-Picoseconds of an Artix-7 of speed grade -1, which those blocks hold (of prjxray's database). Yosys evaluates
-them, since the delays of a DSP depend on its parameters. Cells of UltraScale+ have no blocks: each borrows
-those of the 7-series cell that does the same work, and `clock` scales all of them. Needs the extra `rtl`.
+Picoseconds of a fabric's slowest part that is measured: an Artix-7 of speed grade -1 and a Zynq UltraScale+
+of grade -1. Yosys' specify blocks hold the first (prjxray's database); Yosys evaluates them, since the delays
+of a DSP depend on its parameters. `ultrascale_cells.toml` has the second (prjuray's). A cell of UltraScale+
+has the arcs of the 7-series cell that does the same work, and delays of its own. Needs the extra `rtl`.
 """
 
 from __future__ import annotations
@@ -10,13 +11,20 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from ..common.cache import build_root, digest, locked, versions
 from .yosys import run_yosys
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 Pin = tuple[str, int]  # port and bit
 Kind = tuple[str, tuple[tuple[str, str], ...]]  # type of a cell, and the parameters that its delays depend on
@@ -94,27 +102,71 @@ def _value(text: str) -> str:
     return str(int(text, 2)) if re.fullmatch("[01]+", text) else f'"{text.strip()}"'
 
 
-def delays_of(kinds: Iterable[Kind]) -> dict[Kind, Delays]:
-    """Return the delays of kinds of cells. Raises SimulationError."""
-    return _delays(tuple(sorted(set(kinds))))
+def delays_of(kinds: Iterable[Kind], fabric: str = "xc7") -> dict[Kind, Delays]:
+    """Return the delays of kinds of cells in a fabric, as Yosys names it. Raises SimulationError."""
+    return _delays(tuple(sorted(set(kinds))), fabric)
 
 
 @cache
-def _delays(kinds: tuple[Kind, ...]) -> dict[Kind, Delays]:
-    carry4: Kind = ("CARRY4", ())
-    plain = sorted({carry4 if kind[0] == "CARRY8" else kind for kind in kinds if kind[0] not in _IDEAL})
+def _delays(kinds: tuple[Kind, ...], fabric: str) -> dict[Kind, Delays]:
+    plain = [kind for kind in kinds if kind[0] not in _IDEAL]
     modules = _specified(plain)
     found = {}
     for index, kind in enumerate(plain):
         module = modules.get(modules["top"]["cells"][f"c{index}"]["type"])
         found[kind] = Delays() if module is None else _read(kind, module)  # a black box ends and begins no path
+    if fabric == "xcup":
+        found = {kind: _ultrascale(kind, delays) for kind, delays in found.items()}
     for kind in kinds:
-        if kind[0] == "CARRY8":
-            found[kind] = _two_carries(found[carry4])
-        elif kind[0] in _IDEAL:
+        if kind[0] in _IDEAL:
             source, target = _IDEAL[kind[0]]
             found[kind] = Delays(arcs={(source, 0): {(target, 0): 0}})
     return found
+
+
+@cache
+def _table() -> dict[str, Any]:
+    table: dict[str, Any] = tomllib.loads(files(__package__).joinpath("ultrascale_cells.toml").read_text())
+    return table
+
+
+def _ultrascale(kind: Kind, like: Delays) -> Delays:
+    """The delays of a cell of UltraScale+, on the arcs of one of 7-series."""
+    row = next((row for row in _table()["cell"] if re.match(row["cells"], kind[0])), None)
+    if row is None:
+        return Delays()
+    if "chain" in row:
+        return Delays(arcs=_chain(row["chain"]))
+    if "pins" in row:
+        pins = row["pins"][-int(kind[0].removeprefix("LUT")) :]
+        return Delays(arcs={(f"I{index}", 0): {("O", 0): ps} for index, ps in enumerate(pins)})
+
+    def own(rule: str, port: str, ps: int) -> int:
+        if "times" in row:
+            return round(row["times"] * ps)
+        return int(next(value for ports, value in row[rule].items() if re.fullmatch(ports, port)))
+
+    def launched(pin: Pin, ps: int) -> int:
+        return int(row["registered"]) if _registered(kind, pin) else own("launch", pin[0], ps)
+
+    return Delays(
+        arcs={pin: {to: own("through", pin[0], ps) for to, ps in each.items()} for pin, each in like.arcs.items()},
+        launch={pin: launched(pin, ps) for pin, ps in like.launch.items()},
+        setup={pin: own("setup", pin[0], ps) for pin, ps in like.setup.items()},
+    )
+
+
+def _chain(rows: Mapping[str, Any]) -> dict[Pin, dict[Pin, int]]:
+    """Arcs of a carry chain of four; a row of S and DI is of one bit and begins at that bit's output."""
+    arcs: dict[Pin, dict[Pin, int]] = {}
+    for out in ("CO", "O"):
+        for port in ("CI", "CYINIT"):
+            arcs.setdefault((port, 0), {}).update({(out, bit): ps for bit, ps in enumerate(rows["CI"][out])})
+        for port in ("S", "DI"):
+            for index, row in enumerate(rows[port][out]):
+                at = arcs.setdefault((port, index), {})
+                at.update({(out, 4 - len(row) + bit): ps for bit, ps in enumerate(row)})
+    return arcs
 
 
 def _specified(kinds: list[Kind]) -> dict[str, Any]:
@@ -180,10 +232,13 @@ def _read(kind: Kind, module: Mapping[str, Any]) -> Delays:
 
 def _launched(kind: Kind, pin: Pin, found: list[int]) -> int:
     """Of a RAM's two delays the one with or without its output register."""
-    if kind[0] in ("RAMB18E1", "RAMB36E1"):
-        registered = dict(kind[1]).get("DOA_REG" if pin[0] in ("DOADO", "DOPADOP") else "DOB_REG", "0") == "1"
-        return min(found) if registered else max(found)
-    return max(found)
+    return min(found) if _registered(kind, pin) else max(found)
+
+
+def _registered(kind: Kind, pin: Pin) -> bool:
+    """Tell whether a pin is an output of a block RAM that has a register."""
+    port = {"DOADO": "DOA_REG", "DOPADOP": "DOA_REG", "DOBDO": "DOB_REG", "DOPBDOP": "DOB_REG"}.get(pin[0], "")
+    return kind[0] in ("RAMB18E1", "RAMB36E1") and dict(kind[1]).get(port, "0") == "1"
 
 
 def _add_controls(kind: Kind, module: Mapping[str, Any], setup: dict[Pin, int]) -> None:
@@ -195,19 +250,3 @@ def _add_controls(kind: Kind, module: Mapping[str, Any], setup: dict[Pin, int]) 
         if port["direction"] == "input" and not is_clock(kind[0], name):
             for index in range(len(port["bits"])):
                 setup.setdefault((name, index), strictest)
-
-
-def _two_carries(carry4: Delays) -> Delays:
-    """Eight bits of a carry chain as two chains of four, one behind the other."""
-    arcs: dict[Pin, dict[Pin, int]] = {}
-    through = {pin: row[("CO", 3)] for pin, row in carry4.arcs.items() if ("CO", 3) in row}
-    for (name, index), row in carry4.arcs.items():
-        if name == "CYINIT":
-            continue
-        low = arcs.setdefault((name, index), {})
-        low |= {(out, bit): ps for (out, bit), ps in row.items()}
-        if name != "CI":
-            arcs[(name, index + 4)] = {(out, bit + 4): ps for (out, bit), ps in row.items()}
-        for (out, bit), ps in carry4.arcs[("CI", 0)].items():
-            low[(out, bit + 4)] = through[(name, index)] + ps
-    return Delays(arcs=arcs)

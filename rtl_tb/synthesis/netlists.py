@@ -1,4 +1,4 @@
-"""Synthesises modules for timing and finds their longest paths: our RTL, and the designs of the calibration.
+"""Synthesises modules and finds longest paths and widest nets: of our RTL, and of the calibration's designs.
 
 Yosys maps with the delays of cells in mind (`abc9`), out of context. Foreign designs are flattened first. Of
 ours each module is mapped by itself, once for each set of parameters, and the netlists are joined afterwards:
@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ..common.cache import build_root, digest, locked, versions
@@ -24,9 +25,9 @@ from ..common.sources import edited, needed, sources, texts_of
 from ..errors import SimulationError
 from . import arrivals as analysis
 from . import delays
-from .arrivals import NetDelay, Netlist, Step
+from .arrivals import Net, NetDelay, Netlist, Step
 from .arrivals import Path as TimingPath
-from .clock import GRID, Design, Raw
+from .clock import Design, Raw, net_delay
 from .elaborated import Elaborated, elaborated
 from .yosys import FAMILIES, read_script, run_yosys, sources_digest, synth_script
 
@@ -50,9 +51,9 @@ def _analysis() -> str:
     return digest(*(Path(str(module.__file__)).read_text() for module in (analysis, delays)))
 
 
-def foreign_paths(design: Design, folder: Path) -> dict[str, list[Raw]]:
-    """Longest paths of a foreign design, by the family that Yosys maps to."""
-    names = [path for pattern in design.files for path in sorted(folder.glob(pattern))]
+def foreign_paths(design: Design, folder: Path) -> dict[str, Raw]:
+    """Longest path of a foreign design, by the family that Yosys maps to."""
+    names = list(dict.fromkeys(path for pattern in design.files for path in sorted(folder.glob(pattern))))
     if not names:
         raise SimulationError(f"{folder} must hold {', '.join(design.files)}")
     texts = {path.name: path.read_text() for path in names}
@@ -62,24 +63,24 @@ def foreign_paths(design: Design, folder: Path) -> dict[str, list[Raw]]:
         texts = {"stub.v": design.stub, **texts}
     found = {}
     for family in sorted({result.fabric for result in design.results}):
+        net = net_delay(family)
 
-        def asked(netlist: Netlist) -> list[dict[str, Any]]:
-            return [_plain(path) for net in GRID if (path := netlist.longest(net))]
+        def asked(netlist: Netlist, net: NetDelay = net) -> list[dict[str, Any]]:
+            return [_plain(path) for path in (netlist.longest(net),) if path]
 
-        made = [
-            _path(each) for each in _analysed(design.top, design.parameters, family, texts, asked, GRID, ports=False)
-        ]
-        found[family] = list(dict.fromkeys(Raw(path.cells_ps, path.nets, round(path.octaves, 2)) for path in made))
+        (made,) = _analysed(design.top, design.parameters, family, texts, asked, net, ports=False, data=design.data)
+        found[family] = Raw(_path(made).cells_ps, round(_path(made).nets_ps))
     return found
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModulePath:
-    """The longest path that ends in one instance of a module."""
+    """The longest path that ends in one instance of a module, and the widest net that begins in it."""
 
     module: str
     instance: str
     path: TimingPath
+    net: Net | None = None
 
 
 def module_paths(
@@ -93,8 +94,8 @@ def module_paths(
     timeout_s: int = 7200,
     told: Callable[[str], None] = lambda _: None,
 ) -> list[ModulePath]:
-    """Find the longest path into each instance below one of our modules, or below the top of a bench; its
-    ports count as registers.
+    """Find the longest path into each instance below one of our modules, or below the top of a bench, and its
+    widest net; ports count as registers.
 
     `edits` (file, old, new) change the RTL, to test the tests. `flat`: flatten before mapping, in one piece.
     `told` hears the name of each module before it is mapped. Raises SimulationError.
@@ -105,9 +106,18 @@ def module_paths(
     one_piece = flat or sum(not name.endswith("_pkg.sv") for name in texts) == 1  # nothing to join
 
     def found(netlist: Netlist) -> list[dict[str, Any]]:
-        paths = netlist.longest_by_scope(net)
+        paths, nets = netlist.longest_by_scope(net), {}
+        for scope, widest in netlist.widest_by_scope().items():
+            while scope and scope not in paths:  # no path ends there: the instance around it
+                scope = scope.rpartition(".")[0]
+            nets[scope] = max(widest, nets.get(scope, widest), key=lambda each: each.loads)
         return [
-            {"module": netlist.scopes.get(scope, top), "instance": scope, "path": _plain(path)}
+            {
+                "module": netlist.scopes.get(scope, top),
+                "instance": scope,
+                "path": _plain(path),
+                "net": _plain(nets[scope]) if scope in nets else None,
+            }
             for scope, path in sorted(paths.items())
         ]
 
@@ -120,12 +130,20 @@ def module_paths(
         family,
         texts,
         found,
-        (net, "modules"),
+        (net, "modules and nets"),
         ports=True,
         timeout_s=timeout_s,
         mapped=None if one_piece else mapped,
     )
-    return [ModulePath(module=each["module"], instance=each["instance"], path=_path(each["path"])) for each in kept]
+    return [
+        ModulePath(
+            module=each["module"],
+            instance=each["instance"],
+            path=_path(each["path"]),
+            net=Net(**each["net"]) if each["net"] else None,
+        )
+        for each in kept
+    ]
 
 
 def _analysed(
@@ -139,9 +157,10 @@ def _analysed(
     ports: bool,
     timeout_s: int = 7200,
     mapped: Callable[[Path], None] | None = None,
+    data: Mapping[str, str] = MappingProxyType({}),
 ) -> list[dict[str, Any]]:
     """Synthesise, in one piece unless `mapped` makes the netlist, and ask; the answer is kept, the netlist is
-    not.
+    not. `data`: files that the sources name.
     """
     script = _script(top, parameters, family, tuple(texts)) + (_JOIN if mapped else "")
     name = re.sub(r"\W", "", top)
@@ -153,10 +172,12 @@ def _analysed(
                 if mapped:
                     mapped(folder)
                 else:
-                    run_yosys(folder, texts, script, timeout_s)
+                    run_yosys(folder, {**texts, **data}, script, timeout_s)
                 (folder / "done").touch()
             netlist = Netlist(
-                json.loads((folder / "netlist.json").read_text())["modules"][top.removeprefix("\\")], ports=ports
+                json.loads((folder / "netlist.json").read_text())["modules"][top.removeprefix("\\")],
+                ports=ports,
+                fabric=family,
             )
             kept.write_text(json.dumps(found(netlist)))
             shutil.rmtree(folder)
@@ -164,8 +185,8 @@ def _analysed(
     return answer
 
 
-def _plain(path: TimingPath) -> dict[str, Any]:
-    return {field.name: getattr(path, field.name) for field in fields(path)}
+def _plain(record: TimingPath | Net) -> dict[str, Any]:
+    return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
 def _path(body: Mapping[str, Any]) -> TimingPath:
