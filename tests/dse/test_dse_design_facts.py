@@ -12,7 +12,7 @@ from fluidnpu.dse import Design, DesignError, DramModel, Point, build_design, ex
 from fluidnpu.dse.exploration.memory import fitting
 from fluidnpu.dse.question import Question
 from fluidnpu.dse.testing import tiny_design
-from fluidnpu.models import LayerShape, Workload
+from fluidnpu.models import LayerShape, Window, Workload
 
 ZC706 = load_board("zc706")
 OURS = replace(ZC706, name="ours", dram=(Dram(name="here", bytes_per_s=10**9),), sources={})
@@ -34,6 +34,16 @@ def test_every_way_to_a_design_gives_it_its_board() -> None:
     whole = Design.joined([ours(), replace(ours(), network="other")])
     assert [whole.facts, whole.part(1).facts, whole.with_room(()).facts] == [OURS, OURS, OURS]
     assert fitting(mix) == ["here"]
+
+
+def test_a_search_at_the_predicted_clock_leaves_the_board_as_it_came() -> None:
+    """Else `build` with the same file would find another board."""
+    window = Window(kernel=(3, 3), out=(4, 4), channels=1)
+    work = replace(WORK, layers=(replace(WORK.layers[0], window=window),))
+    fast = replace(ZC706, clock_hz=900_000_000)
+    question = Question(workload=work, board=fast, b_max=1, model="exact")
+    assert question.board.clock_hz < question.facts.clock_hz
+    assert question.facts == fast
 
 
 def test_a_file_has_the_whole_board_and_nothing_is_asked_by_name() -> None:
