@@ -6,7 +6,7 @@ out. All is used on one event loop.
 >>> class Name(Holder):
 ...     idle = True
 ...     def evict(self): print("evicted:", self.address)
->>> budget, greedy = Budget(lambda: 2), [Name("a"), Name("a")]
+>>> budget, greedy = Budget("places", lambda: 2), [Name("a"), Name("a")]
 >>> [budget.take(each, 1) for each in greedy], budget.take(Name("b"), 1)
 evicted: a
 ([True, True], True)
@@ -16,8 +16,14 @@ evicted: a
 
 from __future__ import annotations
 
+import logging
+import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+
+_log = logging.getLogger(__name__)
+SAID_S = 60.0  # between two lines in the log about one budget
 
 
 class Holder(ABC):
@@ -44,17 +50,19 @@ class Holder(ABC):
 class Budget:
     """The amount in all, and what every holder has of it, by address; in each the idlest holder is first."""
 
-    def __init__(self, most: Callable[[], int]) -> None:
-        self._most = most
+    def __init__(self, name: str, most: Callable[[], int]) -> None:
+        self._name, self._most = name, most
         self._holders: dict[str, dict[Holder, int]] = {}
         self._sums: dict[str, int] = {}
         self.held = self.evicted = self.refused = 0
+        self._said_s = -math.inf
 
     def take(self, holder: Holder, amount: int) -> bool:
         """Give a holder more, and call it the least idle; False where only those with less could give way."""
         address = holder.address
         while self.held + amount > self._most():
             loser = self._loser(address, self._sums.get(address, 0) + amount, holder)
+            self._say()
             if loser is None:
                 self.refused += 1
                 return False
@@ -87,6 +95,19 @@ class Budget:
     def holders(self) -> list[Holder]:
         """Return all holders."""
         return [holder for mine in self._holders.values() for holder in mine]
+
+    def _say(self) -> None:
+        """Leave a line in the log that there is no more, once a minute."""
+        now = time.monotonic()
+        if now - self._said_s >= SAID_S:
+            self._said_s, most = now, max(self._sums, key=lambda address: self._sums[address], default="nobody")
+            _log.warning(
+                "%s run out, of which %s has most: %d holders were evicted so far, and %d refused",
+                self._name,
+                most,
+                self.evicted,
+                self.refused,
+            )
 
     def _loser(self, address: str, mine: int, asking: Holder) -> Holder | None:
         """Return the idlest holder of the address with most, of those with no less than the one that asks."""

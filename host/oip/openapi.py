@@ -96,6 +96,7 @@ def document(version: str, programs: Programs, *, admin: bool, tenants: Sequence
 
 
 def _operation(summary: str, answer: str, *refusals: int, asks: str | None = None) -> Schema:
+    refusals = refusals if asks is None else (*refusals, 429)
     made: Schema = {"summary": summary, "responses": _answers(answer, *refusals)}
     if asks is not None:
         made["requestBody"] = {"content": {"application/json": {"schema": _ref(asks)}}}

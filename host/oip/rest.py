@@ -27,7 +27,7 @@ from .budget import Budget, Holder
 from .calls import Call
 from .front import Front
 from .http_body import LENGTH_HEADER, check_json, read_call, read_json, write_answer
-from .limits import OTHER_BYTES, PARSED_BYTES, Bounds, held_bytes
+from .limits import OTHER_BYTES, PARSED_BYTES, Bounds
 from .metrics import CONTENT_TYPE
 from .parameters import shown
 from .statuses import RETRY_MS, body_of, status_of
@@ -48,12 +48,11 @@ class SlowClientError(ProtocolError):
     """The client took too long to send its request."""
 
 
-def application(inference: Front, access: Access, held: Budget | None = None, *, admin: bool = False) -> ASGIApp:
+def application(inference: Front, access: Access, held: Budget, *, admin: bool = False) -> ASGIApp:
     """Return the application; with `admin` it also loads and unloads models.
 
-    `held`: the bytes of requests of the whole server, by default of this application alone.
+    `held`: the bytes of requests of the whole server.
     """
-    held = Budget(lambda: held_bytes(inference.bounds())) if held is None else held
     edge = _Edge(inference, access, held, admin)
     routes: list[BaseRoute] = [
         Route("/v2", edge.metadata),
@@ -302,6 +301,8 @@ async def read_body(scope: Scope, receive: Receive, most: int, headers: dict[byt
     headers = dict(scope["headers"]) if headers is None else headers
     declared = headers.get(b"content-length", b"0")
     length = int(declared) if declared.isdigit() and len(declared) < 16 else THROWN_BYTES + 1
+    if length > most and b"expect" in headers:  # it waits for a sign to send
+        length = max(length, THROWN_BYTES + 1)
     if headers.get(b"content-encoding", b"identity") not in (b"identity", b""):
         raise ProtocolError("a body must come uncompressed: content-encoding must be identity")
     parts: list[bytes] = []

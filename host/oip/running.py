@@ -77,7 +77,7 @@ class NetworkServer:
         self.inference: Front | None = None
         self._http: list[tuple[_Uvicorn, asyncio.Task[None]]] = []
         self._grpc: list[Any] = []
-        self._held = Budget(self._held_bytes)  # bytes of requests
+        self._held = Budget("bytes of requests", self._held_bytes)
         self._arriving: list[Budget] = []  # connections of HTTP and messages of gRPC
 
     @property
@@ -132,7 +132,7 @@ class NetworkServer:
                 continue
             from .grpc_edge import bind, grpc_server
 
-            reading = Budget(lambda: self.options.limits.reading)
+            reading = Budget(f"places of {name} for messages", lambda: self.options.limits.reading)
             self._arriving.append(reading)
             server = grpc_server(inference, access, self._held, reading, admin=name != "grpc")
             self._grpc.append(server)
@@ -150,7 +150,8 @@ class NetworkServer:
     async def _start_http(self, name: str, listening: socket.socket, access: Access) -> None:
         inference = self.inference
         assert inference is not None
-        limits, open_now = self.options.limits, Budget(lambda: self.options.limits.connections)
+        limits = self.options.limits
+        open_now = Budget(f"connections of {name}", lambda: limits.connections)
         config = uvicorn.Config(
             application(inference, access, self._held, admin=name == "admin"),
             http=functools.partial(_BoundedProtocol, limits=limits, open_now=open_now),  # type: ignore[arg-type]

@@ -97,7 +97,6 @@ class Statistics(Observer):
         self.shed: Counter[str] = Counter()  # by reason
         self.violations = 0
         self.queue_ns = 0  # of the answered, from arrival to the first run
-        self.npu_ns = 0  # of the answered, in runs
         self.busy_ns = 0  # of the NPU
         self.failed_attempts = 0
         self.decisions = 0
@@ -172,7 +171,6 @@ class Statistics(Observer):
                 latency_ns = fate.latency_ns
                 self.latency[fate.exit].add(latency_ns)
                 self.queue_ns += fate.start_ns - fate.arrival_ns
-                self.npu_ns += fate.npu_ns
                 self.replies.append(RecentReply(fate.end_ns, latency_ns, fate.exit, fate.met))
             else:
                 self.shed[fate.reason] += 1

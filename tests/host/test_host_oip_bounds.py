@@ -317,7 +317,7 @@ STEP = st.tuples(st.sampled_from("abc"), st.booleans(), st.integers(1, 6), st.bo
 @settings(max_examples=100, deadline=None)
 @given(st.lists(STEP, max_size=40))
 def test_a_budget_is_kept_and_takes_from_those_with_most(steps: list[tuple[str, bool, int, bool]]) -> None:
-    budget, clients = Budget(lambda: 10), list[tuple[Client, int]]()
+    budget, clients = Budget("places", lambda: 10), list[tuple[Client, int]]()
 
     def sums() -> dict[str, int]:
         return {name: sum(n for one, n in clients if one.address == name and not one.gone) for name in "abc"}
