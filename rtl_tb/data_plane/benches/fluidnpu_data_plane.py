@@ -13,6 +13,7 @@ from fluidnpu.hls import Cause, register
 from fluidnpu.hls.program import decode_for
 
 from ...common.benches.clock import Dut, begin, bench, reset, setting
+from ...common.benches.lite import LiteMaster
 from .. import coverage
 from .host import DESIGN, FAIR, LAYERS, ROUGH, Host, attach, change_batch, meet, open_host, some_slots
 from .jobs import Expected, Shape, expect, make_program, random_shape
@@ -264,3 +265,17 @@ async def the_watchdog_ends_a_hung_job(dut: Dut) -> None:
         host.dropped(before, want)
     await host.put("WATCHDOG", 0)
     await host.job([0], 0, LAYERS - 1)
+
+
+@bench(1_000)
+async def a_host_may_ask_as_the_reset_ends(dut: Dut) -> None:
+    """The registers leave reset two cycles late; what is asked as it is released waits, and is answered."""
+    rng = await begin(dut)
+    lite, mask = LiteMaster(dut, rng), register("SLOT_MASK").offset
+    for value in range(1, 5):
+        dut.rst_ni.value = 0
+        for _ in range(4):
+            await RisingEdge(dut.clk_i)
+        dut.rst_ni.value = 1
+        assert await lite.write(mask, value) == 0
+        assert (await lite.read(mask))[0] == value

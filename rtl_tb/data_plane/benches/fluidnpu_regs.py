@@ -220,3 +220,20 @@ async def cycles_are_those_of_the_last_job(dut: Dut) -> None:
             await RisingEdge(dut.clk_i)
         dut.busy_i.value = 0
         await shows(busy)
+
+
+@bench(1_000)
+async def who_asks_in_reset_waits(dut: Dut) -> None:
+    """Nothing is taken before the reset has gone, and then it is answered."""
+    rng = await begin(dut)
+    lite, mask = LiteMaster(dut, rng), register("SLOT_MASK").offset
+    for cycles in range(4, 8):
+        dut.rst_ni.value = 0
+        await RisingEdge(dut.clk_i)
+        asks = cocotb.start_soon(lite.write(mask, cycles))
+        for _ in range(cycles):
+            await RisingEdge(dut.clk_i)
+        assert not asks.done()
+        dut.rst_ni.value = 1
+        assert await asks == 0
+        assert (await lite.read(mask))[0] == cycles
