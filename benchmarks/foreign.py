@@ -5,7 +5,9 @@
     python benchmarks/foreign.py --tables 3 --seeds 3 --requests 3000   # a first look
 
 A table of `foreign_tables.json` or `batching_tables.json` is met as a user's is: it is solved and weights are
-chosen on streams of their own (generator key 6), then the policies meet the streams of `scheduler.comparison` (keys 70 and 71).
+chosen on streams of their own (generator key 6), then the policies meet the streams of `scheduler.comparison`
+(keys 70 and 71).
+
 A difference is a mean over seeds of paired differences with its 95 % interval; it counts as worse or better
 where the interval excludes zero. Loads are shares of what an endless queue gets at best. Writes foreign.json
 and prints the page.
@@ -144,7 +146,7 @@ def calm_then_peak(table: Foreign, args: argparse.Namespace) -> Report:
 
 
 def burst_then_calm(table: Foreign, args: argparse.Namespace) -> Report:
-    """Every policy at BURST_LOAD of its own predicted capacity, with a burst a quarter into the run and without.
+    """Every policy at BURST_LOAD of its predicted capacity, with a burst a quarter into the run and without.
 
     `stays`: seeds where the last fifth of the run has more than twice the latency of the same stream without
     the burst, and more than the objective. `capacity`: what an endless queue gets over what is predicted.
@@ -152,8 +154,7 @@ def burst_then_calm(table: Foreign, args: argparse.Namespace) -> Report:
     out: Report = {"name": table.serving.name, "stays": {}, "capacity": {}}
     slots, count = table.serving.latency.b_max, args.few_requests
     for name in SHIPPED:
-        policy = make_policy(name, table.serving.setting(table.rate_per_s, table.slo_ns))
-        predicted = predicted_capacity(table.serving, policy, table.slo_ns)
+        predicted = predicted_capacity(table.serving, name, table.slo_ns)
         policy = make_policy(name, table.serving.setting(BURST_LOAD * predicted, table.slo_ns))
         stays = 0
         for seed in range(args.few_seeds):

@@ -19,7 +19,7 @@ from fluidnpu.models import exits as model_exits
 from fluidnpu.models import images as model_images
 from fluidnpu.models.graph import Check
 from fluidnpu.scheduler import exits, tuning
-from fluidnpu.scheduler.policies import POLICY_FILES
+from fluidnpu.scheduler.policies import POLICY_FILES, SERVING_POLICY
 
 from .. import show
 from ..errors import UsageError, add_note
@@ -121,10 +121,10 @@ class ServeOptions(NetworkOptions):
 )
 @click.option(
     "--policy",
-    default="fluid",
+    default=SERVING_POLICY,
     show_default=True,
     metavar="P[:KEY=VALUE...]",
-    help=f"{', '.join(_BUT_LAST)} or {_LAST}; each also with :shed=1 and :anytime=3%; docs/explanation/scheduling says more",
+    help=f"{', '.join(_BUT_LAST)} or {_LAST}; each also with :drain=1, :shed=1 and :anytime=3%; docs/explanation/scheduling says more",
 )
 @click.option(
     "--rate", type=float, help="mean arrivals per second; with a port: expected ones  [default: half of capacity]"

@@ -12,6 +12,7 @@ import click
 from fluidnpu import scheduler
 from fluidnpu.host import oip, serving
 from fluidnpu.scheduler import exits, tuning
+from fluidnpu.scheduler.comparison import predicted_capacity
 
 from .. import show
 from ..errors import UsageError
@@ -190,5 +191,5 @@ def _described(model: serving.Model) -> dict[str, Any]:
         "device": model.options.device,
         "policy": model.options.policy,
         "slo_ms": model.slo_ns / 1e6,
-        "capacity_per_s": 1 / scheduler.Serving.of(design, rates).least_load(1.0),
+        "capacity_per_s": predicted_capacity(scheduler.Serving.of(design, rates), model.options.policy, model.slo_ns),
     }

@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from fluidnpu.scheduler import SchedulerError
+from fluidnpu.scheduler.policies import SERVING_POLICY
 from fluidnpu.scheduler.tenants import Tenancy, parse_tenants
 
 from ..bundle import Bundle
@@ -36,8 +37,6 @@ from ..oip.running import NetworkServer, ServeOptions, run_server
 from ..serving.models import Models, named_folders
 from ..serving.options import ModelOptions
 from .duties import Duty
-
-USUAL = "fluid"  # the policy of a board that nobody names one for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +76,7 @@ class BoardOptions:
     def words(self) -> list[str]:
         """Return the command line that says the same."""
         said = [
-            ("policy", self.policy or USUAL),
+            ("policy", self.policy or SERVING_POLICY),
             ("slots", self.slots or None),
             ("slo-ns", self.slo_ns),
             ("rate", self.rate_per_s),
@@ -146,7 +145,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("bundles", nargs="+", metavar="NAME=BUNDLE")
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--policy", default=USUAL)
+    parser.add_argument("--policy", default=SERVING_POLICY)
     parser.add_argument("--slots", type=int)
     parser.add_argument("--slo-ns", type=int)
     parser.add_argument("--rate", type=float)

@@ -5,7 +5,7 @@
 >>> times.batch_s(2), times.batch_s(5)
 (0.0045, 0.0045)
 >>> round(1 / times.sample_s)
-533
+516
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from typing import Any
 
 from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import Serving, placement
+from fluidnpu.scheduler.comparison import predicted_capacity
+from fluidnpu.scheduler.policies import SERVING_POLICY
 
 from .duties import Duty
 from .line import Line
@@ -54,10 +56,11 @@ class Times:
     @classmethod
     def of(cls, latency: LatencyTable, exit_rates: Sequence[float]) -> Times:
         """Predict from a latency table and the share of samples that leaves at each exit."""
+        serving = Serving(latency=latency, exit_rates=tuple(exit_rates))
         whole = tuple(latency.between(0, latency.stages - 1, b) / 1e9 for b in range(1, len(latency.ns[0]) + 1))
         return cls(
             whole_s=whole,
-            sample_s=Serving(latency=latency, exit_rates=tuple(exit_rates)).least_load(1.0),
+            sample_s=1 / predicted_capacity(serving, SERVING_POLICY, sum(row[0] for row in latency.ns)),
             expected_s=tuple(ns / 1e9 for ns in placement.expected_ns(latency, exit_rates)),
         )
 

@@ -24,6 +24,7 @@ from fluidnpu.scheduler.exits import (
     make_mode,
     parse_criterion,
 )
+from fluidnpu.scheduler.policies import SERVING_POLICY
 from fluidnpu.scheduler.tenants import Tenancy, Tenant
 from fluidnpu.scheduler.tuning import AdaptationPlan, Watching, deployed
 
@@ -56,7 +57,7 @@ class ModelOptions:
     """
 
     device: str = "simulated"
-    policy: str = "fluid"
+    policy: str = SERVING_POLICY
     rate_per_s: float | None = None
     slo_ns: int | None = None
     queue: int = 1024

@@ -1,3 +1,4 @@
+from .capacity import predicted_capacity as predicted_capacity
 from .compare import Comparison as Comparison
 from .decision_log import record as record
 from .decision_log import replay as replay

@@ -168,9 +168,9 @@ def compare(
     Raises SchedulerError.
 
     `assumed`: the kind of traffic that weights are chosen for; a server assumes Poisson arrivals, whatever
-    comes. `progress` is called with the seeds done and their number, first with none done. `compiled`: through the
-    loop that Numba compiles, whose schedules are the same; None: where it is installed and there is enough
-    to do to pay for starting it.
+    comes. `progress` is called with the seeds done and their number, first with none done. `compiled`:
+    through the loop that Numba compiles, whose schedules are the same; None: where it is installed and there
+    is enough to do to pay for starting it.
     """
     serving = Serving.of(what) if isinstance(what, Design) else what
     check_load(rate_per_s, requests)

@@ -27,12 +27,15 @@ class Drain:
     """The state of one policy, for one stream; ask it before each decision.
 
     `rule`: None where it gains too little or the process is too large to solve. Then, and for an NPU with
-    other stages, it never takes over.
+    other stages, it never takes over. `per_s`: the answers a second of an endless queue, with the rule or as
+    greedy batching has them; None where that is not solved.
     """
 
     def __init__(self, setting: Setting) -> None:
         rule = solve_saturated(setting.latency, tuple(setting.exit_rates), setting.b_max, setting.slots)
-        self.rule: Saturated | None = rule if rule is not None and rule.gain >= WORTH else None
+        worth = rule is not None and rule.gain >= WORTH
+        self.rule: Saturated | None = rule if worth else None
+        self.per_s = None if rule is None else rule.per_s if worth else rule.per_s / rule.gain
         self.reset()
 
     def reset(self) -> None:

@@ -17,7 +17,8 @@ class Entry:
 
     A parser gets key and text and returns arguments of the factory. `solved`: the factory takes a `Setting`
     first, since the policy is solved or tuned for it. `tuned`: the factory also takes `anytime`, since its
-    weights differ with anytime answers. `drains`: it works off a long queue (`drain.py`) unless `drain=0`.
+    weights differ with anytime answers. `drains`: it works off a long queue (`drain.py`) unless `drain=0`;
+    `within`: the factory takes `drain` for that, since the policy learns from every decision.
     """
 
     make: Callable[..., Any]
@@ -26,6 +27,7 @@ class Entry:
     solved: bool = False
     tuned: bool = False
     drains: bool = False
+    within: bool = False
 
 
 def parse_count(key: str, text: str) -> dict[str, Any]:

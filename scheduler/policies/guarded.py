@@ -33,7 +33,7 @@ from .bucket import Bucket
 from .credit import LOOK, ROBUST, Credit, parse_dial, parse_patience, parse_weights
 from .decision_process import CountTable, continue_shares
 from .drain import Drain
-from .entry import Entry, parse_count, parse_flag, parse_share
+from .entry import Entry, parse_count, parse_share
 from .estimates import Estimates
 from .fluid import Fluid
 from .optimal import Optimal
@@ -290,9 +290,10 @@ ENTRIES = {
             "give_up": parse_share,
             "window": parse_count,
             "weights": parse_weights,
-            "drain": parse_flag,
         },
         solved=True,
         tuned=True,
+        drains=True,
+        within=True,
     )
 }

@@ -8,6 +8,7 @@ the rest in the file: `ENTRIES[name]`.
 
 from __future__ import annotations
 
+SERVING_POLICY = "fluid:drain=1"  # of a server that nobody names one for
 POLICY_FILES: dict[str, str] = {  # the module relative to this folder, or the full name of one elsewhere
     "serial": ".baselines",
     "greedy": ".baselines",

@@ -14,6 +14,7 @@ fluidnpu.scheduler.errors.SchedulerError: policy must be one of adaptive, ..., t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -45,11 +46,20 @@ class Registry(Mapping[str, Entry]):
 REGISTRY = Registry()
 
 
-def make_policy(text: str, setting: Setting | None = None) -> Policy:
-    """Make a policy from `name` or `name:key=value:key=value`; its `name` is the text.
+@dataclass(frozen=True)
+class Spec:
+    """A policy's text, taken apart; `arguments` are those of the entry's factory."""
 
-    `setting` is needed by the policies that are solved beforehand. Raises SchedulerError in one sentence.
-    """
+    text: str
+    entry: Entry
+    arguments: Mapping[str, Any]
+    share: float | None
+    shed: bool
+    drains: bool
+
+
+def parse_policy(text: str) -> Spec:
+    """Take `name` or `name:key=value:key=value` apart. Raises SchedulerError in one sentence."""
     text = text.strip()
     name, *parameters = text.split(":")
     if name not in REGISTRY:
@@ -59,14 +69,14 @@ def make_policy(text: str, setting: Setting | None = None) -> Policy:
     share, shed, drains = None, False, entry.drains
     for part in parameters:
         key, equals, value = part.partition("=")
-        if equals and key in entry.parameters:
-            arguments |= entry.parameters[key](key, value)
-        elif equals and key == "anytime":
+        if equals and key == "anytime":
             share = parse_percent(key, value)
         elif equals and key == "shed":
             shed = parse_flag(key, value)[key]
         elif equals and key == "drain":
             drains = parse_flag(key, value)[key]
+        elif equals and key in entry.parameters:
+            arguments |= entry.parameters[key](key, value)
         else:
             known = ", ".join(sorted({*entry.parameters, "anytime", "drain", "shed"}))
             raise SchedulerError(
@@ -74,12 +84,26 @@ def make_policy(text: str, setting: Setting | None = None) -> Policy:
             )
     if entry.tuned:
         arguments["anytime"] = share is not None
-    if setting is None and (entry.solved or drains):
-        raise SchedulerError(f"policy '{text}' is solved for a rate and an objective, so it needs both")
-    policy: Policy = entry.make(setting, **arguments) if entry.solved else entry.make(**arguments)
-    if drains:
-        assert setting is not None
-        policy = Draining(policy, Drain(setting), name=text)
-    if share is not None:
-        policy = Anytime(policy, share, name=text)
-    return Shedding(policy, name=text) if shed else policy
+    if entry.within:
+        arguments["drain"] = drains
+    return Spec(text=text, entry=entry, arguments=arguments, share=share, shed=shed, drains=drains)
+
+
+def make_policy(text: str, setting: Setting | None = None) -> Policy:
+    """Make a policy from `name` or `name:key=value:key=value`; its `name` is the text.
+
+    `setting` is needed by the policies that are solved beforehand. Raises SchedulerError in one sentence.
+    """
+    spec = parse_policy(text)
+    entry, arguments = spec.entry, spec.arguments
+    if setting is None:
+        if entry.solved or spec.drains:
+            raise SchedulerError(f"policy '{spec.text}' is solved for a rate and an objective, so it needs both")
+        policy: Policy = entry.make(**arguments)
+    else:
+        policy = entry.make(setting, **arguments) if entry.solved else entry.make(**arguments)
+        if spec.drains and not entry.within:
+            policy = Draining(policy, Drain(setting), name=spec.text)
+    if spec.share is not None:
+        policy = Anytime(policy, spec.share, name=spec.text)
+    return Shedding(policy, name=spec.text) if spec.shed else policy

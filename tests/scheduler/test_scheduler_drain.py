@@ -95,9 +95,7 @@ def served_of_an_endless_queue(policy: Policy, serving: Serving, count: int = 40
 )
 def test_the_predicted_capacity_is_what_an_endless_queue_gets(name: str) -> None:
     policy = make_policy(name, STRONG.setting(60, SLO))
-    assert served_of_an_endless_queue(policy, STRONG) == pytest.approx(
-        predicted_capacity(STRONG, policy, SLO), rel=0.03
-    )
+    assert served_of_an_endless_queue(policy, STRONG) == pytest.approx(predicted_capacity(STRONG, name, SLO), rel=0.03)
 
 
 def latency_ns(done: Schedule) -> NDArray[np.int64]:
@@ -114,7 +112,7 @@ def burst_then_calm(rate_per_s: float, seed: int) -> list[Request]:
 
 @pytest.mark.parametrize("name", ["fluid:drain=1", "optimal", "credit", "guarded", "staged:tau_b=2:drain=1"])
 def test_after_a_burst_the_queue_is_worked_off(name: str) -> None:
-    rate = 0.88 * predicted_capacity(STRONG, make_policy("fluid:drain=1", STRONG.setting(60, SLO)), SLO)
+    rate = 0.88 * predicted_capacity(STRONG, "fluid:drain=1", SLO)
     policy = make_policy(name, STRONG.setting(rate, SLO))
     stream = burst_then_calm(rate, seed=1)
     exits = draw_exits(STRONG.exit_rates, len(stream), np.random.default_rng(4)).tolist()
