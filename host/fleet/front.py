@@ -6,8 +6,9 @@ import asyncio
 import secrets
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +157,13 @@ class FleetFront:
 
     def bounds(self, name: str = "") -> Bounds:
         """Return the bounds of a request to a model, or of the largest that any takes."""
-        names = [name] if name else list(self.counts)
+        return self._largest if not name else self._bounds((name,))
+
+    @cached_property
+    def _largest(self) -> Bounds:
+        return self._bounds(self.counts)
+
+    def _bounds(self, names: Iterable[str]) -> Bounds:
         networks = [each for one in names for each in (self._networks(one) if one in self.roster.ensembles else (one,))]
         return bounds_of(self.limits, *(input_of(self.bundle(network).program) for network in networks))
 

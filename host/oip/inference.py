@@ -110,6 +110,7 @@ class Inference:
         self._instance = secrets.token_hex(8)
         self._digests: dict[str, tuple[Bundle, str]] = {}  # of programs, by model; a digest reads all weights
         self._faces: dict[str, _Face] = {}  # by model
+        self._largest = list[int](), bounds_of(limits)  # bounds of any request, as of so many loads
         self._counted: dict[str, _Counts] = {}  # by model
 
     async def start(self) -> None:
@@ -144,8 +145,11 @@ class Inference:
         """
         if name:
             return self._face(self.models.find(name)).bounds
-        loaded = [input_of(model.bundle.program) for model in self.models if model.counts]
-        return bounds_of(self.limits, *loaded)
+        loads = [model.loads for model in self.models]
+        if self._largest[0] != loads:
+            loaded = [input_of(model.bundle.program) for model in self.models if model.counts]
+            self._largest = loads, bounds_of(self.limits, *loaded)
+        return self._largest[1]
 
     def is_ready(self, name: str, version: str = "") -> bool:
         """Tell if a model takes requests. Raises UnknownModelError."""
