@@ -1,3 +1,4 @@
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,14 +122,16 @@ def test_every_reason_is_that_of_a_change_that_can_be_made() -> None:
     assert {entry.why for entry in REASONS} == set(given)
 
 
-def test_the_line_before_tells_a_reset_from_a_command() -> None:
-    text = sources()["fluidnpu_window_segments.sv"]
-    reset, command = (
-        mutant for mutant in mutants(text) if text.splitlines()[mutant.line - 1].split() == ["position_q", "<=", "'0;"]
-    )
-    assert explain("fluidnpu_window_segments.sv", text, reset).startswith("a command sets it")
-    assert explain("fluidnpu_window_segments.sv", text, command) == ""
-    assert explain("fluidnpu_row_buffer.sv", text, reset) == ""
+def test_the_line_before_tells_which_of_two_is_meant() -> None:
+    """Where the same line stands behind another, its change is one that somebody may notice."""
+    name = "fluidnpu_planner.sv"
+    text = sources()[name]
+    (mutant,) = (each for each in mutants(text) if text.splitlines()[each.line - 1].split() == ["b", "=", "'0;"])
+    assert explain(name, text, mutant)
+    elsewhere = re.sub(r"^( +a +)= '0;", r"\1= 32'd1;", text, flags=re.M)
+    (mutant,) = (each for each in mutants(elsewhere) if each.line == mutant.line)
+    assert explain(name, elsewhere, mutant) == ""
+    assert explain("fluidnpu_row_buffer.sv", text, mutant) == ""
 
 
 def test_a_campaign_that_is_stopped_keeps_what_it_judged(monkeypatch: pytest.MonkeyPatch) -> None:
