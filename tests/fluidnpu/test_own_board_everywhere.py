@@ -197,13 +197,13 @@ def test_its_reports_are_imported(road: Road) -> None:
 
 def test_a_board_that_has_changed_since_is_refused(road: Road) -> None:
     """But for what no search asks: sensors, which change no design, and watts, which make it another."""
-    file, words = road.folder / "new.toml", ("--design", road.folder / "design.json", "--core", "rtl")
+    file = road.folder / "new.toml"
+    words = ("--design", road.folder / "design.json", "--core", "rtl", "--data", road.images, "--out")
     with shipped_file("resnet8_fashion_mnist.onnx") as model:
         file.write_text(BOARD.replace("lut = 53_200", "lut = 60_000"))
-        result = run("build", model, "--board", file, *words, "--out", road.folder / "never")
+        result = run("build", model, "--board", file, *words, road.folder / "never")
         assert (result.exit_code, "it was made for other lut: explore again" in result.stderr) == (2, True)
         file.write_text(BOARD.replace("0x41", "0x42"))
-        words = (*words, "--data", road.images, "--out")
         done("build", model, "--board", file, *words, road.folder / "sensed")
         file.write_text(BOARD.replace("active_w = 2.25", "active_w = 2.75"))
         done("build", model, "--board", file, *words, road.folder / "measured")
