@@ -10,15 +10,24 @@ its slices would make.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Sequence
+from statistics import median
 
-from networks import CASES, PLACES, fitted_to
+from networks import CASES, DEEPEST, PLACES, fitted_to
 
 from fluidnpu.boards import Board, list_boards, load_board
+from fluidnpu.dse import FitError, Point, Question
 from fluidnpu.dse.exact.search import evaluate_array
+from fluidnpu.dse.exact.sharing import share_memory
 from fluidnpu.dse.exploration.placing import pieces, with_whole_chains
 from fluidnpu.dse.resources.columns import WHOLE, chains, fewest_breaks
+from fluidnpu.models import Workload, read_onnx, shipped_file
 
 LENGTHS = range(4, 97)  # words of a chain
+SHAPES = (
+    "board", "columns, height x number", "arrays", "whole", "in pieces", "no way", "more would be whole in even columns",
+    "of them built for ResNet-8", "cycles more at B = 1: median, most",
+)  # fmt: skip
 
 
 def main() -> None:
@@ -43,15 +52,15 @@ def main() -> None:
                     flush=True,
                 )
     print("\nAnd all arrays of 4 to 96 words a chain that the slices of a board would make:\n")
-    print(
-        "| board | columns, height x number | arrays | whole | in pieces | no way | more would be whole in even columns |"
-    )
-    print("|---|---|---:|---:|---:|---:|---:|")
+    print(f"| {' | '.join(SHAPES)} |")
+    print("|---|---|" + "---:|" * (len(SHAPES) - 2))
+    with shipped_file("resnet8_fashion_mnist.onnx") as path:
+        workload = read_onnx(path).workload
     for name in list_boards():
-        print(shapes_of(load_board(name)), flush=True)
+        print(shapes_of(load_board(name), workload), flush=True)
 
 
-def shapes_of(board: Board) -> str:
+def shapes_of(board: Board, workload: Workload) -> str:
     """Give a row of the second table. Even columns: all as high as the highest, but for a rest."""
     columns = board.dsp_columns
     high = max(height for height, _ in columns)
@@ -59,11 +68,28 @@ def shapes_of(board: Board) -> str:
     arrays = [(words, number) for words in LENGTHS for number in range(1, board.dsp // words + 1)]
     cuts = [fewest_breaks(columns, *array) for array in arrays]
     whole, none = cuts.count(WHOLE), cuts.count(None)
-    more = sum(chains(even, words) >= number > chains(columns, words) for words, number in arrays)
-    listed = ", ".join(f"{height} x {count}" for height, count in columns)
-    return (
-        f"| {board.name} | {listed} | {len(arrays):,} | {whole:,} | {len(arrays) - whole - none:,} | {none} | {more} |"
+    lost = [(words, number) for words, number in arrays if chains(even, words) >= number > chains(columns, words)]
+    prices = sorted(prices_of(board, workload, lost))
+    cells = (
+        board.name,
+        ", ".join(f"{height} x {count}" for height, count in columns),
+        *(f"{count:,}" for count in (len(arrays), whole, len(arrays) - whole - none, none, len(lost), len(prices))),
+        f"{median(prices):,.0f}, {prices[-1]:,}" if prices else "",
     )
+    return f"| {' | '.join(cells)} |"
+
+
+def prices_of(board: Board, workload: Workload, arrays: Sequence[tuple[int, int]]) -> Iterator[int]:
+    """Give the price in cycles, at a batch of one, of each of some arrays that can be built."""
+    question = Question(workload=workload, board=board, b_max=1, model="exact", core="rtl")
+    for words, number in arrays:
+        try:
+            fitted = share_memory(question, Point(t_r=DEEPEST, t_p=words, t_c=number)).fit
+        except FitError:
+            continue
+        both = (evaluate_array(question, each, [1]) for each in (fitted, with_whole_chains(fitted)))
+        cycles, least = (each.total(workload.layers, 1) for each in both)
+        yield cycles - least
 
 
 if __name__ == "__main__":
