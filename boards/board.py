@@ -134,7 +134,7 @@ class Board:
     """One board's resources, clock, ports and memories, each fact with its document in `sources`.
 
     `paper_words_per_cycle` (16-bit words) and `paper_memory_bits` are what the `paper` model counts; for the
-    shipped boards the first is a fit, the second a rounded capacity. Where a board does not say, they are
+    paper's two boards the first is a fit, the second a rounded capacity. Where a board does not say, they are
     what two ports carry and what the device has. `ramb36`, `uram288` and `dram` are those of the device.
     `dsp_columns`: columns of DSP slices as (height, count); empty where they are not known, and then nothing
     is asked of them. A design takes at most `dsp_most_pct` per cent of the slices.
