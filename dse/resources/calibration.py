@@ -68,7 +68,7 @@ class Calibration:
 
     @property
     def missed_timing(self) -> str:
-        """What the build asked and what it met, in a sentence; empty where it met its clock."""
+        """A sentence on the clock asked, the one met and the slack; empty where the build met its clock."""
         row = next((m for m in self.measures if (m.stage, m.quantity) == ("route", "clock_mhz")), None)
         if row is None or not row.predicted or not 0 < row.reported < row.predicted:
             return ""
@@ -178,7 +178,7 @@ def calibrated_board(record: Calibration, board: Board) -> tuple[Board, tuple[st
     ('the search has 436 of 545 RAMB36, since the built design took 1.250 times the RAMB18 predicted',)
     """
     record.check_board(board)
-    room: dict[str, int] = {}
+    room: dict[str, Any] = {}
     notes = []
     met, file_mhz = record.reported("clock_mhz"), board.clock_hz / 1e6
     if met and record.missed_timing and met < file_mhz:

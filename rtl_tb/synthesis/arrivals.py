@@ -45,7 +45,7 @@ class NetDelay:
     clb: float
 
     def of(self, loads: int, apart: float = 1.0) -> float:
-        """Return the delay of a net whose loads lie so many blocks apart.
+        """Return the delay of a net whose loads lie `apart` blocks from each other.
 
         They cover a square, so the way to the farthest one grows with the root of their number. A placer
         pulls the loads of a critical net together; those of a reset lie where their own logic is (`apart`).
@@ -57,17 +57,17 @@ class NetDelay:
 
 
 def blocks_apart(luts: int) -> float:
-    """Return the average length of a connection in a placed design of so many look-up tables, in blocks.
+    """Return the average length of a connection in a placed design, in blocks.
 
-    Donath, "Placement and average interconnection lengths of computer logic", IEEE Trans. Circuits and
-    Systems 26(4), 1979, with the exponent RENT.
+    `luts`: its look-up tables. Donath, "Placement and average interconnection lengths of computer logic",
+    IEEE Trans. Circuits and Systems 26(4), 1979, with the exponent RENT.
 
     >>> [round(blocks_apart(luts), 1) for luts in (1_000, 10_000, 100_000)]
     [3.2, 5.3, 8.2]
     """
     n, p = max(luts / _CLB_LUTS, 5), RENT
     far = 7 * (n ** (p - 0.5) - 1) / (4 ** (p - 0.5) - 1) - (1 - n ** (p - 1.5)) / (1 - 4 ** (p - 1.5))
-    return 2 / 9 * far * (1 - 4 ** (p - 1)) / (1 - n ** (p - 1))
+    return float(2 / 9 * far * (1 - 4 ** (p - 1)) / (1 - n ** (p - 1)))
 
 
 class Step(NamedTuple):
@@ -84,7 +84,7 @@ class Step(NamedTuple):
 class Path:
     """The longest path: delays of its cells with the first clock-to-output and the last set-up, of its nets.
 
-    `nets` is the number of those nets that cost something.
+    `nets` is the number of those nets that cost something, `luts` that of all look-up tables around it.
     """
 
     cells_ps: int
@@ -93,6 +93,7 @@ class Path:
     steps: tuple[Step, ...]
     start: str
     end: str
+    luts: int = 0
 
     @property
     def ps(self) -> float:
@@ -150,6 +151,7 @@ class Netlist:
         self._cells: dict[str, Any] = {n: c for n, c in module["cells"].items() if not c["type"].startswith("$")}
         kinds = {name: kind_of(cell) for name, cell in self._cells.items()}
         self._kinds = kinds
+        self._luts = sum(cell["type"].startswith("LUT") for cell in self._cells.values())
         known = [kind for kind in kinds.values() if kind[0] not in ("VCC", "GND")]
         self._delays = delays_of([*known, _BOUNDARY], fabric)
         self._driver: dict[int, tuple[str, str, int]] = {}
@@ -270,7 +272,7 @@ class Netlist:
         arrival |= {bit: float(ps) for bit, ps in launched.items()}
         copied = {bit: min(count, self._most.get(self._source(bit)[0], count)) for bit, count in self.loads.items()}
         costs = {bit: net.of(count) for bit, count in copied.items()}
-        apart = blocks_apart(sum(cell["type"].startswith("LUT") for cell in self._cells.values()))
+        apart = blocks_apart(self._luts)
         for bit, name, inputs in self._ordered:
             found = []
             for source, port, ps in inputs:
@@ -377,7 +379,7 @@ class Netlist:
         start = self._place(*self._driver[bit][:2]) if bit in self._driver else self._label(bit)
         stop = self._place(end.load, end.port) if end.load else self._label(end.bit)
         nets = [step.net_ps for step in steps if step.net_ps]
-        return Path(cells, len(nets), sum(nets), tuple(reversed(steps)), start, stop)
+        return Path(cells, len(nets), sum(nets), tuple(reversed(steps)), start, stop, self._luts)
 
     def _scope(self, name: str) -> str:
         """Instance of the hierarchy that a register or a memory belongs to."""

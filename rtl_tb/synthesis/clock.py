@@ -1,9 +1,10 @@
 """Predicts the clock that a path of a netlist allows on a device, with an interval. Pure arithmetic.
 
-The delay of a path is `scale` * factor of family and grade * (its cells + its nets), in ps of `delays`. Nets
-are RapidWright's terms, families and grades the maker's tables; only the scale of each fabric is calibrated,
-on open designs with published clocks (`clock_designs.toml`). Each design is predicted by a model of those in
-all other repositories, and these errors make the interval.
+The delay of a path is `scale` * factor of family and grade * growth with the design's size * (its cells + its
+nets), in ps of `delays`. Nets are RapidWright's terms, families and grades the maker's tables, the growth is
+one core's. Only the scale of each fabric is calibrated, on open designs with published clocks
+(`clock_designs.toml`). Each design is predicted by a model of those in all other repositories, and these
+errors make the interval. `python -m fluidnpu.rtl_tb.synthesis.clock` prints them.
 
 >>> clock = model()
 >>> clock.factor("artix7", 1), 0.5 < clock.factor("kintex7", 2) < 0.6
@@ -34,18 +35,27 @@ CONFIDENCE = 0.9  # that a clock is not below the interval, nor, as surely, abov
 
 
 class Raw(NamedTuple):
-    """A path without a device: ps of its cells and of its nets on the fabric's slowest part (`delays`)."""
+    """A path without a device: ps of its cells and of its nets on the fabric's slowest part (`delays`).
+
+    `luts`: look-up tables of the design that it is a path of.
+    """
 
     cells_ps: float
     nets_ps: float
+    luts: int
+
+    @property
+    def ps(self) -> float:
+        """Length of the path in a design of its size."""
+        return (self.cells_ps + self.nets_ps) * growth(self.luts)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
     """A published clock: the shortest period in ns on a device, its family and speed grade.
 
-    `driven`: the tool was asked for no less, and another run for more had failed. Any other period may be one
-    that the tool was content with.
+    `driven`: the tool was asked for this period and had nothing left, or for a shorter one. With any other it
+    may have been content.
     """
 
     device: str
@@ -133,6 +143,19 @@ def factor(family: str, grade: int) -> float:
     return _related("artix7", family) * _graded("seven", 1, grade)
 
 
+def growth(luts: int) -> float:
+    """Return the period in a design of `luts` look-up tables relative to that in a small one.
+
+    Up to the smaller of two builds of a core whose tool was driven there is none; beyond it their ratio is
+    carried on.
+
+    >>> growth(5_000), round(growth(100_000), 2)
+    (1.0, 1.16)
+    """
+    (small, large), (fast, slow) = _data()["growth"]["luts"], _data()["growth"]["ns"]
+    return float(max(1.0, luts / small) ** (math.log(slow / fast) / math.log(large / small)))
+
+
 def _graded(table: str, of: int, wanted: int) -> float:
     """Period in a grade relative to that in another."""
     grades = _data()["grades"][table]
@@ -198,7 +221,7 @@ class Clock:
 
     def period_ns(self, raw: Raw, family: str, grade: int) -> float:
         """Predict the shortest period of a path."""
-        return self.scale[fabric(family)] * factor(family, grade) * sum(raw) / 1e3
+        return self.scale[fabric(family)] * factor(family, grade) * raw.ps / 1e3
 
     def mhz(self, raw: Raw, family: str, grade: int) -> tuple[float, float, float]:
         """Predict a clock: the pessimistic end of the interval, the prediction, the optimistic end."""
@@ -234,7 +257,7 @@ def _ratios() -> tuple[_Ratio, ...]:
         _Ratio(
             design,
             each,
-            math.log(1e3 * each.ns / factor(each.family, each.grade) / sum(_raw_paths()[design.name][each.fabric])),
+            math.log(1e3 * each.ns / factor(each.family, each.grade) / _raw_paths()[design.name][each.fabric].ps),
         )
         for design in designs()
         for each in design.results
@@ -287,8 +310,9 @@ def model() -> Clock:
 
 
 def report(clock: Clock) -> str:
-    """Return the calibration's tables: each published period beside the one of a model without its
-    repository, and the errors by family, without the repository and without any result of the family.
+    """Return the calibration's tables: published and blindly predicted periods, and errors by family.
+
+    Blind is a model without the design's repository; of a family also one without any of its results.
     """
     lines = [f"{'design':14} {'device':12} {'published ns':>12} {'predicted ns':>12} {'ratio':>6}  tool"]
     unseen, unseen_family = blind(), blind(lambda _, result: result.family)
@@ -320,3 +344,7 @@ def report(clock: Clock) -> str:
 def _told(errors: Sequence[float]) -> str:
     rms = math.sqrt(mean(error * error for error in errors))
     return f"{math.exp(median(errors)):12.2f} {rms:10.2f}"
+
+
+if __name__ == "__main__":
+    print(report(model()))

@@ -143,7 +143,7 @@ def _ultrascale(kind: Kind, like: Delays) -> Delays:
 
     def own(rule: str, port: str, ps: int) -> int:
         if "times" in row:
-            return round(row["times"] * ps)
+            return round(float(row["times"]) * ps)
         return int(next(value for ports, value in row[rule].items() if re.fullmatch(ports, port)))
 
     def launched(pin: Pin, ps: int) -> int:

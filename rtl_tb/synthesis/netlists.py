@@ -69,7 +69,8 @@ def foreign_paths(design: Design, folder: Path) -> dict[str, Raw]:
             return [_plain(path) for path in (netlist.longest(net),) if path]
 
         (made,) = _analysed(design.top, design.parameters, family, texts, asked, net, ports=False, data=design.data)
-        found[family] = Raw(_path(made).cells_ps, round(_path(made).nets_ps))
+        path = _path(made)
+        found[family] = Raw(path.cells_ps, round(path.nets_ps), path.luts)
     return found
 
 
@@ -106,7 +107,8 @@ def module_paths(
     one_piece = flat or sum(not name.endswith("_pkg.sv") for name in texts) == 1  # nothing to join
 
     def found(netlist: Netlist) -> list[dict[str, Any]]:
-        paths, nets = netlist.longest_by_scope(net), {}
+        paths = netlist.longest_by_scope(net)
+        nets: dict[str, Net] = {}
         for scope, widest in netlist.widest_by_scope().items():
             while scope and scope not in paths:  # no path ends there: the instance around it
                 scope = scope.rpartition(".")[0]

@@ -142,15 +142,18 @@ def lines_of(
     family, grade = device_of(board)
     net = net_delay(fabric(family))
     slowest: dict[str, ModulePath] = {}
+    luts = 0
     for top, parameters in parts.items():
-        for found in module_paths(top, parameters, fabric(family), net, edits=EDITS, flat=flat, told=_progress):
+        paths = module_paths(top, parameters, fabric(family), net, edits=EDITS, flat=flat, told=_progress)
+        luts += max((found.path.luts for found in paths), default=0)
+        for found in paths:
             other = slowest.setdefault(found.module, found)
             longer = max(found, other, key=lambda each: each.path.ps)
             slowest[found.module] = replace(longer, net=max(found.net, other.net, key=_loads))
     made = []
     for found in slowest.values():
         path = found.path
-        low, mhz, high = clock.mhz(Raw(path.cells_ps, path.nets_ps), family, grade)
+        low, mhz, high = clock.mhz(Raw(path.cells_ps, path.nets_ps, luts), family, grade)
         made.append(Line(design=name, board=board, path=found, low=low, mhz=mhz, high=high))
     return sorted(made, key=lambda line: line.mhz)
 

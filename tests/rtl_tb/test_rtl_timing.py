@@ -20,7 +20,7 @@ from fluidnpu.dse.hardware.clock import clocks
 from fluidnpu.rtl_tb.synthesis import arrivals, clock, netlists, timing
 from fluidnpu.rtl_tb.synthesis.arrivals import NetDelay, Netlist, blocks_apart
 from fluidnpu.rtl_tb.synthesis.arrivals import Path as TimingPath
-from fluidnpu.rtl_tb.synthesis.clock import Raw, across, blind, designs, factor, model, net_delay
+from fluidnpu.rtl_tb.synthesis.clock import Raw, across, blind, designs, factor, growth, model, net_delay
 from fluidnpu.rtl_tb.synthesis.delays import delays_of
 from fluidnpu.rtl_tb.synthesis.netlists import ModulePath
 
@@ -167,12 +167,19 @@ def test_a_reset_counts_the_way_to_loads_that_nobody_pulls_together(monkeypatch:
     assert path("R", most=4).nets_ps == 100 + 10 * 5 * 2
 
 
+def test_a_path_is_longer_in_a_larger_design() -> None:
+    """By the growth of a core whose tool was driven in both sizes."""
+    assert growth(1_000) == growth(9_832) == 1
+    assert growth(29_443) == pytest.approx(3.320 / 3.089)
+    assert Raw(1000, 1000, 29_443).ps == pytest.approx(2000 * 3.320 / 3.089)
+
+
 def test_the_reset_of_a_large_design_takes_most_of_a_period() -> None:
     """FROST on a Kintex-7 -2: its worst path is a reset's wire, of 5.6 to 6.5 ns in three of nine builds."""
     net, loads, luts = net_delay("xc7"), FROST_RESET_LOADS, 28_162
-    ns = model().period_ns(Raw(0, net.of(loads, blocks_apart(luts))), "kintex7", 2)
+    ns = model().period_ns(Raw(0, net.of(loads, blocks_apart(luts)), 0), "kintex7", 2)
     assert 5.0 < ns < 7.0
-    assert model().period_ns(Raw(0, net.of(loads)), "kintex7", 2) < ns / 3
+    assert model().period_ns(Raw(0, net.of(loads), 0), "kintex7", 2) < ns / 3
 
 
 def test_held_out_errors_are_those_of_models_without_the_design(monkeypatch: pytest.MonkeyPatch) -> None:
