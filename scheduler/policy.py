@@ -62,7 +62,7 @@ class View:
         return replace(self, waiting=waiting, latency=latency, exit_rates=exit_rates, b_max=b_max, slots=slots)
 
     def of_tenant(self, waiting: Sequence[Sequence[Request]], slots: int) -> View:
-        """Return what one of several tenants sees: its own lines and at most so many slots."""
+        """Return the part of one of several tenants: its own lines and at most so many slots."""
         return replace(self, waiting=waiting, b_max=min(self.b_max, slots), slots=max(slots, 1))
 
 

@@ -3,7 +3,6 @@ from .active import ExitSet as ExitSet
 from .active import InForce as InForce
 from .active import PartTimes as PartTimes
 from .active import Watcher as Watcher
-from .active import shadow_of as shadow_of
 from .bound import least_p99_ns as least_p99_ns
 from .bound import least_violations as least_violations
 from .flight import EXPIRED as EXPIRED

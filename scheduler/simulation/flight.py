@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from ..exits.criterion import Criterion
 from ..policy import Request
 from .schedule import Outcome
 
@@ -33,7 +32,7 @@ class Terms:
     timeout_ns: int | None = None
     priority: int = 0
     anytime: bool = False
-    criterion: Criterion | str | None = None
+    criterion: Any = None  # an `exits.Criterion` or its text
     tenant: str = ""
 
 
@@ -41,7 +40,7 @@ PLAIN = Terms()
 
 
 class Status(Enum):
-    """Where a flight is; a SHADOW has been answered, and its sample runs on."""
+    """The place of a flight; a SHADOW has been answered, and its sample runs on."""
 
     QUEUED = "queued"
     RUNNING = "running"
