@@ -198,7 +198,7 @@ class ProjectText:
 
     @property
     def pynq_command(self) -> str:
-        """How root serves with PYNQ, whose environment and XRT's a shell of its own must read first."""
+        """The command that serves with PYNQ: a shell of root's reads the profiles of PYNQ and XRT first."""
         profiles = "; ".join(f". /etc/profile.d/{name}.sh" for name in ("pynq_venv", "xrt_setup"))
         return f"sudo bash -c '{profiles}; fluidnpu serve bundle --device pynq --rate 100 --slo 50ms'"
 
