@@ -3,7 +3,7 @@
     python benchmarks/clock_paths.py CHECKOUTS
 
 `CHECKOUTS/OWNER/NAME` must hold each repository of rtl_tb/synthesis/clock_designs.toml at its commit. Yosys
-synthesises each design as `make timing` does our own; the longest paths for a grid of net delays go to
+synthesises each design as `make timing` does our own; its longest path on each fabric goes to
 rtl_tb/synthesis/clock_paths.json, and the held-out errors of the model that follows are printed. Minutes.
 """
 
