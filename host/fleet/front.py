@@ -231,7 +231,7 @@ class FleetFront:
         wishes = read_wishes(call.parameters)
         if wishes.key is None:
             return await self._served(call, wishes)
-        return await self.repeats[call.model].once(wishes.key, call, lambda: self._served(call, wishes))
+        return await self.repeats[call.model].once(wishes.key, call, lambda: self._served(call, wishes), wishes.tenant)
 
     async def _served(self, call: Call, wishes: Wishes) -> Answer:
         counts, began = self.counts[call.model], time.perf_counter_ns()

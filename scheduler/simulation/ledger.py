@@ -83,6 +83,7 @@ class Ledger(Generic[F]):
         self.queues = tuple(self.waiting[first] for first in self.networks.first)
         self.active, self._ran_on = active, list[int]()  # ids of shadows
         self._first, self._last = frozenset(self.networks.first), frozenset(self.networks.last)
+        self._network = self.networks.of_stage
         self._held = [0] * len(self.networks)
         self._watch, self._ended, self._patience = watch, ended, patience
         self._exits: ExitSet | None = None  # None: all are active
@@ -108,7 +109,7 @@ class Ledger(Generic[F]):
     @property
     def busy(self) -> bool:
         """True while a request waits, in the queue or past an exit."""
-        return self.held > 0 or any(self.queues)
+        return bool(self.flights)
 
     # -- what comes ------------------------------------------------------------------------------------------
 
@@ -134,7 +135,7 @@ class Ledger(Generic[F]):
         flight.stage = stage
         if stage in self._first:
             return
-        self._held[self.networks.of_stage[stage]] += 1
+        self._held[self._network[stage]] += 1
         flight.status, flight.asked = WAITING, stage - 1 if answerable else -1
         if not answerable:
             self._unanswerable.add(flight.request.id)
@@ -205,9 +206,10 @@ class Ledger(Generic[F]):
             if not (0 <= stage < self.stages and 1 <= len(batch) <= self.b_max):
                 must = f"it must be in 0..{self.stages - 1} with 1..{self.b_max}"
                 self.refuse(now_ns, f"runs stage {stage} with a batch of {len(batch)}; {must}")
-            self._check_waits(now_ns, stage, batch, f"the entry of stage {stage}")
+            if self.waiting[stage][: len(batch)] != [*batch]:  # mostly the oldest run first
+                self._check_waits(now_ns, stage, batch, f"the entry of stage {stage}")
             if stage in self._first and len(batch) > self._room(stage):
-                slots = self.networks.slots[self.networks.of_stage[stage]]
+                slots = self.networks.slots[self._network[stage]]
                 self.refuse(now_ns, f"holds {slots - self._room(stage) + len(batch)} samples in {slots} slots")
         elif isinstance(action, Wait):
             if closed:
@@ -246,7 +248,7 @@ class Ledger(Generic[F]):
         known = self.flights
         self._running = flights = [known[request.id] for request in run.requests]
         if run.stage in self._first:
-            self._held[self.networks.of_stage[run.stage]] += len(flights)
+            self._held[self._network[run.stage]] += len(flights)
             for flight in flights:
                 flight.start_ns, flight.status = now_ns, RUNNING
         else:
@@ -438,7 +440,7 @@ class Ledger(Generic[F]):
 
     def _room(self, stage: int) -> int:
         """Return the free slots of a stage's network."""
-        network = self.networks.of_stage[stage]
+        network = self._network[stage]
         return self.networks.slots[network] - self._held[network]
 
     def _watched(
@@ -470,7 +472,7 @@ class Ledger(Generic[F]):
     def _close(self, flight: F) -> None:
         """Take a flight off the books; its place, if it has one, is free."""
         if flight.status is not QUEUED:
-            self._held[self.networks.of_stage[flight.stage]] -= 1
+            self._held[self._network[flight.stage]] -= 1
         flight.status = ENDED
         del self.flights[flight.request.id]
         if self._exits is not None:
@@ -490,8 +492,6 @@ class Ledger(Generic[F]):
 
     def _check_waits(self, now_ns: int, stage: int, batch: Sequence[Request], where: str) -> None:
         """Refuse a batch of which one does not wait in the line of a stage."""
-        if self.waiting[stage][: len(batch)] == [*batch]:
-            return  # the usual case: the oldest first
         self._check_once(now_ns, batch)
         known = (request.id for request in batch)  # the NPU is idle, so whoever is at the stage waits
         missing = [id for id in known if (flight := self.flights.get(id)) is None or flight.stage != stage]
