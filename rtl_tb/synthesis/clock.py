@@ -208,25 +208,27 @@ class Clock:
 
     @property
     def spread(self) -> float:
-        """Factor between the prediction and either end of its interval, by all designs."""
+        """Factor between the prediction and either end of the interval of all designs, driven or not."""
         errors = list(self.held_out.values())
         rms = math.sqrt(mean(error * error for error in errors))
         return math.exp(_student(CONFIDENCE, len(errors) - 1) * rms)
 
     @property
-    def driven_spread(self) -> float:
-        """Factor between the prediction and its pessimistic end, by the designs that were driven alone."""
+    def driven_spread(self) -> tuple[float, float]:
+        """Factors between the prediction and its pessimistic and optimistic ends, by the driven designs."""
         errors = list(self.driven.values())
-        return math.exp(mean(errors) + _student(CONFIDENCE, len(errors) - 1) * stdev(errors))
+        middle, half = mean(errors), _student(CONFIDENCE, len(errors) - 1) * stdev(errors)
+        return math.exp(middle + half), math.exp(half - middle)
 
     def period_ns(self, raw: Raw, family: str, grade: int) -> float:
         """Predict the shortest period of a path."""
         return self.scale[fabric(family)] * factor(family, grade) * raw.ps / 1e3
 
     def mhz(self, raw: Raw, family: str, grade: int) -> tuple[float, float, float]:
-        """Predict a clock: the pessimistic end of the interval, the prediction, the optimistic end."""
+        """Predict the clock of a driven tool: pessimistic end, prediction, optimistic end."""
         middle = 1e3 / self.period_ns(raw, family, grade)
-        return middle / self.spread, middle, middle * self.spread
+        slower, faster = self.driven_spread
+        return middle / slower, middle, middle * faster
 
 
 def _student(confidence: float, degrees: int) -> float:
@@ -335,8 +337,8 @@ def report(clock: Clock) -> str:
         )
     lines.append(f"all {len(clock.held_out)} designs: an interval of a factor of {clock.spread:.2f} to either side")
     lines.append(
-        f"the {len(clock.driven)} that were driven to their clock: {', '.join(sorted(clock.driven))}; by them alone the "
-        f"pessimistic end is a factor of {clock.driven_spread:.2f} away"
+        f"the {len(clock.driven)} that were driven to their clock ({', '.join(sorted(clock.driven))}): factors of "
+        f"{clock.driven_spread[0]:.2f} below and {clock.driven_spread[1]:.2f} above the prediction"
     )
     return "\n".join(lines)
 

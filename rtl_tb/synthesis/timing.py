@@ -226,6 +226,7 @@ def write(slowest: Mapping[str, Line], clock: Clock) -> None:
     body = {
         "made_by": "python -m fluidnpu.rtl_tb.synthesis.timing --write",
         "rtl": digest,
+        "driven_spread": [round(factor, 3) for factor in clock.driven_spread],
         "spread": round(clock.spread, 3),
         "designs": {name: row for name, row in designs.items() if row["board"] not in missing},
     }
@@ -258,7 +259,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         slowest[one.name] = found[0]
         every += found
         print(f"\n{one.name}: <{design.t_r}, {design.t_p}, {design.t_c}> on {board.part}, {board.clock_hz / 1e6:g} MHz")
-        print(f"{table(found)}\n{widest(found)}", flush=True)
+        print(f"{table(found)}\n{widest(found)}")
+        print(f"slowest, by the interval of all designs: {found[0].mhz / clock.spread:.0f} MHz", flush=True)
     if given.write and chosen:
         write(slowest, clock)
     missed, wide = [line for line in every if not line.meets], too_wide(every)
