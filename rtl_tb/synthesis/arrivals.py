@@ -114,7 +114,7 @@ class Path:
 
 @dataclass(frozen=True)
 class Net:
-    """What one output drives.
+    """A net with the cell that drives it.
 
     `loads`: inputs of cells other than clocks, and ports; of a flip-flop with `max_fanout` at most so many,
     since the vendor's tools replicate it (UG901). Two inverters in a row are none, and tables take one in;

@@ -95,8 +95,9 @@ def module_paths(
     timeout_s: int = 7200,
     told: Callable[[str], None] = lambda _: None,
 ) -> list[ModulePath]:
-    """Find the longest path into each instance below one of our modules, or below the top of a bench, and its
-    widest net; ports count as registers.
+    """Find the longest path into each instance below one of our modules or of a bench, and its widest net.
+
+    Ports count as registers.
 
     `edits` (file, old, new) change the RTL, to test the tests. `flat`: flatten before mapping, in one piece.
     `told` hears the name of each module before it is mapped. Raises SimulationError.
