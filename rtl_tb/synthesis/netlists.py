@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -48,7 +49,8 @@ _ALONE = "mapped_alone"  # a name without characters that mean something to Yosy
 @cache
 def _analysis() -> str:
     """Digest of the files that turn a netlist into paths."""
-    return digest(*(Path(str(module.__file__)).read_text() for module in (analysis, delays)))
+    table = files(__package__).joinpath("ultrascale_cells.toml").read_text()
+    return digest(table, *(Path(str(module.__file__)).read_text() for module in (analysis, delays)))
 
 
 def foreign_paths(design: Design, folder: Path) -> dict[str, Raw]:
