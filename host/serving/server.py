@@ -263,7 +263,7 @@ class Server:
         policy.tenancy.named(tenant)
         return networks.of_tenant.get(tenant, 0)
 
-    def _refuse_full(self, tenant: str) -> None:
+    def _refuse_full(self, name: str) -> None:
         """Refuse a request that finds no room; the lock is held.
 
         Of several tenants each has room for its share, which others do not take; the rest is anybody's.
@@ -271,15 +271,12 @@ class Server:
         if self._limit is None:
             return
         policy, counts = self._runtime.policy, self._by_tenant
-        own = (
-            {each.name: int(each.share * self._limit) for each in policy.tenancy.all}
-            if isinstance(policy, Shared)
-            else {}
-        )
-        taken = len(self._tickets) + sum(max(0, room - counts[name]) for name, room in own.items())
-        if taken >= self._limit and counts[tenant] >= own.get(tenant, 0):
-            whose = f" of tenant '{tenant}'" if own else ""
-            raise QueueFullError(f"{counts[tenant]} requests{whose} wait for an answer already, the most allowed")
+        tenants = policy.tenancy.all if isinstance(policy, Shared) else ()
+        own = {tenant.name: int(tenant.share * self._limit) for tenant in tenants}
+        taken = len(self._tickets) + sum(max(0, room - counts[each]) for each, room in own.items())
+        if taken >= self._limit and counts[name] >= own.get(name, 0):
+            whose = f" of tenant '{name}'" if own else ""
+            raise QueueFullError(f"{counts[name]} requests{whose} wait for an answer already, the most allowed")
 
     def _leave(self, id: int) -> None:
         """Have a request withdrawn whose client has left."""
@@ -394,16 +391,27 @@ class Server:
     def _resolve(self, fate: Fate) -> None:
         with self._changed:
             ticket = self._pop(fate.request_id)
+        self._end(ticket, fate if isinstance(fate, Reply) else _refused(fate))
+
+    def _end(self, ticket: _Ticket, fate: Reply | BaseException) -> None:
+        """Tell a client the fate of its request, if it has not left meanwhile."""
+        if not ticket.set_running_or_notify_cancel():
+            return
+        with self._changed:  # counted before anybody knows it
+            self.answered += isinstance(fate, Reply)
+            self.shed += isinstance(fate, ShedError)
+            self.lost += not isinstance(fate, Reply | ShedError)
         if isinstance(fate, Reply):
-            self.answered += _end(ticket, fate)
+            ticket.set_result(fate)
         else:
-            self.shed += _end(ticket, _refused(fate))
+            ticket.set_exception(fate)
 
     def _give_up(self, error: GaveUpError) -> None:
         """End the requests of a job that was given up and reset the device; an error closes the server."""
         with self._changed:
             tickets = [self._pop(id) for id in error.request_ids]
-        self.lost += sum([_end(ticket, error) for ticket in tickets])
+        for ticket in tickets:
+            self._end(ticket, error)
         if self._runtime.lost_in_a_row >= self._lost_limit:
             raise GaveUpError(
                 f"{self._runtime.lost_in_a_row} jobs one after another were given up; the last: {error}"
@@ -417,7 +425,8 @@ class Server:
             for known in (self._tickets, self._by_tenant, self._inbox, self._leavers, self._deadlines):
                 known.clear()
             self._changed.notify_all()
-        self.lost += sum([_end(ticket, error) for ticket in orphans])
+        for ticket in orphans:
+            self._end(ticket, error)
 
     # -- answers at the deadline -----------------------------------------------------------------------------
 
@@ -442,23 +451,11 @@ class Server:
                 _, id = heapq.heappop(self._deadlines)
                 passed = self._runtime.ledger.take_passed(id) if id in self._tickets else None
                 ticket = None if passed is None else self._pop(id)
-                self.answered += ticket is not None
             if passed is not None and ticket is not None:
                 reply = replace(passed, end_ns=self._runtime.now_ns)
                 for observer in self._observers:
                     observer.answered_early(reply)
-                _end(ticket, reply)
-
-
-def _end(ticket: _Ticket, fate: Reply | BaseException) -> bool:
-    """Tell a client the fate of its request; False where it has left meanwhile."""
-    if not ticket.set_running_or_notify_cancel():
-        return False
-    if isinstance(fate, Reply):
-        ticket.set_result(fate)
-    else:
-        ticket.set_exception(fate)
-    return True
+                self._end(ticket, reply)
 
 
 def _refused(refusal: Refusal) -> ShedError:
