@@ -408,15 +408,17 @@ class Ledger(Generic[F]):
 
     def _demanded(self, now_ns: int) -> Action | None:
         """Return the action that the terms of waiting requests demand now, if any do."""
-        due = list[F]()
+        due: list[F] = []
         while (at_ns := self.next_end_ns()) is not None and at_ns <= now_ns:
             due.append(self.flights[heapq.heappop(self._ends)[1]])
         if not due:
             return None
+        for flight in due:
+            self._expect_end(flight)  # of another network, or past an exit: next time
         queued = [flight for flight in due if flight.status is QUEUED]
-        for flight in due if queued else ():
-            self._expect_end(flight)  # those past an exit are next; the others are gone by then
-        requests = tuple(sorted((flight.request for flight in queued or due), key=by_arrival))
+        network = self._network[(queued or due)[0].stage]
+        mine = [flight.request for flight in queued or due if self._network[flight.stage] == network]
+        requests = tuple(sorted(mine, key=by_arrival))
         return Shed(requests, reason=EXPIRED) if queued else Answer(requests, reason=OVERDUE)
 
     def _instead(self, policy: Policy, now_ns: int, closed: bool, error: Exception) -> Action:
