@@ -9,6 +9,7 @@ import pytest
 from fluidnpu.boards import load_board
 from fluidnpu.rtl_tb.synthesis import netlists, timing
 from fluidnpu.rtl_tb.synthesis.arrivals import Net, Netlist
+from fluidnpu.rtl_tb.synthesis.clock import model
 
 # An enable that a look-up table makes of two registers, or one register that may be replicated.
 WIDE = """module wide #(parameter bit Replicated = 1'b0) (
@@ -117,7 +118,7 @@ def test_an_enable_of_two_thousand_loads_is_refused(
 @pytest.mark.parametrize("module", ["fluidnpu_sequencer", "fluidnpu_descriptor_fetch"])
 def test_modules_that_had_nets_of_a_thousand_loads_have_none(module: str) -> None:
     """Constants of a layer and a descriptor: what enables and resets them is a register, or is divided."""
-    lines = timing.lines_of("small", load_board("zc706"), {module: {}}, timing.model())
+    lines = timing.lines_of("small", load_board("zc706"), {module: {}}, model())
     net = lines[0].path.net
     assert net
     assert net.loads < 300
