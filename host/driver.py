@@ -75,10 +75,15 @@ class Status:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One finished job; times are on the device's clock."""
+    """One finished job; times are on the device's clock.
+
+    `start_ns`, `end_ns`: from its START until the host has seen the end. `npu_ns`: the time that the NPU
+    worked, by its own counter of cycles; a simulated one counts the cycles of its model.
+    """
 
     start_ns: int
     end_ns: int
+    npu_ns: int
     slots: tuple[int, ...]
 
 
@@ -433,7 +438,8 @@ class Driver:
             raise NpuTimeout(waited_ns=end - start, layer_index=layer, layer=self._layer(layer), slots=self.active)
         if self.guarded:
             self._check_job(first, last)
-        return Job(start_ns=start, end_ns=end, slots=self.active)
+        npu_ns = -(-self._read_cycles() * 1_000_000_000 // self.design.clock_hz)
+        return Job(start_ns=start, end_ns=end, npu_ns=npu_ns, slots=self.active)
 
     def _wait_job(self, deadline_ns: int) -> tuple[bool, int]:
         """Wait for the end of a job; return the interrupt's level and STATUS.
@@ -525,7 +531,7 @@ class Driver:
             error_layer=_ERROR.field("LAYER").get(error),
             layer=_STATUS.field("LAYER").get(status),
             active=_bits(self._read("ACTIVE")),
-            cycles=self._read("CYCLES_HI") << 32 | self._read("CYCLES_LO"),
+            cycles=self._read_cycles(),
             saturations=self._read("SATURATIONS"),
         )
 
@@ -533,6 +539,9 @@ class Driver:
 
     def _read(self, name: str) -> int:
         return self._bus.read(register(name).offset)
+
+    def _read_cycles(self) -> int:
+        return self._read("CYCLES_HI") << 32 | self._read("CYCLES_LO")
 
     def _write(self, name: str, value: int) -> None:
         self._bus.write(register(name).offset, value)

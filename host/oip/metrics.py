@@ -137,6 +137,8 @@ def _of_counts(counts: Statistics, uptime_s: float) -> Iterator[Row]:
     yield "queue_seconds", "time of the answered before their first run", counter, (), (), counts.queue_ns / 1e9
     yield "decisions", "decisions of the policy", counter, (), (), counts.decisions
     yield "failed_attempts", "attempts at jobs that failed", counter, (), (), counts.failed_attempts
+    about = "from the start of runs until this host had seen their ends"
+    yield "host_seconds", about, counter, (), (), counts.host_ns / 1e9
     yield "busy_seconds", "time that the NPU worked", counter, (), (), counts.busy_ns / 1e9
     yield "busy_share", "share of the time that the NPU worked", gauge, (), (), counts.busy_ns / 1e9 / uptime_s
     for (stage, batch), drift in sorted(counts.batches.items()):

@@ -214,7 +214,7 @@ class Runtime:
         for observer in self._observers:
             observer.ran(run, now, end, job)
         if not self.ledger.runs_head(stage):
-            self.ledger.finish(run, end, [""] * len(batch))
+            self.ledger.finish(run, end, [""] * len(batch), worked_ns=job.npu_ns)
             return []
         logits = self.driver.logits(slots, stage)
         check = self.driver.programs[network].check
@@ -226,7 +226,7 @@ class Runtime:
         else:
             started = [sample.start_ns for sample in batch]
             reasons = self._exits[network].leaving(run.requests, started, exit, end, checked)
-        answered = self.ledger.finish(run, end, reasons, labels)
+        answered = self.ledger.finish(run, end, reasons, labels, worked_ns=job.npu_ns)
         rows = dict(zip(batch, zip(logits, labels, sures, strict=True), strict=True))
         for sample, (row, label, sure) in rows.items():
             if sample.status is Status.WAITING:

@@ -97,7 +97,8 @@ class Statistics(Observer):
         self.shed: Counter[str] = Counter()  # by reason
         self.violations = 0
         self.queue_ns = 0  # of the answered, from arrival to the first run
-        self.busy_ns = 0  # of the NPU
+        self.busy_ns = 0  # of the NPU, by its own counter
+        self.host_ns = 0  # from the start of its runs until this host had seen their ends
         self.failed_attempts = 0
         self.decisions = 0
         self.exit_changes = 0  # of the active exits
@@ -148,10 +149,11 @@ class Statistics(Observer):
         if drift is None:
             drift = self.batches[stage, batch] = Drift(self._latency_table.ns[stage][batch - 1])
         drift.runs += 1
-        drift.measured_ns += job.end_ns - job.start_ns
-        self.busy_ns += job.end_ns - job.start_ns
+        drift.measured_ns += job.npu_ns
+        self.busy_ns += job.npu_ns
+        self.host_ns += job.end_ns - job.start_ns
         for request in run.requests:
-            self._tenant(request.tenant).npu_ns += (job.end_ns - job.start_ns) / batch
+            self._tenant(request.tenant).npu_ns += job.npu_ns / batch
         self.runs.append(RecentRun(start_ns, end_ns, stage, batch, self._waiting))
 
     def failed(self, error: DeviceError) -> None:

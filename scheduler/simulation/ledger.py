@@ -264,12 +264,13 @@ class Ledger(Generic[F]):
         reasons: Sequence[str],
         labels: Sequence[int] | None = None,
         shadows: frozenset[int] | None = None,
+        worked_ns: int | None = None,
     ) -> list[F]:
         """End a run: who has a reason is answered and leaves, the others wait for the next stage.
 
         Return the flights that are answered now. A shadow runs to the last stage, whatever its reason.
         `labels`: the classes that the exit named, for the watcher. `shadows`: ids of those answered whose
-        samples run on (None: the watcher is asked).
+        samples run on (None: the watcher is asked). `worked_ns`: the NPU's own time (None: that of the run).
         """
         stage, flights, last = run.stage, self._running, run.stage in self._last
         if self._record:
@@ -277,7 +278,9 @@ class Ledger(Generic[F]):
         head, adapts = self.runs_head(stage), self._exits is not None
         if shadows is None:
             shadows = _NOBODY if self._watch is None else self._watched(end_ns, stage, flights, reasons, labels)
-        worked_ns, size = end_ns - self._began_ns, len(flights)
+        size = len(flights)
+        if worked_ns is None:
+            worked_ns = end_ns - self._began_ns
         answered: list[F] = []
         staying: list[Request] = []
         for place, (flight, reason) in enumerate(zip(flights, reasons, strict=True)):

@@ -166,7 +166,8 @@ def test_an_inactive_exit_costs_nothing_and_answers_nobody() -> None:
     assert {answer.exit for answer in served.answers} == {EXITS - 1}
     alone = active.times.single_ns(1)
     assert alone < w.design.latency.between(0, EXITS - 1, 1)
-    assert [answer.npu_ns for answer in served.answers] == [alone] * 30
+    cycle_ns = 1e9 / w.design.clock_hz
+    assert all(0 <= alone - answer.npu_ns < EXITS * cycle_ns for answer in served.answers)
 
 
 def test_the_exit_before_is_the_last_active_one() -> None:
