@@ -1,9 +1,9 @@
 /// Registers of reset: each of `Copies` follows `rst_ni` two cycles late and has loads of its own.
 ///
-/// So no reset is a net of thousands. They hold the reset itself, not its inverse: slices reset at 1, and an inverter behind a register would be
-/// the net's driver. The first register stays one of its own (`keep`, `dont_touch`): what hangs on it is then
-/// no duplicate of another's, and tools merge no copies. The second may be replicated: `max_fanout` asks the
-/// vendor for it. All begin in reset.
+/// So no reset is a net of thousands. They hold the reset itself, not its inverse: slices reset at 1, and an
+/// inverter behind a register would be the net's driver. The first register stays one of its own (`keep`,
+/// `dont_touch`): what hangs on it is then no duplicate of another's, and tools merge no copies. The second may
+/// be replicated: `max_fanout` asks the vendor for it. All begin in reset.
 module common_reset #(
   parameter int unsigned Copies = 1
 ) (
