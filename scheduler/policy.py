@@ -62,7 +62,7 @@ class View:
         return replace(self, waiting=waiting, latency=latency, exit_rates=exit_rates, b_max=b_max, slots=slots)
 
     def of_tenant(self, waiting: Sequence[Sequence[Request]], slots: int) -> View:
-        """Return the part of one of several tenants: its own lines and at most so many slots."""
+        """Return the view of a single tenant: its own lines, and `slots` at most."""
         return replace(self, waiting=waiting, b_max=min(self.b_max, slots), slots=max(slots, 1))
 
 
