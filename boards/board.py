@@ -31,6 +31,7 @@ SUSTAINED_PCT = (
     75  # of a memory whose file does not say: the lower of the two shares that boards/*.toml have a source for
 )
 RAMB36_BITS, URAM288_BITS = 36 * 1024, 288 * 1024
+NO_HARDWARE = ("title", "power", "sources")  # a better citation makes no other bitstream
 FAMILIES = {"zynq7000": "DSP48E1", "zynquplus": "DSP48E2"}
 
 # Inclusive limits of every whole-number fact: wide enough for any device of these families, narrow enough
@@ -247,20 +248,19 @@ class Board:
         return FAMILIES[self.family]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types, with schema number and digest. Sensors change no design, and are left
-        out.
-        """
+        """Return plain JSON types, with schema number and digest, without the sensors."""
         kept = {name: text for name, text in self.sources.items() if not name.startswith("sensors.")}
         body = {**asdict(self), "sources": kept}
         del body["sensors"]
         if self.power is None:
-            del body["power"]  # so that a board without one keeps the digest that it had
-        text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+            del body["power"]
+        hardware = {key: value for key, value in body.items() if key not in NO_HARDWARE}
+        text = json.dumps(hardware, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return {"schema": SCHEMA, "digest": hashlib.sha256(text.encode()).hexdigest(), **body}
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over every field but the sensors."""
+        """SHA-256 over the facts that a bitstream depends on: all but NO_HARDWARE and the sensors."""
         return str(self.to_dict()["digest"])
 
     def record(self) -> dict[str, Any]:

@@ -336,7 +336,7 @@ class Design:
 
     @property
     def facts_digest(self) -> str | None:
-        """The digest of the board's facts, which leaves out its sensors; None without facts."""
+        """The digest of the board's facts (`Board.digest`); None without facts."""
         return None if self.facts is None else self.facts.digest
 
     @property
@@ -652,7 +652,7 @@ class Design:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over everything but itself and the board's sensors; `OLDER` files' covers no facts."""
+        """SHA-256 over everything but itself; of the board its own digest, and in `OLDER` files nothing."""
         return str(self.to_dict()["digest"])
 
     @classmethod

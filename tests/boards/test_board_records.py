@@ -1,6 +1,7 @@
 """A board's record is what a design carries of it: read back strictly, and the same board again."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -34,7 +35,14 @@ def test_a_field_that_boards_get_later_leaves_the_digest_of_those_without_it() -
     }
     names: dict[str, Any] = {"name": "n", "title": "t", "part": "p", "board_part": "b", "family": "zynq7000"}
     board = Board(**names, **sizes, clock_hz=10**8, dram=(Dram(name="ps", bytes_per_s=10**9),))
-    assert board.digest == "84c806e61bea75096436110e4d7f2ad8b07ec41e234b6625fac6b0796ee432d3"
+    assert board.digest == "b1b514da8896b77ae5660912e14843dc7df459f7d6d8fc71c63403b323822173"
+
+
+def test_a_better_citation_leaves_the_digest() -> None:
+    board = load_board("zc706")
+    told = replace(board, title="another", sources={**board.sources, "dsp": "a better document"}, power=None)
+    assert told.digest == board.digest
+    assert replace(board, lut=board.lut + 1).digest != board.digest
 
 
 def test_a_sensor_that_changes_leaves_the_digest() -> None:
