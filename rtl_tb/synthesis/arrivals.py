@@ -301,7 +301,8 @@ class Netlist:
                             ps = setup.get((port_of(port), index))
                             if ps is not None and bit in arrival:
                                 cost = 0.0 if self._free(bit, name, port) else costs[bit]
-                                if cost and port in _RESETS and cell["type"].startswith("FD"):
+                                wide = port in _RESETS and self._source(bit)[0] not in origin  # no table to copy
+                                if cost and wide and cell["type"].startswith("FD"):
                                     cost = net.of(copied[bit], apart)
                                 _keep(ends, scope, _End(arrival[bit] + cost + ps, bit, name, port, ps, cost))
         for bit in self._outputs:

@@ -165,6 +165,11 @@ def test_a_reset_counts_the_way_to_loads_that_nobody_pulls_together(monkeypatch:
     assert path("D").nets_ps == 100 + 10 * 4
     assert path("R").nets_ps == 100 + 10 * 5 * 4
     assert path("R", most=4).nets_ps == 100 + 10 * 5 * 2
+    cells = {f"f{i}": cell("FDRE", {"C": [1], "CE": [9], "D": [8], "R": [3]}, {"Q": [10 + i]}) for i in range(16)}
+    cells |= {"c": flip_flop(9, 2), "l": cell("LUT2", {"I0": [2], "I1": [9]}, {"O": [3]})}
+    by_table = netlist(cells, {"c_q": 2, "clear": 3}).longest(net)
+    assert by_table is not None
+    assert by_table.nets_ps == (100 + 10) + (100 + 10 * 4), "a tool that is driven copies a table"
 
 
 def test_a_path_is_longer_in_a_larger_design() -> None:
