@@ -411,11 +411,12 @@ class Ledger(Generic[F]):
 
     def _demanded(self, now_ns: int) -> Action | None:
         """Return the action that the terms of waiting requests demand now, if any do."""
-        due: list[F] = []
+        ids: set[int] = set()  # a request is in the heap twice where its timeout is its objective
         while (at_ns := self.next_end_ns()) is not None and at_ns <= now_ns:
-            due.append(self.flights[heapq.heappop(self._ends)[1]])
-        if not due:
+            ids.add(heapq.heappop(self._ends)[1])
+        if not ids:
             return None
+        due = [self.flights[id] for id in sorted(ids)]
         for flight in due:
             self._expect_end(flight)  # of another network, or past an exit: next time
         queued = [flight for flight in due if flight.status is QUEUED]

@@ -157,6 +157,18 @@ def test_terms_end_a_request_where_it_is() -> None:
     assert not book.waiting[0]
 
 
+def test_a_timeout_that_is_the_objective_ends_a_request_once() -> None:
+    book = book_of(2, 1, 1)
+    book.admit(Flight(R[0], Terms(timeout_ns=R[0].deadline_ns - R[0].arrival_ns, anytime=True)))
+    run = Run(0, (R[0],))
+    book.begin(0, run)
+    book.finish(run, 10, [""])
+    action = book.decide(Stubborn(Wait()), R[0].deadline_ns, False)
+    assert action == Answer((R[0],), "deadline passed")
+    assert ids(book.answer(R[0].deadline_ns, Answer((R[0],)))) == [0]
+    assert not book.busy
+
+
 def test_who_has_passed_inactive_exits_only_has_no_answer() -> None:
     book = ledger()
     book.take(ExitSet((None, 0.5)), book.view.latency, book.view.exit_rates)
