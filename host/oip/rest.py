@@ -298,16 +298,17 @@ async def read_body(scope: Scope, receive: Receive, most: int, headers: dict[byt
 
     What is too large is thrown away up to `THROWN_BYTES`: a client that still sends sees no answer.
     """
+    last = max(most, THROWN_BYTES)
     headers = dict(scope["headers"]) if headers is None else headers
     declared = headers.get(b"content-length", b"0")
-    length = int(declared) if declared.isdigit() and len(declared) < 16 else THROWN_BYTES + 1
+    length = int(declared) if declared.isdigit() and len(declared) < 16 else last + 1
     if length > most and b"expect" in headers:  # it waits for a sign to send
-        length = max(length, THROWN_BYTES + 1)
+        length = last + 1
     if headers.get(b"content-encoding", b"identity") not in (b"identity", b""):
         raise ProtocolError("a body must come uncompressed: content-encoding must be identity")
     parts: list[bytes] = []
     size, more = 0, True
-    while more and max(size, length) <= THROWN_BYTES:
+    while more and max(size, length) <= last:
         message: Message = await receive()
         if message["type"] == "http.disconnect":
             raise SlowClientError("the whole body must come, and the client went before")

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from oip_worlds import NAME, Served, served
 
 import fluidnpu
-from fluidnpu.host.oip import Limits, grpc_edge, limits
+from fluidnpu.host.oip import Limits, grpc_edge, limits, rest
 from fluidnpu.host.oip.budget import Budget, Holder
 from fluidnpu.host.oip.http_body import check_json, read_call
 from fluidnpu.host.oip.limits import PARSED_BYTES, Bounds
@@ -117,6 +117,16 @@ def test_the_largest_good_request_passes_in_any_form(s: Served) -> None:
         spaced = json.dumps({"inputs": [{**tensor, "data": data}]}, separators=(", \n", ": ")).encode()
         assert s.call("POST", INFER, spaced)[0] == 200
     eventually(lambda: s.server._held.held == 0)
+
+
+def test_a_good_body_may_be_longer_than_what_is_thrown_away(s: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rest, "THROWN_BYTES", 16)
+    body = s.request(s.w.images(1)[0])
+    assert s.call("POST", INFER, body)[0] == 200
+    head = f"POST {INFER} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n".encode()
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (body[:20], body[20:]))
+    with connected(s, head + chunks + b"0\r\n\r\n") as one:
+        assert one.recv(65_536).startswith(b"HTTP/1.1 200")
 
 
 def test_a_body_without_a_length_is_bounded_too(s: Served) -> None:
