@@ -408,10 +408,9 @@ class Model:
                 self._stop_server()
                 self._serve(bundles)
             except Exception as error:
+                self.state, self.reason = UNAVAILABLE, str(error)
                 if before:
                     self._serve(before)
-                else:
-                    self.state, self.reason = UNAVAILABLE, str(error)
                 raise
             finally:
                 self._let_in()
@@ -624,11 +623,10 @@ class Model:
     def _supervise(self, server: Server) -> None:
         """Wait for the end of a server; when its device failed, start another as soon as that is possible."""
         server.wait_closed()
-        error = server.failure
-        if error is None or server is not self._server:
-            return
-        failed_s = time.monotonic()
+        error, failed_s = server.failure, time.monotonic()
         with self._gate:
+            if error is None or server is not self._server:
+                return
             self.state, self.reason = UNAVAILABLE, str(error)
         if not isinstance(error, DeviceError):
             _log.error("model '%s' ends, since its policy or its host failed: %s", self.name, error)

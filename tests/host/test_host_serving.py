@@ -20,7 +20,9 @@ from fluidnpu.dse import LatencyTable
 from fluidnpu.host import (
     Bundle,
     BundleError,
+    Driver,
     DriverUsageError,
+    NpuTimeout,
     Reply,
     Server,
     SimulatedNpu,
@@ -43,6 +45,7 @@ from fluidnpu.host.serving import (
     UnknownModelError,
 )
 from fluidnpu.host.serving.decisions import DecisionLog
+from fluidnpu.host.serving.model import UNAVAILABLE
 from fluidnpu.host.serving.statistics import Statistics
 from fluidnpu.models import golden
 from fluidnpu.scheduler import Action, Outcome, PolicyError, Request, Run, SchedulerError, View, make_policy
@@ -61,8 +64,6 @@ def held(stage_ms: int) -> tuple[HostWorld, HeldClock]:
     design = replace(w.design, latency=LatencyTable(ns=ns))
     program = replace(w.program, design_digest=design.digest)
     npu = SimulatedNpu(design, clock=clock)
-    from fluidnpu.host import Driver
-
     driver = Driver(npu, program, design)
     driver.load()
     return HostWorld(w.qnet, design, program, npu, driver), clock
@@ -211,8 +212,6 @@ def test_memory_of_requests_does_not_grow() -> None:
 
 
 def test_a_device_has_one_server() -> None:
-    from fluidnpu.host import Driver
-
     w = world(3)
     other = Driver(w.npu, w.program, w.design)
     with Server(w.driver, make_policy("greedy")) as server:
@@ -240,8 +239,6 @@ def test_another_process_cannot_open_a_board() -> None:
 
 
 def guarded(w: HostWorld) -> HostWorld:
-    from fluidnpu.host import Driver
-
     driver = Driver(w.npu, w.program, w.design, guarded=True)
     driver.load()
     return replace(w, driver=driver)
@@ -308,8 +305,6 @@ def test_a_recall_changes_nothing_but_the_arithmetic() -> None:
     plain = world(3, exits=3)
     recall = Recall(1 << 24)
     npu = SimulatedNpu(plain.design, clock=VirtualClock(), recall=recall)
-    from fluidnpu.host import Driver
-
     driver = Driver(npu, plain.program, plain.design)
     driver.load()
     images = np.concatenate([plain.images(12)] * 4)
@@ -384,6 +379,23 @@ def test_a_bundle_that_cannot_be_read_changes_nothing(folder: Path) -> None:
     model.unload()
     with pytest.raises(ModelUnavailableError, match="unloaded"):
         model.submit(world(3).images(1)[0])
+
+
+def test_a_model_whose_device_fails_while_it_is_loaded_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model("m", folder, ModelOptions(slo_ns=HOUR_NS))
+    model.load()
+
+    def failing(driver: Driver) -> None:
+        raise NpuTimeout(waited_ns=1, layer_index=0, layer="none", slots=())
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Driver, "load", failing)
+        with pytest.raises(NpuTimeout) as failed:
+            model.load()
+    assert (model.state, model.reason) == (UNAVAILABLE, str(failed.value))
+    model.load()
+    assert model.ready
+    model.close()
 
 
 def test_a_device_that_fails_for_a_while_is_served_again(folder: Path) -> None:
