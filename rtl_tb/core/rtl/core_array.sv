@@ -129,8 +129,14 @@ module core_array #(
     assign zero = zero_q[2] || (!Lower && wide_q[2]);
 
     if (Stackable && Lower) begin : gen_adder
+      // wide_q[Own], which every bit of every pair's sum asks. With a reset it stays a flip-flop, which may be
+      // replicated; without one it would be the end of a shift register.
+      (* max_fanout = 64 *) logic wide_sum_q;
       logic [SumBits-1:0] pair_q;
-      always_ff @(posedge clk_i) pair_q <= sum[j] + (wide_q[Own] ? sum[j+Pairs] : '0);
+      always_ff @(posedge clk_i) begin
+        wide_sum_q <= rst_ni && wide_q[Own-1];
+        pair_q     <= sum[j] + (wide_sum_q ? sum[j+Pairs] : '0);
+      end
       assign result = pair_q;
     end else begin : gen_direct
       assign result = sum[j];
