@@ -29,6 +29,7 @@ module core_finish #(
   logic [Steps:0]                             valid;
   logic [Steps:1]                             valid_q;
   (* max_fanout = 64 *) logic [Steps-1:1][core_pkg::FinishBits-1:0] finish_q;  // for every bit of every lane
+  (* max_fanout = 64 *) logic                 pool_q;  // as a reset of all biases it would be behind logic
   core_pkg::finish_t                          finish_1, finish_4, finish_5, finish_7;
   logic [Steps-1:0][OutWords-1:0]             used;
   logic [Steps:1][OutWords-1:0]               used_q;
@@ -48,6 +49,7 @@ module core_finish #(
     if (enable) begin
       finish_q <= {finish_q[Steps-2:1], finish_i};
       used_q   <= used;
+      pool_q   <= pool_i;
     end
     // What is used of them comes from flip-flops, faster than a shift register, which knows no reset.
     if (!rst_ni) begin
@@ -65,11 +67,11 @@ module core_finish #(
     logic [15:0]        word;
 
     always_ff @(posedge clk_i) begin
-      if (enable) bias_q <= pool_i ? '0 : bias_i[o];
+      if (enable) bias_q <= bias_i[o];
     end
 
     core_requantise #(.AccBits(AccBits)) u_requantise (
-      .clk_i, .enable_i(enable), .residual_i(residual_i ? residual_words_i[o] : '0), .bias_i(bias_q), .sum_i(sums_i[o]),
+      .clk_i, .enable_i(enable), .residual_i(residual_i ? residual_words_i[o] : '0), .bias_i(pool_q ? '0 : bias_q), .sum_i(sums_i[o]),
       .residual_shift_i(finish_1.residual_shift), .coarse_shift_i(finish_4.shift[5:4]), .fine_shift_i(finish_5.shift[3:0]),
       .lo_i(finish_7.lo), .hi_i(finish_7.hi), .word_o(word), .saturated_o(saturated[o])
     );
