@@ -1,6 +1,7 @@
-"""Counts of one served model, kept by the owner thread without locks and read by any thread.
+"""Counts of one served model, kept by the owner thread and read by any thread without locks.
 
-A reader may see a request in one counter and not yet in the next; every counter only grows.
+Another thread counts answers at deadlines, so the ends of requests are counted under a lock. A reader may see
+a request in one counter and not yet in the next; every counter only grows.
 
 >>> from fluidnpu.dse.testing import tiny_design
 >>> counts = Statistics(tiny_design())
@@ -11,6 +12,7 @@ A reader may see a request in one counter and not yet in the next; every counter
 
 from __future__ import annotations
 
+import threading
 import time
 from bisect import bisect_left
 from collections import Counter, deque
@@ -109,6 +111,7 @@ class Statistics(Observer):
         self.replies: deque[RecentReply] = deque(maxlen=RECENT)
         self._latency_table = design.latency
         self._waiting = 0
+        self._ending = threading.Lock()
 
     @property
     def answered(self) -> int:
@@ -162,28 +165,30 @@ class Statistics(Observer):
 
     def ended(self, fates: Sequence[Fate]) -> None:
         """Count answers by exit and refusals by reason."""
-        for fate in fates:
-            self.outcomes[fate.outcome] += 1
-            self.violations += not fate.met
-            tenant = self._tenant(fate.tenant)
-            tenant.outcomes[fate.outcome] += 1
-            tenant.violations += not fate.met
-            tenant.latency_ns += fate.latency_ns if isinstance(fate, Reply) else 0
-            if isinstance(fate, Reply):
-                latency_ns = fate.latency_ns
-                self.latency[fate.exit].add(latency_ns)
-                self.queue_ns += fate.start_ns - fate.arrival_ns
-                self.replies.append(RecentReply(fate.end_ns, latency_ns, fate.exit, fate.met))
-            else:
-                self.shed[fate.reason] += 1
+        with self._ending:
+            for fate in fates:
+                self._count(fate)
         if fates:
             self.last_inference_ms = time.time_ns() // 1_000_000
 
+    def _count(self, fate: Fate) -> None:
+        self.outcomes[fate.outcome] += 1
+        self.violations += not fate.met
+        tenant = self._tenant(fate.tenant)
+        tenant.outcomes[fate.outcome] += 1
+        tenant.violations += not fate.met
+        tenant.latency_ns += fate.latency_ns if isinstance(fate, Reply) else 0
+        if isinstance(fate, Reply):
+            latency_ns = fate.latency_ns
+            self.latency[fate.exit].add(latency_ns)
+            self.queue_ns += fate.start_ns - fate.arrival_ns
+            self.replies.append(RecentReply(fate.end_ns, latency_ns, fate.exit, fate.met))
+        else:
+            self.shed[fate.reason] += 1
+
     def _tenant(self, name: str) -> TenantCounts:
         found = self.tenants.get(name)
-        if found is None:
-            found = self.tenants[name] = TenantCounts()
-        return found
+        return self.tenants.setdefault(name, TenantCounts()) if found is None else found
 
     def adapted(self, now_ns: int, state: InForce) -> None:
         """Count the change; predicted times of the stages are those of the new set from now on."""

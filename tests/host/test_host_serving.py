@@ -465,6 +465,26 @@ def test_statistics_go_on_over_another_design() -> None:
     assert counts.answered == 20
 
 
+def test_an_answer_at_a_deadline_is_counted_beside_the_owners() -> None:
+    counts, others = Statistics(world(3).design), list[threading.Thread]()
+
+    class Interrupted(Reply):
+        @property
+        def met(self) -> bool:
+            if not others:  # a switch of threads in the middle of a count
+                others.append(threading.Thread(target=counts.answered_early, args=(self,)))
+                others[0].start()
+                others[0].join(0.05)
+            return False
+
+    reply = Interrupted(
+        request_id=0, arrival_ns=0, start_ns=1, end_ns=9, deadline_ns=5, prediction=0, exit=0, confidence=0.5
+    )
+    counts.ended([reply])
+    others[0].join(PATIENCE_S)
+    assert (counts.answered, counts.violations, counts.tenants[""].violations) == (2, 2, 2)
+
+
 # -- decisions -----------------------------------------------------------------------------------------------
 
 
