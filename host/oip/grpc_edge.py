@@ -316,6 +316,7 @@ class _Edge:
         try:
             self._check("ModelStreamInfer", context)
         except AccessError as error:
+            note_refusal(_address(context), "ModelStreamInfer", error)
             await _abort(error, context)
         done: asyncio.Queue[Any] = asyncio.Queue()
         room = asyncio.Semaphore(self.inference.limits.streamed)

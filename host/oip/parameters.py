@@ -106,9 +106,11 @@ PARAMETERS: Mapping[str, RequestParameter] = {
         "the queue",
     ),
     "idempotency_key": RequestParameter(
-        must=f"a text of 1 to {LONGEST_ID} printable characters",
+        must=f"a text of 1 to {LONGEST_ID} printable ASCII characters",
         schema={"type": "string", "minLength": 1, "maxLength": LONGEST_ID, "pattern": "^[ -~]+$"},
-        good=lambda value: isinstance(value, str) and 1 <= len(value) <= LONGEST_ID and value.isprintable(),
+        good=lambda value: (
+            isinstance(value, str) and 1 <= len(value) <= LONGEST_ID and value.isascii() and value.isprintable()
+        ),
         meaning="a name for this request: one that comes again with the same key, tenant and images gets the answer of the "
         "first, until the model is loaded again",
     ),

@@ -33,7 +33,7 @@ from .runtime import Runtime
 
 _log = logging.getLogger(__name__)
 LOST_IN_A_ROW = 3  # jobs given up one after another, each of other requests: the device fails, not the batch
-REFUSED_IN_A_ROW = 100  # decisions that broke the rules: the policy is no use, not the decision
+REFUSED_IN_A_ROW = 100  # decisions that broke the rules; beyond, the policy is no use, not the decision
 LONGEST_SLO_NS = 10**18  # 32 years: neither floats of it nor waits of a thread overflow
 
 
@@ -59,9 +59,9 @@ class Server:
     `costs`, `networks`, `observers`, `active` and `watch`: see `Runtime`. A job that fails `attempts` times
     ends its own requests with GaveUpError; the device is reset, and all others are served on. The server
     closes only when `lost_in_a_row` jobs end so one after another, when the device cannot be reset or when
-    the policy breaks the rules in REFUSED_IN_A_ROW decisions running: all remaining requests end with that
-    error, and every later `submit` names it. Where tenants share the NPU, a tenant always has its share of
-    `queue_limit`, whatever the others ask.
+    the policy breaks the rules in more than REFUSED_IN_A_ROW decisions running: all remaining requests end
+    with that error, and every later `submit` names it. Where tenants share the NPU, a tenant always has its
+    share of `queue_limit`, whatever the others ask.
     """
 
     def __init__(

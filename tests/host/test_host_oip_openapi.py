@@ -1,6 +1,7 @@
 """The published OpenAPI document describes the server: schemathesis asks what it allows, and more."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,12 @@ def test_the_document_has_the_table_of_parameters(s: Served) -> None:
     assert {name: said[name] for name in said if name not in own} == {
         name: one.schema for name, one in PARAMETERS.items() if name not in own
     }
+
+
+@pytest.mark.parametrize("key", ["order-1", " ~", "", "k" * 257, "é", "\n", "a\x7f"])
+def test_a_key_is_good_where_its_schema_says_so(key: str) -> None:
+    known = PARAMETERS["idempotency_key"]
+    assert known.good(key) == (re.fullmatch(known.schema["pattern"][1:-1], key) is not None and len(key) <= 256)
 
 
 def test_the_example_is_served(s: Served) -> None:

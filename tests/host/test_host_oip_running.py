@@ -216,7 +216,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return cert, key
 
 
-def test_tokens_over_tls(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
+def test_tokens_over_tls(tmp_path: Path, certificate: tuple[Path, Path], caplog: pytest.LogCaptureFixture) -> None:
     cert, key = certificate
     (tmp_path / "token").write_text(f"{TOKEN}\n")
     surfaces = {"certificate": cert, "key": key, "token_file": tmp_path / "token"}
@@ -238,6 +238,11 @@ def test_tokens_over_tls(tmp_path: Path, certificate: tuple[Path, Path]) -> None
             with pytest.raises(grpc.RpcError) as caught:
                 call(b"", timeout=PATIENCE_S)
             assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+            stream = channel.stream_stream("/inference.GRPCInferenceService/ModelStreamInfer")
+            with pytest.raises(grpc.RpcError, match="must carry this server's token"):
+                next(stream(iter(()), timeout=PATIENCE_S))
+            lines = [record.message for record in caplog.records if record.name.endswith(".access")]
+            assert [line.split()[0] for line in lines[-2:]] == ["ServerMetadata", "ModelStreamInfer"]
             assert b"fluidnpu" in call(b"", timeout=PATIENCE_S, metadata=(("authorization", f"Bearer {TOKEN}"),))
             assert channel.unary_unary("/inference.GRPCInferenceService/ServerLive")(b"", timeout=PATIENCE_S)
 
