@@ -237,7 +237,7 @@ class Flown:
             criterion = Criteria(profile, CRITERIA[id % len(CRITERIA)]).usual
         return Terms(
             anytime=every["anytime"],
-            timeout_ns=3_000 if every["timeouts"] else None,
+            timeout_ns=(3_000 if id % 2 else SLO_NS) if every["timeouts"] else None,
             priority=1 + id % 3 if every["priorities"] else 0,
             criterion=criterion,
         )
