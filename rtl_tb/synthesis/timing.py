@@ -1,4 +1,4 @@
-"""Predicts the clock of the shipped designs, module by module, and fails where it may miss a board's clock.
+"""Predicts the clock of the shipped designs, module by module, and fails where it is below a board's clock.
 
     python -m fluidnpu.rtl_tb.synthesis.timing [--small] [--only WORD ...] [--flat] [--write]
 
@@ -6,10 +6,10 @@ Static timing of Yosys' netlists of data plane, core and stripes with each desig
 context, the stripes also with their masters in front; nets, families and grades as in `clock`. A line for
 each module: the longest path that ends in it, the clock that it allows, and the interval. Behind them the
 widest net of each design: whether a placer copies the driver of thousands of loads, nobody knows before. Ends
-with 1 where the pessimistic end of an interval is below the board's clock, or a net has more than 1,500 loads
-with no register before them. `--small` takes a few small modules instead,
-which the tests do. `--write` keeps the slowest of each design in `dse/resources/clocks.json`, for the
-boards of which every design was timed on this RTL.
+with 1 where a prediction is below the board's clock, or a net has more than 1,500 loads with no register
+before them; counts the modules of which only the pessimistic end is below. `--small` takes a few small
+modules instead, which the tests do. `--write` keeps the slowest of each design in
+`dse/resources/clocks.json`, for the boards of which every design was timed on this RTL.
 
 Modules are mapped one by one and joined (`netlists`), so a run that is stopped goes on where it stopped,
 and a change of one module maps that one anew. `--flat` maps each part of a design in one piece, as a
