@@ -30,6 +30,8 @@ CLOCK_HZ = 100_000_000
 ARRAY = Point(t_r=512, t_p=4, t_c=8)  # the core that `make route` places, too
 COLUMNS = "build/dsp_columns.txt"
 _FOLDER = "first-run"
+# What tarfile raises for headers of a stranger: numbers that are none or too large, and headers of headers.
+_BAD_HEADERS = (tarfile.TarError, ValueError, OverflowError, RecursionError)
 _REPORT = re.compile(rf"{_FOLDER}/(bundle/design\.json|manifest\.json|build/\w+\.\w+|hls/(?:\w+/)+\w+\.xml)")
 
 
@@ -62,22 +64,30 @@ def reports_folder(path: Path) -> Iterator[Path]:
 
 def _unpack(archive: Path, out: Path) -> None:
     wanted = f"'{archive}' must be a project's folder, or the archive that its `make first-run` has packed"
+    content = b""
     try:
         with gzip.open(archive) as stream:
             content = stream.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise ReportError(f"'{archive}' must hold at most {MOST_BYTES >> 20} MiB, and it holds more")
-        with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as members:
-            for member in members:
-                file = members.extractfile(member) if member.isreg() and _REPORT.fullmatch(member.name) else None
-                if file is not None:
-                    place = out / member.name
-                    place.parent.mkdir(parents=True, exist_ok=True)
-                    place.write_bytes(file.read())
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        raise ReportError(f"{wanted}, and it cannot be read: {error}") from None
+        if len(content) <= MOST_BYTES:
+            with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as members:
+                _write_reports(members, out)
+    except (EOFError, OSError, zlib.error, *_BAD_HEADERS) as error:
+        raise ReportError(f"{wanted}, and it cannot be read: {str(error)[:120]}") from None
+    if len(content) > MOST_BYTES:
+        raise ReportError(f"'{archive}' must hold at most {MOST_BYTES >> 20} MiB, and it holds more")
     if not (out / _FOLDER / "bundle" / "design.json").exists():
         raise ReportError(f"{wanted}, and it holds no {_FOLDER}/bundle/design.json")
+
+
+def _write_reports(members: tarfile.TarFile, out: Path) -> None:
+    """Write the members with known names; a sparse one is left out, since a header gives its size."""
+    for member in members:
+        plain = member.isreg() and not member.issparse() and _REPORT.fullmatch(member.name)
+        file = members.extractfile(member) if plain else None
+        if file is not None:
+            place = out / member.name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(file.read())
 
 
 def dsp_columns(text: str) -> tuple[tuple[int, int], ...]:
@@ -86,7 +96,7 @@ def dsp_columns(text: str) -> tuple[tuple[int, int], ...]:
     >>> dsp_columns("DSP48_X0 140 DSP48_X1 100 DSP48_X2 140".replace(" D", "\nD"))
     ((140, 2), (100, 1))
     """
-    return _joined((int(height), 1) for height in re.findall(r"^DSP48\w+ (\d+)$", text, re.MULTILINE))
+    return _joined((int(height), 1) for height in re.findall(r"^DSP48\w+ (\d{1,6})$", text, re.MULTILINE))
 
 
 def _joined(columns: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -9,7 +9,7 @@ import os
 import random
 import subprocess
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -215,3 +215,54 @@ def test_an_archive_that_is_cut_or_too_large_or_another_is_refused(tmp_path: Pat
         with pytest.raises(ReportError, match=words) as caught, reports_folder(place):
             pass
         assert "\n" not in str(caught.value)
+
+
+def test_a_member_whose_size_is_but_a_number_in_a_header_is_left_out(tmp_path: Path) -> None:
+    """A sparse member of 512 bytes that unpacks to a tebibyte."""
+    sparse = {"GNU.sparse.map": "0,512", "GNU.sparse.size": str(1 << 40)}
+    members = (("bundle/design.json", b"{}", {}), ("build/timing.rpt", b"x" * 512, sparse))
+    with reports_folder(archive_with_headers(tmp_path / "a.tar.gz", members)) as folder:
+        assert [path.name for path in folder.rglob("*.*")] == ["design.json"]
+
+
+def archive_with_headers(place: Path, members: Iterable[tuple[str, bytes, dict[str, str]]]) -> Path:
+    with tarfile.open(place, "w:gz", format=tarfile.PAX_FORMAT) as archive:
+        for name, content, headers in members:
+            member = tarfile.TarInfo(f"first-run/{name}")
+            member.size, member.pax_headers = len(content), headers
+            archive.addfile(member, io.BytesIO(content))
+    return place
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"GNU.sparse.map": "a,b", "GNU.sparse.size": "10"},
+        {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "100"},
+    ],
+)
+def test_headers_with_numbers_that_are_none_are_refused(tmp_path: Path, headers: dict[str, str]) -> None:
+    place = archive_with_headers(tmp_path / "a.tar.gz", [("build/timing.rpt", b"x" * 512, headers)])
+    with pytest.raises(ReportError, match="and it cannot be read: "), reports_folder(place):
+        pass
+
+
+@pytest.mark.parametrize("size", [1 << 70, None])
+def test_headers_beyond_any_file_or_of_headers_are_refused(tmp_path: Path, size: int | None) -> None:
+    """A size of 2^70 bytes, and 5,000 long names of long names."""
+    member = tarfile.TarInfo("a")
+    if size is None:
+        member.type = tarfile.GNUTYPE_LONGNAME
+    else:
+        member.size = size
+    headers = member.tobuf(tarfile.GNU_FORMAT) * (5000 if size is None else 1)
+    (tmp_path / "a.tar.gz").write_bytes(gzip.compress(headers + bytes(1024)))
+    with pytest.raises(ReportError, match="and it cannot be read: "), reports_folder(tmp_path / "a.tar.gz"):
+        pass
+
+
+def test_a_height_of_thousands_of_digits_is_no_height(tmp_path: Path) -> None:
+    file = tmp_path / "build" / "dsp_columns.txt"
+    file.parent.mkdir()
+    file.write_text(f"DSP48_X0 {'9' * 5000}\n")
+    assert compared_columns(tmp_path, load_board("zc706")) == ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hand_made_reports import csynth, flat, hierarchical, timing
 
+from fluidnpu.hls import ReportError
 from fluidnpu.hls.project.reports import parse_csynth, parse_timing, parse_utilization
 
 
@@ -34,3 +35,11 @@ def test_timing() -> None:
     found = parse_timing(timing(slack=-0.25))
     periods = {"clk_fpga_0": 10.0, "clk_out1_system_clock_0_0": 6.667, "clkfbout_system_clock_0_0": 10.0}
     assert (found.slack_ns, dict(found.periods_ns)) == (-0.25, periods)
+
+
+def test_a_document_type_is_refused_in_time_linear_in_its_text() -> None:
+    """Comments that never end, and a document type that a comment splits."""
+    for text in ("<!--" * 1_000_000, "<!<!--DOCTYPE p><p/>", "<!-- c --><!DOCTYPE p><p/>"):
+        with pytest.raises(ReportError):
+            parse_csynth(text)
+    assert parse_csynth(csynth().replace("</profile>", "<!-- a comment --></profile>")) == parse_csynth(csynth())
