@@ -1,8 +1,8 @@
 """The predicted capacity of a policy: what it answers in a second while the queue never runs dry.
 
-A policy that works off a long queue by the rule of largest throughput answers what the rule does, or as
-greedy batching where the rule gains nothing. Of any other a long queue is simulated. `Serving.least_load`
-knows no slots and no leftovers, so nobody serves more than its inverse, and many serve much less.
+A policy that works off a long queue by the rule of largest throughput answers what the rule does. Of any
+other a long queue is simulated. `Serving.least_load` knows no slots and no leftovers, so nobody serves more
+than its inverse, and many serve much less.
 
 >>> from fluidnpu.dse import LatencyTable
 >>> serving = Serving(latency=LatencyTable(ns=((10**6, 10**6), (10**6, 2 * 10**6))), exit_rates=(0.5, 0.5))
@@ -32,8 +32,8 @@ def predicted_capacity(serving: Serving, policy: str, slo_ns: int) -> float:
     """
     spec = parse_policy(policy)
     setting = serving.setting(1 / serving.least_load(1.0), slo_ns)
-    if spec.drains and (per_s := Drain(setting).per_s) is not None:
-        return per_s
+    if spec.drains and (rule := Drain(setting).rule) is not None:
+        return rule.per_s
     made = make_policy(policy, setting)
     while isinstance(made, Anytime | Shedding):
         made = made.inner

@@ -5,9 +5,9 @@ its tables end at some queue length, and the oldest go first however small their
 a queue that is never worked off, at a load that was served with ease before. A `Drain` takes over where the
 queue holds more than ENTER times the slots, and more than a policy's tables weigh, and hands back where it
 holds no more than the slots. Between the two nothing switches, and the rule (`saturated.py`) always finds
-full batches. Where the rule gains less than WORTH there is nothing to work off faster, and it stays out.
+full batches.
 
-The rule's throughput is then what an endless queue gets: the predicted capacity.
+The rule's throughput is what an endless queue gets: the predicted capacity.
 """
 
 from __future__ import annotations
@@ -20,22 +20,19 @@ from .saturated import Saturated, solve_saturated
 from .setting import Setting
 
 ENTER, LEAST = 3, 24  # times the slots, and samples
-WORTH = 1.02  # of the answers of greedy batching
 
 
 class Drain:
     """The state of one policy, for one stream; ask it before each decision.
 
-    `rule`: None where it gains too little or the process is too large to solve. Then, and for an NPU with
-    other stages, it never takes over. `per_s`: the answers a second of an endless queue, with the rule or as
-    greedy batching has them; None where that is not solved.
+    `rule`: None where the process is too large to solve. Then, and for an NPU with other stages, it never
+    takes over.
     """
 
     def __init__(self, setting: Setting) -> None:
-        rule = solve_saturated(setting.latency, tuple(setting.exit_rates), setting.b_max, setting.slots)
-        worth = rule is not None and rule.gain >= WORTH
-        self.rule: Saturated | None = rule if worth else None
-        self.per_s = None if rule is None else rule.per_s if worth else rule.per_s / rule.gain
+        self.rule: Saturated | None = solve_saturated(
+            setting.latency, tuple(setting.exit_rates), setting.b_max, setting.slots
+        )
         self.reset()
 
     def reset(self) -> None:

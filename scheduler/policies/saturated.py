@@ -21,7 +21,6 @@ from functools import lru_cache
 from math import comb
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fluidnpu.dse import LatencyTable
 
@@ -37,8 +36,7 @@ class Saturated:
     """The best rule and its answers a second, at least.
 
     `choice[key]`: stage * b_max + batch - 1 where `key` has the counts past the queue as its digits to the
-    base slots + 1, the first stage past it first; -1 where they exceed the slots. `gain`: its answers over
-    those of greedy batching, to which other policies fall with a long queue.
+    base slots + 1, the first stage past it first; -1 where they exceed the slots.
     """
 
     stages: int
@@ -46,7 +44,6 @@ class Saturated:
     slots: int
     choice: Ints
     per_s: float
-    gain: float
 
     def action(self, later: Sequence[int]) -> tuple[int, int] | None:
         """Return stage and batch for the counts past the queue; None for more samples than slots."""
@@ -73,32 +70,14 @@ def solve_saturated(
     if comb(slots + later, later) > MOST_PLACES or (slots + 1) ** later > MOST_KEYS:
         return None
     moves = Moves(latency, exit_rates, slots=slots, b_max=min(b_max, slots))
-    allowed = np.array([allowed for *_, allowed in moves.runs])
-    most, best = _most_answers(moves, allowed)
-    greedy = np.zeros_like(allowed)
-    greedy[_greedy(moves), np.arange(len(moves.list))] = True
-    choice = np.full((slots + 1) ** later, -1, np.int64)
-    choice[moves.keys] = best
-    return Saturated(
-        stages=latency.stages,
-        b_max=moves.b_max,
-        slots=slots,
-        choice=choice,
-        per_s=most,
-        gain=most / _most_answers(moves, greedy)[0],
-    )
-
-
-def _most_answers(moves: Moves, allowed: NDArray[np.bool_]) -> tuple[float, Ints]:
-    """Return the most answers a second with the runs [run, place] allowed, and the best run at each place."""
     ms = np.array([ms for _, _, ms, *_ in moves.runs])[:, None]
     answers = [b * (1 - moves.goes_on[stage]) for stage, b, *_ in moves.runs]
     values, low = np.zeros(len(moves.list)), 0.0
-    scores = np.empty(allowed.shape)
+    scores = np.empty((len(moves.runs), len(values)))
     for _ in range(SWEEPS):
-        for k, (_, _, _, nexts, _) in enumerate(moves.runs):
+        for k, (_, _, _, nexts, allowed) in enumerate(moves.runs):
             scores[k] = answers[k] + sum(chance * values[to] for chance, to in nexts)
-        scores[~allowed] = -np.inf
+            scores[k, ~allowed] = -np.inf
         gains = ((scores - values) / ms).max(0)
         low, high = max(low, float(gains.min())), float(gains.max())  # the first only rises, so the values settle
         best = scores - low * ms
@@ -106,13 +85,6 @@ def _most_answers(moves: Moves, allowed: NDArray[np.bool_]) -> tuple[float, Ints
             break
         values = (values + best.max(0)) / 2  # half a step, so that no chain is periodic
         values -= values[0]
-    return low * 1e3, best.argmax(0)
-
-
-def _greedy(moves: Moves) -> list[int]:
-    """Return at each place the run of the samples furthest on, or of a full batch of the queue."""
-    runs = []
-    for place in moves.list:
-        stage = max((s for s, count in enumerate(place, 1) if count), default=0)
-        runs.append(stage * moves.b_max + min(place[stage - 1] if stage else moves.b_max, moves.b_max) - 1)
-    return runs
+    choice = np.full((slots + 1) ** later, -1, np.int64)
+    choice[moves.keys] = best.argmax(0)
+    return Saturated(stages=latency.stages, b_max=moves.b_max, slots=slots, choice=choice, per_s=low * 1e3)
