@@ -21,6 +21,7 @@ from ..simulation.units import format_ms, parse_duration_ns
 from .entry import Entry, parse_count
 
 PATIENCE = 10  # objectives after which the oldest sample goes first, before everything else
+CROWDED = "more past the queue than the table knows: samples that others' batches brought"
 _order = attrgetter("arrival_ns", "id")
 _deadline = attrgetter("deadline_ns")
 

@@ -24,7 +24,7 @@ from ..compiled.twin import Compiled, Npu, Stream
 from ..errors import SchedulerError
 from ..policy import Action, Request, Run, Traits, View, Wait
 from ..simulation.units import format_ms
-from .baselines import PATIENCE, run_with_room, urgent_lines
+from .baselines import CROWDED, PATIENCE, run_with_room, urgent_lines
 from .decision_process import MS, NEVER, CountTable, continue_shares
 from .entry import Entry, parse_bounded, parse_flag
 from .selection import choose
@@ -129,7 +129,10 @@ class Credit:
             return starved
         counts = [len(w) for w in view.waiting]
         queued = min(counts[0], table.queue_max)
-        costs = self._rows[queued][table.places[tuple(counts[1:])]]
+        place = table.places.get(tuple(counts[1:]))
+        if place is None:
+            return run_with_room(view, 0, table.slots, CROWDED)
+        costs = self._rows[queued][place]
         ages = [[min(max((base - r.deadline_ns) // width, 0), oldest) for r in w] for w in waiting]
         present = [(self.v[s], age) for s, group in enumerate(ages) for age in group]
         best, best_stage, best_batch = NEVER, -1, [0]

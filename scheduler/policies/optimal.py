@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..compiled.twin import Compiled, Npu, Stream
 from ..policy import Action, Run, Traits, View, Wait
-from .baselines import PATIENCE, oldest_first
+from .baselines import CROWDED, PATIENCE, oldest_first, run_with_room
 from .decision_process import MS, NEVER
 from .entry import Entry
 from .setting import Setting
@@ -39,7 +39,10 @@ class Optimal:
             return starved
         table, waiting = self.table, view.waiting
         queued = min(len(waiting[0]), table.queue_max)
-        costs = self._rows[queued][table.places[tuple([len(w) for w in waiting[1:]])]]
+        place = table.places.get(tuple([len(w) for w in waiting[1:]]))
+        if place is None:
+            return run_with_room(view, 0, table.slots, CROWDED)
+        costs = self._rows[queued][place]
         if view.b_max < table.b_max or (view.slots or view.b_max) < table.slots:
             costs = self._within(view, costs)
         best = min(costs[:-1]) if view.closed else min(costs)

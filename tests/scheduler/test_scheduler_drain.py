@@ -14,9 +14,11 @@ from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import (
     Policy,
     Request,
+    Run,
     Schedule,
     SchedulerError,
     Serving,
+    View,
     World,
     draw_exits,
     make_policy,
@@ -143,3 +145,14 @@ def test_a_process_too_large_to_solve_is_left_to_the_policy() -> None:
 def test_the_rule_is_solved_for_a_setting() -> None:
     with pytest.raises(SchedulerError, match="needs both"):
         make_policy("greedy:drain=1")
+
+
+@pytest.mark.parametrize("name", ["optimal", "credit", "guarded"])
+def test_more_samples_past_the_queue_than_a_table_knows_run_on(name: str) -> None:
+    policy = make_policy(f"{name}:drain=0", STRONG.setting(10.0, 400 * MS))
+    policy.reset()
+    past = [Request(id, id, 400 * MS + id) for id in range(9)]  # the table has eight slots
+    view = View(9, [[Request(9, 9, 400 * MS + 9)], past], STRONG.latency, STRONG.exit_rates, 8, slots=12)
+    action = policy.decide(view)
+    assert isinstance(action, Run)
+    assert (action.stage, action.requests) == (1, tuple(past[:8]))
