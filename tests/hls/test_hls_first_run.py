@@ -220,7 +220,8 @@ def test_an_archive_that_is_cut_or_too_large_or_another_is_refused(tmp_path: Pat
 def test_a_member_whose_size_is_but_a_number_in_a_header_is_left_out(tmp_path: Path) -> None:
     """A sparse member of 512 bytes that unpacks to a tebibyte."""
     sparse = {"GNU.sparse.map": "0,512", "GNU.sparse.size": str(1 << 40)}
-    members = (("bundle/design.json", b"{}", {}), ("build/timing.rpt", b"x" * 512, sparse))
+    plain: dict[str, str] = {}
+    members = (("bundle/design.json", b"{}", plain), ("build/timing.rpt", b"x" * 512, sparse))
     with reports_folder(archive_with_headers(tmp_path / "a.tar.gz", members)) as folder:
         assert [path.name for path in folder.rglob("*.*")] == ["design.json"]
 
