@@ -106,7 +106,7 @@ def test_an_enable_of_two_thousand_loads_is_refused(
     assert timing.main(["--small"]) == 1
     told = capsys.readouterr().out
     assert told.endswith(
-        "a net must have at most 1500 loads without a register before them, and a LUT2 of a_q, b_q of wide in small has "
+        "a net must have at most 1600 loads without a register before them, and a LUT2 of a_q, b_q of wide in small has "
         "2000 (LUT2)\n"
     )
     monkeypatch.setattr(timing, "SMALL", {"wide": {"Replicated": 1}})

@@ -88,6 +88,7 @@ module fluidnpu_beat_builder #(
     merged_covers_q <= placed_covers_q[0] | placed_covers_q[1];
     ends_q          <= {ends_q[2:0], ends_i};
     if (!rst_ni) begin
+      ends_q[3] <= '0;  // with a reset a flip-flop, which may be replicated, and not the end of a shift register
       valid_q   <= '0;
       part_q    <= '0;
       covered_q <= '0;
