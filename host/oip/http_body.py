@@ -12,6 +12,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from ..errors import ProtocolError, TooLargeError, UnsupportedError
@@ -157,17 +159,22 @@ def _no_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is no JSON number")
 
 
-try:
-    from orjson import loads as _loads  # a tenth of the time, where it has a wheel
-except ImportError:
+def _plainly(body: bytes) -> Any:
+    """Parse JSON; of a long body each number in Python, where another thread may have its turn."""
+    numbers: dict[str, Any] = {"parse_float": _float, "parse_int": _int} if len(body) > _LONG else {}
+    return json.loads(body, parse_constant=_no_constant, **numbers)
 
-    def _loads(body: bytes) -> Any:
-        """Parse JSON; of a long body each number in Python, where another thread may have its turn."""
-        numbers: dict[str, Any] = {"parse_float": _float, "parse_int": _int} if len(body) > _LONG else {}
-        return json.loads(body, parse_constant=_no_constant, **numbers)
 
-    def _float(text: str) -> float:
-        return float(text)
+def _float(text: str) -> float:
+    return float(text)
 
-    def _int(text: str) -> int:
-        return int(text)
+
+def _int(text: str) -> int:
+    return int(text)
+
+
+_loads: Callable[[bytes], Any] = _plainly
+with suppress(ImportError):
+    import orjson
+
+    _loads = orjson.loads  # a tenth of the time, where it has a wheel

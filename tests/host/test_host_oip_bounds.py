@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from oip_worlds import NAME, Served, served
 
 import fluidnpu
-from fluidnpu.host.oip import Limits, grpc_edge, limits, rest
+from fluidnpu.host.oip import Limits, grpc_edge, http_body, limits, rest
 from fluidnpu.host.oip.budget import Budget, Holder
 from fluidnpu.host.oip.http_body import check_json, read_call
 from fluidnpu.host.oip.limits import PARSED_BYTES, Bounds
@@ -117,6 +117,16 @@ def test_the_largest_good_request_passes_in_any_form(s: Served) -> None:
         spaced = json.dumps({"inputs": [{**tensor, "data": data}]}, separators=(", \n", ": ")).encode()
         assert s.call("POST", INFER, spaced)[0] == 200
     eventually(lambda: s.server._held.held == 0)
+
+
+def test_json_is_read_alike_without_orjson(monkeypatch: pytest.MonkeyPatch) -> None:
+    bodies = [json.dumps({"data": [0.5, 7, "a", None] * count}).encode() for count in (1, 10_000)]
+    read_before = [http_body.read_json(body) for body in bodies]
+    monkeypatch.setattr(http_body, "_loads", http_body._plainly)
+    assert [http_body.read_json(body) for body in bodies] == read_before
+    for wrong in (b"[NaN]", b'{"a": NaN}', b'{"a": ' + b"9" * 5000 + b"}", b"[" * 100_000, b"\xff"):
+        with pytest.raises(ProtocolError, match="the body must be a JSON object"):
+            http_body.read_json(wrong)
 
 
 def test_a_good_body_may_be_longer_than_what_is_thrown_away(s: Served, monkeypatch: pytest.MonkeyPatch) -> None:
