@@ -7,9 +7,9 @@ p99:
 
     loss = violations + price(dial) p99 + 0.05 average,   price: 0.01, 0.45, 20 at dial 0, 1, 2
 
-and from dial 1 on a set must keep p99 and the average below `fluid`'s on these streams, by more than they
-leave in doubt; if none does, the choice is `fluid` itself. All places of the dial choose from one list of
-results, so on these streams violations never fall and p99 never rises along the dial.
+and from dial 1 on a set must keep violations, p99 and the average below `fluid`'s on these streams, by more
+than they leave in doubt; if none does, the choice is `fluid` itself. All places of the dial choose from one
+list of results, so on these streams violations never fall and p99 never rises along the dial.
 
 The fallback, for a load above the one told, is `optimal` where it is no worse than `fluid` at RAISED times
 the load, and else `fluid`.
