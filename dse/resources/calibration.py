@@ -105,6 +105,8 @@ class Calibration:
         """Read `dumps`; raises DesignError."""
         try:
             facts = json.loads(text)
+            if not isinstance(facts, dict):
+                raise DesignError(f"{what} must be what `fluidnpu import-reports` writes, an object, and it is none")
             if facts["schema"] != SCHEMA:
                 raise DesignError(
                     f"{what} must be of schema {SCHEMA}, not {facts['schema']!r}; import the reports again"
@@ -114,8 +116,9 @@ class Calibration:
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             if isinstance(error, DesignError):
                 raise
+            why = f"it has no {error}" if isinstance(error, KeyError) else str(error)
             raise DesignError(
-                f"{what} must be what `fluidnpu import-reports` writes, and it is not: {str(error)[:120]}"
+                f"{what} must be what `fluidnpu import-reports` writes, and it is not: {why[:120]}"
             ) from None
         for name in ("clock_hz", "t_r", "t_p", "t_c"):
             value = getattr(record, name)

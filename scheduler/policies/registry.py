@@ -67,8 +67,12 @@ def parse_policy(text: str) -> Spec:
     entry = REGISTRY[name]
     arguments: dict[str, Any] = {"name": text}
     share, shed, drains = None, False, entry.drains
+    given: set[str] = set()
     for part in parameters:
         key, equals, value = part.partition("=")
+        if key in given:
+            raise SchedulerError(f"a policy's parameter must be given once, and '{text}' gives '{key}' again")
+        given.add(key)
         if equals and key == "anytime":
             share = parse_percent(key, value)
         elif equals and key == "shed":

@@ -195,7 +195,8 @@ def test_records_of_other_boards_and_damaged_ones_are_refused(design: Design) ->
     good = record_of(design, lut=1.0).dumps()
     for wrong, words in (
         ("{", "import-reports"),
-        ("[]", "import-reports"),
+        ("[]", "an object, and it is none"),
+        ("{}", "import-reports` writes, and it is not: it has no 'schema'"),
         (good.replace('"schema": 1', '"schema": 9'), "schema 1"),
         (good.replace('"reported": 1.0', '"reported": -1'), "at least 0"),
         (good.replace('"reported": 1.0', '"reported": NaN'), "at least 0"),

@@ -53,3 +53,5 @@ def test_bad_settings_and_weights_are_one_sentence() -> None:
         make_policy("fluid:anytime=200%")
     with pytest.raises(SchedulerError, match="shed must be 0 or 1"):
         make_policy("fluid:shed=yes")
+    with pytest.raises(SchedulerError, match="given once, and 'fluid:drain=1:drain=0' gives 'drain' again"):
+        make_policy("fluid:drain=1:drain=0", setting)
