@@ -58,7 +58,7 @@ build/cycles/%.md: FORCE
 words_of = --network $(word 1,$1) --board $(word 2,$1) --memory $(word 3,$1)
 FORCE:
 
-timing: $(VENV)/.installed-test ## predicted clock of every module of the shipped designs; fails where a board's clock may be missed (half an hour of one core; what is mapped is kept)
+timing: $(VENV)/.installed-test ## predicted clock of every module of the shipped designs; fails where one is below its board's clock, or a net is too wide (half an hour of one core; what is mapped is kept)
 	$(PY) -m workshop.refresh clocks
 
 docs: $(VENV)/.installed-test ## the site in build/site (open index.html); every warning is an error
