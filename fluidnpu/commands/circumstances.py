@@ -89,6 +89,8 @@ class Circumstances:
             raise UsageError(f"{' and '.join(both)} all say who really leaves where; give one of them")
         source = dataclasses.replace(source, recorded=recorded, thresholds=thresholds)
         if criterion is None:
+            if self.power is not None:
+                raise UsageError("--power is for the energies that --criteria or --tenants ask about; give one of them")
             return serving, source
         return ruled_by(criterion, serving, source, read_power(self.power) or serving.power)
 

@@ -420,3 +420,4 @@ def test_energy_is_modelled_from_the_watts_that_are_given(table: Path, recorded:
     refused(run(*words), "must have a power model of the board, the table [power] of its file")
     refused(run(*words, "--power", "5"), "--power must be two numbers of watts")
     refused(run(*words, "--power", "5,1"), "power must be 0 <= idle <= active, not 5 and 1 W")
+    refused(run(table, "--policy", "serial", *HERE, "--power", "5,10"), "--power is for the energies that --criteria")
