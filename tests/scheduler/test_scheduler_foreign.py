@@ -272,7 +272,9 @@ def test_plans_that_are_missing_foreign_or_broken_are_refused(tmp_path: Path) ->
     with pytest.raises(SchedulerError, match="a board does not solve: run fluidnpu tune"):
         deployed(tmp_path, "optimal", setting(), may_solve=False)
     plan = Plan(
-        setting=setting(), counts=setting().count_table(), choices={"guarded:dial=1": Choice(weights=None, origin="x", plain="fluid")}
+        setting=setting(),
+        counts=setting().count_table(),
+        choices={"guarded:dial=1": Choice(weights=None, origin="x", plain="fluid")},
     )
     plan.write(tmp_path)
     assert Plan.read(tmp_path) is not None
