@@ -4,7 +4,9 @@ The delay of a path is `scale` * factor of family and grade * growth with the de
 nets), in ps of `delays`. Nets are RapidWright's terms, families and grades the maker's tables, the growth is
 one core's. Only the scale of each fabric is calibrated, on open designs with published clocks
 (`clock_designs.toml`). Each design is predicted by a model of those in all other repositories, and these
-errors make the interval. `python -m fluidnpu.rtl_tb.synthesis.clock` prints them.
+errors make the interval, which this prints:
+
+    python -m fluidnpu.rtl_tb.synthesis.clock
 
 >>> clock = model()
 >>> clock.factor("artix7", 1), 0.5 < clock.factor("kintex7", 2) < 0.6
@@ -13,6 +15,7 @@ errors make the interval. `python -m fluidnpu.rtl_tb.synthesis.clock` prints the
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import sys
@@ -23,6 +26,7 @@ from importlib.resources import files
 from statistics import NormalDist, mean, median, stdev
 from typing import Any, NamedTuple
 
+from ..common.command import ended
 from .arrivals import NetDelay
 
 if sys.version_info >= (3, 11):
@@ -348,5 +352,13 @@ def _told(errors: Sequence[float]) -> str:
     return f"{math.exp(median(errors)):12.2f} {rms:10.2f}"
 
 
-if __name__ == "__main__":
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(prog="python -m fluidnpu.rtl_tb.synthesis.clock", description=__doc__)
+    parser.parse_args(arguments)
     print(report(model()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(ended(main, "python -m fluidnpu.rtl_tb.synthesis.clock"))
