@@ -11,8 +11,7 @@ import click
 
 from fluidnpu import scheduler
 from fluidnpu.host import oip, serving
-from fluidnpu.scheduler import exits, tuning
-from fluidnpu.scheduler.comparison import predicted_capacity
+from fluidnpu.scheduler import comparison, exits, tuning
 
 from .. import show
 from ..errors import UsageError
@@ -191,5 +190,7 @@ def _described(model: serving.Model) -> dict[str, Any]:
         "device": model.options.device,
         "policy": model.options.policy,
         "slo_ms": model.slo_ns / 1e6,
-        "capacity_per_s": predicted_capacity(scheduler.Serving.of(design, rates), model.options.policy, model.slo_ns),
+        "capacity_per_s": comparison.predicted_capacity(
+            scheduler.Serving.of(design, rates), model.options.policy, model.slo_ns
+        ),
     }

@@ -48,6 +48,7 @@ class Lossy(logging.StreamHandler[TextIO]):
         super().__init__(stream)
         self.dropped = 0  # lines, over all time
         self._said = 0
+        self._torn = False  # the last line was written in part
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record's line, or count it."""
@@ -70,11 +71,12 @@ class Lossy(logging.StreamHandler[TextIO]):
         except OSError:  # a stream in memory
             self.stream.write(line)
             return
-        left = line.encode(errors="backslashreplace")
+        left = ("\n" * self._torn + line).encode(errors="backslashreplace")
         while left:
             if not select.select((), (fd,), (), 0)[1]:
                 raise BlockingIOError("the reader of the log has stalled")
             left = left[os.write(fd, left[:_PIECE]) :]
+            self._torn = bool(left)
 
 
 def dropped_lines() -> int:

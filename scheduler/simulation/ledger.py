@@ -96,6 +96,7 @@ class Ledger(Generic[F]):
         self._log: list[tuple[int, Action]] = []
         self._run_ends: list[int] = []
         self._refused = 0  # decisions in a row
+        self._replaced = 0  # decisions in all
         self._ranked = False  # some request has had a priority
         self.view = View(0, self.waiting, latency, tuple(exit_rates), b_max, slots=slots)
         if active is not None:
@@ -427,7 +428,8 @@ class Ledger(Generic[F]):
 
     def _instead(self, policy: Policy, now_ns: int, closed: bool, error: Exception) -> Action:
         """Return the action of what a policy wraps, or a plain one, in place of one that breaks the rules."""
-        level = logging.ERROR if self._refused == 1 else logging.DEBUG
+        self._replaced += 1
+        level = logging.DEBUG if self._replaced & (self._replaced - 1) else logging.ERROR  # the 1st, 2nd, 4th, 8th
         _log.log(
             level, "a decision of '%s' is replaced: %s", self.policy, error, exc_info=not isinstance(error, PolicyError)
         )

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import TrafficError
+from ..errors import SchedulerError, TrafficError
 from ..policy import Request
 from .units import parse_duration_ns
 from .world import check_rates
@@ -160,13 +160,13 @@ def _parsed(text: str) -> tuple[str, dict[str, Any]]:
             )
         try:
             if key in ("dwell", "period"):
-                options[f"{key}_ns"] = parse_duration_ns(value, key)
+                options[f"{key}_ns"] = parse_duration_ns(value, f"{key} of {name} traffic")
             else:
                 options[key] = float(value)
+        except SchedulerError as error:
+            raise TrafficError(str(error)) from None
         except ValueError:
-            raise TrafficError(
-                f"{key} of {name} traffic must be a number (a duration for dwell and period), not {value!r}"
-            ) from None
+            raise TrafficError(f"{key} of {name} traffic must be a number, not {value!r}") from None
     return name, options
 
 

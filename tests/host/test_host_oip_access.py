@@ -150,6 +150,24 @@ def test_a_log_reader_that_stalls_stops_nobody() -> None:
     ]
 
 
+def test_a_line_that_was_written_in_part_is_ended_before_the_next() -> None:
+    read, write = os.pipe()
+    with os.fdopen(write, "w") as stream:
+        handler = Lossy(stream)
+        handler.setFormatter(JsonLines())
+        for _ in range(40):  # more than a pipe holds, in lines longer than it is filled by
+            handler.emit(logging.LogRecord("x", logging.INFO, "", 0, "long " * 1200, None, None))
+        text = os.read(read, 1 << 20)
+        handler.emit(logging.LogRecord("x", logging.INFO, "", 0, "here again", None, None))
+        text += os.read(read, 1 << 20)
+    os.close(read)
+    *_, torn, dropped, last = text.decode().splitlines()
+    with pytest.raises(ValueError, match="Unterminated"):
+        json.loads(torn)
+    assert "were dropped" in json.loads(dropped)["message"]
+    assert json.loads(last)["message"] == "here again"
+
+
 def test_a_full_disk_under_the_log_stops_nobody() -> None:
     try:
         stream = Path("/dev/full").open("w")  # noqa: SIM115  -- closing it fails, too
