@@ -6,8 +6,8 @@ r"""A log in parts that never stops its writer: what cannot be written is droppe
 ...     log.begin("head", fresh=True)
 ...     log.write("line")
 ...     log.flush()
-...     (Path(folder) / "log").read_text(), log.dropped
-('head\nline\n', 0)
+...     (Path(folder) / "log").read_text(), log.dropped, log.close()
+('head\nline\n', 0, None)
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def project(few_images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("first") / "project"
     done = run("build", "--first-run", "--board", "zcu104", "--data", few_images, "--out", folder)
     assert done.exit_code == 0, done.output
-    assert "`make first-run`" in done.stdout
+    assert "`make first-run`" in " ".join(done.stdout.split())  # as wide as the folder's name lets it be
     return folder
 
 

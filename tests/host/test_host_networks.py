@@ -39,6 +39,7 @@ def test_samples_of_two_networks_in_any_company_equal_golden(seed: int, guarded:
     any_company(pair(guarded=guarded), np.random.default_rng(seed))
 
 
+@pytest.mark.cpu(10, "two networks in turns on the whole NPU, in Verilator")
 @pytest.mark.parametrize(
     ("core", "seed"),
     [("rtl", 1), *(pytest.param(core, seed, marks=pytest.mark.long) for core in ("rtl", "hls") for seed in (2, 3))],
