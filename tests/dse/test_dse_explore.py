@@ -48,8 +48,8 @@ def test_every_design_that_comes_out_can_be_built(board: Board, workload: Worklo
     published = plan_all(design.lowered_layers, found.published, b_max, design.out_words, published_plan)
     pairs = [(a, b) for old, new in zip(published, design.plans, strict=True) for a, b in zip(old, new, strict=True)]
     alike = all((a.k, a.b_r) == (b.k, b.b_r) for a, b in pairs)  # Eq. 1 is no optimum where layers are tiny
-    usual = design.memory == board.dram[0].name  # the published point counts no other
-    if usual and alike and (point.t_p, point.t_c) == (found.published.t_p, found.published.t_c):
+    slower = design.port_bits // 16 <= board.paper_words_per_cycle  # the published point counts these words
+    if slower and alike and (point.t_p, point.t_c) == (found.published.t_p, found.published.t_c):
         assert all(new <= old * (1 + 1e-12) for new, old in zip(found.fitted_gops, found.published_gops, strict=True))
 
 
