@@ -21,7 +21,7 @@ import numpy.typing as npt
 from fluidnpu.models import FileError, read_text, regular_file
 from fluidnpu.models.files import write_files
 from fluidnpu.models.graph import Check, ExitCheck, Output, read_check
-from fluidnpu.models.images import Intake
+from fluidnpu.models.images import Intake, checked_class_names
 
 from ..errors import DescriptorError, ProgramError
 from .descriptor import DESCRIPTOR_BYTES, Descriptor
@@ -138,8 +138,9 @@ class Program:
     `stages[s]` is (first, last) layer of stage s, inclusive. `input_scale`: value of one step of the input
     tensor. `intake`: the way from a user's image to that tensor; None: uint8 over 255, floats in 0..1.
     `data`: the images that come with fluidnpu and that the network was trained for; "" for others. `check` is
-    what thresholds are compared with. `cut`: of a part of a program; its last exit has a threshold where
-    samples go on, and its input is a tensor as stored where it begins in the middle.
+    what thresholds are compared with. `class_names`: of the network's classes, or none. `cut`: of a part of a
+    program; its last exit has a threshold where samples go on, and its input is a tensor as stored where it
+    begins in the middle.
     """
 
     network: str
@@ -158,6 +159,7 @@ class Program:
     intake: Intake | None = None
     data: str = ""
     check: Check = ExitCheck.TOP
+    class_names: tuple[str, ...] = ()
     cut: Cut | None = None
 
     def __post_init__(self) -> None:
@@ -333,6 +335,8 @@ class Program:
             body["data"] = self.data
         if self.check is not ExitCheck.TOP:  # absent for the usual one, as in files of earlier versions
             body["check"] = self.check.text
+        if self.class_names:
+            body["classes"] = list(self.class_names)
         if self.cut is not None:
             body["cut"] = {**asdict(self.cut), "exits": list(self.cut.exits)}
         body["digest"] = _digest(body)
@@ -407,6 +411,7 @@ class Program:
             intake=Intake.of_dict(raw["intake"], _shape(places[raw["input"]])) if "intake" in raw else None,
             data=str(raw.get("data", "")),
             check=read_check(raw.get("check", ExitCheck.TOP.value)),
+            class_names=checked_class_names(raw["classes"], "program.json") if "classes" in raw else (),
             cut=Cut(**{**raw["cut"], "exits": tuple(raw["cut"]["exits"])}) if "cut" in raw else None,
         )
 

@@ -78,6 +78,7 @@ def with_map_head(
         check=check,
         parameters=parameters,
         calibration={},
+        class_names=(),
     )
 
 

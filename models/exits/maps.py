@@ -50,7 +50,9 @@ def with_maps(
         )
     check = MapCheck(task=task, shape=shape, count=count, top=top, every=every)
     outputs = tuple(one for one in network.outputs if one is not chosen)
-    return replace(network, exits=(Exit(name=last.name, logits=chosen.tensor),), outputs=outputs, check=check)
+    names = network.class_names if len(network.class_names) == channels else ()
+    exits = (Exit(name=last.name, logits=chosen.tensor),)
+    return replace(network, exits=exits, outputs=outputs, check=check, class_names=names)
 
 
 def _chosen(network: Network, name: str | None) -> Output:

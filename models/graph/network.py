@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ..errors import NetworkError
 from ..images.intake import Intake
 from ..images.preprocessing import Preprocessing
-from .checks import Check, ExitCheck
+from .checks import Check, ExitCheck, MapCheck
 from .outputs import Output
 from .shapes import Kind, LayerShape, Pair, Pooling, Shape, Window, Workload
 
@@ -186,7 +186,8 @@ class Network:
     exits.
     `calibration` maps a tensor to the largest magnitude seen on calibration data, in real units.
     `preprocessing` is the way from a user's image to the input; None: uint8 over 255, floats in 0..1. `check`
-    is what the thresholds of the exits are compared with.
+    is what the thresholds of the exits are compared with. `class_names`: of its classes, of the labels of its
+    maps or of what its other outputs detect, in the order of their numbers; empty where they are not known.
     """
 
     name: str
@@ -200,13 +201,26 @@ class Network:
     metadata: Mapping[str, str] = field(default_factory=dict, repr=False)
     preprocessing: Preprocessing | None = None
     check: Check = ExitCheck.TOP
+    class_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Keep what holds for the last exit, which takes all that is left; a single one takes all."""
+        if self.class_names and self.classes not in (0, len(self.class_names)):
+            raise NetworkError(
+                f"'{self.name}' must have a name for each of its {self.classes} classes, not {len(self.class_names)}"
+            )
         last = self.exits[-1]
         rate = 1.0 if len(self.exits) == 1 else last.rate
         exits = (*self.exits[:-1], replace(last, threshold=None, assumed=False, rate=rate))
         object.__setattr__(self, "exits", exits)
+
+    @property
+    def classes(self) -> int:
+        """The number of classes, labels or landmarks that its exits tell apart; 0 where there are none."""
+        logits = self.exits[-1].logits
+        if isinstance(self.check, MapCheck):
+            return self.check.shape[2]
+        return 0 if logits is None else self.tensors[logits][2]
 
     @property
     def thresholds(self) -> tuple[float, ...]:

@@ -1,3 +1,4 @@
+from .class_names import checked_class_names as checked_class_names
 from .files import read_image_file as read_image_file
 from .files import read_images as read_images
 from .image_set import SHIPPED_DATA as SHIPPED_DATA

@@ -25,7 +25,9 @@ class ImageSet:
     Labels are classes (N,) in int64. For exits that give maps they are a label a pixel (N, height, width) in
     int64, or landmarks (N, landmarks, 2) in float64, rows and columns as shares of the image.
 
-    `source` names them in errors. `labels` of a set without any raises DataError; `labelled` asks first.
+    `class_names`: what the classes are called where the images were found, in the order of their numbers;
+    empty where nothing says it. `source` names the images in errors. `labels` of a set without any raises
+    DataError; `labelled` asks first.
 
     >>> ImageSet(images=np.zeros((2, 4, 4, 1), np.uint8), labels=np.array([3, 1]))[:1].labels
     array([3])
@@ -33,9 +35,16 @@ class ImageSet:
     False
     """
 
-    __slots__ = ("_labels", "images", "source")
+    __slots__ = ("_labels", "class_names", "images", "source")
 
-    def __init__(self, *, images: Pixels, labels: npt.NDArray[Any] | None = None, source: str = "these") -> None:
+    def __init__(
+        self,
+        *,
+        images: Pixels,
+        labels: npt.NDArray[Any] | None = None,
+        source: str = "these",
+        class_names: tuple[str, ...] = (),
+    ) -> None:
         if images.ndim != 4 or not (images.dtype == np.uint8 or np.issubdtype(images.dtype, np.floating)):
             raise DataError(
                 "images must be uint8 or floats of shape (N, height, width, channels), "
@@ -45,6 +54,7 @@ class ImageSet:
             raise DataError(f"{len(images)} images need as many labels, not {labels.shape}")
         self.images = images
         self.source = source
+        self.class_names = class_names
         self._labels = labels
 
     @property
@@ -64,7 +74,7 @@ class ImageSet:
 
     def __getitem__(self, which: slice | npt.NDArray[np.int64]) -> ImageSet:
         labels = None if self._labels is None else self._labels[which]
-        return ImageSet(images=self.images[which], labels=labels, source=self.source)
+        return ImageSet(images=self.images[which], labels=labels, source=self.source, class_names=self.class_names)
 
     def __repr__(self) -> str:
         return f"ImageSet({self.images.dtype} {self.images.shape}, {'' if self.labelled else 'not '}labelled)"

@@ -15,6 +15,7 @@ from typing import Any
 from ..errors import DataError, ModelFileError, NetworkError
 from ..graph.checks import Check, ExitCheck, read_check
 from ..graph.network import Exit, Network
+from ..images.class_names import checked_class_names, names_of_metadata
 from ..images.preprocessing import Preprocessing
 from .file import OnnxFile
 
@@ -32,6 +33,8 @@ class Metadata:
     preprocessing: Preprocessing | None
     check: Check
     provenance: Mapping[str, str]
+    class_names: tuple[str, ...]  # as fluidnpu wrote them
+    foreign_names: tuple[str, ...]  # as another tool did, of whatever it means
 
 
 def read_metadata(file: OnnxFile) -> Metadata:
@@ -56,7 +59,19 @@ def read_metadata(file: OnnxFile) -> Metadata:
         preprocessing=preprocessing,
         check=_check(file),
         provenance={key: str(value) for key, value in _json_object(file, "provenance", {}).items()},
+        class_names=_class_names(file),
+        foreign_names=names_of_metadata(file.metadata.get("names", "")),
     )
+
+
+def _class_names(file: OnnxFile) -> tuple[str, ...]:
+    names = _json_value(file, "classes", None)
+    try:
+        if names is not None and not isinstance(names, list):
+            raise DataError(f"it must be a list of names, not {type(names).__name__}")
+        return () if names is None else checked_class_names(names, "the list")
+    except DataError as error:
+        raise ModelFileError(f"the metadata {PREFIX}classes of {file.path}: {error}") from None
 
 
 def _exit_table(file: OnnxFile) -> dict[str, dict[str, Any]]:
@@ -124,6 +139,8 @@ def metadata_of(network: Network) -> dict[str, str]:
         found[PREFIX + "check"] = network.check.text
     if network.preprocessing is not None:
         found[PREFIX + "preprocessing"] = network.preprocessing.dumps()
+    if network.class_names:
+        found[PREFIX + "classes"] = json.dumps(network.class_names)
     return found
 
 

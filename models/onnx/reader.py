@@ -24,7 +24,7 @@ from .file import OnnxFile, refuse
 from .folding import FOLDING_OPERATORS
 from .inputs import open_input
 from .layers import LAYER_OPERATORS
-from .metadata import PREFIX, read_metadata
+from .metadata import PREFIX, Metadata, read_metadata
 from .moves import MOVING_OPERATORS
 from .refusals import unsupported
 from .upsampling import UPSAMPLING_OPERATORS
@@ -92,8 +92,15 @@ def read_parsed(
         ordered=ordered,
     )
     network = replace(network, preprocessing=metadata.preprocessing, check=metadata.check)
+    network = replace(network, class_names=_class_names(network, metadata))
     _ = network.intake  # refuses a record for another count of channels
     return network
+
+
+def _class_names(network: Network, metadata: Metadata) -> tuple[str, ...]:
+    """Return the names of the classes; those of another tool only where they are as many as the classes."""
+    foreign = metadata.foreign_names
+    return metadata.class_names or (foreign if network.classes in (0, len(foreign)) else ())
 
 
 def _visit(walk: Walk, node: onnx.NodeProto) -> None:
