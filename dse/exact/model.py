@@ -45,7 +45,8 @@ class Machine:
     """The parameters of the RTL that time depends on. Raises DesignError.
 
     `buffer_words` and `queue_beats` are explained at `rtl_tb.data_plane_parameters`. `stripes`: narrow ports
-    that the `port_bytes` of each master are spread over.
+    that the `port_bytes` of each master are spread over. `row_distance`: the fewest calls of the HLS core
+    between writing and reading a row (`Array.row_distance`); 0 for the core in SystemVerilog.
     """
 
     array: Array[int]
@@ -55,6 +56,7 @@ class Machine:
     buffer_words: int = BUFFER_WORDS
     queue_beats: int = 128
     stripes: int = 1
+    row_distance: int = 0
 
     def __post_init__(self) -> None:
         for name in _WHOLE:
@@ -145,6 +147,8 @@ class Machine:
             "in_words": array.in_words,
             "out_words": array.out_words,
             "late": array.late,
+            "row_distance": self.row_distance,
+            "half_shift": int(array.split),
             "port_words": self.port_words,
             "buffer_bytes": 2 * self.buffer_words,
             "biases_per_beat": array.biases_per_beat,

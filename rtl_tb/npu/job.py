@@ -35,7 +35,7 @@ class BareNpu:
 
     def __init__(self, npu: RtlNpu, *, slots: int = SLOTS) -> None:
         self.npu, self.slots = npu, slots
-        self.machine = Machine.of_parameters(npu.model.parameters)
+        self.machine = npu.model.machine
 
     @classmethod
     def of(cls, design: Design, dram: DramModel) -> BareNpu:

@@ -25,7 +25,7 @@ import numpy as np
 
 from fluidnpu.boards import BoardError, load_board
 from fluidnpu.dse import Design, DesignError, DramModel
-from fluidnpu.dse.exact import LayerCycles, LayerJob, Machine, job_cycles
+from fluidnpu.dse.exact import LayerCycles, LayerJob, job_cycles
 from fluidnpu.hls import register
 from fluidnpu.hls.core import execute_streams_reference, layer_streams, scatter_output
 from fluidnpu.hls.program import decode_for, decode_layer, encode_fbcb
@@ -161,8 +161,7 @@ def exact_cycles(npu: RtlNpu, program: Program, word: int, active: Sequence[int]
         **descriptor.geometry,
     )
     slots = [program.slot_base + shift + slot * program.slot_bytes for slot in active]
-    machine = Machine.of_parameters(npu.model.parameters)
-    (cycles,) = job_cycles([job], slots, machine, npu.dram, first_cycle=run.start_cycle, limit=4 * run.cycles)
+    (cycles,) = job_cycles([job], slots, npu.model.machine, npu.dram, first_cycle=run.start_cycle, limit=4 * run.cycles)
     return cycles
 
 

@@ -5,13 +5,15 @@ Needs the extra `rtl`, a C++ compiler and make.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 
 from fluidnpu.dse import Design
+from fluidnpu.dse.exact import Machine
 from fluidnpu.hls.core import compile_shared_core, core_texts
 from fluidnpu.hls.formats import LAYER
 
@@ -57,6 +59,13 @@ class NpuModel:
         if core == "hls":
             return cls(parameters=plane, hls_core=core_texts(design))
         return cls(parameters=plane | design.core_parameters())
+
+    @cached_property
+    def machine(self) -> Machine:
+        """The same NPU in the exact model; the distance of rows is the one that the C++ was rendered with."""
+        machine = Machine.of_parameters(self.parameters)
+        distance = re.search(r"RowDistance = (\d+);", self.hls_core.get("params.h", ""))
+        return machine if distance is None else replace(machine, row_distance=int(distance[1]))
 
     @cached_property
     def verilated(self) -> Build:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.dse import Design, DramModel
-from fluidnpu.dse.exact import LayerJob, Machine, job_cycles
+from fluidnpu.dse.exact import LayerJob, job_cycles
 from fluidnpu.hls import Cause, register
 from fluidnpu.hls.core import execute_streams_reference, layer_streams, scatter_output
 from fluidnpu.hls.program import decode_layer
@@ -257,7 +257,7 @@ class World:
         runs = self.npu.take_layers()
         slots = [self.at(self.program.slot_base + slot * self.program.slot_bytes) for slot in self.active]
         found = job_cycles(
-            [self._job(layer) for layer in layers], slots, Machine.of_parameters(self.npu.model.parameters), self.npu.dram,
+            [self._job(layer) for layer in layers], slots, self.npu.model.machine, self.npu.dram,
             first_cycle=runs[0].start_cycle, limit=LIMIT,
         )  # fmt: skip
         for run, cycles in zip(runs, found, strict=True):

@@ -22,6 +22,7 @@ from .core import (
     step_core,
     take_command,
 )
+from .hls_core import HlsCore, hls_cmd_ready, step_hls_core
 from .masters import Masters, step_read_master
 from .memory import Dram, collect_traffic, reset_dram, step_memory
 from .outputs import OutputWriter, all_written, next_outputs, reset_outputs, step_outputs
@@ -67,6 +68,7 @@ class Npu:
     outputs: OutputWriter
     pool: OutputPool
     core: Core
+    hls: HlsCore
     dram: Dram
 
 
@@ -92,10 +94,13 @@ def _begin_layer(npu: Npu, layer: Layer, setup: Setup) -> None:
 
 
 @jit
-def _look(npu: Npu, layer: Layer) -> None:
+def _look(npu: Npu, layer: Layer, setup: Setup) -> None:
     sequencer, rows = npu.sequencer, npu.rows
     rows.arrives = rows.asked != rows.arrived and npu.masters.m1.level != 0
-    npu.core.cmd_ready = cmd_ready(npu.commands, layer)
+    if setup.row_distance:
+        npu.core.cmd_ready = hls_cmd_ready(npu.hls, npu.commands)
+    else:
+        npu.core.cmd_ready = cmd_ready(npu.commands, layer)
     sequencer.may_issue = sequencer.state == COMMANDS and may_issue(npu.commands, npu.weights, layer)
     sequencer.written = (
         sequencer.state == DRAIN and all_written(npu.outputs, npu.masters.m2_write) and weights_idle(npu.weights)
@@ -151,7 +156,9 @@ def _step_weights(npu: Npu, layer: Layer, ahead: Layer, more: bool, setup: Setup
 
 
 @jit
-def _end_cycle(npu: Npu, counts: Counts) -> None:
+def _end_cycle(npu: Npu, counts: Counts, layer: Layer, setup: Setup) -> None:
+    if setup.row_distance:
+        step_hls_core(npu.hls, npu.core, layer, setup, npu.commands)
     count_streams(npu.core, npu.rows.beats, counts)
     step_queue(npu.rows.beats)
     end_core(npu.core)
@@ -189,19 +196,20 @@ def simulate(job: Job, first_cycle: int, limit: int) -> bool:
         while npu.sequencer.state != DONE:
             if now - first_cycle >= limit:
                 return False
-            _look(npu, layer)
+            _look(npu, layer, setup)
             if setup.stripes == 1:
                 step_memory(npu.dram, npu.masters, setup)
             else:
                 step_striped_memory(job.stripes[0], npu.dram, npu.masters, setup)
             _step_outputs(npu, layer, setup)
-            step_core(npu.core, layer, setup, npu.commands, job.rings)
+            if not setup.row_distance:
+                step_core(npu.core, layer, setup, npu.commands, job.rings)
             _step_inputs(npu, layer, setup)
             _step_residuals(npu, layer, setup)
             begun = npu.sequencer.state > AWAIT
             counts.lead += not begun
             _step_weights(npu, layer, job.layers[index + 1] if begun and more else layer, more, setup)
-            _end_cycle(npu, counts)
+            _end_cycle(npu, counts, layer, setup)
             now += 1
         _end_layer(job, index, now - began)
     return True

@@ -29,6 +29,8 @@ class Setup:
     biases_per_beat: int
     bias_depth: int
     late: int  # cycles from a beat to the sum it finishes
+    row_distance: int  # of the HLS core; 0: the core in SystemVerilog
+    half_shift: int  # log2 of the halves of a bank of the HLS core
     stripes: int
     port_shift: int  # log2 of port_bytes
     stripe_shift: int  # log2 of stripes

@@ -157,7 +157,9 @@ static void run_array(command_fifo_t& commands, command_fifo_t& to_loader, input
 
     // The next state of what drains. A command takes its place behind the one whose rows leave.
     const bool announces = !waiting && (starts_command || (busy && !announced));
-    const bool room_for_next = announced && (!waiting || address_of(c, int(fill.row) + 1) < drain_address);
+    // While no row leaves, every place is free, and `drain` is still at an older command.
+    const bool passed = address_of(c, int(fill.row) + 1) < drain_address;
+    const bool room_for_next = announced && (!waiting || !draining || passed);
     // Each counter is compared before it counts, so that a flag is as old as its counter and no comparison waits
     // for a decision of this call.
     const bool settles = written_rows[RowDistance - 2], leaves = gives && ends_row(drain.at);
