@@ -33,8 +33,11 @@ def regular_file(path: Path | str, most_bytes: int = MOST_BYTES) -> Path:
 
 
 def read_text(path: Path | str, what: str, most_bytes: int = MOST_BYTES) -> str:
-    """Return the text of a user's UTF-8 file; errors call the file `what`. Raises FileError and OSError."""
+    """Return the text of a user's UTF-8 file; errors call the file `what`. Raises FileError and OSError.
+
+    A byte-order mark, which some editors put in front, is no part of the text.
+    """
     try:
-        return regular_file(path, most_bytes).read_text(encoding="utf-8")
+        return regular_file(path, most_bytes).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise FileError(f"'{path}' must be {what}, which is text in UTF-8, and it is not") from None

@@ -42,7 +42,7 @@ def read_class_names(path: Path | str) -> tuple[str, ...]:
 
     Raises DataError, FileError.
     """
-    lines = read_text(Path(path), "a list of class names", _MOST_BYTES).lstrip("\ufeff").splitlines()
+    lines = read_text(Path(path), "a list of class names", _MOST_BYTES).splitlines()
     return checked_class_names([line for line in lines if line.strip()], f"'{path}'")
 
 

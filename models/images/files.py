@@ -28,15 +28,14 @@ def read_images(path: Path | str, intake: Intake | None = None) -> ImageSet:
 
     An .npz has the array `images` (uint8 or floats) and may have `labels`, classes (N,), label maps (N,
     height, width) or landmarks (N, landmarks, 2); an idx file may have its labels beside it; a folder holds
-    image files, see `read_image_folder`. `intake` (Network.intake) says layout, channels and size: the set
-    is then NHWC and fits the network; without it arrays must be NHWC. Raises DataError and FileError in one
-    sentence.
+    image files, see `read_image_folder`, and may name its classes. `intake` (Network.intake) says layout,
+    channels and size: the set is then NHWC and fits the network; without it arrays must be NHWC. Raises
+    DataError and FileError in one sentence.
     """
     path = Path(path)
     if path.is_dir():
-        images, labels = read_image_folder(path, intake)
-    else:
-        images, labels = _read_one_file(path)
+        return read_image_folder(path, intake)
+    images, labels = _read_one_file(path)
     if not len(images):
         raise DataError(f"{path} must hold at least one image, and it holds none")
     if intake is not None:

@@ -1,113 +1,203 @@
 """Folders of image files: a folder a class, or one flat folder, with labels in a file or without any.
 
-PNG, JPEG, BMP, PPM and WebP are read with Pillow. Everything is bounded before it is unpacked; links are not
-followed.
+Links are not followed. What is left out on the way is told in the set's `remarks`, never in silence.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-import warnings
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError
-from ..files import read_text, regular_file
-from .image_set import Pixels
+from ..files import read_text
+from .class_names import CLASSES_FILE, read_class_names
+from .image_set import ImageSet, Pixels
 from .intake import Intake
-from .resizing import fitted
+from .picture import SUFFIXES, read_picture
 
-FORMATS = ("PNG", "JPEG", "BMP", "PPM", "WEBP")
-SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp"})
-CLASSES_FILE = "classes.txt"
 LABELS_FILE = "labels.csv"
 MOST_FILES = 200_000
-MOST_PIXELS = 1 << 26  # of one image file
-MOST_FILE_BYTES = 1 << 27
 MOST_SET_BYTES = 1 << 31  # of all images together, at the network's size
-_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+MOST_DEPTH = 8  # of folders below that of a class
+PARTS = frozenset({"train", "training", "val", "valid", "validation", "test", "testing"})  # of a data set
+_OURS = frozenset({CLASSES_FILE, LABELS_FILE})
+_ARCHIVERS = frozenset({"__MACOSX"})  # that a Mac puts into every zip, beside what was packed
 
-Labels = npt.NDArray[np.int64] | None
 
-
-def read_image_folder(folder: Path, intake: Intake | None) -> tuple[Pixels, Labels]:
+def read_image_folder(folder: Path, intake: Intake | None) -> ImageSet:
     """Read every image below a folder, in the order of names: uint8 NHWC, and labels if there are any.
 
-    Folders inside are classes, numbered in the order of their names or of the lines of classes.txt. A flat
-    folder may hold labels.csv, each line a file's name, a comma and the number of its class. With an
-    `intake` images are converted to its channels and resized as it says; else all must be alike. Raises
-    DataError.
+    Folders inside are classes, numbered in the order of their names or of the lines of classes.txt; images in
+    folders below count to the class. A flat folder may hold labels.csv, each line a file's name, a comma and
+    the number of its class. With an `intake` images are converted to its channels and resized as it says;
+    else all must be alike. Raises DataError.
     """
-    classes = sorted(one for one in folder.iterdir() if one.is_dir() and not one.name.startswith("."))
-    loose = _image_files(folder)
-    if classes and loose:
+    classes, loose = _folders(folder), _image_files(folder)
+    if classes and (loose or (folder / LABELS_FILE).exists()):
+        beside = loose[0].name if loose else LABELS_FILE
         raise DataError(
-            f"'{folder}' must hold folders of classes or images, and it holds both ('{classes[0].name}' and "
-            f"'{loose[0].name}')"
+            f"'{folder}' must hold folders of classes or images, and it holds both ('{classes[0].name}' and '{beside}')"
         )
-    for one in classes:
-        if one.is_symlink():
-            raise DataError(f"'{one}' must be a folder, and it is a link, which is not followed")
-    ordered = _class_order(folder, classes)
-    found = [(path, label) for label, one in enumerate(ordered) if one is not None for path in _image_files(one)]
-    paths = [path for path, _ in found] if classes else loose
+    if len(classes) > 1 and PARTS.issuperset(entry.name.lower() for entry in classes):
+        names = ", ".join(f"'{entry.name}'" for entry in classes)
+        raise DataError(f"'{folder}' must hold a folder for each class, not the parts of a set: name one of {names}")
+    given = read_class_names(folder / CLASSES_FILE) if (folder / CLASSES_FILE).is_file() else ()
+    remarks = _left_out(folder)
+    if classes:
+        found, class_names = _of_classes(folder, classes, given, remarks)
+        paths = [path for path, _ in found]
+    else:
+        found, class_names, paths = [], given, loose
     if not 1 <= len(paths) <= MOST_FILES:
         raise DataError(
             f"'{folder}' must hold 1 to {MOST_FILES} images ({', '.join(sorted(SUFFIXES))}), not {len(paths)}"
         )
-    labels = np.array([label for _, label in found], np.int64) if classes else _labels(folder, paths)
-    return _stack(folder, paths, intake), labels
+    return ImageSet(
+        images=_stack(folder, paths, intake),
+        labels=np.array([label for _, label in found], np.int64) if classes else _labels(folder, paths),
+        source=f"those in {folder}",
+        class_names=class_names,
+        remarks=tuple(remarks),
+    )
+
+
+def _is_seen(entry: Path) -> bool:
+    """False for what is hidden, or comes of an archiver."""
+    return not entry.name.startswith(".") and entry.name not in _ARCHIVERS
+
+
+def _folders(folder: Path) -> list[Path]:
+    """Return the folders in one by name; a link is refused."""
+    return _no_links("a folder", [entry for entry in folder.iterdir() if _is_seen(entry) and entry.is_dir()])
 
 
 def _image_files(folder: Path) -> list[Path]:
     """Return the image files of one folder by name; a link is refused."""
-    found = sorted(one for one in folder.iterdir() if one.suffix.lower() in SUFFIXES and not one.name.startswith("."))
-    for one in found:
-        if one.is_symlink():
-            raise DataError(f"'{one}' must be a file, and it is a link, which is not followed")
+    return _no_links("a file", [entry for entry in folder.iterdir() if _is_seen(entry) and _is_image(entry)])
+
+
+def _is_image(entry: Path) -> bool:
+    return entry.suffix.lower() in SUFFIXES and not entry.is_dir()
+
+
+def _no_links(what: str, entries: Sequence[Path]) -> list[Path]:
+    for entry in sorted(entries):
+        if entry.is_symlink():
+            raise DataError(f"'{entry}' must be {what}, and it is a link, which is not followed")
+    return sorted(entries)
+
+
+def _left_out(folder: Path) -> list[str]:
+    """Name the folders that are left out, and count the files by their endings."""
+    entries = sorted(folder.iterdir())
+    hidden = [entry.name for entry in entries if not _is_seen(entry) and entry.is_dir()]
+    others = [e for e in entries if _is_seen(e) and e.is_file() and not _is_image(e) and e.name not in _OURS]
+    endings = Counter(entry.suffix.lower() or entry.name for entry in others)
+    counts = ", ".join(f"{count} {ending}" for ending, count in endings.most_common(6))
+    remarks = [f"folders of '{folder}' that are left out: {', '.join(hidden[:6])}"] if hidden else []
+    return remarks + ([f"files of '{folder}' that are no images by their ending: {counts}"] if others else [])
+
+
+def _of_classes(
+    folder: Path, classes: Sequence[Path], given: tuple[str, ...], remarks: list[str]
+) -> tuple[list[tuple[Path, int]], tuple[str, ...]]:
+    """Return the images with their labels, and the names of the classes; remarks are added."""
+    names = _ordered(folder, [entry.name for entry in classes], given, remarks)
+    found, deep = list[tuple[Path, int]](), list[Path]()
+    for entry in classes:
+        inside = _below(entry, remarks)
+        if not inside and not given:
+            raise DataError(
+                f"'{entry}' must hold images, since every folder is a class: take it away, or name all classes in a "
+                f"{CLASSES_FILE} beside it"
+            )
+        deep += [path.parent for path in inside if path.parent != entry]
+        found += [(path, names.index(entry.name)) for path in inside]
+    if deep:
+        remarks.append(f"{len(deep)} images lie in folders below those of their classes, such as '{deep[0]}'")
+    return sorted(found, key=lambda pair: pair[1]), names
+
+
+def _below(folder: Path, remarks: list[str], depth: int = 0) -> list[Path]:
+    """Return the image files of a folder, then those of its folders; remarks are added."""
+    remarks += _left_out(folder)
+    found = _image_files(folder)
+    for inner in _folders(folder):
+        if depth == MOST_DEPTH:
+            raise DataError(f"images must lie at most {MOST_DEPTH} folders below that of their class, not in '{inner}'")
+        found += _below(inner, remarks, depth + 1)
     return found
 
 
-def _class_order(folder: Path, classes: Sequence[Path]) -> list[Path | None]:
-    """Return the folder of every class; None for one that classes.txt names and that has no images here."""
-    names = folder / CLASSES_FILE
-    if not classes or not names.is_file():
-        return list(classes)
-    wanted = [line.strip() for line in read_text(names, "a list of class names", 1 << 20).splitlines() if line.strip()]
-    unknown = sorted({one.name for one in classes} - set(wanted))
-    if unknown or len(set(wanted)) != len(wanted):
-        why = f"lacks '{unknown[0]}'" if unknown else "names one twice"
-        raise DataError(f"'{names}' must name every folder of a class once, one a line, and it {why}")
-    known = {one.name: one for one in classes}
-    return [known.get(name) for name in wanted]
+def _ordered(folder: Path, names: Sequence[str], given: tuple[str, ...], remarks: list[str]) -> tuple[str, ...]:
+    """Return the names of the classes by number: those of classes.txt, else those of the folders."""
+    if given:
+        unknown = sorted(set(names) - set(given))
+        if unknown or len(set(given)) != len(given):
+            why = f"lacks '{unknown[0]}'" if unknown else "names one twice"
+            raise DataError(
+                f"'{folder / CLASSES_FILE}' must name every folder of a class once, one a line, and it {why}"
+            )
+        return given
+    counted = sorted(names, key=_natural)
+    for place, (name, other) in enumerate(zip(names, counted, strict=True)):
+        if name != other:
+            remarks.append(
+                f"folders are classes in the order of their names as text, so '{name}' is class {place} and stands before "
+                f"'{other}'; a {CLASSES_FILE} in '{folder}' says another order"
+            )
+            break
+    return tuple(names)
 
 
-def _labels(folder: Path, paths: Sequence[Path]) -> Labels:
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Return a key that sorts "10" behind "2"."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", name)]
+
+
+def _labels(folder: Path, paths: Sequence[Path]) -> npt.NDArray[np.int64] | None:
     table = folder / LABELS_FILE
     if not table.is_file():
         return None
-    known: dict[str, int] = {}
-    rows = csv.reader(io.StringIO(read_text(table, "a table of labels", 1 << 26)))
-    for number, row in enumerate(rows, 1):
-        if not row or (number == 1 and len(row) == 2 and not row[1].strip().isdecimal()):
-            continue  # an empty line, or the header
-        if len(row) != 2 or not row[1].strip().isdecimal() or len(row[1]) > 9:
-            raise DataError(f"'{table}' line {number} must be a file's name, a comma and a class, not {row[:3]}")
-        known[row[0].strip()] = int(row[1])
+    known = _read_table(table, {path.name for path in paths})
     missing = [path.name for path in paths if path.name not in known]
     if missing:
         raise DataError(f"'{table}' must have a class for every image, and it has none for '{missing[0]}'")
     return np.array([known[path.name] for path in paths], np.int64)
 
 
+def _read_table(table: Path, files: set[str]) -> Mapping[str, int]:
+    """Read the class of each file; the first line is a header if it names no image and no number."""
+    known: dict[str, int] = {}
+    rows = csv.reader(io.StringIO(read_text(table, "a table of labels", 1 << 26)))
+    for number, row in enumerate(rows, 1):
+        cells = [cell.strip() for cell in row]
+        whole = len(cells) == 2 and cells[1].isascii() and cells[1].isdecimal() and len(cells[1]) <= 9
+        image = bool(cells) and (cells[0] in files or Path(cells[0]).suffix.lower() in SUFFIXES)
+        if not cells or (number == 1 and len(cells) == 2 and not whole and not image):
+            continue  # an empty line, or the header
+        if not whole:
+            raise DataError(
+                f"'{table}' line {number} must be a file's name, a comma and a class, which is a whole number from 0, not "
+                f"{','.join(row)[:60]!r}"
+            )
+        if cells[0] in known:
+            raise DataError(f"'{table}' must name every file once, and line {number} names '{cells[0]}' again")
+        known[cells[0]] = int(cells[1])
+    return known
+
+
 def _stack(folder: Path, paths: Sequence[Path], intake: Intake | None) -> Pixels:
     out: npt.NDArray[np.uint8] | None = None
     for index, path in enumerate(paths):
-        image = _image(path, intake)
+        image = read_picture(path, intake)
         if out is None:
             if len(paths) * image.size > MOST_SET_BYTES:
                 raise DataError(
@@ -122,40 +212,5 @@ def _stack(folder: Path, paths: Sequence[Path], intake: Intake | None) -> Pixels
             )
         out[index] = image
     assert out is not None
-    return out
-
-
-def _image(path: Path, intake: Intake | None) -> npt.NDArray[np.uint8]:
-    """Read one image as uint8 (height, width, channels), at the intake's size."""
-    try:
-        from PIL import Image
-    except ImportError:
-        raise DataError(
-            "reading image files needs Pillow, which is not installed: pip install 'fluidnpu[design]'"
-        ) from None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # Pillow warns of bombs
-            with Image.open(regular_file(path, MOST_FILE_BYTES), formats=FORMATS) as opened:
-                if opened.width * opened.height > MOST_PIXELS:
-                    raise DataError(
-                        f"'{path}' must have at most {MOST_PIXELS} pixels, and it has {opened.width} x {opened.height}"
-                    )
-                mode = _MODES.get(intake.shape[2]) if intake else ("L" if opened.mode in ("1", "L") else "RGB")
-                if mode is None:
-                    channels = intake.shape[2] if intake else 0
-                    raise DataError(
-                        f"image files have 1, 3 or 4 channels, and the network takes {channels}: give an .npz"
-                    )
-                pixels = np.asarray(opened.convert(mode), np.uint8)
-    except DataError:
-        raise
-    except (OSError, ValueError, SyntaxError, MemoryError, Warning, Image.DecompressionBombError) as error:
-        raise DataError(f"'{path}' must be an image ({', '.join(FORMATS)}), and reading it failed: {error}") from None
-    image = pixels[..., None] if pixels.ndim == 2 else pixels
-    if intake is None:
-        return image
-    try:
-        return np.asarray(fitted(image[None], intake.shape, intake.preprocessing)[0], np.uint8)
-    except DataError as error:
-        raise DataError(f"'{path}': {error}") from None
+    turned = intake is not None and intake.ambiguous and intake.preprocessing.layout == "NCHW"
+    return out.transpose(0, 3, 1, 2) if turned else out  # as the intake expects arrays of that record

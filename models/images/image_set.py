@@ -26,8 +26,9 @@ class ImageSet:
     int64, or landmarks (N, landmarks, 2) in float64, rows and columns as shares of the image.
 
     `class_names`: what the classes are called where the images were found, in the order of their numbers;
-    empty where nothing says it. `source` names the images in errors. `labels` of a set without any raises
-    DataError; `labelled` asks first.
+    empty where nothing says it. `remarks`: what was left out on the way or looks odd, a sentence each.
+    `source` names the images in errors. `labels` of a set without any raises DataError; `labelled` asks
+    first.
 
     >>> ImageSet(images=np.zeros((2, 4, 4, 1), np.uint8), labels=np.array([3, 1]))[:1].labels
     array([3])
@@ -35,7 +36,7 @@ class ImageSet:
     False
     """
 
-    __slots__ = ("_labels", "class_names", "images", "source")
+    __slots__ = ("_labels", "class_names", "images", "remarks", "source")
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class ImageSet:
         labels: npt.NDArray[Any] | None = None,
         source: str = "these",
         class_names: tuple[str, ...] = (),
+        remarks: tuple[str, ...] = (),
     ) -> None:
         if images.ndim != 4 or not (images.dtype == np.uint8 or np.issubdtype(images.dtype, np.floating)):
             raise DataError(
@@ -55,6 +57,7 @@ class ImageSet:
         self.images = images
         self.source = source
         self.class_names = class_names
+        self.remarks = remarks
         self._labels = labels
 
     @property
@@ -74,7 +77,13 @@ class ImageSet:
 
     def __getitem__(self, which: slice | npt.NDArray[np.int64]) -> ImageSet:
         labels = None if self._labels is None else self._labels[which]
-        return ImageSet(images=self.images[which], labels=labels, source=self.source, class_names=self.class_names)
+        return ImageSet(
+            images=self.images[which],
+            labels=labels,
+            source=self.source,
+            class_names=self.class_names,
+            remarks=self.remarks,
+        )
 
     def __repr__(self) -> str:
         return f"ImageSet({self.images.dtype} {self.images.shape}, {'' if self.labelled else 'not '}labelled)"

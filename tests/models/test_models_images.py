@@ -8,12 +8,14 @@ import gzip
 import io
 import struct
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps, TiffImagePlugin
 
 from fluidnpu.models import ImageSet, NetworkError
 from fluidnpu.models.errors import DataError
@@ -192,11 +194,11 @@ def test_what_cannot_be_read_is_refused_in_one_sentence(tmp_path: Path, monkeypa
         with pytest.raises(NetworkError, match=message) as refused:
             read_images(tmp_path / name, intake())
         assert "\n" not in str(refused.value)
-    monkeypatch.setattr("fluidnpu.models.images.folder.MOST_PIXELS", 20)
+    monkeypatch.setattr("fluidnpu.models.images.picture.MOST_PIXELS", 20)
     with pytest.raises(DataError, match="must have at most 20 pixels, and it has 6 x 4"):
         read_images(tmp_path / "away" / "real", intake())
     monkeypatch.setattr("fluidnpu.models.images.folder.MOST_SET_BYTES", 100)
-    monkeypatch.setattr("fluidnpu.models.images.folder.MOST_PIXELS", 1 << 20)
+    monkeypatch.setattr("fluidnpu.models.images.picture.MOST_PIXELS", 1 << 20)
     save(tmp_path / "away" / "real", "1.png", PIXELS[0])
     with pytest.raises(DataError, match="must take at most 0 MiB together, and 2 of"):
         read_images(tmp_path / "away" / "real", intake())
@@ -277,3 +279,179 @@ def test_floats_beside_the_declared_range_are_refused() -> None:
     assert wide.largest == 4
     assert bare.random(3).dtype == np.uint8
     np.testing.assert_array_equal(bare.random(3, 7), bare.random(3, 7))
+
+
+# -- depth, modes and orientation of files -------------------------------------------------------------------
+
+DEEP = np.linspace(0, 65535, 24).round().astype(np.uint16).reshape(4, 6)
+
+
+@pytest.mark.parametrize("name", ["deep.png", "deep.tif", "deep.pgm", "big-endian.tif"])
+def test_grey_of_sixteen_bits_is_scaled(tmp_path: Path, name: str) -> None:
+    """Pillow's own conversion to eight bits clips: all above 255 would be white."""
+    if name == "big-endian.tif":
+        Image.frombytes("I;16B", (6, 4), DEEP.astype(">u2").tobytes()).save(tmp_path / name)
+    else:
+        Image.fromarray(DEEP).save(tmp_path / name)
+    wanted = np.rint(DEEP / 257).astype(np.uint8)
+    np.testing.assert_array_equal(read_images(tmp_path, intake((4, 6, 1))).images[0, ..., 0], wanted)
+    np.testing.assert_array_equal(read_images(tmp_path, intake()).images[0], np.repeat(wanted[..., None], 3, 2))
+    assert read_images(tmp_path).images.shape == (1, 4, 6, 1)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr"])
+def test_eight_bits_of_any_mode_are_pillows_rgb(tmp_path: Path, mode: str) -> None:
+    suffix = {"CMYK": "tif", "YCbCr": "tif", "PA": "tif"}.get(mode, "png")
+    Image.fromarray(PIXELS[0]).convert("L" if mode == "LA" else "RGB").convert(mode).save(tmp_path / f"0.{suffix}")
+    with Image.open(tmp_path / f"0.{suffix}") as opened:
+        wanted = np.asarray(opened.convert("RGB"))
+    np.testing.assert_array_equal(read_images(tmp_path, intake()).images[0], wanted)
+
+
+def test_depths_without_one_meaning_are_refused_by_name(tmp_path: Path) -> None:
+    whole = np.arange(24, dtype=np.int32).reshape(4, 6)
+    inverted = TiffImagePlugin.ImageFileDirectory_v2()
+    inverted[262] = 0
+    sideways = Image.Exif()
+    sideways[0x0112] = 6
+    pages = [Image.fromarray(PIXELS[0]), Image.fromarray(PIXELS[1])]
+    cases: dict[str, Callable[[Path], None]] = {
+        "mode I, whose white is not known": lambda path: Image.fromarray(whole).save(path),
+        "mode F, whose white is not known": lambda path: Image.fromarray(whole.astype(np.float32)).save(path),
+        "16 bits with white as 0": lambda path: Image.fromarray(DEEP).save(path, tiffinfo=inverted),
+        "must be upright or compressed": lambda path: pages[0].save(path, exif=sideways),
+        "must be one image, and it has 2 pages": lambda path: pages[0].save(
+            path, save_all=True, append_images=pages[1:]
+        ),
+    }
+    for number, (why, save_as) in enumerate(cases.items()):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        save_as(folder / "0.tif")
+        with pytest.raises(DataError, match=why):
+            read_images(folder, intake((4, 6, 1)))
+
+
+@pytest.mark.parametrize("suffix", ["png", "jpg", "webp", "tif"])
+@pytest.mark.parametrize("orientation", range(10))
+def test_images_are_read_upright(tmp_path: Path, suffix: str, orientation: int) -> None:
+    """A camera stores the sensor's rows, and in EXIF which way they lie; 0 and 9 mean nothing."""
+    blocks = np.kron(RNG.integers(0, 2, (2, 3), np.uint8) * 255, np.ones((16, 16), np.uint8))
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    options: dict[str, Any] = {"webp": {"lossless": True}, "jpg": {"quality": 95}, "tif": {"compression": "tiff_lzw"}}
+    if suffix == "tif" and not 1 <= orientation <= 8:
+        del options["tif"]  # libtiff writes no such thing
+    Image.fromarray(blocks).save(tmp_path / f"0.{suffix}", exif=exif, **options.get(suffix, {}))
+    with Image.open(tmp_path / f"0.{suffix}") as opened:
+        opened.load()  # a TIFF is upright then
+        wanted = np.asarray(ImageOps.exif_transpose(opened).convert("L"))
+    assert wanted.shape == ((32, 48) if orientation not in (5, 6, 7, 8) else (48, 32))
+    np.testing.assert_array_equal(read_images(tmp_path, intake((*wanted.shape, 1))).images[0, ..., 0], wanted)
+
+
+def test_damaged_exif_costs_the_orientation_and_not_the_image(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(PIXELS[0]).save(tmp_path / "0.png", exif=exif.tobytes()[:14])
+    np.testing.assert_array_equal(read_images(tmp_path, intake()).images[0], PIXELS[0])
+
+
+# -- folders -------------------------------------------------------------------------------------------------
+
+
+def test_what_is_left_out_is_told(tmp_path: Path) -> None:
+    for name in ("cat/1.png", "dog/1.png", "__MACOSX/cat/._1.png", "cat/.ipynb_checkpoints/1-checkpoint.png"):
+        save(tmp_path / Path(name).parent, Path(name).name, PIXELS[0])
+    for name in ("cat/2.heic", "cat/3.heic", "cat/.DS_Store", "dog/README"):
+        (tmp_path / name).write_bytes(b"")
+    found = read_images(tmp_path, intake())
+    assert (found.labels.tolist(), found.class_names) == ([0, 1], ("cat", "dog"))
+    assert found.remarks == (
+        f"folders of '{tmp_path}' that are left out: __MACOSX",
+        f"folders of '{tmp_path / 'cat'}' that are left out: .ipynb_checkpoints",
+        f"files of '{tmp_path / 'cat'}' that are no images by their ending: 2 .heic",
+        f"files of '{tmp_path / 'dog'}' that are no images by their ending: 1 README",
+    )
+    assert found[:1].remarks == found.remarks
+
+
+def test_images_below_the_folder_of_a_class_count_to_it(tmp_path: Path) -> None:
+    for name in ("cat/images/1.png", "cat/2.png", "dog/a/b/3.png"):
+        save(tmp_path / Path(name).parent, Path(name).name, PIXELS[int(Path(name).stem)])
+    found = read_images(tmp_path, intake())
+    np.testing.assert_array_equal(found.images, PIXELS[[2, 1, 3]])
+    assert found.labels.tolist() == [0, 0, 1]
+    where = tmp_path / "cat" / "images"
+    assert found.remarks == (f"2 images lie in folders below those of their classes, such as '{where}'",)
+
+
+def test_a_folder_without_images_is_no_class_unless_the_classes_are_named(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        save(tmp_path / name, "0.png", PIXELS[0])
+    (tmp_path / "aa").mkdir()
+    with pytest.raises(DataError, match=r"aa' must hold images, since every folder is a class"):
+        read_images(tmp_path, intake())
+    (tmp_path / "classes.txt").write_bytes("\ufeffa\r\naa\r\nb\r\n".encode())
+    found = read_images(tmp_path, intake())
+    assert (found.labels.tolist(), found.class_names) == ([0, 2], ("a", "aa", "b"))
+
+
+def test_numbered_folders_are_warned_about_where_text_and_numbers_differ(tmp_path: Path) -> None:
+    for number in range(11):
+        save(tmp_path / "data" / f"class{number}", "0.png", PIXELS[0])
+    found = read_images(tmp_path / "data", intake())
+    assert found.class_names[:3] == ("class0", "class1", "class10")
+    assert found.remarks == (
+        "folders are classes in the order of their names as text, so 'class10' is class 2 and stands before 'class2'; a "
+        f"classes.txt in '{tmp_path / 'data'}' says another order",
+    )
+    (tmp_path / "data" / "classes.txt").write_text("\n".join(f"class{number}" for number in range(11)))
+    assert read_images(tmp_path / "data", intake()).remarks == ()
+
+
+def test_the_first_line_of_a_table_is_a_header_or_a_row(tmp_path: Path) -> None:
+    save(tmp_path, "a.png", PIXELS[0])
+    save(tmp_path, "b.png", PIXELS[1])
+    (tmp_path / "classes.txt").write_text("cat\ndog\n")
+    table = tmp_path / "labels.csv"
+    table.write_bytes("\ufefffile,class\r\na.png,1\r\nb.png,0\r\n".encode())
+    found = read_images(tmp_path, intake())
+    assert (found.labels.tolist(), found.class_names) == ([1, 0], ("cat", "dog"))
+    table.write_bytes("\ufeffa.png,1\nb.png,0\n".encode())
+    assert read_images(tmp_path, intake()).labels.tolist() == [1, 0]
+    for text, why in (
+        ("a.png,cat\nb.png,0\n", r"line 1 must be .* a class, which is a whole number from 0, not 'a\.png,cat'"),
+        ("a.png,-1\nb.png,0\n", r"line 1 must be .*, not 'a\.png,-1'"),
+        ("other.jpg,cat\n", r"line 1 must be .*, not 'other\.jpg,cat'"),
+        ("file,class\na.png,1.0\n", r"line 2 must be .*, not 'a\.png,1\.0'"),
+        ("file;class\na.png;1\n", r"line 1 must be a file's name, a comma and a class"),
+        ("a.png,1\na.png,0\n", r"must name every file once, and line 2 names 'a\.png' again"),
+    ):
+        table.write_text(text)
+        with pytest.raises(DataError, match=why):
+            read_images(tmp_path, intake())
+
+
+def test_folders_that_cannot_be_meant_are_refused(tmp_path: Path) -> None:
+    for part in ("train", "test"):
+        save(tmp_path / "parts" / part / "cat", "0.png", PIXELS[0])
+    with pytest.raises(
+        DataError, match=r"must hold a folder for each class, not the parts of a set: name one of '.*test'"
+    ):
+        read_images(tmp_path / "parts", intake())
+    save(tmp_path / "both" / "cat", "0.png", PIXELS[0])
+    (tmp_path / "both" / "labels.csv").write_text("0.png,1\n")
+    with pytest.raises(DataError, match=r"it holds both \('cat' and 'labels\.csv'\)"):
+        read_images(tmp_path / "both", intake())
+    deep = tmp_path / "deep" / "cat" / "/".join("abcdefghi")
+    save(deep, "0.png", PIXELS[0])
+    with pytest.raises(DataError, match="must lie at most 8 folders below that of their class"):
+        read_images(tmp_path / "deep", intake())
+
+
+def test_files_of_a_network_whose_layout_is_open_are_turned_once(tmp_path: Path) -> None:
+    cube = RNG.integers(0, 256, (3, 3, 3), np.uint8)
+    save(tmp_path, "0.png", cube)
+    way = intake((3, 3, 3), layout="NCHW")
+    np.testing.assert_array_equal(way.arranged(read_images(tmp_path, way).images)[0], cube)
