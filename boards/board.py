@@ -320,7 +320,7 @@ def load_board(name_or_path: str | Path) -> Board:
             raise BoardError(f"there must be a board file at '{text}', and there is none")
         raise BoardError(f"board must be one of {', '.join(list_boards())} or the path of a TOML file, not '{text}'")
     try:
-        return parse_board(path.read_text(encoding="utf-8"), source=text)
+        return parse_board(path.read_text(encoding="utf-8-sig"), source=text)
     except (OSError, UnicodeDecodeError) as error:
         raise BoardError(f"board file '{text}' must be readable UTF-8 text: {error}") from None
 

@@ -29,7 +29,7 @@ _EIGHT_BITS = frozenset({"1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa",
 _WHOLE_I = ("PNG", "PPM")  # whose mode I is 16 bits in a wider type
 _WHITE_IS_ZERO = (262, 0)  # tag and value of a TIFF, which Pillow heeds for 8 bits alone
 _ORIENTATION = 0x0112  # EXIF
-_SIDEWAYS = 5  # the first orientation that changes width and height
+_SIDEWAYS = range(5, 9)  # the orientations that change width and height
 _UPRIGHT = {  # what turns an image upright, by its orientation
     2: "FLIP_LEFT_RIGHT",
     3: "ROTATE_180",
@@ -79,7 +79,7 @@ def _check(path: Path, opened: Image) -> None:
         raise DataError(f"'{path}' must have at most {MOST_PIXELS} pixels, and it has {opened.width} x {opened.height}")
     if opened.format == "TIFF" and getattr(opened, "n_frames", 1) > 1:
         raise DataError(f"'{path}' must be one image, and it has {getattr(opened, 'n_frames', 1)} pages")
-    if opened.format == "TIFF" and opened.tile[0].codec_name == "raw" and _orientation(opened) >= _SIDEWAYS:
+    if opened.format == "TIFF" and opened.tile[0].codec_name == "raw" and _orientation(opened) in _SIDEWAYS:
         raise DataError(f"'{path}' must be upright or compressed: Pillow misreads uncompressed TIFF that lies sideways")
     wide = _is_wide(opened)
     tag, white_is_zero = _WHITE_IS_ZERO

@@ -278,7 +278,7 @@ def read_fleet(path: Path | str, bundle: Callable[[Path], Profile] | None = None
     """
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise FleetError(f"fleet file '{path}' must be readable UTF-8 text: {error}") from None
 

@@ -60,6 +60,8 @@ def test_a_users_file_loads_like_a_shipped_one(tmp_path: Path) -> None:
     assert (board.name, board.dsp) == ("mine", 900)
     assert board.digest != load_board("zc706").digest
     assert load_board(str(path)) == board
+    path.write_text(path.read_text(), encoding="utf-8-sig")  # with a byte-order mark, as editors on Windows write
+    assert load_board(path) == board
 
 
 def test_sources_are_optional_for_a_user_but_must_name_facts() -> None:
