@@ -11,6 +11,7 @@ import numpy.typing as npt
 import onnx
 
 from ..errors import UnsupportedOperatorError
+from .branches import branch, merge
 from .drafts import Doubles
 from .file import Attributes, label, refuse
 from .refusals import NO_GATES, misfit
@@ -186,6 +187,9 @@ def _add_two(walk: Walk, node: onnx.NodeProto, first: Value, second: Value) -> V
             f"adds {first.onnx_shape} to {second.onnx_shape}",
             "both operands must have one shape (channels, height, width)",
         )
+    merged = _one_convolution(walk, first, second)
+    if merged is not None:
+        return merged
     into, other = (second, first) if second.plane.gain != 1.0 else (first, second)
     if _open(first):
         into, other = first, second
@@ -206,6 +210,24 @@ def _add_two(walk: Walk, node: onnx.NodeProto, first: Value, second: Value) -> V
         place = draft.output.within(into.plane)
         draft.residual, draft.residual_first = other.plane, start
         draft.residual_at, draft.residual_step = place.of(draft.at), place.step
+    return replace(into, exclusive=True)
+
+
+def _one_convolution(walk: Walk, first: Value, second: Value) -> Value | None:
+    """Return the sum of two convolutions of one input as the larger of them, or None where it is no such sum."""
+    pairs = [(value, branch(value, beside)) for value, beside in ((first, second), (second, first))]
+    drafts = [draft for _, draft in pairs if draft is not None and draft.weights is not None]
+    if len(drafts) < 2 or drafts[0] is drafts[1]:
+        return None
+    sizes = [(draft.residual is not None, bool(draft.name), draft.layer().shape.macs) for draft in drafts]
+    (into, draft), (other, more) = pairs if sizes[0] >= sizes[1] else reversed(pairs)
+    assert draft is not None
+    assert more is not None
+    rows = other.view.index[np.argsort(into.view.index)]
+    if not draft.name or not merge(draft, more, rows):
+        return None
+    if more.name:
+        walk.drafts.remove(more)
     return replace(into, exclusive=True)
 
 
