@@ -6,6 +6,8 @@ ModelsError
 │   ├── DataError                        images or labels are missing or damaged
 │   ├── LayerTableError                  an entry of a layer table is malformed
 │   ├── QuantisationError                a layer or tensor does not fit int16
+│   ├── TailError                        the host's part of a network is malformed, or an operator of it fails
+│   ├── DeviationError                   int16 is too far from float; carries a comparison (numeric/guard.py)
 │   ├── AccuracyError                    int16 loses too much accuracy; carries the report (numeric/guard.py)
 │   └── ModelFileError                   an ONNX file cannot be read; carries node and operator
 │       └── UnsupportedOperatorError     the NPU lacks an operator; carries a suggestion
@@ -48,6 +50,10 @@ class LayerTableError(NetworkError):
 
 class QuantisationError(NetworkError):
     """A network cannot be quantised as it stands; the sentence names the layer or tensor."""
+
+
+class TailError(NetworkError):
+    """The host tail of a network does not hold together, or one of its operators fails; it is named."""
 
 
 class ModelFileError(NetworkError):

@@ -34,7 +34,7 @@ ONLY_IN = {
     "cocotb": {"rtl_tb"},
     "ray": {"host"},
 }
-MOST_ENTRIES = 12  # files and folders at the top of a room
+MOST_ENTRIES = 13  # files and folders at the top of a room
 PROMISED = {  # names of doors that users were promised, though no other room uses them
     "fluidnpu.host.Device": "a contract of ARCHITECTURE.md: what a device must offer to the driver",
     "fluidnpu.host.Runtime": "docs/how-to/own-exit-criterion.md gives it a rule",

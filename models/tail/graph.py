@@ -1,0 +1,202 @@
+"""The host tail of a network: operators that run on the host, sample by sample, on what the NPU gives.
+
+Knows nothing of ONNX files: they are read into it by `models/onnx/tails.py`, and `stored.py` writes it down.
+
+>>> import numpy as np
+>>> tail = Tail(
+...     opset=17,
+...     inputs=("heat",),
+...     nodes=(TailNode("ArgMax", ("heat",), ("map",), {"axis": 1, "keepdims": 0}),),
+...     outputs=(TailOutput("map", "int64", (1, 1, 2)),),
+... )
+>>> tail.run({"heat": np.array([[[[0, 5]], [[3, 4]]]], np.float32)})["map"].tolist()
+[[[1, 0]]]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from ..errors import TailError
+from .boxes import BOXES
+from .call import Array, Call, Operator
+from .layout import LAYOUT
+from .pointwise import POINTWISE, cast
+from .recurrent import RECURRENT
+from .reductions import REDUCTIONS, macs_of
+
+OPERATORS: Mapping[str, Operator] = {**POINTWISE, **LAYOUT, **REDUCTIONS, **RECURRENT, **BOXES}
+ROWS = ".rows"  # follows the name of an output of so many rows a sample
+
+
+@dataclass(frozen=True)
+class TailNode:
+    """One operator with the names of what it reads ("" where left out) and gives."""
+
+    operator: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TailOutput:
+    """An output as the user's model has it.
+
+    `shape` is that for one sample, -1 for a size that its data decide.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def batched(self) -> bool:
+        """True if samples lie along its first axis, one each; else each has so many rows as it has."""
+        return bool(self.shape) and self.shape[0] == 1
+
+    @property
+    def joinable(self) -> bool:
+        """True if the outputs of several samples make one array."""
+        return -1 not in self.shape[1:]
+
+    @property
+    def row(self) -> tuple[int, ...]:
+        """The shape of a row: that behind the first axis, where there is one."""
+        return self.shape[1:]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tail:
+    """What runs on the host: nodes in order, constants by name, and the user's outputs.
+
+    `inputs` are the names of outputs of the network, each with the batch of one in front. An output may be an
+    input, untouched. Raises TailError for a graph that does not hold together.
+    """
+
+    opset: int
+    inputs: tuple[str, ...]
+    nodes: tuple[TailNode, ...]
+    outputs: tuple[TailOutput, ...]
+    constants: Mapping[str, Array] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        known = {*self.inputs, *self.constants, ""}
+        for node in self.nodes:
+            if node.operator not in OPERATORS:
+                raise TailError(
+                    f"a node of a tail must be one of its {len(OPERATORS)} operators, not '{node.operator}'"
+                )
+            if missing := [name for name in node.inputs if name not in known]:
+                raise TailError(f"'{node.operator}' of a tail must read what is there before it, not '{missing[0]}'")
+            if twice := known.intersection(node.outputs) - {""}:
+                raise TailError(f"a value of a tail must be written once, and '{min(twice)}' is written twice")
+            known.update(node.outputs)
+        if lost := [one.name for one in self.outputs if one.name not in known]:
+            raise TailError(f"an output of a tail must be computed in it, and '{lost[0]}' is not")
+
+    @cached_property
+    def needs(self) -> Mapping[str, frozenset[str]]:
+        """The inputs that each output depends on, by its name."""
+        found = {name: frozenset([name]) for name in self.inputs}
+        for node in self.nodes:
+            read = frozenset().union(*(found.get(name, frozenset()) for name in node.inputs))
+            found |= dict.fromkeys(node.outputs, read)
+        return {one.name: found.get(one.name, frozenset()) for one in self.outputs}
+
+    def run(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the outputs of one sample whose inputs are there, in the user's types.
+
+        `values` are inputs with the batch of one in front. Raises TailError where an operator fails.
+        """
+        wanted = [one for one in self.outputs if self.needs[one.name] <= values.keys()]
+        made = self._made(values, {one.name for one in wanted})
+        return {one.name: cast(made[one.name], one.dtype) for one in wanted}
+
+    def _made(self, values: Mapping[str, Array], wanted: Collection[str]) -> dict[str, Array]:
+        """Return all values that are wanted; others are forgotten after their last reader."""
+        nodes = self._needed(wanted)
+        left: dict[str, int] = {}
+        for node in nodes:
+            for name in node.inputs:
+                left[name] = left.get(name, 0) + 1
+        made = {**self.constants, **values}
+        with np.errstate(all="ignore"):
+            for node in nodes:
+                made.update(zip(node.outputs, evaluated(node, made, self.opset), strict=False))
+                for name in node.inputs:
+                    left[name] -= 1
+                    if not left[name] and name not in wanted:
+                        made.pop(name, None)
+        return made
+
+    def _needed(self, wanted: Collection[str]) -> list[TailNode]:
+        needed, nodes = set(wanted), []
+        for node in reversed(self.nodes):
+            if needed.intersection(node.outputs):
+                needed.update(node.inputs)
+                nodes.append(node)
+        return nodes[::-1]
+
+    def joined(self, samples: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+        """Return the outputs of several samples as one array each, from what `run` gives of each.
+
+        An output of one row a sample has them along its first axis; where a sample lacks it, NaN or -1. Of
+        any other the rows of all samples follow one another, and `{name}.rows` int64 (samples,) counts each
+        sample's. Raises TailError where samples do not make one array.
+        """
+        made = {}
+        for one in self.outputs:
+            empty = np.full(
+                [1 if one.batched else 0, *(max(0, size) for size in one.row)], _nothing(one.dtype), one.dtype
+            )
+            parts = [np.atleast_1d(sample.get(one.name, empty)) for sample in samples]
+            if len({part.shape[1:] for part in parts}) > 1:
+                raise TailError(
+                    f"output '{one.name}' has another shape for each sample, so a request must hold one sample, not {len(samples)}"
+                )
+            made[one.name] = np.concatenate(parts)
+            if not one.batched:
+                made[one.name + ROWS] = np.array([len(part) for part in parts], np.int64)
+        return made
+
+    def work(self, values: Mapping[str, Array]) -> tuple[int, int]:
+        """Return the values that one sample's operators make, and their multiply-accumulates."""
+        made, count, macs = {**self.constants, **values}, 0, 0
+        with np.errstate(all="ignore"):
+            for node in self.nodes:
+                found = evaluated(node, made, self.opset)
+                macs += macs_of(node.operator, [made[name] if name else None for name in node.inputs], found)
+                count += sum(array.size for array in found)
+                made.update(zip(node.outputs, found, strict=False))
+        return count, macs
+
+
+def evaluated(node: TailNode, values: Mapping[str, Array], opset: int) -> tuple[Array, ...]:
+    """Return what a node gives for known values. Raises TailError of one sentence."""
+    call = Call([values[name] if name else None for name in node.inputs], node.attributes, opset, len(node.outputs))
+    try:
+        made = OPERATORS[node.operator](call)
+    except (ValueError, IndexError, TypeError, KeyError, OverflowError, MemoryError, ZeroDivisionError) as error:
+        shapes = ", ".join(str(array.shape) for array in call.inputs if array is not None)
+        said = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise TailError(
+            f"'{node.operator}' for '{next(iter(node.outputs), '')}' must fit what it reads ({shapes}), and it fails: {said}"
+        ) from None
+    return made if isinstance(made, tuple) else (made,)
+
+
+def _nothing(dtype: str) -> float | int | bool:
+    """Return what stands where a sample has no value."""
+    kind = np.dtype(dtype).kind
+    return math.nan if kind == "f" else -1 if kind == "i" else 0
+
+
+def names_given(outputs: Iterable[TailOutput]) -> tuple[str, ...]:
+    """Return the names of what `joined` gives."""
+    return tuple(name for one in outputs for name in (one.name, *([] if one.batched else [one.name + ROWS])))
