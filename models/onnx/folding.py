@@ -214,7 +214,9 @@ def _add_two(walk: Walk, node: onnx.NodeProto, first: Value, second: Value) -> V
 
 
 def _one_convolution(walk: Walk, first: Value, second: Value) -> Value | None:
-    """Return the sum of two convolutions of one input as the larger of them, or None where it is no such sum."""
+    """Return the sum of two convolutions of one input as the larger of them, or None where it is no such
+    sum.
+    """
     pairs = [(value, branch(value, beside)) for value, beside in ((first, second), (second, first))]
     drafts = [draft for _, draft in pairs if draft is not None and draft.weights is not None]
     if len(drafts) < 2 or drafts[0] is drafts[1]:

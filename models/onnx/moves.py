@@ -291,6 +291,10 @@ def _concat(walk: Walk, node: onnx.NodeProto) -> None:
 
 
 def _join_channels(walk: Walk, node: onnx.NodeProto, pieces: Sequence[Value], axis: int) -> None:
+    pieces = _joined_before(pieces, axis)
+    if len(pieces) == 1:
+        walk.alias(node, pieces[0])
+        return
     sizes = [piece.plane.shape[2] if _movable(piece) else piece.shape[2] for piece in pieces]
     plane = _new_plane(node, (*pieces[0].plane.shape[:2], sum(sizes)))
     offsets = np.cumsum([0, *sizes])
@@ -301,6 +305,24 @@ def _join_channels(walk: Walk, node: onnx.NodeProto, pieces: Sequence[Value], ax
         channels.append(offset + piece.view.by_axis())
     view = pieces[0].view.with_channels(np.concatenate(channels, axis=axis))
     walk.put(node, Value(plane=plane, view=view, exclusive=walk.uses[node.output[0]] == 1))
+
+
+def _joined_before(pieces: Sequence[Value], axis: int) -> list[Value]:
+    """Return the pieces with those that an earlier join laid side by side as one, as each layer of a DenseNet
+    joins all that the layer before it did.
+    """
+    made: list[Value] = []
+    for piece in pieces:
+        made.append(piece)
+        while (whole := made[-1].plane.inside) is not None:
+            last = made[-len(whole.pieces) :]
+            filled = [one.plane for one in last] == whole.pieces and all(one.covers for one in last)
+            if not filled or whole.own or sum(one.shape[2] for one in whole.pieces) != whole.shape[2]:
+                break
+            channels = np.concatenate([one.plane.at[2] + one.view.by_axis() for one in last], axis=axis)
+            view = last[0].view.with_channels(channels)
+            made[-len(last) :] = [Value(plane=whole, view=view, exclusive=False)]
+    return made
 
 
 def _join_maps(walk: Walk, node: onnx.NodeProto, pieces: Sequence[Value], axis: int) -> None:

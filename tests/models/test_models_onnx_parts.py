@@ -114,6 +114,19 @@ def test_a_dense_block_copies_nothing(tmp_path: Path) -> None:
     assert read_onnx(tmp_path / "again.onnx").layers == network.layers
 
 
+def test_a_dense_block_that_lists_all_pieces_copies_nothing(tmp_path: Path) -> None:
+    """As PyTorch's exporter writes DenseNet: each concatenation joins all maps so far."""
+    g = Graph()
+    pieces = [g.op("Relu", g.conv("image", 4, 3))]
+    whole = pieces[0]
+    for count in (4, 6, 8):
+        pieces.append(g.op("Relu", g.conv(whole, 2, count, pads=[1, 1, 1, 1])))
+        whole = g.op("Concat", *pieces, axis=1)
+    network = read(tmp_path, g, g.head(g.op("Concat", *pieces, axis=1), 10))
+    assert [layer.in_shape[2] for layer in network.layers] == [3, 4, 6, 8, 10, 10]
+    assert len({layer.output for layer in network.layers[:4]}) == 1
+
+
 def test_zeros_around_channels_cost_nothing(tmp_path: Path) -> None:
     """ResNet's shortcut without weights: every second pixel, and channels of zeros."""
     g = Graph()
