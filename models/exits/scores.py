@@ -9,7 +9,7 @@ array([1., 0.])
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,6 @@ import numpy.typing as npt
 from ..errors import NetworkError
 from ..graph.checks import Check, MapCheck, MapTask
 from ..graph.maps import keypoints, label_map
-from ..graph.network import Network
 
 FOUND_WITHIN = 0.1  # of the image's height and width, from a landmark
 UNJUDGED = -1  # the label of a pixel that counts for nothing
@@ -35,7 +34,7 @@ def scores(values: npt.ArrayLike, truths: npt.NDArray[Any], check: Check) -> npt
         return np.asarray(np.argmax(np.asarray(values), axis=-1) == truths, np.float64)
     if check.task is MapTask.LANDMARKS:
         return _found(keypoints(values, check)[..., :2], truths)
-    return _overlap(label_map(values, check), truths, check.shape[2])
+    return label_overlap(label_map(values, check), truths, check.shape[2])
 
 
 def _found(answers: npt.NDArray[np.float32], truths: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
@@ -44,7 +43,11 @@ def _found(answers: npt.NDArray[np.float32], truths: npt.NDArray[Any]) -> npt.ND
     return np.where(judged.any(axis=1), near.sum(axis=1) / np.maximum(1, judged.sum(axis=1)), 1.0)
 
 
-def _overlap(answers: npt.NDArray[np.uint8], truths: npt.NDArray[Any], labels: int) -> npt.NDArray[np.float64]:
+def label_overlap(answers: npt.NDArray[Any], truths: npt.NDArray[Any], labels: int) -> npt.NDArray[np.float64]:
+    """Return the mean over labels of intersection over union (N,) of label maps (N, height, width).
+
+    As for `scores`: of labels in either map, on pixels that are judged.
+    """
     judged = truths != UNJUDGED
     total, seen = np.zeros(len(answers)), np.zeros(len(answers), np.int64)
     for label in range(labels):
@@ -56,7 +59,27 @@ def _overlap(answers: npt.NDArray[np.uint8], truths: npt.NDArray[Any], labels: i
     return np.where(seen > 0, total / np.maximum(1, seen), 1.0)
 
 
-def check_labels(network: Network, truths: npt.NDArray[Any]) -> None:
+class Judged(Protocol):
+    """What is known of a network whose answers meet labels."""
+
+    @property
+    def name(self) -> str:
+        """Its name in errors."""
+
+    @property
+    def check(self) -> Check:
+        """What its exits give."""
+
+    @property
+    def classes(self) -> int:
+        """The number of its classes; 0 for none."""
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Their names, or none."""
+
+
+def check_labels(network: Judged, truths: npt.NDArray[Any]) -> None:
     """Raise NetworkError for truths that are not those of the network's task: classes, landmarks, label
     maps.
     """
@@ -80,7 +103,9 @@ def check_labels(network: Network, truths: npt.NDArray[Any]) -> None:
         return
     if truths.ndim != 1:
         raise NetworkError(f"'{name}' needs a class for each image, (N,), and labels of {truths.shape} came")
-    classes = network.tensors[network.exits[-1].classes][2]
+    classes = network.classes
+    if not classes:
+        raise NetworkError(f"labels must belong to classes that the network tells apart, and '{name}' tells none apart")
     if len(truths) and not 0 <= int(truths.min()) <= int(truths.max()) < classes:
         raise NetworkError(
             f"labels must be classes 0..{classes - 1} of '{name}', and {int(truths.min())}..{int(truths.max())} came"

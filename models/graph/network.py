@@ -22,6 +22,7 @@ from .checks import Check, ExitCheck, MapCheck
 from .outputs import Output
 from .shapes import Kind, LayerShape, Pair, Pooling, Shape, Window, Workload
 
+INT16_RECORD = "int16"  # key of the metadata that says how near int16 came to float
 LEAST_POOLED = 8  # columns of a map whose rows the NPU pools: a row's maxima are used again no sooner
 
 
@@ -184,7 +185,8 @@ class Network:
 
     `tensors` maps every tensor (the input too) to its shape. `outputs` are what it gives out beside its
     exits.
-    `calibration` maps a tensor to the largest magnitude seen on calibration data, in real units.
+    `calibration` maps a tensor to the largest magnitude seen on calibration data, in real units, and
+    `equalisation` to the exponents of its channels that were chosen for these ranges (ADR 65).
     `preprocessing` is the way from a user's image to the input; None: uint8 over 255, floats in 0..1. `check`
     is what the thresholds of the exits are compared with. `class_names`: of its classes, of the labels of its
     maps or of what its other outputs detect, in the order of their numbers; empty where they are not known.
@@ -198,6 +200,7 @@ class Network:
     outputs: tuple[Output, ...] = ()
     parameters: Mapping[str, Parameters] = field(repr=False)
     calibration: Mapping[str, float] = field(default_factory=dict, repr=False)
+    equalisation: Mapping[str, tuple[int, ...]] = field(default_factory=dict, repr=False)
     metadata: Mapping[str, str] = field(default_factory=dict, repr=False)
     preprocessing: Preprocessing | None = None
     check: Check = ExitCheck.TOP
@@ -221,6 +224,13 @@ class Network:
         if isinstance(self.check, MapCheck):
             return self.check.shape[2]
         return 0 if logits is None else self.tensors[logits][2]
+
+    def recalibrated(self, calibration: Mapping[str, float]) -> Network:
+        """Return the network with other ranges, or none; what was chosen and measured for the old ones is
+        forgotten.
+        """
+        metadata = {key: text for key, text in self.metadata.items() if key != INT16_RECORD}
+        return replace(self, calibration=calibration, equalisation={}, metadata=metadata)
 
     @property
     def thresholds(self) -> tuple[float, ...]:

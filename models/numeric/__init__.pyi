@@ -1,7 +1,9 @@
 from . import golden as golden
 from .float_reference import run_float as run_float
 from .guard import AccuracyError as AccuracyError
+from .guard import Guarded as Guarded
 from .guard import GuardReport as GuardReport
+from .guard import guarded as guarded
 from .input_folding import folded_steps as folded_steps
 from .preparation import prepare as prepare
 from .quantise import quantise as quantise

@@ -53,8 +53,11 @@ def run_float_layer(layer: Layer, parameters: Parameters | None, x: Floats, resi
     return np.asarray(value if low is None and high is None else np.clip(value, low, high), np.float32)
 
 
-def _batches(network: Network, images: Images) -> Iterator[dict[str, Floats]]:
-    """Yield every tensor of the network, batch after batch."""
+def float_batches(network: Network, images: Images) -> Iterator[dict[str, Floats]]:
+    """Yield every tensor of the network in real units, float32 (B, height, width, channels), by batches.
+
+    Raises NetworkError where there are no images.
+    """
     if not len(images):
         raise NetworkError(f"'{network.name}' must be given at least one image to run on, and none came")
     words = max(layer.shape.r * layer.kernel[0] * layer.kernel[1] * layer.in_shape[2] for layer in network.layers)
@@ -78,11 +81,13 @@ def _batches(network: Network, images: Images) -> Iterator[dict[str, Floats]]:
 class Examination:
     """The outcome of a float run over images.
 
-    `ranges` are as `Network.calibration` has them, `logits` (N, classes) those of every exit, (N, 0) where
-    there are no classes, `features` the tensors that were asked for, (N, values).
+    `ranges` are as `Network.calibration` has them, `sizes` (channels,) the largest magnitudes of every
+    tensor's channels in real units. `logits` (N, classes) are those of every exit, (N, 0) where there are no
+    classes, `features` the tensors that were asked for, (N, values).
     """
 
     ranges: Mapping[str, float] = field(repr=False)
+    sizes: Mapping[str, npt.NDArray[np.float64]] = field(repr=False)
     logits: tuple[Floats, ...] = field(repr=False)
     features: Mapping[str, Floats] = field(default_factory=dict, repr=False)
 
@@ -94,13 +99,13 @@ def examine(
 
     Ranges are the largest magnitude of every tensor, as stored: before its average-pool gain.
     """
-    ranges = dict.fromkeys(network.tensors, 0.0)
+    sizes = {name: np.zeros(shape[2]) for name, shape in network.tensors.items()}
     parts: list[list[Floats]] = [[] for _ in network.exits]
     kept: dict[str, list[Floats]] = {name: [] for name in features}
     done = 0
-    for tensors in _batches(network, images):
+    for tensors in float_batches(network, images):
         for name, value in tensors.items():
-            ranges[name] = max(ranges[name], float(np.abs(value).max()) / network.gains[name])
+            sizes[name] = np.maximum(sizes[name], np.abs(value).max(axis=(0, 1, 2)))
         batch = len(tensors[network.input])
         for part, exit in zip(parts, network.exits, strict=True):
             none = np.zeros((batch, 0), np.float32)
@@ -111,7 +116,8 @@ def examine(
         if progress is not None:
             progress(done, len(images))
     return Examination(
-        ranges=ranges,
+        ranges={name: float(some.max()) / network.gains.get(name, 1.0) for name, some in sizes.items()},
+        sizes=sizes,
         logits=tuple(np.concatenate(part) for part in parts),
         features={name: np.concatenate(some) for name, some in kept.items()},
     )
@@ -128,7 +134,7 @@ def run_float(network: Network, images: Images) -> list[Floats]:
 def run_float_outputs(network: Network, images: Images) -> dict[str, Floats]:
     """Return every output that is no exit as the user's model gives it out, float32 (N, *shape), by name."""
     parts: dict[str, list[Floats]] = {output.name: [] for output in network.outputs}
-    for tensors in _batches(network, images):
+    for tensors in float_batches(network, images):
         for output in network.outputs:
             values = np.asarray(output.arranged(tensors[output.tensor]), np.float64)
             parts[output.name].append(output.activated(values))

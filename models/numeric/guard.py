@@ -1,27 +1,38 @@
-"""The accuracy guard refuses a network whose int16 accuracy falls too far below float, before anything is
-built.
+"""Two guards refuse a network that int16 changes too much, before anything is built.
+
+`guarded` compares int16 with float on any images and equalises channels where that helps; `accuracy_guard`
+compares accuracies on labelled ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import NetworkError
-from ..exits.rule import Floats, decide_exits, named_class, sureness_of_exits
+from ..errors import NetworkError, QuantisationError
+from ..exits.rule import Floats, decide_exits, sureness_of_exits
 from ..exits.scores import check_labels, scores
-from ..graph.checks import MapCheck, MapTask
-from ..graph.maps import keypoints, label_map
-from ..graph.network import Network
+from ..graph.network import INT16_RECORD, Network
 from . import golden
-from .float_reference import Images, run_float
-from .quantise import QuantisedNetwork
+from .comparison import Comparison, compare, named, sample
+from .equalisation import chosen_equalisation
+from .float_reference import Images, Progress, examine, run_float
+from .quantise import QuantisedNetwork, quantise
 
 TOLERANCE_POINTS = 0.5
+MOST_ERROR = 0.02  # of the spread, rms; networks that int16 fits are at 0.00003 to 0.001 (ADR 65)
+
+
+class DeviationError(NetworkError):
+    """The int16 values differ from float's by more than what is allowed; `comparison` holds both."""
+
+    def __init__(self, message: str, comparison: Comparison) -> None:
+        super().__init__(message)
+        self.comparison = comparison
 
 
 class AccuracyError(NetworkError):
@@ -52,6 +63,84 @@ class GuardReport:
     def loss_points(self) -> float:
         """Percentage points of accuracy lost by quantisation; negative when int16 did better."""
         return 100 * (self.float_accuracy - self.int16_accuracy)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guarded:
+    """A network that int16 fits, with its equalisation, its integers and the comparison with float.
+
+    `before` is the error without the equalisation that was chosen now: infinite where the network could not
+    be quantised, None where none was needed.
+    """
+
+    network: Network
+    qnet: QuantisedNetwork
+    comparison: Comparison
+    before: float | None = None
+
+
+def guarded(
+    network: Network, images: Images, most_error: float = MOST_ERROR, progress: Progress | None = None
+) -> Guarded:
+    """Compare int16 with float on a sample of images, and equalise channels where too much is lost.
+
+    A network without ranges gets those of the images. Where the error of an exit or output is above
+    `most_error` of its spread, channels are equalised and compared again; the better of the two is kept.
+    The network's metadata then say how near int16 came. Raises DeviationError where it is not near enough,
+    NetworkError, and QuantisationError where int16 takes it in neither form.
+    """
+    if not most_error >= 0:
+        raise NetworkError(
+            f"the error that int16 may make must be a share of the spread of at least 0, not {most_error}"
+        )
+    if not network.calibration:
+        network = network.recalibrated(examine(network, images, progress=progress).ranges)
+    some = sample(network, images)
+    refused: QuantisationError | None = None
+    first: Guarded | None = None
+    try:
+        first = _compared(network, some, progress)
+    except QuantisationError as error:
+        refused = error
+    best = first
+    if first is None or first.comparison.error > most_error:
+        second = _equalised(network, images, some, progress)
+        if second is not None and (first is None or second.comparison.error < first.comparison.error):
+            best = replace(second, before=float("inf") if first is None else first.comparison.error)
+    if best is None:
+        assert refused is not None
+        raise refused
+    if best.comparison.error > most_error:
+        raise DeviationError(_too_far(best, most_error), best.comparison)
+    record = f"{best.comparison.text}; {best.comparison.images} images"
+    return replace(best, network=replace(best.network, metadata={**best.network.metadata, INT16_RECORD: record}))
+
+
+def _compared(network: Network, images: Images, progress: Progress | None) -> Guarded:
+    qnet = quantise(network)
+    return Guarded(network=network, qnet=qnet, comparison=compare(network, qnet, images, progress))
+
+
+def _equalised(network: Network, images: Images, some: Images, progress: Progress | None) -> Guarded | None:
+    """Return the network with its channels equalised on all images; None where that changes nothing, or int16
+    does not take it.
+    """
+    chosen = chosen_equalisation(network, examine(network, images, progress=progress).sizes)
+    if chosen == network.equalisation:
+        return None
+    try:
+        return _compared(replace(network, equalisation=chosen), some, progress)
+    except QuantisationError:
+        return None
+
+
+def _too_far(found: Guarded, most_error: float) -> str:
+    answer, comparison = found.comparison.worst, found.comparison
+    saturated = f", and {comparison.saturations} values saturated" if comparison.saturations else ""
+    return (
+        f"int16 must stay within {most_error:g} of the spread of float's values, and '{found.network.name}' is off by "
+        f"{answer.rms:.2g} at '{answer.name}' on {comparison.images} images: {comparison.worst_layer.text}{saturated}"
+    )
 
 
 def accuracy_guard(
@@ -101,10 +190,4 @@ def _judged(
     check = network.check
     exits = decide_exits(sureness_of_exits(logits, check), network.thresholds)
     left = np.stack(logits)[exits, np.arange(len(exits))]
-    if not isinstance(check, MapCheck):
-        answers: npt.NDArray[Any] = named_class(left, check)[:, None]
-    elif check.task is MapTask.LANDMARKS:
-        answers = keypoints(left, check)[..., :2].reshape(len(left), -1)
-    else:
-        answers = label_map(left, check).reshape(len(left), -1)
-    return exits, answers, scores(left, labels, check)
+    return exits, named(left, check), scores(left, labels, check)

@@ -50,7 +50,7 @@ def prepare(
     """
     if preprocessing is not None and preprocessing != network.preprocessing:
         exits = (replace(exit, rate=None, accuracy=None) for exit in network.exits)
-        network = replace(network, preprocessing=preprocessing, exits=tuple(exits), calibration={})
+        network = replace(network.recalibrated({}), preprocessing=preprocessing, exits=tuple(exits))
         _ = network.intake  # refuses numbers for another count of channels
     if thresholds is not None:
         network = with_thresholds(network, thresholds)
@@ -60,7 +60,7 @@ def prepare(
         if images.labelled:
             check_labels(network, images.labels)
         found = examine(network, images.images, progress=progress)
-        network = replace(network, calibration=found.ranges)
+        network = network.recalibrated(found.ranges)
         if tolerance_points is not None:
             network = with_chosen_threshold(network, found.logits, images.labels, tolerance_points)
         network = measured(network, found.logits, images.labels if images.labelled else None)

@@ -21,6 +21,7 @@ from ..errors import QuantisationError
 from ..graph.network import Exit, Layer, Network
 from ..graph.shapes import Kind
 from ..images.intake import Intake
+from .equalisation import folded, settled, written_exponents
 from .input_folding import fold_input
 
 Int16s = npt.NDArray[np.int16]
@@ -37,6 +38,7 @@ LARGEST_RESIDUAL_SHIFT = 31
 MOST_BITS_GIVEN_UP = 12  # of a tensor's 16, for the sake of what is added to or pooled with it
 MOST_FRACTION_BITS = 200
 MOST_RANGE = 1e30
+NO_EXPONENTS = np.zeros(1, np.int64)
 HEADROOM = 1.5  # unseen images may exceed the calibrated range by this factor before anything saturates
 
 
@@ -133,13 +135,14 @@ class QuantisedNetwork:
     tensor.
 
     `intake` is the part of the network's preprocessing that is left to the host; the first layers do the
-    rest.
+    rest. `exponents` of the channels of a tensor that was equalised: the real number is times 2**exponent.
     """
 
     network: Network
     layers: tuple[QuantisedLayer, ...]
     formats: Mapping[str, Format] = field(repr=False)
     intake: Intake
+    exponents: Mapping[str, npt.NDArray[np.int64]] = field(default_factory=dict, repr=False)
 
     @property
     def input_format(self) -> Format:
@@ -158,6 +161,14 @@ class QuantisedNetwork:
         Raises DataError.
         """
         return self.intake.codes(images, float(self.input_format.real(np.ones(1, np.int16))[0]))
+
+    def real(self, tensor: str, stored: Integers) -> Doubles:
+        """Return the real values of a tensor from its stored ones (..., channels)."""
+        return np.ldexp(self.formats[tensor].real(stored), self.exponents.get(tensor, NO_EXPONENTS))
+
+    def in_units(self, tensor: str, real: Doubles) -> Doubles:
+        """Return real values (..., channels) of a tensor in the units that its channels are stored in."""
+        return np.ldexp(real, -self.exponents.get(tensor, NO_EXPONENTS))
 
     def logits(self, exit_index: int, stored: Integers) -> npt.NDArray[np.float64]:
         """Return the real logits of an exit from its stored int16 ones, any shape."""
@@ -193,15 +204,18 @@ class QuantisedNetwork:
 
 def quantise(network: Network, calibration_images: Images | None = None, weight_bits: int = 16) -> QuantisedNetwork:
     """Quantise a network, with ranges from `calibration_images` (as `Network.intake` takes them) or from the
-    model file.
+    model file, whose equalisation belongs to its ranges.
 
     Fewer `weight_bits` than 16 are for studies: weights are still stored as int16.
     """
     if not 2 <= weight_bits <= 16:
         raise QuantisationError(f"weights must have 2 to 16 bits, not {weight_bits}")
     _refuse_padded_max_pools(network)
+    if calibration_images is not None:
+        network = replace(network, equalisation={})
+    exponents = settled(network)
     intake, parameters = fold_input(network)
-    inner = replace(network, parameters=parameters)
+    inner = replace(network, parameters=folded(network, parameters))
     ranges = _ranges(network, calibration_images, intake)
     gains = network.gains
     gemms = [layer for layer in network.layers if layer.kind is Kind.GEMM]
@@ -211,14 +225,20 @@ def quantise(network: Network, calibration_images: Images | None = None, weight_
     weight_fraction = _settle(inner, bits, weights, biases, weight_bits)
     layers = tuple(
         _quantise_gemm(
-            layer, bits, weights[layer.name], biases[layer.name], weight_fraction[layer.name], weight_bits, gains
+            layer,
+            bits,
+            weights[layer.name],
+            biases[layer.name],
+            weight_fraction[layer.name],
+            weight_bits,
+            _bounds(layer, bits, gains, exponents),
         )
         if layer.kind is Kind.GEMM
-        else _quantise_pool(layer, bits, gains)
+        else _quantise_pool(layer, bits, _bounds(layer, bits, gains, exponents))
         for layer in network.layers
     )
     formats = {name: Format(fraction_bits=bits[name], gain=gains[name]) for name in network.tensors}
-    return QuantisedNetwork(network=network, layers=layers, formats=formats, intake=intake)
+    return QuantisedNetwork(network=network, layers=layers, formats=formats, intake=intake, exponents=exponents)
 
 
 def _ranges(network: Network, images: Images | None, intake: Intake) -> Mapping[str, float]:
@@ -338,9 +358,9 @@ def _settle_gemm(
         bits[layer.residual] = min(bits[layer.residual], accumulator)
 
 
-def _quantise_pool(layer: Layer, bits: Mapping[str, int], gains: Mapping[str, float]) -> QuantisedLayer:
+def _quantise_pool(layer: Layer, bits: Mapping[str, int], bounds: tuple[int, int]) -> QuantisedLayer:
     source, target = bits[layer.input], bits[layer.output]
-    lo, hi = _bounds(layer, target, gains[layer.output])
+    lo, hi = bounds
     none = np.zeros((0, 0, 0), np.int16)
     shift = layer.pool_shift + source - target if layer.kind is Kind.SUM_POOL else 0
     return QuantisedLayer(layer=layer, weights=none, bias=np.zeros(0, np.int64), shift=shift, lo=lo, hi=hi)
@@ -353,10 +373,10 @@ def _quantise_gemm(
     bias: Doubles,
     weight_fraction: int,
     weight_bits: int,
-    gains: Mapping[str, float],
+    bounds: tuple[int, int],
 ) -> QuantisedLayer:
     target = bits[layer.output]
-    lo, hi = _bounds(layer, target, gains[layer.output])
+    lo, hi = bounds
     largest = (1 << (weight_bits - 1)) - 1
     stored = np.clip(np.rint(np.ldexp(real, weight_fraction)), -largest, largest)
     if real.any() and not stored.any():
@@ -375,10 +395,13 @@ def _quantise_gemm(
     )
 
 
-def _bounds(layer: Layer, fraction_bits: int, gain: float) -> tuple[int, int]:
+def _bounds(
+    layer: Layer, bits: Mapping[str, int], gains: Mapping[str, float], exponents: Mapping[str, npt.NDArray[np.int64]]
+) -> tuple[int, int]:
     """Return the layer's clip in stored units, within int16."""
     low, high = layer.clip
-    scale = 2.0**fraction_bits / gain
+    exponent = int(written_exponents(layer, exponents)[0])  # all are alike where a bound is not zero
+    scale = 2.0 ** (bits[layer.output] - exponent) / gains[layer.output]
     lo = INT16_MIN if low is None else round(max(INT16_MIN, min(INT16_MAX, low * scale)))
     hi = INT16_MAX if high is None else round(max(INT16_MIN, min(INT16_MAX, high * scale)))
     return lo, hi

@@ -326,7 +326,7 @@ def _sample(learn: Examples) -> Any:
 
 def _judged(network: Network, calibration: Any, held: Examples) -> tuple[Network, Accuracies]:
     """Return the network with ranges and accuracies, and its accuracies on the held-out images."""
-    network = replace(network, calibration=tensor_ranges(network, calibration))
+    network = network.recalibrated(tensor_ranges(network, calibration))
     qnet, weights, torch = quantise(network), torch_weights(network), load_torch()
     right: list[list[np.ndarray[Any, Any]]] = [[] for _ in range(2 * len(network.exits))]
     with torch.no_grad():

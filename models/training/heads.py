@@ -84,7 +84,7 @@ def fit_heads(
     for name in heads:
         tensor = network.exits[names.index(name)].classes
         calibration[tensor] = float(np.abs(logits[names.index(name)]).max())
-    network = replace(network, parameters=parameters, calibration=calibration)
+    network = replace(network.recalibrated(calibration), parameters=parameters)
     kept = [one[held] for one in logits]
     if thresholds is None:
         network = with_chosen_threshold(network, kept, images.labels[held], tolerance_points)

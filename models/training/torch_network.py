@@ -49,7 +49,7 @@ def with_weights(network: Network, weights: Weights) -> Network:
             weights=from_oihw(layers[name], weight.detach().contiguous().numpy()), bias=bias.detach().numpy().copy()
         )
     exits = tuple(replace(exit, rate=None, accuracy=None) for exit in network.exits)
-    return replace(network, parameters=parameters, calibration={}, exits=exits)
+    return replace(network.recalibrated({}), parameters=parameters, exits=exits)
 
 
 def backbone_layers(network: Network) -> frozenset[str]:

@@ -32,7 +32,7 @@ def with_random_weights(network: Network, seed: int, calibration_images: int = 8
             parameters[layer.name] = Parameters(
                 weights=weights, bias=rng.normal(0, 0.1, layer.channels).astype(np.float32)
             )
-    filled = replace(network, parameters=parameters, calibration={})
+    filled = replace(network.recalibrated({}), parameters=parameters)
     images = rng.random((calibration_images, *network.tensors[network.input]), np.float32)
     return replace(filled, calibration=tensor_ranges(filled, images))
 

@@ -1,0 +1,289 @@
+"""Compare int16 with the float reference on images, labels or not: every exit, every output, every layer.
+
+An error is stated over the spread of what it is an error of: the standard deviation of the float values over
+images and elements. So it has no unit, and 0.01 is a hundredth of what tells one answer from another.
+
+>>> from fluidnpu.models import quantise
+>>> from fluidnpu.models.zoo import random_network
+>>> network = random_network(1)
+>>> found = compare(network, quantise(network), network.intake.random(4, 0))
+>>> [one.name for one in found.answers], found.error < 0.01
+(['exit0', 'exit1'], True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import NetworkError
+from ..exits.rule import named_class
+from ..exits.scores import label_overlap
+from ..graph.checks import MOST_LABELS, Check, MapCheck, MapTask
+from ..graph.maps import keypoints, label_map
+from ..graph.network import Network
+from ..graph.outputs import Output
+from . import golden
+from .float_reference import Images, Progress, float_batches
+from .quantise import Doubles, Int16s, QuantisedNetwork
+
+MOST_IMAGES, LEAST_IMAGES = 64, 4  # that are compared
+MOST_MACS = 20_000_000_000  # of all of them together: more images than the least are taken only up to here
+FAR_APART = 256  # channels of sizes so far apart: the smaller have at most eight of int16's bits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """The int16 values of an exit or an output beside float's.
+
+    `rms` and `largest` are errors over the spread. The others are None where they make no sense, and the
+    first two are shares of 1: `same_class` of images, of a map's pixels or landmarks with one class or place
+    in both; `overlap` the mean intersection over union of int16's label maps with float's; `largest_score`
+    the largest difference of what an output's sigmoid or softmax gives out.
+    """
+
+    name: str
+    rms: float
+    largest: float
+    same_class: float | None = None
+    overlap: float | None = None
+    largest_score: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerError:
+    """The error, rms over spread, in what a layer reads and in what it writes.
+
+    `tensor` is the one, of those that it reads and writes, whose channels are furthest apart in size, each in
+    its own unit where they were equalised; `low` and `high` are the largest magnitudes of its smallest and
+    its largest channel.
+    """
+
+    layer: str
+    before: float
+    after: float
+    tensor: str
+    low: float
+    high: float
+
+    @property
+    def text(self) -> str:
+        """Say where the error is made, and whether channels of very different size may be why."""
+        made = f"layer '{self.layer}' makes most of it, {self.before:.2g} before and {self.after:.2g} behind it"
+        if self.high <= FAR_APART * self.low:
+            return made
+        return f"{made}, where channels of tensor '{self.tensor}' reach from {self.low:.2g} to {self.high:.2g}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Int16 beside float on some images: exits with values and outputs in order, and every layer."""
+
+    images: int
+    answers: tuple[Answer, ...]
+    layers: tuple[LayerError, ...] = field(repr=False)
+    saturations: int
+
+    @property
+    def worst(self) -> Answer:
+        """The exit or output with the largest error, rms over spread."""
+        return max(self.answers, key=lambda one: one.rms)
+
+    @property
+    def error(self) -> float:
+        """The error of the worst exit or output, rms over spread."""
+        return self.worst.rms
+
+    @property
+    def worst_layer(self) -> LayerError:
+        """The layer that makes most error of what it reads."""
+        return max(self.layers, key=lambda one: one.after - one.before)
+
+    @property
+    def text(self) -> str:
+        """Say in a few words how near int16 comes: of each figure that of the worst exit or output."""
+        words = [f"off by {self.error:.2g} of the spread at '{self.worst.name}'"]
+        words.append(f"{max(one.largest for one in self.answers):.2g} at most")
+        same = [one.same_class for one in self.answers if one.same_class is not None]
+        overlaps = [one.overlap for one in self.answers if one.overlap is not None]
+        scores = [one.largest_score for one in self.answers if one.largest_score is not None]
+        words += [f"same class on {100 * min(same):.4g} %"] if same and not overlaps else []
+        words += [f"mean IoU {100 * min(overlaps):.4g} %"] if overlaps else []
+        words += [f"scores within {max(scores):.2g}"] if scores else []
+        return ", ".join(words)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures in plain JSON types."""
+        return {
+            "images": self.images,
+            "answers": [asdict(one) for one in self.answers],
+            "worst_layer": asdict(self.worst_layer),
+            "saturations": self.saturations,
+        }
+
+
+def sample(network: Network, images: Images) -> Images:
+    """Return the images that `compare` should see: evenly spread, and fewer of a large network."""
+    count = min(len(images), MOST_IMAGES, max(LEAST_IMAGES, MOST_MACS // max(1, network.workload.macs)))
+    return images[np.linspace(0, len(images) - 1, count).round().astype(np.int64)]
+
+
+def compare(network: Network, qnet: QuantisedNetwork, images: Images, progress: Progress | None = None) -> Comparison:
+    """Run float and golden side by side on all of these images, a batch at a time.
+
+    Raises NetworkError where there are no images, or nothing is given out.
+    """
+    exits = [(index, exit) for index, exit in enumerate(network.exits) if exit.logits is not None]
+    if not exits and not network.outputs:
+        raise NetworkError(f"'{network.name}' must give something out to be compared, and it has no exit and no output")
+    of_exits = [_Answers(exit.name, network.check, None) for _, exit in exits]
+    of_outputs = [_Answers(output.name, None, output) for output in network.outputs]
+    layers: dict[str | None, _Errors] = {layer.name: _Errors() for layer in network.layers} | {None: _Errors()}
+    sizes = {name: np.zeros(shape[2]) for name, shape in network.tensors.items()}
+    done = saturated = 0
+    for real in float_batches(network, images):
+        part = images[done : done + len(real[network.input])]
+        stored: dict[str, Int16s] = {network.input: qnet.quantise_input(part)}
+        for stage in range(len(network.exits)):
+            saturated += sum(golden.run_stage(qnet, stage, stored).values())
+        got = {name: qnet.real(name, value) for name, value in stored.items()}
+        for name, value in real.items():
+            sizes[name] = np.maximum(sizes[name], np.abs(value).max(axis=(0, 1, 2)))
+        layers[None].add(got[network.input], real[network.input])
+        for layer in network.layers:
+            layers[layer.name].add(layer.written(got[layer.output]), layer.written(real[layer.output]))
+        for answers, (_, exit) in zip(of_exits, exits, strict=True):
+            answers.add(got[exit.classes], real[exit.classes])
+        for answers, output in zip(of_outputs, network.outputs, strict=True):
+            answers.add(output.arranged(got[output.tensor]), output.arranged(real[output.tensor]))
+        done += len(part)
+        if progress is not None:
+            progress(done, len(images))
+    return Comparison(
+        images=done,
+        answers=tuple(one.answer() for one in (*of_exits, *of_outputs)),
+        layers=tuple(_layer_errors(network, layers, {name: qnet.in_units(name, some) for name, some in sizes.items()})),
+        saturations=saturated,
+    )
+
+
+def _layer_errors(
+    network: Network, errors: Mapping[str | None, _Errors], sizes: Mapping[str, Doubles]
+) -> list[LayerError]:
+    """Put the error of what a layer reads, the worst of its writers', beside that of what it writes."""
+    rows = []
+    for layer, sources in zip(network.layers, network.sources, strict=True):
+        read: list[str | None] = [network.layers[index].name for index in sources]
+        read += [None] if network.input in (layer.input, layer.residual) else []
+        near = {name: _apart(sizes[name]) for name in (layer.input, layer.output, layer.residual) if name is not None}
+        tensor = max(near, key=lambda name: near[name][1] / near[name][0])
+        low, high = near[tensor]
+        before = max((errors[name].rms for name in read), default=0.0)
+        after = errors[layer.name].rms
+        rows.append(LayerError(layer=layer.name, before=before, after=after, tensor=tensor, low=low, high=high))
+    return rows
+
+
+def _apart(sizes: Doubles) -> tuple[float, float]:
+    """Return the magnitude of the smallest channel that is not zero throughout, and of the largest."""
+    used = sizes[sizes > 0]
+    return (float(used.min()), float(used.max())) if len(used) else (1.0, 1.0)
+
+
+def named(values: npt.NDArray[Any], check: Check) -> npt.NDArray[Any]:
+    """Return what exits with these values (N, n) name, (N, parts): a class, a map's labels, or landmarks."""
+    if not isinstance(check, MapCheck):
+        return named_class(values, check)[:, None]
+    if check.task is MapTask.LANDMARKS:
+        return keypoints(values, check)[..., :2].reshape(len(values), -1)
+    return label_map(values, check).reshape(len(values), -1)
+
+
+class _Errors:
+    """The error of values that come batch by batch, over the spread of those that they should be."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._sum = self._squares = self._errors = self._largest = self._magnitude = 0.0
+
+    def add(self, got: npt.NDArray[Any], real: npt.NDArray[Any]) -> None:
+        true = np.asarray(real, np.float64)
+        error = got - true
+        self._count += true.size
+        self._sum += float(true.sum())
+        self._squares += float(np.vdot(true, true))
+        self._errors += float(np.vdot(error, error))
+        self._largest = max(self._largest, float(np.abs(error).max(initial=0.0)))
+        self._magnitude = max(self._magnitude, float(np.abs(true).max(initial=0.0)))
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation; of values that are all alike their magnitude, and 1 of zeros alone."""
+        mean = self._sum / max(1, self._count)
+        deviation = max(0.0, self._squares / max(1, self._count) - mean * mean) ** 0.5
+        return deviation if deviation > 1e-6 * self._magnitude else self._magnitude or 1.0
+
+    @property
+    def rms(self) -> float:
+        return (self._errors / max(1, self._count)) ** 0.5 / self.spread
+
+    @property
+    def largest(self) -> float:
+        return self._largest / self.spread
+
+
+class _Answers:
+    """What is told of an exit (with a check) or of an output, batch by batch."""
+
+    def __init__(self, name: str, check: Check | None, output: Output | None) -> None:
+        self.name, self.check, self.output = name, check, output
+        self.errors = _Errors()
+        self.same: list[float] = []  # a share an image
+        self.overlaps: list[float] = []
+        self.score: float | None = None
+
+    def add(self, got: npt.NDArray[Any], real: npt.NDArray[Any]) -> None:
+        self.errors.add(got, real)
+        if self.output is not None:
+            self._add_output(self.output, got, real)
+        elif self.check is not None:
+            flat, true = got.reshape(len(got), -1), np.asarray(real, np.float64).reshape(len(real), -1)
+            self._add_names(named(flat, self.check), named(true, self.check))
+            if isinstance(self.check, MapCheck) and self.check.task is MapTask.SEGMENTATION:
+                maps = label_map(flat, self.check), label_map(true, self.check)
+                self.overlaps += label_overlap(maps[0], maps[1].astype(np.int64), self.check.shape[2]).tolist()
+
+    def _add_output(self, output: Output, got: npt.NDArray[Any], real: npt.NDArray[Any]) -> None:
+        if not output.activation:
+            return
+        pair = [output.activated(np.asarray(one, np.float64)) for one in (got, real)]
+        if output.activation != "log_softmax":
+            self.score = max(self.score or 0.0, float(np.abs(pair[0] - pair[1]).max(initial=0.0)))
+        labels = pair[0].shape[output.axis] if output.shape else 1
+        if output.activation == "sigmoid" or not 2 <= labels <= MOST_LABELS:
+            return
+        ours, theirs = (np.argmax(one, axis=output.axis) for one in pair)
+        self._add_names(ours.reshape(len(ours), -1), theirs.reshape(len(theirs), -1))
+        if ours.ndim == 3:  # a label for each pixel
+            self.overlaps += label_overlap(ours, theirs, labels).tolist()
+
+    def _add_names(self, ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> None:
+        self.same += np.mean(ours == theirs, axis=1).tolist()
+
+    def answer(self) -> Answer:
+        return Answer(
+            name=self.name,
+            rms=self.errors.rms,
+            largest=self.errors.largest,
+            same_class=_mean(self.same),
+            overlap=_mean(self.overlaps),
+            largest_score=self.score,
+        )
+
+
+def _mean(shares: Sequence[float]) -> float | None:
+    return float(np.mean(shares)) if shares else None

@@ -1,0 +1,166 @@
+"""Equalise the channels of tensors: each gets a power of two of its own, which weights take up exactly.
+
+A tensor has one int16 scale, so channels much smaller than its largest keep few bits. A layer with weights
+may write channel c divided by 2**e[c] and its readers multiply it again: in floating point nothing changes,
+since powers of two are exact and a ReLU lets factors above zero through (Nagel et al., "Data-Free
+Quantization Through Weight Equalization and Bias Correction", ICCV 2019). Pools and sums hand their channels
+on as they are, so what they read and write shares its exponents; the input and what a network gives out keep
+theirs, zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from ..graph.network import Layer, Network, Parameters
+from ..graph.shapes import Kind
+
+Exponents = npt.NDArray[np.int64]
+Doubles = npt.NDArray[np.float64]
+
+MOST_EXPONENT = 30  # up or down: weights stay well within float32
+SPARE_BITS = 1  # above a channel's calibrated range, for images that go beyond it
+MOST_WEIGHT_BITS = 4  # that a small channel's weights may rise above those of the layer's middle channel
+
+
+def settled(network: Network) -> Mapping[str, Exponents]:
+    """Return the exponent of every channel, by tensor, that the network's equalisation comes to.
+
+    Channels that must share one share the largest, so any equalisation is exact, of whatever network.
+    Tensors without exponents are left out.
+    """
+    if not network.equalisation:
+        return {}
+    classes = _classes(network)
+    own = {name: np.zeros(shape[2], np.int64) for name, shape in network.tensors.items()}
+    own |= {name: np.array(some, np.int64) for name, some in network.equalisation.items() if name in own}
+    return _spread(classes, own)
+
+
+def folded(network: Network, parameters: Mapping[str, Parameters]) -> Mapping[str, Parameters]:
+    """Return the parameters of a network with the exponents of what its layers read and write folded in."""
+    exponents = settled(network)
+    if not exponents:
+        return parameters
+    gemms = [layer for layer in network.layers if layer.kind is Kind.GEMM and layer.name in parameters]
+    return {
+        layer.name: _folded(layer, parameters[layer.name], exponents, written_exponents(layer, exponents))
+        for layer in gemms
+    }
+
+
+def written_exponents(layer: Layer, exponents: Mapping[str, Exponents]) -> Exponents:
+    """Return the exponents (channels,) of what a layer writes."""
+    return _part(exponents, layer.output, layer.output_channel, layer.channels)
+
+
+def chosen_equalisation(network: Network, sizes: Mapping[str, Doubles]) -> Mapping[str, tuple[int, ...]]:
+    """Return exponents that bring the channels of every tensor to one size, as far as their users allow.
+
+    `sizes` are the largest magnitudes of every channel, by tensor, in real units. No channel is brought above
+    the calibrated range of its tensor, nor its weights far above those of its layer.
+    """
+    classes = _classes(network)
+    wanted = {name: _wanted(network, name, sizes[name]) for name in network.tensors}
+    exponents = _spread(classes, wanted)
+    for layer in network.layers:  # in order: the weights of a layer depend on what was chosen for its input
+        if layer.kind is Kind.GEMM:
+            least = _least_for_weights(network, layer, exponents, sizes[layer.output])
+            part = slice(layer.output_channel, layer.output_channel + layer.channels)
+            wanted[layer.output][part] = np.maximum(wanted[layer.output][part], least)
+            exponents = _spread(classes, wanted)
+    return {name: tuple(some.tolist()) for name, some in exponents.items()}
+
+
+def _wanted(network: Network, tensor: str, sizes: Doubles) -> Exponents:
+    whole = network.calibration[tensor] * network.gains.get(tensor, 1.0)  # a tensor that no layer writes has none
+    with np.errstate(divide="ignore"):
+        shares = np.log2(sizes / whole) if whole > 0 else np.zeros(len(sizes))
+    return np.clip(np.ceil(shares) + SPARE_BITS, -MOST_EXPONENT, 0).astype(np.int64)
+
+
+def _least_for_weights(network: Network, layer: Layer, exponents: Mapping[str, Exponents], sizes: Doubles) -> Exponents:
+    """Return the least exponents (channels,) that keep a layer's weights near those of its middle channel.
+
+    A channel that is small because it is hardly ever awake has weights as large as the others, which would
+    lose bits beside it; one that no image woke may have a middle channel's weights at most.
+    """
+    read = {layer.input: exponents[layer.input]} if layer.input in exponents else {}
+    weights = _folded(layer, network.parameters[layer.name], read, np.zeros(layer.channels, np.int64)).weights
+    largest = np.abs(weights).max(axis=1).reshape(-1).astype(np.float64)
+    awake = sizes[layer.output_channel : layer.output_channel + layer.channels] > 0
+    told = np.ldexp(largest, -written_exponents(layer, exponents))[awake & (largest > 0)]
+    if not len(told):
+        return np.zeros(layer.channels, np.int64)
+    most = np.median(told) * np.where(awake, 2.0**MOST_WEIGHT_BITS, 1.0)
+    with np.errstate(divide="ignore"):
+        least = np.ceil(np.log2(largest / most))
+    return np.clip(least, -MOST_EXPONENT, MOST_EXPONENT).astype(np.int64)
+
+
+def _part(exponents: Mapping[str, Exponents], tensor: str, first: int, count: int) -> Exponents:
+    found = exponents.get(tensor)
+    return np.zeros(count, np.int64) if found is None else found[first : first + count]
+
+
+def _folded(layer: Layer, own: Parameters, exponents: Mapping[str, Exponents], written: Exponents) -> Parameters:
+    groups, taps, per_group = own.weights.shape
+    read = _part(exponents, layer.input, layer.input_channel, layer.in_shape[2])
+    rows = np.tile(read.reshape(groups, 1, -1), (1, layer.kernel[0] * layer.kernel[1], 1)).reshape(groups, taps, 1)
+    return Parameters(
+        weights=np.ldexp(own.weights, rows - written.reshape(groups, 1, per_group)),
+        bias=np.ldexp(own.bias, -written),
+    )
+
+
+def _classes(network: Network) -> Mapping[str, Exponents]:
+    """Return the class (C,) of every channel, by tensor: a class has one exponent, and class 0 has 0."""
+    starts, total = {}, 1
+    for name, shape in network.tensors.items():
+        starts[name] = total
+        total += shape[2]
+    parents = list(range(total))
+
+    def root(one: int) -> int:
+        while parents[one] != one:
+            parents[one] = parents[parents[one]]
+            one = parents[one]
+        return one
+
+    for one, other in _ties(network, starts):
+        low, high = sorted((root(one), root(other)))
+        parents[high] = low
+    return {
+        name: np.array([root(starts[name] + channel) for channel in range(shape[2])], np.int64)
+        for name, shape in network.tensors.items()
+    }
+
+
+def _ties(network: Network, starts: Mapping[str, int]) -> Iterator[tuple[int, int]]:
+    """Yield pairs of channels, counted over all tensors from 1, that must share an exponent; 0 has none."""
+    for name in (network.input, *network.given_out):
+        yield from ((0, starts[name] + channel) for channel in range(network.tensors[name][2]))
+    for layer in network.layers:
+        written = starts[layer.output] + layer.output_channel
+        read = starts[layer.input] + layer.input_channel
+        for channel in range(layer.channels):
+            if layer.kind is not Kind.GEMM:
+                yield read + channel, written + channel
+            if layer.residual is not None:
+                yield starts[layer.residual] + layer.residual_channel + channel, written + channel
+            if not set(layer.clip) <= {None, 0}:  # one bound for all channels
+                yield written, written + channel
+
+
+def _spread(classes: Mapping[str, Exponents], own: Mapping[str, Exponents]) -> dict[str, Exponents]:
+    """Give every channel the largest exponent of its class; tensors of zeros alone are left out."""
+    count = 1 + max(int(some.max(initial=0)) for some in classes.values())
+    largest = np.full(count, -MOST_EXPONENT, np.int64)
+    for name, some in classes.items():
+        np.maximum.at(largest, some, own[name])
+    largest[0] = 0
+    found = {name: largest[some] for name, some in classes.items()}
+    return {name: some for name, some in found.items() if some.any()}
