@@ -1,6 +1,4 @@
-"""Open a layer for an ONNX operator: convolutions, fully connected layers and pools, with the Pad they
-absorb.
-"""
+"""Open a layer for an ONNX operator: convolutions and fully connected layers, with the Pad they absorb."""
 
 from __future__ import annotations
 
@@ -15,8 +13,7 @@ import onnx
 
 from ..errors import UnsupportedOperatorError
 from ..graph.shapes import Kind, Pair
-from .averages import average
-from .drafts import NO_PADDING, Array, Padding
+from .drafts import NO_PADDING, Array
 from .file import Attributes, label, refuse
 from .refusals import NO_SEQUENCES, misfit
 from .view import View
@@ -57,11 +54,7 @@ def window_of(node: onnx.NodeProto, source: Value, kernel: tuple[int, ...]) -> d
     return {"kernel": size, "stride": stride, "dilation": dilation, "padding": (pads[0], pads[1], pads[2], pads[3])}
 
 
-def _kernel(node: onnx.NodeProto, source: Value) -> tuple[int, ...]:
-    return Attributes(node).extents("kernel_shape", (0,) * (len(source.view.axes) - 1), 1)
-
-
-def _taking_over(walk: Walk, node: onnx.NodeProto, source: Value, window: dict[str, Any]) -> Value:
+def taking_over(walk: Walk, node: onnx.NodeProto, source: Value, window: dict[str, Any]) -> Value:
     """Add what a Pad or a Slice left to the window's padding; settle first what cannot be added exactly.
 
     Rows that are left out and then padded with zeros again are zeros, so a crop and a padding do not add up.
@@ -107,7 +100,7 @@ def convolution(
 
     A pending affine map goes into the weights where no zeros are read beside it.
     """
-    source = _taking_over(walk, node, source, window)
+    source = taking_over(walk, node, source, window)
     zeros = max(window["padding"]) > 0
     if source.factor is not None and source.shift is not None and zeros and source.shift.any():
         source = walk.settle(node, source)
@@ -286,123 +279,8 @@ def _two_activations(walk: Walk, node: onnx.NodeProto) -> None:
         raise misfit(node, "multiplies two activations, as attention does", NO_SEQUENCES)
 
 
-def _max_pool(walk: Walk, node: onnx.NodeProto) -> None:
-    source = walk.map(node, lazy=True)
-    attributes = Attributes(node)
-    window = window_of(node, source, _kernel(node, source))
-    signed_border = max(source.pad) > 0 and not source.plane.non_negative  # zeros that may win: a layer of their own
-    if source.factor is not None or signed_border:
-        source = walk.settle(node, source)
-    source = _taking_over(walk, node, source, window)
-    if attributes.integer("ceil_mode", 0):
-        window["padding"] = _ceil_padding(source, window)
-    if max(window["padding"]) > 0 and not source.plane.non_negative:
-        raise UnsupportedOperatorError(
-            label(node),
-            node.op_type,
-            "pads an input that may be negative, where the NPU stores zeros",
-            "put a ReLU before the pool",
-        )
-    walk.put(node, _pool(walk, node, source, Kind.MAX_POOL, source.window_axes, **window))
-
-
-def _pool(walk: Walk, node: onnx.NodeProto, source: Value, kind: Kind, axes: tuple[str, ...], **window: Any) -> Value:
-    source, first, order = walk.per_channel(node, source)
-    return walk.open(
-        node,
-        source,
-        node.output[0],
-        axes=axes,
-        channel_order=np.argsort(order),
-        kind=kind,
-        channels=source.shape[2],
-        first=first,
-        reads=source.shape[2],
-        **window,
-    )
-
-
-def _ceil_padding(source: Value, window: Mapping[str, Any]) -> Padding:
-    """Return the padding with which rounding down equals rounding up: a last, partial window at the far
-    edges.
-    """
-    padding = list(window["padding"])
-    for axis in (0, 1):
-        size, stride = source.shape[axis] + padding[axis] + padding[axis + 2], window["stride"][axis]
-        extent = (window["kernel"][axis] - 1) * window["dilation"][axis] + 1
-        count = -(-(size - extent) // stride) + 1
-        if (count - 1) * stride >= source.shape[axis] + padding[axis]:  # a window must begin inside the input
-            count -= 1
-        padding[axis + 2] += max(0, (count - 1) * stride + extent - size)
-    return padding[0], padding[1], padding[2], padding[3]
-
-
-def _average_pool(walk: Walk, node: onnx.NodeProto) -> None:
-    source = walk.map(node, lazy=True)
-    window = window_of(node, source, _kernel(node, source))
-    ceil, counted = (Attributes(node).integer(name, 0) for name in ("ceil_mode", "count_include_pad"))
-    own = window["padding"]
-    adds_up = not any(before < 0 < one for before, one in zip(source.pad, own, strict=True))
-    if any(source.pad) and source.factor is None and adds_up and (counted or not any(own)):
-        both = tuple(before + one for before, one in zip(source.pad, own, strict=True))
-        padded = {**window, "padding": both}  # zeros of a Pad node count as values do
-        if not ceil or _ceil_padding(source, padded) == both:
-            walk.put(node, _pool(walk, node, source, Kind.SUM_POOL, source.window_axes, **padded))
-            return
-    source, first, order = walk.per_channel(node, walk.settle(node, source))
-    ceiled = _ceil_padding(source, window) if ceil else window["padding"]
-    plane = average(walk, node, source, window, ceiled, first)
-    view = View.of(source.window_axes, plane.shape, np.argsort(order))
-    walk.put(node, Value(plane=plane, view=view, exclusive=walk.uses[node.output[0]] == 1))
-
-
-def _global_pool(walk: Walk, node: onnx.NodeProto) -> None:
-    """Open a pool over height and width, as GlobalAveragePool or as a reduction along axes."""
-    source = walk.value(node)
-    rank = len(source.view.axes)
-    attributes = Attributes(node)
-    reduces = node.op_type.startswith("Reduce")
-    given = walk.optional(node, 1) if reduces else None
-    axes = attributes.ints("axes") if given is None else tuple(int(a) for a in given.reshape(-1))
-    if not reduces:
-        axes = tuple(range(2, rank + 1))
-    named = sorted({a % (rank + 1) for a in axes}) if axes else []
-    tokens = "".join(source.view.axes[a - 1] for a in named if a)
-    if not named or 0 in named or "c" in tokens or (not reduces and not source.view.holds(0, "")):
-        raise misfit(
-            node,
-            f"reduces axes {axes} of (N, {', '.join(map(str, source.view.shape))})",
-            "reduce height and width alone",
-        )
-    kernel = (source.shape[0] if "h" in tokens else 1, source.shape[1] if "w" in tokens else 1)
-    keep = not reduces or attributes.integer("keepdims", 1)
-    top = node.op_type in ("GlobalMaxPool", "ReduceMax")
-    source, first, order = walk.per_channel(node, source)
-    made = walk.open(
-        node, source, node.output[0], channel_order=np.argsort(order), kind=Kind.MAX_POOL if top else Kind.SUM_POOL,
-        channels=source.shape[2], first=first, reads=source.shape[2], kernel=kernel,
-    )  # fmt: skip
-    view = replace(source.view.without(tokens), channels=np.argsort(order).reshape(source.view.channels.shape))
-    if not keep:
-        for axis in reversed(named):
-            view = view.remove(axis - 1)
-    made = replace(made, view=view)
-    if node.op_type == "ReduceSum":
-        count = float(math.prod(kernel))
-        ones = np.ones(made.shape[2])
-        made = replace(made, factor=count * ones, shift=0 * ones)
-    walk.put(node, made)
-
-
 LAYER_OPERATORS = {
-    "AveragePool": _average_pool,
     "Conv": _conv,
     "Gemm": _gemm,
-    "GlobalAveragePool": _global_pool,
-    "GlobalMaxPool": _global_pool,
     "MatMul": _matmul,
-    "MaxPool": _max_pool,
-    "ReduceMax": _global_pool,
-    "ReduceMean": _global_pool,
-    "ReduceSum": _global_pool,
 }

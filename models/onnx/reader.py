@@ -26,12 +26,14 @@ from .inputs import open_input
 from .layers import LAYER_OPERATORS
 from .metadata import PREFIX, Metadata, read_metadata
 from .moves import MOVING_OPERATORS
+from .pools import POOL_OPERATORS
 from .refusals import unsupported
 from .upsampling import UPSAMPLING_OPERATORS
 from .walk import MOST_WEIGHTS, Walk
 
 _OPERATORS: dict[str, Callable[[Walk, onnx.NodeProto], None]] = {
     **LAYER_OPERATORS,
+    **POOL_OPERATORS,
     **FOLDING_OPERATORS,
     **MOVING_OPERATORS,
     **UPSAMPLING_OPERATORS,

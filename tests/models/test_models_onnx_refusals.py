@@ -255,14 +255,14 @@ def pool(operator: str, **attributes: Any) -> list[onnx.NodeProto]:
 @pytest.mark.parametrize(
     ("nodes", "words"),
     [
-        (pool("MaxPool", kernel_shape=[3, 3], pads=[1, 1, 1, 1]), "may be negative"),
+        (pool("MaxPool", kernel_shape=[2, 2], pads=[2, 2, 2, 2]), "which has no maximum"),
         (pool("MaxPool", kernel_shape=[9, 9]), "no larger than its padded input"),
         (pool("MaxPool", kernel_shape=[1 << 40, 1]), "must have 2 kernel_shape"),
         (pool("MaxPool", kernel_shape=[2]), "must have 2 kernel_shape"),
         (pool("MaxPool", kernel_shape=[2, 2], strides=[0, 1]), "must have 2 strides"),
         (pool("MaxPool", kernel_shape=[2, 2], strides=[1, 1], pads=[0, 0, -1, 0]), "must have 4 pads"),
         (pool("MaxPool"), "must have 2 kernel_shape"),
-        (pool("AveragePool", kernel_shape=[3, 3], pads=[3, 0, 0, 0]), "one without a tap"),
+        (pool("AveragePool", kernel_shape=[3, 3], pads=[3, 0, 0, 0]), "without a tap"),
         (pool("AveragePool", kernel_shape=[6, 6], pads=[5, 5, 5, 5]), "more than 64 kinds of windows at its border"),
         (pool("AveragePool", kernel_shape=[9, 9], count_include_pad=1), "no larger than its padded input"),
         (pool("MaxPool", kernel_shape=[2, 2], auto_pad="SIDEWAYS"), "not 'SIDEWAYS'"),

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fluidnpu.models.onnx.averages import borders
+from fluidnpu.models.onnx.pools import borders
 from fluidnpu.models.onnx.view import View
 
 

@@ -1,0 +1,79 @@
+"""Graphs of one operator over the product of its attributes, and what becomes of them beside onnxruntime.
+
+A configuration is one index of a list; `verdict` reads its graph, runs it in floating point, and compares.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+from test_models_onnx_operators import Graph
+
+from fluidnpu.models.errors import NetworkError
+from fluidnpu.models.numeric.float_reference import run_float_outputs
+from fluidnpu.models.onnx.file import OnnxFile
+from fluidnpu.models.onnx.reader import read_parsed
+
+Floats = npt.NDArray[np.float32]
+Build = Callable[[int], tuple[Graph, str]]  # the graph of a configuration, and its output
+
+RIGHT, REFUSED, NO_REFERENCE = "right", "refused", "no reference"
+
+
+def reference(model: onnx.ModelProto, feed: Floats) -> Floats | None:
+    """Return onnxruntime's answer without optimisations; None where it refuses the graph."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    try:
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        answer: Floats = session.run(None, {"image": feed})[0]
+    except Exception as error:  # its own classes are not public
+        if type(error).__module__.startswith("onnxruntime"):
+            return None
+        raise
+    return answer
+
+
+def verdict(graph: Graph, output: str) -> str:
+    """Return RIGHT, REFUSED with the sentence, or NO_REFERENCE; else say what differs."""
+    shape = graph.shape if len(graph.shape) == 3 else (graph.shape[0], 1, graph.shape[1])
+    images = np.random.default_rng(1).random((2, shape[1], shape[2], shape[0]), np.float32)
+    feed = np.ascontiguousarray(images.transpose(0, 3, 1, 2)).reshape(2, *graph.shape)
+    model = graph.model(output)
+    wanted = reference(model, feed)
+    try:
+        network = read_parsed(OnnxFile(Path("sweep.onnx"), model), exits=[])
+    except NetworkError as error:
+        return f"{REFUSED}: {error}"
+    if wanted is None:
+        return NO_REFERENCE
+    answer = run_float_outputs(network, images)[network.outputs[0].name]
+    if answer.shape != wanted.shape:
+        return f"shape {answer.shape[1:]} for {wanted.shape[1:]}"
+    worst = float(np.abs(answer - wanted).max(initial=0.0))
+    return RIGHT if worst <= 2e-5 * max(1.0, float(np.abs(wanted).max(initial=0.0))) else f"differs by {worst:g}"
+
+
+def sweep(build: Build, indices: Iterable[int], expected: Sequence[str] = ()) -> Counter[str]:
+    """Count the verdicts of configurations; assert that none is wrong, and that the words of each refusal
+    are among the expected ones.
+    """
+    counts: Counter[str] = Counter()
+    wrong: list[Any] = []
+    for index in indices:
+        told = verdict(*build(index))
+        kind = told.partition(":")[0]
+        counts[kind] += 1
+        if kind not in (RIGHT, NO_REFERENCE, REFUSED) or (kind == REFUSED and not any(one in told for one in expected)):
+            wrong.append((index, told))
+    assert not wrong, (counts, wrong[:12])
+    return counts
