@@ -36,10 +36,14 @@ Bytes = npt.NDArray[np.uint8]
 ARRAY: Design = bench_design(
     {"t_r": 12, "t_p": 4, "t_c": 6, "b_max": 4, "stackable": 1, "split": 1, "weight_slots": 2, "out_words": 4}
 )
-# One sample, which the widths of counters depend on, no modes, and chains in pieces.
+# One sample, which the widths of counters depend on; chains in pieces, and more rows than a P-tile waits
+# for, so that one tile follows the other at once; RAM for layers of any size (`extremes`).
 LEAST: Design = bench_design(
-    {"t_r": 6, "t_p": 5, "t_c": 5, "b_max": 1, "stackable": 0, "split": 0, "weight_slots": 3, "out_words": 2}
-).changed(piece=2, broken=2)
+    {"t_r": 17, "t_p": 5, "t_c": 6, "b_max": 1, "stackable": 1, "split": 0, "weight_slots": 3, "out_words": 2,
+     "buffer_words": 1 << 20}
+).changed(piece=2, broken=2)  # fmt: skip
+LAYERS = 290  # of every FBCB: more than eight bits count
+POOL_ROOM = {"PoolWindows": 112, "PoolRows": 1344}  # of LEAST: no power of two, and more than eight bits count
 SLOTS = 32  # as many as a mask has bits
 PAGE = 4096
 BORDER = 1 << 32
@@ -77,9 +81,10 @@ def shapes(design: Design) -> list[Shape]:
 def model_of(
     design: Design = ARRAY, edits: tuple[tuple[str, str, str], ...] = (), *, stripes: int | None = None
 ) -> NpuModel:
-    """The NPU of a design with room for the layers of `shapes`, bugs of `edits`, ports in `stripes`."""
-    parameters = data_plane_parameters(design, stripes=stripes) | {"Layers": len(shapes(design)), "BuildId": 1}
-    return NpuModel(parameters=parameters, edits=edits)
+    """The NPU of a design with room for `LAYERS` layers, bugs of `edits`, ports in `stripes`."""
+    parameters = data_plane_parameters(design, stripes=stripes) | design.core_parameters()
+    room = {"Layers": LAYERS, "BuildId": 1} | (POOL_ROOM if design == LEAST else {})
+    return NpuModel(parameters=parameters | room, edits=edits)
 
 
 @dataclass
