@@ -14,10 +14,13 @@ from .program.compiler import compile_program as compile_program
 from .program.program import Program as Program
 from .project.project import render_project as render_project
 from .project.writing import write_project as write_project
+from .registers import COUNTERS as COUNTERS
 from .registers import REGISTERS as REGISTERS
+from .registers import VERSION as VERSION
 from .registers import WINDOW_BYTES as WINDOW_BYTES
 from .registers import Access as Access
 from .registers import Cause as Cause
 from .registers import Register as Register
+from .registers import WhileBusy as WhileBusy
 from .registers import register as register
 from .views.packages import sv_packages as sv_packages

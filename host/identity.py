@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from fluidnpu.dse import Design
-from fluidnpu.hls import register
+from fluidnpu.hls import VERSION, register
 from fluidnpu.hls.program import digest_build_id
 
 
@@ -22,6 +22,7 @@ def shape_word(design: Design) -> int:
     shape = register("SHAPE")
     values = {
         "B_MAX": design.b_max,
+        "VERSION": VERSION,
         "T_P": design.t_p,
         "T_C": design.t_c,
         "STACKABLE": int(design.stackable),

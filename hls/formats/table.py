@@ -57,13 +57,15 @@ KINDS = Codes("kind", "Kind", KindCode, 2, "Kinds of layers.")
 STACKS = Codes("stack", "Stack", StackCode, 2, "The k of Stackable PEs in an FBCB word (ADR 5).")
 CODES = (MODES, KINDS, STACKS)
 
-MAGIC = 0xF1D0_0001
+MAGIC = 0xF1D0_0002
+# CRC-32 of IEEE 802.3, as `zlib.crc32`: bits reflected, ones before and behind.
+CRC_POLYNOMIAL, CRC_RESIDUE = 0xEDB8_8320, 0xDEBB_20E3
 NO_WEIGHTS = 0xFFFF_FFFF
 
 DESCRIPTOR = Format(
     "descriptor",
     1024,
-    "One layer as the data plane reads it: 32 little-endian words that sum to zero modulo 2**32. Offsets and distances are "
+    "One layer as the data plane reads it: 32 little-endian words, the last the CRC-32 of those before. Offsets and distances are "
     "bytes: `*_offset` from the base of the sample's slot, `weights` from the weight image.",
     (
         Bits("magic", 0, 0, 32, "DescriptorMagic; its low half is the version of this layout"),
@@ -99,10 +101,14 @@ DESCRIPTOR = Format(
         Bits("pool_top", 21, 2, 1, "windows of that pool begin a row above the map"),
         Bits("pool_left", 21, 3, 1, "they begin a column left of it"),
         Bits("pool_pitch", 21, 16, 16, "beats from a pixel to the next in the RAM of its maxima"),
-        Bits("checksum", 31, 0, 32, "makes the sum of all words zero"),
+        Bits("checksum", 31, 0, 32, "CRC-32 (IEEE 802.3) of the 124 bytes before it"),
     ),
     (
         Constant("MAGIC", MAGIC, 32, "word 0 of every descriptor"),
+        Constant("CRC_POLYNOMIAL", CRC_POLYNOMIAL, 32, "of the checksum, its bits reflected"),
+        Constant(
+            "CRC_RESIDUE", CRC_RESIDUE, 32, "what the checksum leaves behind its own bytes, before the last inversion"
+        ),
         Constant("NO_WEIGHTS", NO_WEIGHTS, 32, "the FBCB never asks for this mode"),
     ),
 )

@@ -4,6 +4,7 @@ from .cutting import crossing as crossing
 from .cutting import cut as cut
 from .descriptor import DESCRIPTOR_BYTES as DESCRIPTOR_BYTES
 from .descriptor import Descriptor as Descriptor
+from .descriptor import with_checksum as with_checksum
 from .exact_jobs import layer_jobs as layer_jobs
 from .fbcb import FbcbEntry as FbcbEntry
 from .fbcb import decode_fbcb as decode_fbcb

@@ -14,6 +14,7 @@ Positions, widths and meanings of its fields stand in `hls.formats.DESCRIPTOR`.
 from __future__ import annotations
 
 import struct
+import zlib
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -24,6 +25,7 @@ from ..formats.format import Format
 from ..formats.table import DESCRIPTOR, MAGIC, NO_WEIGHTS, KindCode
 
 DESCRIPTOR_BYTES = DESCRIPTOR.wire_bits // 8
+_SUMMED = 0xF1D0_0001  # magic of the layout before, whose words sum to zero modulo 2**32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,28 +69,37 @@ class Descriptor(LayerGeometry):
             raise DescriptorError(f"clip bounds must be ordered int16, not {self.lo}..{self.hi}")
 
     def words(self) -> tuple[int, ...]:
-        """The 32 words, which sum to zero modulo 2**32; DescriptorError for a value that is too wide."""
+        """The 32 words, the last a CRC-32 of the others; DescriptorError for a value that is too wide."""
         try:
             packed = self.layout.pack({**vars(self), "magic": MAGIC})
         except FormatError as error:
             raise DescriptorError(f"descriptor {error}") from None
-        body = struct.unpack("<32I", packed.to_bytes(DESCRIPTOR_BYTES, "little"))
-        return (*body[:31], -sum(body) & 0xFFFF_FFFF)
+        return with_checksum(packed)
 
     def pack(self) -> bytes:
         """128 bytes, little endian."""
         return struct.pack("<32I", *self.words())
 
     @classmethod
-    def unpack(cls, data: bytes) -> Descriptor:
-        """Read 128 bytes; DescriptorError when magic or checksum is wrong or a field is out of range."""
+    def unpack(cls, data: bytes, *, summed: bool = False) -> Descriptor:
+        """Read 128 bytes; DescriptorError when magic or checksum is wrong or a field is out of range.
+
+        With `summed` also those of a file from before the CRC, which no NPU takes any more.
+        """
         if len(data) != DESCRIPTOR_BYTES:
             raise DescriptorError(f"a descriptor has {DESCRIPTOR_BYTES} bytes, not {len(data)}")
         values = cls.layout.unpack(int.from_bytes(data, "little"))
         magic = values.pop("magic")
-        if magic != MAGIC:
+        if magic != MAGIC and not (summed and magic == _SUMMED):
             raise DescriptorError(f"a descriptor must begin with {MAGIC:#x}, not {magic:#x}")
-        if sum(struct.unpack("<32I", data)) & 0xFFFF_FFFF:
-            raise DescriptorError("the words of a descriptor must sum to zero; this one is damaged")
+        words = struct.unpack("<32I", data)
+        if sum(words) & 0xFFFF_FFFF if magic == _SUMMED else words[-1] != zlib.crc32(data[:-4]):
+            raise DescriptorError("a descriptor must have the checksum of its other words; this one is damaged")
         del values["checksum"]
         return cls(**values)  # type: ignore[arg-type]
+
+
+def with_checksum(packed: int) -> tuple[int, ...]:
+    """The 32 words of a packed descriptor, its last word the CRC-32 of those before, whatever it was."""
+    body = packed.to_bytes(DESCRIPTOR_BYTES, "little")[:-4]
+    return (*struct.unpack("<31I", body), zlib.crc32(body))

@@ -8,7 +8,18 @@ True
 
 from __future__ import annotations
 
-from ..registers import REGISTERS, WINDOW_BYTES, Access, Cause, fields
+from ..registers import (
+    COUNTERS,
+    COUNTERS_OFFSET,
+    REGISTERS,
+    VERSION,
+    WINDOW_BYTES,
+    Access,
+    Cause,
+    Register,
+    WhileBusy,
+    fields,
+)
 from .names import camel
 
 REGISTERS_PACKAGE = "fluidnpu_registers_pkg"
@@ -47,12 +58,17 @@ def render_register_table() -> str:
         "Generated from `hls/registers.py`. Access: RO is the hardware's, RW the software's, W1S starts an action and",
         "reads 0, W1C clears what is set.",
         "",
-        "| offset | register | access | reset | meaning |",
-        "|---|---|---|---|---|",
+        "While busy: what a write does while a job runs or is dropped. *At once*: it acts then. *Next START*: the job",
+        "keeps what it found at its own. *BUSY*: nothing is written and ERROR tells BUSY, but the job goes on; only",
+        "CTRL.SOFT_RESET is obeyed. The settings that are refused lead the addresses of a job: to hold their 112 bits a",
+        "second time would cost as many flip-flops, a refusal costs a gate.",
+        "",
+        "| offset | register | access | reset | while busy | meaning |",
+        "|---|---|---|---|---|---|",
     ]
     for register in REGISTERS:
         lines.append(
-            f"| 0x{register.offset:02X} | {register.name} | {register.access} | 0x{register.reset:X} | {register.meaning} |"
+            f"| 0x{register.offset:02X} | {register.name} | {register.access} | 0x{register.reset:X} | {_busy(register)} | {register.meaning} |"
         )
     lines += ["", "| register | field | bits | meaning |", "|---|---|---|---|"]
     for register, field in fields():
@@ -61,6 +77,10 @@ def render_register_table() -> str:
         lines.append(f"| {register.name} | {field.name} | {bits} | {field.meaning} |")
     lines += ["", "| cause | name |", "|---|---|", *(f"| {cause.value} | {cause.name} |" for cause in Cause)]
     return "\n".join([*lines, ""])
+
+
+def _busy(register: Register) -> str:
+    return "" if register.access is Access.RO else str(register.busy)
 
 
 def render_register_package() -> str:
@@ -81,10 +101,18 @@ def render_register_package() -> str:
             lines.append(f"  localparam int unsigned {name}{camel(field.name)}Width = {field.width};")
     exists = sum(1 << register.offset // 4 for register in REGISTERS)
     writable = sum(1 << r.offset // 4 for r in REGISTERS if r.access is not Access.RO)
+    refused = sum(1 << r.offset // 4 for r in REGISTERS if r.busy is WhileBusy.REFUSED and r.access is Access.RW)
     words = WINDOW_BYTES // 4
     lines.append("  // Bit i: there is a register at word i; it may be written.")
     lines.append(f"  localparam logic [{words - 1}:0] Exists = {words}'h{exists:X};")
     lines.append(f"  localparam logic [{words - 1}:0] Writable = {words}'h{writable:X};")
+    lines.append("  // Bit i: the setting at word i is not written while a job runs.")
+    lines.append(f"  localparam logic [{words - 1}:0] Settled = {words}'h{refused:X};")
+    lines.append(f"  localparam int unsigned Version = {VERSION};  // in SHAPE")
+    lines.append("  // Counters of a layer: how many, and the most that each counts in a cycle.")
+    lines.append(f"  localparam int unsigned Counters = {len(COUNTERS)};")
+    lines.append(f"  localparam logic [7:0] CountersOffset = 8'h{COUNTERS_OFFSET:02X};")
+    lines += [f"  localparam int unsigned Count{camel(c.name)} = {index};" for index, c in enumerate(COUNTERS)]
     lines.append("  typedef enum logic [7:0] {")
     causes = [f"    Cause{camel(cause.name)} = 8'd{cause.value}" for cause in Cause]
     lines.append(",\n".join(causes))

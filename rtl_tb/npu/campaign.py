@@ -24,6 +24,7 @@ from .model import NpuModel
 from .world import ACROSS, ARRAY, LIMIT, STEADY, Bytes, World, mask_of, model_of
 
 _WATCHED = 2  # cycles from START to the end by a WATCHDOG of 0: the first of the job, and a register behind
+RESET_LATE = 1  # cycles from the write of SOFT_RESET to its pulse, which comes from a register
 PORTS = ("m0", "m1", "m2", "write")
 FAR = DramModel(latency_cycles=170, write_latency_cycles=60, outstanding=6)
 ROUGH = DramModel(
@@ -235,7 +236,7 @@ def _meet(world: World, layers: range, span: int, cause: Cause, spoil: Callable[
     world.dropped(before, whole)
     _spoilt(world, layers, spoil)
     world.start(layers)
-    world.run_to(world.npu.began + span)
+    world.run_to(world.npu.began + span - RESET_LATE)
     world.command("SOFT_RESET")
     world.idle()
     world.must(world.get("ERROR", "CAUSE") == Cause.NONE, "a soft reset must clear what comes with it")
@@ -258,7 +259,7 @@ def _ended(world: World, layers: range, moment: int, events: tuple[str, ...]) ->
         world.put("WATCHDOG", max(1, moment + 1 - _WATCHED))
     world.start(layers)
     if "reset" in events:
-        world.run_to(world.npu.began + moment + 1)
+        world.run_to(world.npu.began + moment + 1 - RESET_LATE)
         world.command("SOFT_RESET")
         world.idle()
         world.must(not world.get("STATUS", "DONE"), "a soft reset must clear DONE")

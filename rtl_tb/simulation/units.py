@@ -19,6 +19,7 @@ UNITS: Mapping[str, Mapping[str, int]] = {
     "axi_striped_masters_top": {"DataBytes": 16, "MaxBurst": 16, "Ports": 4},
     "fluidnpu_batching_engine": {"BMax": 4, "Layers": 3},
     "fluidnpu_regs": {"BMax": 5, "TP": 7, "TC": 300, "Stackable": 0, "Split": 1, "BuildId": 0x89AB_CDEF},
+    "fluidnpu_counters": {"Layers": 5},
     "fluidnpu_unpack": {"PortWords": 4, "BeatWords": 3},
     "fluidnpu_row_buffer": {"BMax": 13, "InWords": 8, "PortWords": 8, "LineWords": 16, "Sets": 128},
     "fluidnpu_descriptor_fetch": {"PortWords": 8},
@@ -51,6 +52,7 @@ FREE = (
     "axi_striped_masters_top",
     "fluidnpu_batching_engine",
     "fluidnpu_regs",
+    "fluidnpu_counters",
     "fluidnpu_unpack",
     "fluidnpu_segment_queue",
 )

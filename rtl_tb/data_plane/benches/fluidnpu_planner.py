@@ -11,7 +11,7 @@ from cocotb.triggers import RisingEdge
 from fluidnpu.dse import Mode
 from fluidnpu.hls import Cause, HlsError
 from fluidnpu.hls.formats import DESCRIPTOR, FBCB, LAYER, MAGIC, NO_WEIGHTS, Bits, Value
-from fluidnpu.hls.program import Descriptor, FbcbEntry, decode_for
+from fluidnpu.hls.program import Descriptor, FbcbEntry, decode_for, with_checksum
 
 from ...common.benches.clock import Dut, begin, bench, reset
 from ...common.benches.streams import pulse
@@ -158,7 +158,7 @@ def spoils(good: Mapping[str, Value], mode: Mode) -> Iterator[dict[str, Value]]:
 
 @bench(20_000)
 async def nonsense_is_refused(dut: Dut) -> None:
-    """Fields out of range, odd steps, missing weights, wrong magic or sum are refused.
+    """Fields out of range, odd steps, missing weights, wrong magic or checksum are refused.
 
     A bad FBCB word is told with its own cause, also where fields of the descriptor are out of range: a mode
     that the descriptor has no weights for is the word's fault.
@@ -168,9 +168,7 @@ async def nonsense_is_refused(dut: Dut) -> None:
     good = case.descriptor.words()
     values = DESCRIPTOR.unpack(sum(word << 32 * i for i, word in enumerate(good)))
     for change in spoils(values, case.run.mode):
-        packed = DESCRIPTOR.pack({**values, **change, "checksum": 0})
-        body = [packed >> 32 * i & 0xFFFF_FFFF for i in range(31)]
-        words = (*body, -sum(body) & 0xFFFF_FFFF)
+        words = with_checksum(DESCRIPTOR.pack({**values, **change}))
         told = await plan(dut, case, words)
         assert told == ("bad", Cause.BAD_DESCRIPTOR), f"{change}: {told}"
         told = await plan(dut, case, words, plan_bad=1)
@@ -180,9 +178,39 @@ async def nonsense_is_refused(dut: Dut) -> None:
         bad[rng.randrange(32)] ^= 1 << bit
         assert await plan(dut, case, tuple(bad)) == ("bad", Cause.BAD_DESCRIPTOR)
         assert await plan(dut, case, tuple(bad), plan_bad=1) == ("bad", Cause.BAD_DESCRIPTOR)
+    # What a sum of words would take for whole: two opposite flips, and two words that change places.
+    low, high = sorted(rng.sample(range(1, 31), 2))
+    while good[low] == good[high]:
+        low, high = sorted(rng.sample(range(1, 31), 2))
+    swapped, opposite = [*good], [*good]
+    swapped[low], swapped[high] = good[high], good[low]
+    opposite[low], opposite[high] = good[low] + 1 & 0xFFFF_FFFF, good[high] - 1 & 0xFFFF_FFFF
+    for bad in (swapped, opposite):
+        assert await plan(dut, case, tuple(bad)) == ("bad", Cause.BAD_DESCRIPTOR)
     assert await plan(dut, case, good, plan_bad=1) == ("bad", Cause.BAD_FBCB)
     kind, _ = await plan(dut, case, good)
     assert kind == "done"
+
+
+@bench(20_000)
+async def more_p_tiles_than_a_command_can_ask_for_are_refused(dut: Dut) -> None:
+    """65,535 P-tiles are planned; one more would be cut to 16 bits, and the job would not end."""
+    rng = await begin(dut)
+    case = random_case(rng, DESIGN, kind=0)
+    while case.run.mode not in (Mode.NORMAL, Mode.LANES):
+        case = random_case(rng, DESIGN, kind=0)
+    met = set[str]()
+    for most in ((1 << 16) - 1, 1 << 16):
+        for kernel in ((5, 17), (15, 17), (255, 255)):
+            taps = kernel[0] * kernel[1]
+            words = -(-((most - 1) * DESIGN.t_p + 1) // taps)
+            p_tiles = -(-words * taps // DESIGN.t_p)
+            big = replace(case.descriptor, kernel_h=kernel[0], kernel_w=kernel[1], group_words=words)
+            kind, cause = await plan(dut, case, big.words())
+            met.add(kind)
+            assert kind == ("done" if p_tiles < 1 << 16 else "bad"), f"{p_tiles} P-tiles"
+            assert kind == "done" or cause == Cause.BAD_DESCRIPTOR
+    assert met == {"done", "bad"}
 
 
 @bench(20_000)
@@ -220,9 +248,8 @@ async def a_pool_has_no_groups(dut: Dut) -> None:
     assert await plan(dut, case, replace(case.descriptor, groups=2).words()) == ("bad", Cause.BAD_DESCRIPTOR)
     assert (await plan(dut, case, replace(case.descriptor, merged=1).words()))[0] == "done"
     for change in ({"pool_kernel": 2}, {"kind": 2, "merged": 1}):
-        packed = DESCRIPTOR.pack({**vars(case.descriptor), "magic": MAGIC, **change})
-        body = [packed >> 32 * i & 0xFFFF_FFFF for i in range(31)]
-        assert await plan(dut, case, (*body, -sum(body) & 0xFFFF_FFFF)) == ("bad", Cause.BAD_DESCRIPTOR), change
+        words = with_checksum(DESCRIPTOR.pack({**vars(case.descriptor), "magic": MAGIC, **change}))
+        assert await plan(dut, case, words) == ("bad", Cause.BAD_DESCRIPTOR), change
     await pulse(dut, "start_i")
     await reset(dut)
     for _ in range(1500):

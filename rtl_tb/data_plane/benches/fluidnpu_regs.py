@@ -8,7 +8,7 @@ from __future__ import annotations
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from fluidnpu.hls import REGISTERS, WINDOW_BYTES, Access, Cause, register
+from fluidnpu.hls import COUNTERS, REGISTERS, VERSION, WINDOW_BYTES, Access, Cause, WhileBusy, register
 
 from ...common.benches.clock import Dut, begin, bench, setting
 from ...common.benches.lite import LiteMaster
@@ -16,6 +16,7 @@ from ...common.benches.lite import LiteMaster
 OKAY, SLVERR = 0, 2
 SHAPE = {
     "B_MAX": setting("B_MAX", 4),
+    "VERSION": VERSION,
     "T_P": setting("T_P", 4),
     "T_C": setting("T_C", 8),
     "STACKABLE": setting("STACKABLE", 1),
@@ -86,6 +87,60 @@ async def commands_are_pulses(dut: Dut) -> None:
         assert cause == Cause.BUSY, f"CTRL = {value}"
         await lite.write(register("CTRL").offset, 15)
     assert counts == {**dict.fromkeys(pulses, 1), "SOFT_RESET": 5}, counts
+
+
+@bench(5000)
+async def settings_stand_still_while_a_job_runs(dut: Dut) -> None:
+    """A setting that a job works with keeps its value and tells BUSY; the others are written as ever."""
+    rng = await begin(dut)
+    lite, loads = LiteMaster(dut, rng), 0
+
+    async def count() -> None:
+        nonlocal loads
+        while True:
+            await RisingEdge(dut.clk_i)
+            loads += int(dut.fbcb_load_o.value)
+
+    cocotb.start_soon(count())
+    for busy in (0, 1, 0, 1):
+        for entry in rng.sample(SETTINGS, len(SETTINGS)):
+            dut.busy_i.value = 0
+            await lite.write(register("CTRL").offset, register("CTRL").field("SOFT_RESET").mask)
+            before, index = (await lite.read(entry.offset))[0], (await lite.read(register("FBCB_INDEX").offset))[0]
+            dut.busy_i.value, loads = busy, 0
+            value = kept(entry.name, rng.getrandbits(32))
+            assert await lite.write(entry.offset, value) == OKAY
+            refused = busy and entry.busy is WhileBusy.REFUSED
+            cause = register("ERROR").field("CAUSE").get((await lite.read(register("ERROR").offset))[0])
+            assert cause == (Cause.BUSY if refused else Cause.NONE), entry.name
+            if entry.name == "FBCB_DATA":
+                assert loads == 1 - refused
+                assert (await lite.read(register("FBCB_INDEX").offset))[0] == index + 1 & 0xFFFF_FFFF
+            else:
+                assert (await lite.read(entry.offset))[0] == (before if refused else value), entry.name
+
+
+@bench(5000)
+async def a_counter_is_read_when_it_has_come(dut: Dut) -> None:
+    """Each LAYER_ register shows what comes three cycles behind its place, in any order of reads."""
+    rng = await begin(dut)
+    lite = LiteMaster(dut, rng)
+
+    async def counters() -> None:
+        places = [0] * 2
+        while True:
+            await RisingEdge(dut.clk_i)
+            dut.counted_i.value = places.pop(0)
+            places.append(int(dut.counters_layer_o.value) << 8 | int(dut.counter_o.value))
+
+    cocotb.start_soon(counters())
+    for _ in range(60):
+        layer, index = rng.getrandbits(16), rng.randrange(len(COUNTERS))
+        if rng.random() < 0.5:
+            await lite.write(register("COUNTERS_LAYER").offset, layer)
+        shown, _ = await lite.read(register("COUNTERS_LAYER").offset)
+        data, response = await lite.read(register(f"LAYER_{COUNTERS[index].name}").offset)
+        assert (data, response) == (shown << 8 | index, OKAY)
 
 
 @bench(5000)

@@ -170,7 +170,7 @@ async def force_ends_a_job(dut: Dut) -> None:
     """
     rng = await begin(dut)
     ended = 0
-    for how in ("plan_bad", "bus_error_i", "watchdog_i", "soft_reset_i", "stuck_i") * 8:
+    for how in ("plan_bad", "read_error_i", "write_error_i", "watchdog_i", "soft_reset_i", "stuck_i") * 8:
         cases = some_layers(rng)
         await reset(dut, **inputs(cases))
         around = Neighbours(dut, rng, cases, bad_plan=1 if how == "plan_bad" else -1)
@@ -199,7 +199,8 @@ async def force_ends_a_job(dut: Dut) -> None:
         await RisingEdge(dut.clk_i)
         causes = {
             "plan_bad": Cause.BAD_FBCB,
-            "bus_error_i": Cause.BUS_READ,
+            "read_error_i": Cause.BUS_READ,
+            "write_error_i": Cause.BUS_WRITE,
             "watchdog_i": Cause.WATCHDOG,
             "stuck_i": Cause.BAD_FBCB,
         }

@@ -8,8 +8,16 @@
   logic [511:0] past_settings_q;
   logic [511:0] settings;
   assign settings = 512'({irq_enable_q, slot_mask_q, program_lo_q, program_hi_q, weights_lo_q, weights_hi_q, base_lo_q, base_hi_q, bytes_q,
-      watchdog_q, fbcb_index_q, first_q, last_q, layers_q});
+      watchdog_q, fbcb_index_q, first_q, last_q, layers_q, counters_layer_q});
   // What must stand there after this cycle.
+  // A write that a running job refuses: the addresses that it works with, and its plans.
+  logic held;
+  assign held = busy_i && write_ok && (32'(s_axil_awaddr) == 32'(fluidnpu_registers_pkg::ProgramLoOffset)
+      || 32'(s_axil_awaddr) == 32'(fluidnpu_registers_pkg::ProgramHiOffset) || 32'(s_axil_awaddr) == 32'(fluidnpu_registers_pkg::WeightsLoOffset)
+      || 32'(s_axil_awaddr) == 32'(fluidnpu_registers_pkg::WeightsHiOffset) || 32'(s_axil_awaddr) == 32'(fluidnpu_registers_pkg::SlotBytesOffset)
+      || 32'(s_axil_awaddr) == 32'(fluidnpu_registers_pkg::FbcbDataOffset));
+  logic reset_is_q = 1'b0;  // SOFT_RESET was written a cycle ago
+  always_ff @(posedge clk_i) reset_is_q <= past_q && rst_ni && control && s_axil_wdata[fluidnpu_registers_pkg::CtrlSoftResetLow];
   logic        begins, fails, clears;  // a job or nothing at all from now on; the first error since; events are taken note of
   logic [1:0]  irq_d;
   logic        done_d, error_d;
@@ -18,7 +26,7 @@
   logic [63:0] cycles_d;
   logic [31:0] saturations_d;
   assign begins  = soft_reset_o || (start_o && !busy_i);
-  assign fails   = (error_i || (control && 32'(start_bit) + 32'(exit_bit) + 32'(merge_bit) > 32'd1)) && !soft_reset_o && (!error_q || begins);
+  assign fails   = (error_i || (control && !reset_bit && 32'(start_bit) + 32'(exit_bit) + 32'(merge_bit) > 32'd1) || held) && !soft_reset_o && (!error_q || begins);
   assign clears  = write_ok && waddr == fluidnpu_registers_pkg::IrqStatusOffset;
   assign irq_d   = (irq_status_q & ~(clears ? s_axil_wdata[1:0] : 2'b00)) | {fails, done_i};
   assign done_d  = (done_q || done_i) && !begins;
@@ -62,7 +70,11 @@
       32'(fluidnpu_registers_pkg::SlotBytesOffset):   shown_q <= slot_bytes_o;
       32'(fluidnpu_registers_pkg::WatchdogOffset):    shown_q <= watchdog_q;
       32'(fluidnpu_registers_pkg::FbcbIndexOffset):   shown_q <= fbcb_index_o;
-      default:                                        shows_q <= 1'b0;
+      32'(fluidnpu_registers_pkg::CountersLayerOffset): shown_q <= {16'd0, counters_layer_o};
+      default: begin
+        shown_q <= counted_i;
+        if (!counter || s_axil_araddr[1:0] != '0) shows_q <= 1'b0;
+      end
     endcase
   end
 
@@ -70,28 +82,39 @@
   logic [511:0] written_d, written_q;
   always_comb begin
     written_d = settings;
-    if (write_ok) begin
+    if (write_ok && 32'(s_axil_awaddr) == 32'(fluidnpu_registers_pkg::FbcbDataOffset)) written_d[64+:32] = fbcb_index_q + 32'd1;
+    if (write_ok && !held) begin
       case (32'(s_axil_awaddr))
-        32'(fluidnpu_registers_pkg::LayersOffset):     written_d[0+:16] = s_axil_wdata[15:0];
-        32'(fluidnpu_registers_pkg::LastLayerOffset):  written_d[16+:16] = s_axil_wdata[15:0];
-        32'(fluidnpu_registers_pkg::FirstLayerOffset): written_d[32+:16] = s_axil_wdata[15:0];
-        32'(fluidnpu_registers_pkg::FbcbIndexOffset):  written_d[48+:32] = s_axil_wdata;
-        32'(fluidnpu_registers_pkg::FbcbDataOffset):   written_d[48+:32] = fbcb_index_q + 32'd1;
-        32'(fluidnpu_registers_pkg::WatchdogOffset):   written_d[80+:32] = s_axil_wdata;
-        32'(fluidnpu_registers_pkg::SlotBytesOffset):  written_d[112+:32] = s_axil_wdata;
-        32'(fluidnpu_registers_pkg::SlotBaseHiOffset): written_d[144+:32] = s_axil_wdata;
-        32'(fluidnpu_registers_pkg::SlotBaseLoOffset): written_d[176+:32] = s_axil_wdata;
-        32'(fluidnpu_registers_pkg::WeightsHiOffset):  written_d[208+:32] = s_axil_wdata;
-        32'(fluidnpu_registers_pkg::WeightsLoOffset):  written_d[240+:32] = s_axil_wdata;
-        32'(fluidnpu_registers_pkg::ProgramHiOffset):  written_d[272+:32] = s_axil_wdata;
-        32'(fluidnpu_registers_pkg::ProgramLoOffset):  written_d[304+:32] = s_axil_wdata;
-        32'(fluidnpu_registers_pkg::SlotMaskOffset):   written_d[336+:32] = s_axil_wdata;
-        32'(fluidnpu_registers_pkg::IrqEnableOffset):  written_d[368+:2] = s_axil_wdata[1:0];
+        32'(fluidnpu_registers_pkg::LayersOffset):     written_d[16+:16] = s_axil_wdata[15:0];
+        32'(fluidnpu_registers_pkg::LastLayerOffset):  written_d[32+:16] = s_axil_wdata[15:0];
+        32'(fluidnpu_registers_pkg::FirstLayerOffset): written_d[48+:16] = s_axil_wdata[15:0];
+        32'(fluidnpu_registers_pkg::FbcbIndexOffset):  written_d[64+:32] = s_axil_wdata;
+        32'(fluidnpu_registers_pkg::WatchdogOffset):   written_d[96+:32] = s_axil_wdata;
+        32'(fluidnpu_registers_pkg::SlotBytesOffset):  written_d[128+:32] = s_axil_wdata;
+        32'(fluidnpu_registers_pkg::SlotBaseHiOffset): written_d[160+:32] = s_axil_wdata;
+        32'(fluidnpu_registers_pkg::SlotBaseLoOffset): written_d[192+:32] = s_axil_wdata;
+        32'(fluidnpu_registers_pkg::WeightsHiOffset):  written_d[224+:32] = s_axil_wdata;
+        32'(fluidnpu_registers_pkg::WeightsLoOffset):  written_d[256+:32] = s_axil_wdata;
+        32'(fluidnpu_registers_pkg::ProgramHiOffset):  written_d[288+:32] = s_axil_wdata;
+        32'(fluidnpu_registers_pkg::ProgramLoOffset):  written_d[320+:32] = s_axil_wdata;
+        32'(fluidnpu_registers_pkg::SlotMaskOffset):   written_d[352+:32] = s_axil_wdata;
+        32'(fluidnpu_registers_pkg::IrqEnableOffset):  written_d[384+:2] = s_axil_wdata[1:0];
+        32'(fluidnpu_registers_pkg::CountersLayerOffset): written_d[0+:16] = s_axil_wdata[15:0];
         default: ;
       endcase
     end
   end
   always_ff @(posedge clk_i) written_q <= written_d;
+
+  // Cycles in which a counter has been asked for, as many as it takes to come.
+  logic [1:0] asked_q = '0;
+  always_ff @(posedge clk_i) asked_q <= !past_q || !s_axil_arvalid || !counter || read ? 2'd0 : asked_q == 2'd3 ? 2'd3 : asked_q + 2'd1;
+  logic         past_busy_q = 1'b0;
+  logic [159:0] past_held_q;
+  always_ff @(posedge clk_i) begin
+    past_busy_q <= past_q && busy_i;
+    past_held_q <= {program_o, weights_o, slot_bytes_o};
+  end
 
   always_ff @(posedge clk_i) begin
     past_q          <= 1'b1;
@@ -109,7 +132,9 @@
     if (past_q) begin
       // Nothing hangs: both halves of a write, or a read, are taken in the cycle in which they are there.
       if (s_axil_awvalid && s_axil_wvalid && !s_axil_bvalid) assert (s_axil_awready && s_axil_wready);
-      if (s_axil_arvalid && (!s_axil_rvalid || s_axil_rready)) assert (s_axil_arready);
+      if (s_axil_arvalid && (!s_axil_rvalid || s_axil_rready)) assert (s_axil_arready || (counter && asked_q < 2'd3));
+      if (s_axil_arready) assert (!counter || asked_q == 2'd3);
+      assert (2'(waited_q) == asked_q);
       assert (!s_axil_awready || (s_axil_awvalid && s_axil_wvalid));
       assert (s_axil_awready == s_axil_wready);
       // One answer for each access and none for anything else.
@@ -127,7 +152,13 @@
       assert (watchdog_o == late_is_q);
       if (!running_q) assert (state == '0);
       if (shows_q) assert (s_axil_rdata == shown_q);
-      if (!write_ok) assert (!start_o && !exit_o && !merge_o && !soft_reset_o && !fbcb_load_o);
+      if (!write_ok) assert (!start_o && !exit_o && !merge_o && !fbcb_load_o);
+      assert (soft_reset_o == reset_is_q);
+      // A setting that a job works with stands still, and so does its plan.
+      if (running_q && past_busy_q) assert (past_held_q == {program_o, weights_o, slot_bytes_o});
+      if (busy_i) assert (!fbcb_load_o);
+      if (soft_reset_o) assert (!write);
+      assert (counter == (32'(s_axil_araddr) >= 32'(fluidnpu_registers_pkg::LayerCyclesOffset) && 32'(s_axil_araddr) < 32'(fluidnpu_registers_pkg::LayerWriteBurstsOffset) + 32'd4));
       if (write && (s_axil_awaddr[1:0] != '0 || 32'(s_axil_awaddr) >= fluidnpu_registers_pkg::WindowBytes || s_axil_wstrb != 4'hF))
         assert (!write_ok);
       assert (32'(start_o) + 32'(exit_o) + 32'(merge_o) + 32'(soft_reset_o) <= 32'd1);

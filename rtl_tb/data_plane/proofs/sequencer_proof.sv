@@ -8,7 +8,8 @@ module sequencer_proof (
   input logic        start_i,
   input logic        soft_reset_i,
   input logic        watchdog_i,
-  input logic        bus_error_i,
+  input logic        read_error_i,
+  input logic        write_error_i,
   input logic [15:0] first_layer_i,
   input logic [15:0] last_layer_i,
   input logic [15:0] layers_i,
@@ -28,7 +29,7 @@ module sequencer_proof (
   localparam int unsigned Bound = FlushCycles + 2;
 
   logic rst_n = 1'b0;
-  logic busy, done, refused, error, flush, command_valid, fetch, fetch_next, lookup, plan, layer_start;
+  logic busy, done, refused, error, flush, command_valid, fetch, fetch_next, lookup, plan, layer_start, layer_ends;
   logic [7:0]  cause;
   logic [15:0] layer, fetch_layer;
   fluidnpu_formats_pkg::tile_t command;
@@ -51,9 +52,9 @@ module sequencer_proof (
   end
 
   fluidnpu_sequencer #(.TC(8), .InWords(8), .BMax(4), .FlushCycles(FlushCycles)) dut (
-    .clk_i, .rst_ni(rst_n), .start_i, .soft_reset_i, .watchdog_i, .bus_error_i, .first_layer_i, .last_layer_i, .layers_i,
+    .clk_i, .rst_ni(rst_n), .start_i, .soft_reset_i, .watchdog_i, .read_error_i, .write_error_i, .first_layer_i, .last_layer_i, .layers_i,
     .misaligned_i, .slot_base_i(64'd0), .slot_bytes_i(32'd64), .active_i, .b_act_i,
-    .busy_o(busy), .done_o(done), .start_refused_o(refused), .error_o(error), .cause_o(cause), .layer_o(layer),
+    .busy_o(busy), .done_o(done), .start_refused_o(refused), .error_o(error), .cause_o(cause), .layer_o(layer), .layer_ends_o(layer_ends),
     .fetch_layer_o(fetch_layer), .fetch_next_o(fetch_next), .fetch_o(fetch), .fetched_i, .lookup_o(lookup), .plan_valid_i, .plan_o(plan), .plan_done_i, .plan_bad_i,
     .plan_cause_i(8'd7), .plan_layer_i(plan_layer), .slot_o(slot), .layer_start_o(layer_start), .running_o(running),
     .command_valid_o(command_valid), .command_ready_i, .command_o(command), .written_i, .stuck_i,
@@ -69,7 +70,7 @@ module sequencer_proof (
     past_offered     <= rst_n && command_valid && !command_ready_i;
     past_command     <= command;
     past_valid       <= rst_n;
-    past_flush_cause <= rst_n && (soft_reset_i || (busy && !flush && (watchdog_i || bus_error_i || stuck_i)));
+    past_flush_cause <= rst_n && (soft_reset_i || (busy && !flush && (watchdog_i || read_error_i || write_error_i || stuck_i)));
     past_refused     <= rst_n && start_i && refused && !soft_reset_i;
     past_busy        <= busy;
     waited           <= rst_n && flush && masters_idle_i && !soft_reset_i ? waited + 6'd1 : '0;
@@ -83,8 +84,15 @@ module sequencer_proof (
       if (past_offered && !flush) assert (command_valid && command == past_command);
       if (flush) assert (!command_valid && !fetch && !done);
       // A job ends in one way only: done, or by an error or a reset. A refused START ends nothing.
-      if (done) assert (!soft_reset_i && (!error || refused) && !(watchdog_i || bus_error_i || stuck_i));
+      if (done) assert (!soft_reset_i && (!error || refused) && !(watchdog_i || read_error_i || write_error_i || stuck_i));
       if (command_valid) assert (command.beats != '0 && command.beats <= plan_layer.block && command.lane1_beats <= command.beats);
+      // Of errors in one cycle the read is told, then the write, then the watchdog.
+      if (busy && !flush && read_error_i) assert (error && cause == fluidnpu_registers_pkg::CauseBusRead);
+      else if (busy && !flush && write_error_i) assert (error && cause == fluidnpu_registers_pkg::CauseBusWrite);
+      else if (busy && !flush && watchdog_i) assert (error && cause == fluidnpu_registers_pkg::CauseWatchdog);
+      // A layer that ends is whole, and all but the last are followed by another.
+      if (done) assert (layer_ends);
+      if (layer_ends) assert (busy && written_i && !soft_reset_i && (!error || refused));
       if (command_valid || layer_start) assert (running == plan_layer);
       if (start_i && busy) assert (refused);
       if (start_i && b_act_i == '0) assert (refused);

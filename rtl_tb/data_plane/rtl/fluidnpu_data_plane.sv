@@ -171,8 +171,33 @@ module fluidnpu_data_plane #(
     .start_o(start), .exit_o(exit), .merge_o(merge), .soft_reset_o(soft_reset), .fbcb_load_o(load),
     .fbcb_index_o(load_index), .fbcb_data_o(load_data), .slot_mask_o(slot_mask), .first_layer_o(first_layer),
     .last_layer_o(last_layer), .layers_o(layers), .program_o(program_base), .weights_o(weights_base), .slot_base_o(slot_base),
-    .slot_bytes_o(slot_bytes), .idle_i(idle), .busy_i(busy), .done_i(done), .start_refused_i(start_refused), .error_i(error),
+    .slot_bytes_o(slot_bytes), .counters_layer_o(counters_layer), .counter_o(counter), .counted_i(counted), .idle_i(idle), .busy_i(busy), .done_i(done), .start_refused_i(start_refused), .error_i(error),
     .cause_i(cause), .watchdog_o(watchdog), .layer_i(layer_index), .b_act_i(b_act), .active_i(active), .saturations_i
+  );
+
+  // -- counters
+  logic        layer_ends;
+  logic [15:0] counters_layer;
+  logic [2:0]  counter;
+  logic [31:0] counted;
+  logic [fluidnpu_registers_pkg::Counters-1:0][1:0] events;
+  always_comb begin
+    events = '0;
+    events[fluidnpu_registers_pkg::CountCycles]      = 2'd1;
+    events[fluidnpu_registers_pkg::CountInputs]      = 2'(m_axis_input_tvalid && m_axis_input_tready);
+    events[fluidnpu_registers_pkg::CountStarved]     = 2'(!m_axis_input_tvalid && m_axis_input_tready);
+    events[fluidnpu_registers_pkg::CountBlocked]     = 2'(m_axis_input_tvalid && !m_axis_input_tready);
+    events[fluidnpu_registers_pkg::CountReadBeats]   = 2'(m0_axi_rvalid && m0_axi_rready) + 2'(m1_axi_rvalid && m1_axi_rready)
+        + 2'(m2_axi_rvalid && m2_axi_rready);
+    events[fluidnpu_registers_pkg::CountReadBursts]  = 2'(m0_axi_arvalid && m0_axi_arready) + 2'(m1_axi_arvalid && m1_axi_arready)
+        + 2'(m2_axi_arvalid && m2_axi_arready);
+    events[fluidnpu_registers_pkg::CountWriteBeats]  = 2'(m2_axi_wvalid && m2_axi_wready);
+    events[fluidnpu_registers_pkg::CountWriteBursts] = 2'(m2_axi_awvalid && m2_axi_awready);
+  end
+
+  fluidnpu_counters #(.Layers(Layers)) counters (
+    .clk_i, .rst_ni(part_rst_n[OfRegs]), .start_i(core_clear_o), .layer_ends_i(layer_ends), .layer_i(layer_index), .events_i(events),
+    .shown_layer_i(counters_layer), .shown_counter_i(counter), .shown_o(counted)
   );
 
   logic       lookup, pool, plan_valid, plan_bad, plan_row_lanes;
@@ -191,8 +216,8 @@ module fluidnpu_data_plane #(
 
   // -- sequencer
   logic fetch, fetch_next, fetched, plan, plan_done, plan_refused, layer_start, command_valid, command_ready, written, stuck;
-  logic m0_error, m1_error, m2_read_error, m2_write_error, bus_error, misaligned;
-  logic [7:0] plan_cause, raw_cause;
+  logic m0_error, m1_error, m2_read_error, m2_write_error, read_error, misaligned;
+  logic [7:0] plan_cause;
   fluidnpu_formats_pkg::descriptor_t descriptor;
   logic [BMax-1:0][AddrWidth-1:0] slot;
   fluidnpu_formats_pkg::layer_t planned, running;
@@ -203,18 +228,16 @@ module fluidnpu_data_plane #(
   always_ff @(posedge clk_i) begin
     {m0_error_q, m1_error_q, m2_read_error_q, m2_write_error_q} <= {m0_error, m1_error, m2_read_error, m2_write_error};
   end
-  assign bus_error  = m0_error_q || m1_error_q || m2_read_error_q || m2_write_error_q;
+  assign read_error = m0_error_q || m1_error_q || m2_read_error_q;
   assign misaligned = program_base[5:0] != '0 || weights_base[5:0] != '0 || slot_base[5:0] != '0 || slot_bytes[5:0] != '0
       || program_base[63:AddrWidth] != '0 || weights_base[63:AddrWidth] != '0 || slot_base[63:AddrWidth] != '0;
-  assign seq_cause  = raw_cause == fluidnpu_registers_pkg::CauseBusRead && m2_write_error_q
-      && !(m0_error_q || m1_error_q || m2_read_error_q) ? fluidnpu_registers_pkg::CauseBusWrite : raw_cause;
 
   fluidnpu_sequencer #(.TC(TC), .InWords(InWords), .BMax(BMax)) sequencer (
-    .clk_i, .rst_ni(part_rst_n[OfSequencer]), .start_i(start), .soft_reset_i(soft_reset), .watchdog_i(watchdog), .bus_error_i(bus_error),
+    .clk_i, .rst_ni(part_rst_n[OfSequencer]), .start_i(start), .soft_reset_i(soft_reset), .watchdog_i(watchdog), .read_error_i(read_error), .write_error_i(m2_write_error_q),
     .first_layer_i(first_layer), .last_layer_i(last_layer), .layers_i(layers), .misaligned_i(misaligned),
     .slot_base_i(slot_base), .slot_bytes_i(slot_bytes), .active_i(active), .b_act_i(b_act),
-    .busy_o(busy), .done_o(done), .start_refused_o(start_refused), .error_o(seq_error), .cause_o(raw_cause),
-    .layer_o(layer_index), .fetch_layer_o(fetch_layer), .fetch_next_o(fetch_next), .fetch_o(fetch), .fetched_i(fetched), .lookup_o(lookup), .plan_valid_i(plan_valid), .plan_o(plan),
+    .busy_o(busy), .done_o(done), .start_refused_o(start_refused), .error_o(seq_error), .cause_o(seq_cause),
+    .layer_o(layer_index), .layer_ends_o(layer_ends), .fetch_layer_o(fetch_layer), .fetch_next_o(fetch_next), .fetch_o(fetch), .fetched_i(fetched), .lookup_o(lookup), .plan_valid_i(plan_valid), .plan_o(plan),
     .plan_done_i(plan_done), .plan_bad_i(plan_refused), .plan_cause_i(plan_cause), .plan_layer_i(planned),
     .slot_o(slot), .layer_start_o(layer_start), .running_o(running), .command_valid_o(command_valid),
     .command_ready_i(command_ready), .command_o(command), .written_i(written), .stuck_i(stuck),

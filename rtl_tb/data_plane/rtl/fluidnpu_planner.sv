@@ -1,7 +1,8 @@
 /// Checks a descriptor and computes the layer's constants from it and the FBCB's plan.
 ///
 /// One multiplier-divider takes a bit a cycle: about 250 cycles, more for long numbers. Wrong magic,
-/// checksum, field range or alignment give `bad_o` with the cause instead of a layer. Formulas:
+/// checksum, field range or alignment, and more P-tiles than a command can ask for, give `bad_o` with the
+/// cause instead of a layer. Formulas:
 /// `hls.core.layer_streams`, `hls.program.part_words` and `dse.hardware.InputRows`.
 module fluidnpu_planner #(
   parameter int unsigned TP = 4,
@@ -27,7 +28,7 @@ module fluidnpu_planner #(
   output logic [7:0]                        cause_o,
   output fluidnpu_formats_pkg::layer_t      layer_o
 );
-  localparam int unsigned Words = fluidnpu_formats_pkg::DescriptorBits / 32;
+  localparam int unsigned Bytes = fluidnpu_formats_pkg::DescriptorBits / 8;
   localparam int unsigned BiasesPerSlot = TP / 3;
 
   if (TP < 3 || TC < 1 || WeightSlots < 1) begin : gen_illegal
@@ -38,16 +39,17 @@ module fluidnpu_planner #(
   end
 
   // Checks
-  logic [Words-1:0][31:0] words;
-  logic [31:0] sum_q, part;
-  (* max_fanout = 64 *) logic [$clog2(Words):0] word_q;  // words of the sum so far
+  logic [Bytes-1:0][7:0] bytes;
+  logic [31:0] crc_q, part;
+  (* max_fanout = 64 *) logic [$clog2(Bytes):0] byte_q;  // bytes that the checksum knows
   (* max_fanout = 64 *) logic checked_q;
   logic        odd, zero, gemm, unknown, faulty_q, malformed_q, refused;
+  logic        long_q;  // more P-tiles than fit
   fluidnpu_formats_pkg::mode_e mode, plan_mode_q;
   logic [15:0] plan_block_q;
   logic [4:0]  plan_b_r_q;
   logic        plan_row_lanes_q, plan_bad_q;
-  assign words = descriptor_i;
+  assign bytes = descriptor_i;
   always_ff @(posedge clk_i) begin  // the FBCB's RAM answers late in its cycle; the plan is needed some cycles later
     // Lanes by samples would bring outputs in another order than that of the image.
     plan_bad_q       <= plan_bad_i || (gemm && descriptor_i.pool_kernel[1] && plan_mode_i == fluidnpu_formats_pkg::ModeLanes && !plan_row_lanes_i);
@@ -80,7 +82,13 @@ module fluidnpu_planner #(
   end
   assign pool_o = !gemm;
 
-  // The checksum is added up word by word while the first operations run; all of them take longer.
+  // The checksum is taken byte by byte while the first operations run; all of them take longer. Behind the
+  // bytes of its own it is the same number whatever was before.
+  function automatic logic [31:0] crc_of(logic [31:0] crc, logic [7:0] data);
+    crc_of = crc ^ 32'(data);
+    for (int i = 0; i < 8; i++) crc_of = (crc_of >> 1) ^ (crc_of[0] ? fluidnpu_formats_pkg::DescriptorCrcPolynomial : '0);
+  endfunction
+
   always_ff @(posedge clk_i) begin
     faulty_q <= descriptor_i.magic != fluidnpu_formats_pkg::DescriptorMagic || odd || zero || unknown
         || descriptor_i.shift > fluidnpu_formats_pkg::DescriptorShiftMost
@@ -90,14 +98,14 @@ module fluidnpu_planner #(
         || (descriptor_i.merged && descriptor_i.kind != fluidnpu_formats_pkg::KindMaxPool)
         || (gemm && (part == fluidnpu_formats_pkg::DescriptorNoWeights || part[5:0] != '0));
     if (start_i) begin
-      sum_q  <= '0;
-      word_q <= '0;
-    end else if (32'(word_q) != Words) begin
-      sum_q  <= sum_q + words[word_q[$clog2(Words)-1:0]];
-      word_q <= word_q + 1'b1;
+      crc_q  <= '1;
+      byte_q <= '0;
+    end else if (32'(byte_q) != Bytes) begin
+      crc_q  <= crc_of(crc_q, bytes[byte_q[$clog2(Bytes)-1:0]]);
+      byte_q <= byte_q + 1'b1;
     end
-    malformed_q <= faulty_q || sum_q != '0;
-    checked_q   <= rst_ni && !start_i && 32'(word_q) == Words;
+    malformed_q <= faulty_q || long_q || crc_q != fluidnpu_formats_pkg::DescriptorCrcResidue;
+    checked_q   <= rst_ni && !start_i && 32'(byte_q) == Bytes;
   end
   assign refused = checked_q && (malformed_q || plan_bad_q);
 
@@ -209,6 +217,7 @@ module fluidnpu_planner #(
       busy_q <= 1'b1;
       run_q  <= 1'b0;
       step_q <= '0;
+      long_q <= 1'b0;
     end else if (busy_q && (refused || (checked_q && step_q == 5'(Steps)))) begin
       busy_q <= 1'b0;
     end else if (busy_q && !run_q && step_q != 5'(Steps)) begin
@@ -244,7 +253,10 @@ module fluidnpu_planner #(
         5'd3:  tap_w_q <= acc_q;
         5'd4:  taps_q <= acc_q;
         5'd5:  p_q <= acc_q;
-        5'd6:  p_tiles_q <= descriptor_i.kind == fluidnpu_formats_pkg::KindMaxPool ? (taps_q + 32'd1) >> 1 : pool_o ? taps_q : acc_q;  // a max pool takes two taps a beat
+        5'd6: begin  // a max pool takes two taps a beat
+          p_tiles_q <= descriptor_i.kind == fluidnpu_formats_pkg::KindMaxPool ? (taps_q + 32'd1) >> 1 : pool_o ? taps_q : acc_q;
+          long_q    <= gemm && acc_q[31:16] != '0;
+        end
         5'd7:  rows_q <= acc_q;
         5'd8:  beats0_q <= plan_row_lanes_q ? (acc_q + 32'd1) >> 1 : acc_q;
         5'd9:  beats1_q <= plan_row_lanes_q ? beats0_q - 32'(odd_rows) : acc_q;
@@ -289,7 +301,7 @@ module fluidnpu_planner #(
   assign contiguous = !pool_o && descriptor_i.dilation_w == 8'd1 && descriptor_i.in_pixel_bytes == {15'd0, descriptor_i.group_words, 1'b0};
 
   assign bad_o   = busy_q && refused;
-  assign cause_o = malformed_q && !(descriptor_i.magic == fluidnpu_formats_pkg::DescriptorMagic && sum_q == '0 && plan_bad_q)
+  assign cause_o = malformed_q && !(descriptor_i.magic == fluidnpu_formats_pkg::DescriptorMagic && crc_q == fluidnpu_formats_pkg::DescriptorCrcResidue && plan_bad_q)
       ? fluidnpu_registers_pkg::CauseBadDescriptor : fluidnpu_registers_pkg::CauseBadFbcb;
   assign done_o  = busy_q && checked_q && !refused && step_q == 5'(Steps);
 

@@ -2,7 +2,9 @@
 ///
 /// A read or write of no register, of a read-only one (write), unaligned or with partial strobes answers
 /// SLVERR and does nothing; every access is answered. START, EXIT, MERGE and SOFT_RESET leave as one-cycle
-/// pulses. ERROR keeps the first error since the last SOFT_RESET or START of an idle NPU; `start_refused_i`
+/// pulses, the last a cycle late, from a register. While busy, a setting that the job works with is not
+/// written, and that is an error (BUSY). The counters of a layer are read in `CounterWait` cycles more than
+/// other registers. ERROR keeps the first error since the last SOFT_RESET or START of an idle NPU; `start_refused_i`
 /// (same cycle) sets it again. `saturations_i` counts from zero in each job; the count of a dropped job stays
 /// when the core forgets it.
 module fluidnpu_regs #(
@@ -52,6 +54,10 @@ module fluidnpu_regs #(
   output logic [63:0]          weights_o,
   output logic [63:0]          slot_base_o,
   output logic [31:0]          slot_bytes_o,
+  // counters of a layer: a number is there CounterWait cycles behind its place
+  output logic [15:0]          counters_layer_o,
+  output logic [2:0]           counter_o,
+  input  logic [31:0]          counted_i,
   // state and events
   input  logic                 idle_i,
   input  logic                 busy_i,
@@ -67,6 +73,7 @@ module fluidnpu_regs #(
 );
   localparam logic [1:0] Okay = 2'b00;
   localparam logic [1:0] SlvErr = 2'b10;
+  localparam int unsigned CounterWait = 3;
   localparam int unsigned WordBits = $clog2(fluidnpu_registers_pkg::WindowBytes / 4);
 
   if (AddrWidth < $clog2(fluidnpu_registers_pkg::WindowBytes)) begin : gen_illegal
@@ -81,7 +88,7 @@ module fluidnpu_regs #(
   logic [1:0]  irq_enable_q, irq_status_q;
   logic [31:0] slot_mask_q, program_lo_q, program_hi_q, weights_lo_q, weights_hi_q, base_lo_q, base_hi_q, bytes_q;
   logic [31:0] watchdog_q, fbcb_index_q;
-  logic [15:0] first_q, last_q, layers_q;
+  logic [15:0] first_q, last_q, layers_q, counters_layer_q;
   // State
   logic        done_q, error_q;
   logic [7:0]  cause_q;
@@ -89,10 +96,12 @@ module fluidnpu_regs #(
   logic [63:0] cycles_q;
   logic [31:0] saturations_q;
 
+  logic        reset_q;
+
   // Write channel: both halves must be there, and the answer before must be gone. So settings and the active
   // set stand still in the cycle before a command, in which the engine finds its answer. In reset nothing is
   // taken: a host may ask sooner than the reset, which comes through registers, has gone.
-  logic       write, write_ok;
+  logic       write, write_ok, writes, settled;
   logic [7:0] waddr;
   logic       bvalid_q;
   logic [1:0] bresp_q;
@@ -100,23 +109,26 @@ module fluidnpu_regs #(
   assign write          = rst_ni && s_axil_awvalid && s_axil_wvalid && !bvalid_q;
   assign write_ok       = write && legal(s_axil_awaddr, fluidnpu_registers_pkg::Writable) && s_axil_wstrb == 4'hF;
   assign waddr          = 8'(s_axil_awaddr);
+  assign settled        = write_ok && busy_i && fluidnpu_registers_pkg::Settled[waddr[WordBits+1:2]];
+  assign writes         = write_ok && !settled;
   assign s_axil_awready = write;
   assign s_axil_wready  = write;
   assign s_axil_bvalid  = bvalid_q;
   assign s_axil_bresp   = bresp_q;
 
   // One command a write: SOFT_RESET beats the others, several others are refused as a busy NPU refuses them.
-  logic control, start_bit, exit_bit, merge_bit, several;
+  logic control, reset_bit, start_bit, exit_bit, merge_bit, several;
   assign control      = write_ok && waddr == fluidnpu_registers_pkg::CtrlOffset;
   assign start_bit    = s_axil_wdata[fluidnpu_registers_pkg::CtrlStartLow];
   assign exit_bit     = s_axil_wdata[fluidnpu_registers_pkg::CtrlExitLow];
   assign merge_bit    = s_axil_wdata[fluidnpu_registers_pkg::CtrlMergeLow];
   assign several      = (start_bit && exit_bit) || (start_bit && merge_bit) || (exit_bit && merge_bit);
-  assign soft_reset_o = control && s_axil_wdata[fluidnpu_registers_pkg::CtrlSoftResetLow];
-  assign start_o      = control && !soft_reset_o && !several && start_bit;
-  assign exit_o       = control && !soft_reset_o && !several && exit_bit;
-  assign merge_o      = control && !soft_reset_o && !several && merge_bit;
-  assign fbcb_load_o  = write_ok && waddr == fluidnpu_registers_pkg::FbcbDataOffset;
+  assign reset_bit    = s_axil_wdata[fluidnpu_registers_pkg::CtrlSoftResetLow];
+  assign soft_reset_o = reset_q;
+  assign start_o      = control && !reset_bit && !several && start_bit;
+  assign exit_o       = control && !reset_bit && !several && exit_bit;
+  assign merge_o      = control && !reset_bit && !several && merge_bit;
+  assign fbcb_load_o  = writes && waddr == fluidnpu_registers_pkg::FbcbDataOffset;
   assign fbcb_index_o = fbcb_index_q;
   assign fbcb_data_o  = s_axil_wdata;
 
@@ -130,8 +142,11 @@ module fluidnpu_regs #(
   assign slot_bytes_o  = bytes_q;
   assign irq_o         = (irq_status_q & irq_enable_q) != '0;
 
+  assign counters_layer_o = counters_layer_q;
+  assign counter_o        = s_axil_araddr[4:2];
+
   logic error_set, conflict;
-  assign conflict  = control && !soft_reset_o && several;
+  assign conflict  = (control && !reset_bit && several) || settled;
   assign error_set = (error_i || conflict) && (!error_q || (start_o && !busy_i));
 
   always_ff @(posedge clk_i) begin
@@ -153,6 +168,8 @@ module fluidnpu_regs #(
       bytes_q       <= '0;
       watchdog_q    <= '0;
       fbcb_index_q  <= '0;
+      counters_layer_q <= '0;
+      reset_q       <= 1'b0;
       done_q        <= 1'b0;
       error_q       <= 1'b0;
       cause_q       <= '0;
@@ -160,12 +177,13 @@ module fluidnpu_regs #(
       cycles_q      <= '0;
       saturations_q <= '0;
     end else begin
+      reset_q <= control && reset_bit;
       if (s_axil_bready) bvalid_q <= 1'b0;
       if (write) begin
         bvalid_q <= 1'b1;
         bresp_q  <= write_ok ? Okay : SlvErr;
       end
-      if (write_ok) begin
+      if (writes) begin
         case (waddr)
           fluidnpu_registers_pkg::IrqEnableOffset:  irq_enable_q <= s_axil_wdata[1:0];
           fluidnpu_registers_pkg::IrqStatusOffset:  irq_status_q <= irq_status_q & ~s_axil_wdata[1:0];
@@ -182,10 +200,11 @@ module fluidnpu_regs #(
           fluidnpu_registers_pkg::SlotBytesOffset:  bytes_q <= s_axil_wdata;
           fluidnpu_registers_pkg::WatchdogOffset:   watchdog_q <= s_axil_wdata;
           fluidnpu_registers_pkg::FbcbIndexOffset:  fbcb_index_q <= s_axil_wdata;
-          fluidnpu_registers_pkg::FbcbDataOffset:   fbcb_index_q <= fbcb_index_q + 32'd1;
+          fluidnpu_registers_pkg::CountersLayerOffset: counters_layer_q <= s_axil_wdata[fluidnpu_registers_pkg::CountersLayerIndexLow+:fluidnpu_registers_pkg::CountersLayerIndexWidth];
           default: ;
         endcase
       end
+      if (write_ok && waddr == fluidnpu_registers_pkg::FbcbDataOffset) fbcb_index_q <= fbcb_index_q + 32'd1;
       // Events win over a clear in the same cycle: none is lost.
       if (done_i) begin
         done_q          <= 1'b1;
@@ -220,8 +239,17 @@ module fluidnpu_regs #(
   logic        read, rvalid_q;
   logic [31:0] rdata_d, rdata_q;
   logic [1:0]  rresp_q;
+  logic        counter, came;
+  logic [$clog2(CounterWait+1)-1:0] waited_q;  // cycles in which a counter has been asked for
 
-  assign read           = rst_ni && s_axil_arvalid && (!rvalid_q || s_axil_rready);
+  assign counter        = 32'(s_axil_araddr) - 32'(fluidnpu_registers_pkg::CountersOffset) < 4 * fluidnpu_registers_pkg::Counters;
+  assign came           = !counter || 32'(waited_q) == CounterWait;
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni || !s_axil_arvalid || !counter || read) waited_q <= '0;
+    else if (!came) waited_q <= waited_q + 1'b1;
+  end
+
+  assign read           = rst_ni && s_axil_arvalid && (!rvalid_q || s_axil_rready) && came;
   assign s_axil_arready = read;
   assign s_axil_rvalid  = rvalid_q;
   assign s_axil_rdata   = rdata_q;
@@ -248,6 +276,8 @@ module fluidnpu_regs #(
       fluidnpu_registers_pkg::ShapeOffset: begin
         rdata_d[fluidnpu_registers_pkg::ShapeBMaxLow+:fluidnpu_registers_pkg::ShapeBMaxWidth] =
             fluidnpu_registers_pkg::ShapeBMaxWidth'(BMax);
+        rdata_d[fluidnpu_registers_pkg::ShapeVersionLow+:fluidnpu_registers_pkg::ShapeVersionWidth] =
+            fluidnpu_registers_pkg::ShapeVersionWidth'(fluidnpu_registers_pkg::Version);
         rdata_d[fluidnpu_registers_pkg::ShapeTPLow+:fluidnpu_registers_pkg::ShapeTPWidth] =
             fluidnpu_registers_pkg::ShapeTPWidth'(TP);
         rdata_d[fluidnpu_registers_pkg::ShapeTCLow+:fluidnpu_registers_pkg::ShapeTCWidth] =
@@ -272,7 +302,8 @@ module fluidnpu_regs #(
       fluidnpu_registers_pkg::CyclesHiOffset:    rdata_d = cycles_q[63:32];
       fluidnpu_registers_pkg::SaturationsOffset: rdata_d = saturations_q;
       fluidnpu_registers_pkg::FbcbIndexOffset:   rdata_d = fbcb_index_q;
-      default: rdata_d = '0;
+      fluidnpu_registers_pkg::CountersLayerOffset: rdata_d = 32'(counters_layer_q);
+      default: rdata_d = counter ? counted_i : '0;
     endcase
   end
 

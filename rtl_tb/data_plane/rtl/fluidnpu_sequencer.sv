@@ -17,7 +17,8 @@ module fluidnpu_sequencer #(
   input  logic                                         start_i,
   input  logic                                         soft_reset_i,
   input  logic                                         watchdog_i,
-  input  logic                                         bus_error_i,
+  input  logic                                         read_error_i,
+  input  logic                                         write_error_i,
   input  logic [15:0]                                  first_layer_i,
   input  logic [15:0]                                  last_layer_i,
   input  logic [15:0]                                  layers_i,
@@ -33,6 +34,7 @@ module fluidnpu_sequencer #(
   output logic                                         error_o,
   output logic [7:0]                                   cause_o,
   output logic [15:0]                                  layer_o,
+  output logic                                         layer_ends_o,  // its last cycle
   // descriptor, FBCB, plan
   output logic [15:0]                                  fetch_layer_o,  // the layer to be fetched, or to be fetched next
   output logic                                         fetch_next_o,   // fetch_o of the next cycle
@@ -88,7 +90,7 @@ module fluidnpu_sequencer #(
   assign start_refused_o = start_i && start_cause != fluidnpu_registers_pkg::CauseNone;
   assign busy_o          = state_q != Idle;
 
-  // Causes that end a job by force; the first one is told.
+  // Causes that end a job by force; of several in one cycle the first of this order is told.
   logic job_error, plan_refused;
   assign plan_refused = state_q == Await && ahead_q == Refused;
   logic [7:0] job_cause;
@@ -96,9 +98,12 @@ module fluidnpu_sequencer #(
     job_error = 1'b0;
     job_cause = fluidnpu_registers_pkg::CauseNone;
     if (state_q != Idle && state_q != Flush) begin
-      if (bus_error_i) begin
+      if (read_error_i) begin
         job_error = 1'b1;
-        job_cause = fluidnpu_registers_pkg::CauseBusRead;  // the top corrects it for writes
+        job_cause = fluidnpu_registers_pkg::CauseBusRead;
+      end else if (write_error_i) begin
+        job_error = 1'b1;
+        job_cause = fluidnpu_registers_pkg::CauseBusWrite;
       end else if (watchdog_i) begin
         job_error = 1'b1;
         job_cause = fluidnpu_registers_pkg::CauseWatchdog;
@@ -164,6 +169,7 @@ module fluidnpu_sequencer #(
   assign fetch_o       = fetch_q;
   assign fetch_layer_o = fetch_layer_q;
   assign layer_o       = layer_q;
+  assign layer_ends_o  = layer_ends && !forced;
   assign layer_start_o = state_q == Begin && !running_q.merged;
   assign running_o     = running_q;
   assign flush_o       = flush_q;
