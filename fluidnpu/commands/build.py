@@ -36,6 +36,7 @@ from ..options import (
     reading,
     takes,
 )
+from .data import CLASSES, with_class_names
 from .designs import DEFAULT_CORE, DEFAULT_CYCLES, Search, chosen_design
 from .networks import given_images, quantised, read_network, say_assumed, with_given_rates, with_rates_of
 from .wheel import board_wheel
@@ -86,6 +87,7 @@ class BuildOptions(Search):
 )
 @click.option("--out", required=True, type=FOLDER_OUT, help="folder for the bitstream project")
 @DATA
+@CLASSES
 @EXIT_RATES
 @click.option(
     "--tolerance", default=0.5, show_default=True, help="points of accuracy that int16 may lose against float"
@@ -130,6 +132,7 @@ def build_project(options: BuildOptions, model: Path) -> None:
         board = hls_project.slowed(board) if options.first_run else board
         network = with_given_rates(network, numbers("--exit-rates", options.exit_rates))
         images = given_images(network, options.data)
+        network = with_class_names(network, images)
         qnet = quantised(network, images)
         design = _design(out, network, board, options)
         guard = _guarded(network, qnet, images, options.tolerance)

@@ -14,7 +14,6 @@ import click
 from fluidnpu import boards, dse, models
 from fluidnpu.dse.hardware import told_clock
 from fluidnpu.models import files
-from fluidnpu.models import images as model_images
 
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
@@ -34,6 +33,7 @@ from ..options import (
     reading,
     takes,
 )
+from .data import CLASSES, read_data
 from .designs import DEFAULT_B_MAX, DEFAULT_CORE, DEFAULT_CYCLES, LONG, Search, explored
 from .exits import parse_places, with_exits
 from .import_reports import print_scaled, read_record, scaled
@@ -93,6 +93,7 @@ class DseOptions(Search):
 )
 @EXIT_RATES
 @DATA
+@CLASSES
 @click.option("--out", type=FILE_OUT, metavar="design.json", help="where to write the fitted design")
 @click.option("--report", type=FILE_OUT, metavar="FILE.html", help="where to write the design report")
 @click.option(
@@ -210,7 +211,7 @@ def workload_of(options: DseOptions) -> models.Workload:
     if options.data is not None and rates is None:
         if isinstance(model, models.Workload) or not model.parameters:
             raise UsageError(f"--data measures a network with weights (ONNX), and '{options.model}' has none")
-        images = spread(model_images.read_images(options.data, model.intake), MOST_IMAGES)
+        images = spread(read_data(model, model.intake, options.data), MOST_IMAGES)
         model = with_measured_rates(model, images)
     work = model if isinstance(model, models.Workload) else model.workload
     if rates is None:

@@ -14,13 +14,13 @@ import click
 from fluidnpu import models
 from fluidnpu.models import exits as model_exits
 from fluidnpu.models import files, training, zoo
-from fluidnpu.models import images as model_images
 from fluidnpu.models import onnx as model_onnx
 from fluidnpu.models.graph import ExitCheck, MapCheck, MapTask
 
 from .. import show
 from ..errors import UsageError
-from ..options import FILE_OUT, JSON, PATH, numbers, reading, takes
+from ..options import FILE_OUT, JSON, PATH, numbers, reading, reading_options, takes
+from .data import read_data, with_class_names
 from .networks import is_full_size, read_model_or_name, say_assumed, say_chance
 from .prepare import ExitSettings, exit_settings, prepared, refuse_overwriting, spread
 from .select_exits import Selecting, print_selection, refuse_without_select, selected, selection_options
@@ -230,7 +230,11 @@ def list_exits(options: ExitsOptions) -> None:
     if options.out is not None:
         attached = (options.places, options.candidates, options.select, options.head)
         rebuilt = bare or any(one is not None for one in attached)
-        content = model_onnx.onnx_bytes(network) if rebuilt else model_onnx.rewritten(options.model, network)
+        content = (
+            model_onnx.onnx_bytes(network)
+            if rebuilt
+            else model_onnx.rewritten(options.model, network, reading_options()["size"])
+        )
         files.write_file(options.out, content)
     report = _report(before, network, options.out) | {
         "fit": None if fitted is None else _fit_report(fitted),
@@ -323,7 +327,8 @@ def _read(options: ExitsOptions) -> models.Network:
 def _fitted(out: Console, network: models.Network, heads: Sequence[str], options: ExitsOptions) -> training.FittedHeads:
     """Fit the new heads; threshold, rates, accuracies and calibration come along."""
     assert options.fit is not None
-    images = spread(model_images.read_images(options.fit, network.intake), options.images)
+    images = spread(read_data(network, network.intake, options.fit), options.images)
+    network = with_class_names(network, images)
     with show.progress(out, f"running '{network.name}' in floating point") as step:
         return training.fit_heads(
             network,

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fluidnpu.models import files, training
-from fluidnpu.models import images as model_images
 from fluidnpu.models import onnx as model_onnx
 
 from .. import show
 from ..errors import UsageError
 from ..options import FILE_OUT, FOLDER_OUT, PATH
+from .data import CLASSES, given_classes, read_data, with_class_names
 from .networks import read_network, say_chance
 from .prepare import refuse_overwriting
 
@@ -68,6 +68,7 @@ class FineTuning:
         names = ("reference", "weights", "distil", "rate", "batch", "held_out", "patience", "augment", "checkpoint")
         given = [name for name in names if getattr(self, name) is not None]
         given += ["frozen"] * self.frozen + ["or_frozen"] * self.or_frozen
+        given += ["classes"] * (given_classes() is not None)
         if given:
             raise UsageError(f"--{given[0].replace('_', '-')} belongs to fine-tuning, so it needs --from MODEL")
 
@@ -135,6 +136,7 @@ def tuning_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="REF.onnx",
             help="where to write the single-exit network trained as long  [default: MODEL.reference.onnx beside --out]",
         ),
+        CLASSES,
     )
     for option in reversed(options):
         command = option(command)
@@ -153,7 +155,8 @@ def fine_tune_model(options: FineTuning) -> None:
     schedule, network = options.schedule(), read_network(options.start)
     beside = options.reference or options.out.with_suffix(".reference.onnx")
     files.check_place(beside)
-    images = model_images.read_images(options.data, network.intake)
+    images = read_data(network, network.intake, options.data)
+    network = with_class_names(network, images)
     out = show.console(options.as_json)
     with show.progress(out, f"fine-tuning '{network.name}'") as step:
         run = training.fine_tune_or_freeze if options.or_frozen else _fine_tuned

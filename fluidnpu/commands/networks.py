@@ -15,6 +15,7 @@ from fluidnpu.models.graph import MapCheck
 
 from ..errors import UsageError
 from ..options import reading_options
+from .data import read_data
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,9 +30,8 @@ def read_model_or_name(path: Path) -> models.Network | models.Workload:
 
 
 def read_file(path: Path) -> models.Network | models.Workload:
-    """Read a model's file as `--most-weights` and `--logits` say."""
-    most, logits = reading_options()
-    return models.read_model(path, most_weights=most, exits=logits)
+    """Read a model's file as `--most-weights`, `--logits` and `--input` say."""
+    return models.read_model(path, **reading_options())
 
 
 def is_full_size(path: Path) -> bool:
@@ -52,7 +52,7 @@ def given_images(network: models.Network, data: Path | None) -> models.ImageSet 
     them, or None.
     """
     if data is not None:
-        return model_images.read_images(data, network.intake)
+        return read_data(network, network.intake, data)
     return models.shipped_images() if network.metadata.get("data") == model_images.SHIPPED_DATA else None
 
 

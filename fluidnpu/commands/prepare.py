@@ -19,7 +19,8 @@ from fluidnpu.models import onnx as model_onnx
 
 from .. import show
 from ..errors import UsageError
-from ..options import JSON, PATH, numbers, reading, takes
+from ..options import JSON, PATH, numbers, reading, reading_options, takes
+from .data import CLASSES, read_data, with_class_names
 from .networks import read_network, say_assumed, say_chance
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def exit_settings(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="N",
             help="use the first N of them, evenly spread",
         ),
+        CLASSES,
     )
     for option in reversed(options):
         command = option(command)
@@ -123,7 +125,7 @@ def prepare_model(options: PrepareOptions) -> None:
     record = changed_record(options, network.preprocessing)
     network = prepared(out, network, options, record)
     if options.out is not None:
-        files.write_file(options.out, model_onnx.rewritten(options.model, network))
+        files.write_file(options.out, model_onnx.rewritten(options.model, network, reading_options()["size"]))
     report = prepared_report(network) | {"model": None if options.out is None else str(options.out)}
     if options.as_json:
         show.emit(report)
@@ -150,7 +152,8 @@ def prepared(
     images = None
     if settings.calibrate is not None:
         seen = network if record is None else dataclasses.replace(network, preprocessing=record)
-        images = spread(model_images.read_images(settings.calibrate, seen.intake), settings.images)
+        images = spread(read_data(seen, seen.intake, settings.calibrate), settings.images)
+    network = with_class_names(network, images)
     with show.progress(out, f"running '{network.name}' in floating point") as step:
         return numeric.prepare(
             network,

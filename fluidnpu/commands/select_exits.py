@@ -14,13 +14,13 @@ import click
 from fluidnpu import boards, models
 from fluidnpu.models import exits as model_exits
 from fluidnpu.models import files, numeric
-from fluidnpu.models import images as model_images
 from fluidnpu.models.graph import MapCheck
 from fluidnpu.scheduler import tuning
 
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
 from ..options import FILE_OUT, PATH
+from .data import read_data
 from .designs import Search, explored
 from .networks import read_network
 
@@ -193,8 +193,7 @@ def _answers(
     Returns the answers, the classes that exits named, the labels, and the reference's name.
     """
     assert options.select is not None
-    images = model_images.read_images(options.select, network.intake)
-    model_exits.check_labels(network, images.labels)
+    images = read_data(network, network.intake, options.select)
     out.print(f"  [dim]running {len(images)} images in int16[/]")
     truths = images.labels
     confidences, right, classes = numeric.record_scores(models.quantise(network), images)

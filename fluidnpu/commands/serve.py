@@ -25,6 +25,7 @@ from .. import show
 from ..errors import UsageError, add_note
 from ..options import DATA, EXIT_RATES, JSON, PATH, POWER, is_default, numbers, read_power, takes
 from .board_power import board_power, energies, energy_lines, read_meanwhile
+from .data import CLASSES, given_classes, read_data
 from .networks import noise
 from .serve_fleet import serve_fleet
 from .serve_network import NetworkOptions, serve_network, surfaces
@@ -171,6 +172,7 @@ class ServeOptions(NetworkOptions):
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="seed of the arrivals")
 @DATA
+@CLASSES
 @EXIT_RATES
 @click.option(
     "--registers",
@@ -243,8 +245,10 @@ def command(options: ServeOptions) -> None:
     elif not options.bundles:
         raise UsageError("serve must be given a bundle, several, or --fleet FILE.toml, and it has none")
     elif options.wanted:
-        if options.requests is not None or options.data is not None:
-            raise UsageError("--requests and --data are for a measured stream, which has no --http, --grpc or --admin")
+        if not options.requests is options.data is given_classes() is None:
+            raise UsageError(
+                "--requests, --data and --classes are for a measured stream, which has no --http, --grpc or --admin"
+            )
         serve_network(
             options.bundles,
             options,
@@ -372,7 +376,7 @@ def serve_bundle(options: ServeOptions) -> None:
 def _images(options: ServeOptions, program: hls.Program) -> models.ImageSet:
     """Give the images to serve: those of --data, those that the network was trained for, or noise."""
     if options.data is not None:
-        images = model_images.read_images(options.data, program.input_intake)
+        images = read_data(program.task, program.input_intake, options.data)
     elif program.data == model_images.SHIPPED_DATA:
         images = models.shipped_images()
     else:

@@ -22,6 +22,7 @@ from ..options import DATA, EXPLAIN, FILE_OUT, FOLDER_OUT, JSON, PATH, POWER, ta
 from ..outputs import check_output, is_same
 from ..reports.remarks import remarks
 from .circumstances import Circumstances, read_serving
+from .data import CLASSES
 from .memory import refuse_above
 from .simulate_drift import drift_simulated
 from .tenants import simulate_tenants
@@ -114,6 +115,7 @@ class SimulateOptions(Circumstances):
 )
 @POWER
 @DATA
+@CLASSES
 @click.option("--true-exit-rates", metavar="A,B,...", help="exit rates as they are, where the policies believe others")
 @click.option(
     "--latency-factor",

@@ -13,6 +13,7 @@ from fluidnpu.hls import core as hls_core
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
 from ..options import BOARD, DATA, DESIGN_B_MAX, DESIGN_FILE, JSON, PATH, reading, takes
+from .data import CLASSES
 from .designs import Search, chosen_design, default_cycles
 from .networks import NOISE_SEED, given_images, noise, quantised, read_network
 
@@ -39,6 +40,7 @@ class VerifyOptions:
     "--batches", metavar="B[,B...]", help="batch sizes to compare  [default: every one up to the design's largest]"
 )
 @DATA
+@CLASSES
 @reading
 @JSON
 @takes(VerifyOptions)

@@ -19,8 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.models import FileError, read_text, regular_file
+from fluidnpu.models.exits import Task
 from fluidnpu.models.files import write_files
-from fluidnpu.models.graph import Check, ExitCheck, Output, read_check
+from fluidnpu.models.graph import Check, ExitCheck, MapCheck, Output, read_check
 from fluidnpu.models.images import Intake, checked_class_names
 
 from ..errors import DescriptorError, ProgramError
@@ -254,6 +255,13 @@ class Program:
         place = self.tensors[self.input]
         return self.intake or Intake.of(None, _shape(place))
 
+    @cached_property
+    def task(self) -> Task:
+        """What the program's answers are, for labels that meet them."""
+        place = self.tensors[self.exits[-1].tensor] if self.exits[-1].tensor else None
+        classes = self.check.shape[2] if isinstance(self.check, MapCheck) else place.channels if place else 0
+        return Task(name=self.network, check=self.check, classes=classes, class_names=self.class_names)
+
     # -- what the host writes --------------------------------------------------------------------------------
 
     @property
@@ -385,7 +393,8 @@ class Program:
     def _from(cls, raw: Mapping[str, Any], image: bytes) -> Program:
         size = DESCRIPTOR_BYTES
         try:
-            descriptors = tuple(Descriptor.unpack(image[size * i : size * (i + 1)]) for i in range(raw["layers"]))
+            parts = (image[size * i : size * (i + 1)] for i in range(raw["layers"]))
+            descriptors = tuple(Descriptor.unpack(part, summed=True) for part in parts)
         except DescriptorError as error:
             raise ProgramError(f"program.bin is damaged: {error}") from None
         places = {

@@ -6,6 +6,8 @@ from .heads import equidistant_tensors as equidistant_tensors
 from .heads import exit_places as exit_places
 from .heads import keep_exits as keep_exits
 from .heads import single_exit as single_exit
+from .labelling import Task as Task
+from .labelling import fitted_labels as fitted_labels
 from .map_heads import with_map_head as with_map_head
 from .maps import with_maps as with_maps
 from .measuring import measured as measured
@@ -20,5 +22,6 @@ from .rule import exceeds_threshold as exceeds_threshold
 from .rule import stated as stated
 from .rule import sureness as sureness
 from .rule import sureness_of_exits as sureness_of_exits
+from .scores import Judged as Judged
 from .scores import check_labels as check_labels
 from .scores import scores as scores

@@ -49,6 +49,8 @@ def _arranged(images: Pixels, intake: Intake, path: Path) -> Pixels:
     """Return the images as NHWC at the network's size, in RGB still: `arranged` finds nothing more to do."""
     try:
         found = intake.arranged(images)
+        if found.dtype != np.uint8:
+            intake.check_range(found)
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
     if intake.preprocessing.colour == "BGR":

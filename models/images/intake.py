@@ -126,10 +126,11 @@ class Intake:
         if found.dtype == np.uint8:
             return np.asarray(self._table[found, self._channel])
         real = np.asarray(found, np.float64)
-        self._check_range(real)
+        self.check_range(real)
         return np.asarray(real * np.array(self.factor) - np.array(self.offset))
 
-    def _check_range(self, real: Doubles) -> None:
+    def check_range(self, real: npt.NDArray[Any]) -> None:
+        """Raise DataError for images of floats outside of what the network's record declares."""
         if not real.size:
             return
         low, high = float(real.min()), float(real.max())  # NaN goes through both
