@@ -1,3 +1,4 @@
+from .design import CORES as CORES
 from .design import BatchPlan as BatchPlan
 from .design import Design as Design
 from .design import LatencyTable as LatencyTable
@@ -14,7 +15,6 @@ from .jit import Jit as Jit
 from .jit import has_numba as has_numba
 from .paper.model import Point as Point
 from .paper.search import search as search
-from .question import CORES as CORES
 from .question import Question as Question
 from .question import Target as Target
 from .resources.calibration import Calibrated as Calibrated

@@ -39,9 +39,10 @@ _CORE_PARAMETERS = ("TR", "TP", "TC", "AccBits", "WeightSlots", "OutWords", "InW
 _POOL_PARAMETERS = ("PoolWindows", "PoolRows")
 _WHOLE = ("clock_hz", "b_max", "port_bits", "stripes", "buffer_words", "published_t_r")
 # What networks side by side share.
-_OF_THE_NPU = ("board", "facts_digest", "memory", "model", "acc_bits", "array", "hardware", *_WHOLE)
+_OF_THE_NPU = ("board", "facts_digest", "memory", "model", "core", "acc_bits", "array", "hardware", *_WHOLE)
 # Fields that a file has only where they say something.
-_OPTIONAL = {"joins", "parts", "hardware", "facts", *_CHAIN_FIELDS}
+_OPTIONAL = {"joins", "parts", "hardware", "facts", "core", *_CHAIN_FIELDS}
+CORES = ("hls", "rtl")  # the one that Vivado HLS makes, and the reference core in SystemVerilog
 _T = TypeVar("_T")
 
 
@@ -160,7 +161,9 @@ class Design:
     `buffer_words`: 16-bit words of the input buffer, a power of two. `plans[layer][batch - 1]` is the FBCB.
     `latency` follows from `model` (`paper` or `exact`), or was `measured` on the processor that `board` names
     then, which runs the program in an NPU's place. `joins[layer]`: groups of a grouped layer that the
-    array computes as one, with zeros between them (ADR 29); empty where every layer keeps its own.
+    array computes as one, with zeros between them (ADR 29); empty where every layer keeps its own. `core`: of
+    an `exact` design the one whose cycles `latency` counts; None in files of earlier versions, whose cycles
+    are those of the core in SystemVerilog, and of other models, which know no core.
 
     `facts` is the whole record of the board, so that nobody asks for it by name (ADR 54); None for a
     processor, and for a file of an older `schema` whose board fluidnpu did not ship then.
@@ -181,6 +184,7 @@ class Design:
     plans: tuple[tuple[BatchPlan, ...], ...]
     latency: LatencyTable
     model: str = "paper"
+    core: str | None = None
     published_t_r: int
     acc_bits: int = 48
     memory: str = "ps"
@@ -203,6 +207,8 @@ class Design:
             raise DesignError(f"b_max must lie in 1..{B_MAX_LIMIT}, not {self.b_max}")
         if self.model not in ("paper", "exact", MEASURED):
             raise DesignError(f"model must be 'paper', 'exact' or 'measured', not {self.model!r}")
+        if self.core not in (None, *CORES) or (self.core and self.model != "exact"):
+            raise DesignError(f"core must be 'hls' or 'rtl' of an exact design, and of others none, not {self.core!r}")
         if not 32 <= self.acc_bits <= 48:
             raise DesignError(f"acc_bits must lie in 32..48, not {self.acc_bits}")
         if len(self.plans) != len(self.layers):

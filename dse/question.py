@@ -19,14 +19,13 @@ from typing import Any, TypeVar
 from fluidnpu.boards import Board, Dram
 from fluidnpu.models import LayerShape, Workload
 
-from .design import B_MAX_LIMIT, Design
+from .design import B_MAX_LIMIT, CORES, Design
 from .errors import DesignError
 from .hardware.array import stream_words
 from .hardware.clock import at_predicted_clock
 from .hardware.dram import DramModel
 from .hardware.pooling import Poolings, poolings
 
-CORES = ("hls", "rtl")  # the one that Vivado HLS makes, and the reference core in SystemVerilog
 MODELS = ("exact", "paper")  # cycles of our RTL, and the publication's
 OBJECTIVES = ("throughput", "latency")  # the sum of w_b GOP/s over batch sizes, or time at b = 1
 # A quick search counts as many arrays as have this many multiply-accumulates to count, batches 1..b_max each.

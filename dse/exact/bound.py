@@ -33,6 +33,7 @@ class Candidates:
     array: Array[Floats]
     port_words: int
     stripes: int = 1
+    hls: bool = False  # with the HLS core
     dram: DramModel
 
     @classmethod
@@ -42,6 +43,7 @@ class Candidates:
             array=machine.array.side_by_side(),
             port_words=machine.port_words,
             stripes=machine.stripes,
+            hls=machine.row_distance > 0,
             dram=dram,
         )
 
@@ -91,7 +93,7 @@ def lower_bound(
     )
     tiles = layer.groups * (full + 1)
     blocks = np.ceil(beats / block)
-    turn = array.t_p + 3
+    turn = array.row_distance() if on.hls else array.t_p + 3
     # The last P-tile of a command has nothing behind it to wait for.
     core = blocks * tiles * (p_tiles - 1) * np.maximum(block, np.maximum(np.minimum(tile_full, tile_last), turn))
     core = np.maximum(core - (blocks * block - beats) * tiles * (p_tiles - 1), p_tiles * tiles * beats)

@@ -133,7 +133,7 @@ class _Run:
         feed = block * self.feed
         if self.mapping.pool:
             return np.maximum(feed, block * ceil_div(self.cols, self.array.out_words))
-        sent = max(self.tile_beats, self.array.t_p + 4)
+        sent = max(self.tile_beats, self.machine.row_distance or self.array.t_p + 4)
         longest = np.maximum(_both(block, np.asarray(self.tile_words / self.rates.port)), sent)
         return np.maximum(feed, self.p_tiles * longest)
 

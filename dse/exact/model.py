@@ -32,6 +32,7 @@ from ..hardware.dram import DramModel
 from ..hardware.layer import LayerGeometry
 from ..hardware.row_buffer import BUFFER_WORDS, InputRows
 from ..question import Target
+from ..resources.primitives import NpuShape, hls_banks_in_ultraram
 from .twin.parameters import BURSTS, FRACTION
 
 DIVIDE_STEPS = 32
@@ -62,6 +63,8 @@ class Machine:
         for name in _WHOLE:
             if getattr(self, name) < 1:
                 raise DesignError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.row_distance and not 2 <= self.row_distance <= 62:  # calls are bits of a whole number
+            raise DesignError(f"row_distance must be 0, or lie in 2..62, not {self.row_distance}")
         if self.array.t_p < 3:
             raise DesignError(f"t_p must be at least 3 to carry a 48-bit bias in one slot, not {self.array.t_p}")
         if self.line_words % self.port_words:
@@ -76,36 +79,42 @@ class Machine:
             )
 
     @classmethod
-    def of(cls, design: Design) -> Machine:
-        """The NPU of a design.
+    def of(cls, design: Design, core: str | None = None) -> Machine:
+        """The NPU of a design with one of CORES, by default the design's; where it says none, "rtl".
 
         >>> from fluidnpu.dse.testing import tiny_design
-        >>> Machine.of(tiny_design()).port_words
-        8
+        >>> Machine.of(tiny_design()).port_words, Machine.of(tiny_design(), "hls").row_distance
+        (8, 14)
         """
+        board, hls = design.facts, (core or design.core) == "hls"
+        ultra = hls and board is not None and hls_banks_in_ultraram(NpuShape.of(design, board), board) > 0
         return cls(
             array=design.array,
             port_bytes=design.port_bytes,
             stripes=design.stripes,
             line_words=design.line_words,
             buffer_words=design.buffer_words,
+            row_distance=design.array.row_distance(ultra=ultra) if hls else 0,
         )
 
     @classmethod
     def on(cls, target: Target, array: Array[int], buffer_words: int = BUFFER_WORDS) -> Machine:
-        """The NPU with an array on a target, with ports to its memory.
+        """The NPU with an array and the core of a target, with ports to its memory.
 
         >>> from fluidnpu.boards import load_board
         >>> target = Target(board=load_board("zcu104"), memory="ps_striped")
         >>> Machine.on(target, Array.on(target.board, target.memory, t_r=512, t_p=27, t_c=64)).stripes
         4
         """
+        hls = target.core == "hls"
+        ultra = hls and hls_banks_in_ultraram(NpuShape.at(target, array, buffer_words), target.board) > 0
         return cls(
             array=array,
             port_bytes=target.ports.port_bits // 8,
             stripes=target.ports.stripes,
             line_words=array.line_words,
             buffer_words=buffer_words,
+            row_distance=array.row_distance(ultra=ultra) if hls else 0,
         )
 
     @classmethod

@@ -298,6 +298,7 @@ def _bounds_of_some(question: Question, space: Space, batches: Sequence[int], pr
         array=Array.on(target.board, target.memory, t_r=t_r, t_p=t_p, t_c=t_c),
         port_words=target.ports.port_bits // 16,
         stripes=target.ports.stripes,
+        hls=target.core == "hls",
         dram=question.dram,
     )
     return question.weighed(lambda layers: _bounds_of(layers, on, batches, progress, near))

@@ -15,7 +15,7 @@ large row blocks; both are bits of the same RAM.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from fluidnpu.models import LayerShape, Workload
@@ -50,9 +50,11 @@ def share_memory(question: Question, point: Point) -> Shared:
         deepest = fit(point, target)
         plans = plan_all(workload.layers, deepest.point, b_max, target.out_words, buildable_plan)
         return Shared(fit=deepest, plans=plans)
+    # The paper's model knows no core, so its plans do not depend on one.
+    counted = target if question.model == "exact" else replace(target, core="rtl")
     shares = []
     for fitted in trade_offs(point, target, _most_buffer_words(workload, b_max)):
-        machine = Machine.on(target, fitted.array, fitted.buffer_words)
+        machine = Machine.on(counted, fitted.array, fitted.buffer_words)
         shares.append((estimated_plans(workload, machine, question.dram, b_max, question.layer_shares), fitted))
     found, best = min(shares, key=lambda share: share[0].total)
     if found.total == inf:

@@ -18,7 +18,7 @@ from math import inf
 from fluidnpu.boards import Board
 from fluidnpu.models import Kind, LayerShape, Workload
 
-from ..design import Design, LatencyTable, Part
+from ..design import CORES, Design, LatencyTable, Part
 from ..errors import DesignError, FitError
 from ..exact.search import LEAST, ExactRanking, search_exact
 from ..exact.sharing import Shared, share_memory
@@ -27,7 +27,7 @@ from ..paper.latency import POOL_NOTE, stage_latency
 from ..paper.model import Point, gops, total_ticks
 from ..paper.plans import plan_all, published_plan
 from ..paper.search import Ranking, rank
-from ..question import CORES, MODELS, OBJECTIVES, Progress, Question
+from ..question import MODELS, OBJECTIVES, Progress, Question
 from ..resources.buildable import buildable
 from ..resources.fit import LOGIC_NOTE, fit
 from .memory import in_memory
@@ -285,6 +285,7 @@ def _design(question: Question, shared: Shared, latency: LatencyTable, *, publis
         joins=shared.joins,
         latency=latency,
         model=question.model,
+        core=question.core if question.model == "exact" else None,
         published_t_r=published_t_r,
         acc_bits=question.acc_bits,
         memory=ports.name,

@@ -273,6 +273,18 @@ class Array(Generic[N]):
         """Cycles from a beat to the last sums that it finishes, which may be read that many cycles later."""
         return self.t_p + (3 + int(self.stackable) + self.breaks)
 
+    def row_distance(self, *, ultra: bool = False) -> N:
+        """The fewest calls of the HLS core between writing and reading a row.
+
+        More than the depth of its pipeline: the product, the adder tree, the pair's adder, reading the sum
+        (which takes longer from UltraRAM), adding and writing it.
+
+        >>> Array(t_r=64, t_p=9, t_c=8, weight_slots=1, in_words=18).row_distance()
+        18
+        """
+        depth: Any = (self.t_p - 1).bit_length() if isinstance(self.t_p, int) else log2_ceil(self.t_p)
+        return cast(N, 10 + 2 * depth + (4 if ultra else 0))
+
     @property
     def columns(self) -> N:
         """Columns of the widest column tile."""

@@ -11,5 +11,6 @@ from .logic import logic_terms as logic_terms
 from .logic import part_logic as part_logic
 from .primitives import PARTS as PARTS
 from .primitives import NpuShape as NpuShape
+from .primitives import hls_banks_in_ultraram as hls_banks_in_ultraram
 from .primitives import part_primitives as part_primitives
 from .primitives import ultra_banks as ultra_banks

@@ -13,7 +13,7 @@ RTL by name (`memories`). LUTs and flip-flops are estimates: see `resources.logi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -89,9 +89,9 @@ class NpuShape:
         )
 
     @classmethod
-    def at(cls, target: Target, array: Array[Ints], buffer_words: int) -> NpuShape:
-        """The NPUs of many arrays on a target, all their accumulators in block RAM."""
-        windows, rows = pool_room(target.poolings, array)
+    def at(cls, target: Target, array: Array[int] | Array[Ints], buffer_words: int) -> NpuShape:
+        """The NPUs of one array or of many on a target, all their accumulators in block RAM."""
+        windows, rows = pool_room(target.poolings, cast("Array[Ints]", array))
         return cls(
             array=array,
             acc_bits=target.acc_bits,
@@ -316,6 +316,11 @@ def part_primitives(part: str, shape: NpuShape) -> dict[str, Ints]:
 def ramb18(shape: NpuShape) -> dict[str, Ints]:
     """RAMB18s of a whole NPU by use; a device must have their sum."""
     return {"accumulators": accumulator_ramb18(shape), **fixed_ramb18(shape)}
+
+
+def hls_banks_in_ultraram(shape: NpuShape, board: Board) -> int:
+    """Banks of the HLS core that lie in UltraRAM with both halves, of one NPU."""
+    return int(ultra_banks(replace(shape, pool_banks=True), board)) // (2 if shape.array.split else 1)
 
 
 def ultra_banks(shape: NpuShape, board: Board) -> Ints:

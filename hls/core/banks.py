@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from fluidnpu.boards import Board
 from fluidnpu.dse import Design
-from fluidnpu.dse.resources import HLS_BEAT_BITS, PARTS, NpuShape, part_primitives, ultra_banks
+from fluidnpu.dse.resources import HLS_BEAT_BITS, PARTS, NpuShape, hls_banks_in_ultraram, part_primitives
 
 
 def _shape(design: Design, board: Board) -> NpuShape:
@@ -29,7 +29,7 @@ def _halves(design: Design) -> int:
 
 def hls_ultra_banks(design: Design, board: Board) -> int:
     """The number of banks of the C++ that lie in UltraRAM with both halves."""
-    return int(ultra_banks(_shape(design, board), board)) // _halves(design)
+    return hls_banks_in_ultraram(NpuShape.of(design, board), board)
 
 
 def hls_core_lacks(design: Design, board: Board) -> str:

@@ -159,12 +159,8 @@ class CoreText:
 
     @property
     def row_distance(self) -> int:
-        """The fewest cycles between writing and reading a row: more than the depth of the array's pipeline.
-
-        The pipeline has the product, the adder tree, the pair's adder, reading the sum (which takes longer
-        from UltraRAM), adding and writing it.
-        """
-        return 10 + 2 * (self.design.t_p - 1).bit_length() + (4 if self.ultra_banks else 0)
+        """The fewest cycles between writing and reading a row, as the exact model counts them."""
+        return self.design.array.row_distance(ultra=self.ultra_banks > 0)
 
     @property
     def constants(self) -> tuple[Constant, ...]:

@@ -24,9 +24,9 @@ LAYERS = 128  # room of the FBCB: one build serves every network on an array
 LIMIT = 1 << 34  # cycles of a job
 
 
-def shared_model(design: Design) -> NpuModel:
-    """One build for all networks on a design's array."""
-    model = NpuModel.of(design)
+def shared_model(design: Design, core: str = "rtl") -> NpuModel:
+    """One build for all networks on a design's array, with one of `dse.CORES`."""
+    model = NpuModel.of(design, core=core)
     return replace(model, parameters={**model.parameters, "Layers": LAYERS, "BuildId": 1})
 
 
@@ -38,9 +38,9 @@ class BareNpu:
         self.machine = npu.model.machine
 
     @classmethod
-    def of(cls, design: Design, dram: DramModel) -> BareNpu:
-        """The array of a design behind a memory large enough for full-size networks."""
-        return cls(RtlNpu(shared_model(design), dram=dram, memory_bytes=1 << 30))
+    def of(cls, design: Design, dram: DramModel, core: str = "rtl") -> BareNpu:
+        """The array of a design with a core, behind a memory large enough for full-size networks."""
+        return cls(RtlNpu(shared_model(design, core), dram=dram, memory_bytes=1 << 30))
 
     def start(self, program: Program, batch: int, layers: range | None = None) -> None:
         """Load a program, merge `batch` samples into the empty batch and start its layers, all by default."""
@@ -96,11 +96,14 @@ class BareNpu:
 
 
 def modelled(
-    program: Program, design: Design, dram: DramModel, batch: int, *, first_cycle: int = 0
+    program: Program, design: Design, dram: DramModel, batch: int, *, core: str = "rtl", first_cycle: int = 0
 ) -> Sequence[LayerCycles]:
-    """The job of `BareNpu.of(design, dram)` in the exact model alone, begun in `first_cycle` after reset."""
+    """The job of `BareNpu.of(design, dram, core)` in the exact model alone.
+
+    It begins in `first_cycle` after reset.
+    """
     jobs = layer_jobs(program, design, batch, address=WEIGHTS)
-    return job_cycles(jobs, _slots(program, batch, SLOTS), Machine.of(design), dram, first_cycle=first_cycle)
+    return job_cycles(jobs, _slots(program, batch, SLOTS), Machine.of(design, core), dram, first_cycle=first_cycle)
 
 
 def differences(run: LayerRun, cycles: LayerCycles) -> dict[str, tuple[object, object]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fluidnpu.dse import Design
 from fluidnpu.dse.exact import Machine
-from fluidnpu.hls.core import compile_shared_core, core_texts
+from fluidnpu.hls.core import compile_shared_core, core_texts, hls_ultra_banks
 from fluidnpu.hls.formats import LAYER
 
 from ..common.cache import digest, versions
@@ -53,11 +53,13 @@ class NpuModel:
     def of(cls, design: Design, *, core: str = "rtl", **memory: int) -> NpuModel:
         """The NPU of a design with the core in SystemVerilog ("rtl") or C++ ("hls").
 
-        `memory` is passed to `data_plane_parameters`.
+        The C++ has its banks in UltraRAM where the design's board has some. `memory` is passed to
+        `data_plane_parameters`.
         """
         plane = data_plane_parameters(design, **memory)
         if core == "hls":
-            return cls(parameters=plane, hls_core=core_texts(design))
+            ultra = 0 if design.facts is None else hls_ultra_banks(design, design.facts)
+            return cls(parameters=plane, hls_core=core_texts(design, ultra))
         return cls(parameters=plane | design.core_parameters())
 
     @cached_property

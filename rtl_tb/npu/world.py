@@ -102,11 +102,23 @@ class World:
 
     @classmethod
     def of(
-        cls, seed: int, model: NpuModel, design: Design, *, dram: DramModel = STEADY, across: str = "slots"
+        cls,
+        seed: int,
+        model: NpuModel,
+        design: Design,
+        *,
+        layers: Sequence[Shape] = (),
+        dram: DramModel = STEADY,
+        across: str = "slots",
     ) -> World:
-        """Open an NPU with a program drawn from a seed; `across` (of ACROSS) is what lies over the border."""
+        """Open an NPU with a program drawn from a seed; `across` (of ACROSS) is what lies over the border.
+
+        Its layers are those of `shapes` by default.
+        """
         rng = random.Random(seed)
-        program = make_program(design, shapes(design), rng, every_mode=True, slots=SLOTS, slot_align=PAGE)
+        program = make_program(
+            design, list(layers) or shapes(design), rng, every_mode=True, slots=SLOTS, slot_align=PAGE
+        )
         middle = {
             "descriptors": program.program + 128 * 3,
             "weights": program.weights + len(program.image) // 2,

@@ -23,6 +23,7 @@ from fluidnpu.dse.hardware.array import Array
 
 ARRAY = Array(t_r=64, t_p=4, t_c=8, weight_slots=1, in_words=8, out_words=4, split=True)
 MACHINE = Machine(array=ARRAY)
+HLS = Machine(array=ARRAY, row_distance=ARRAY.row_distance())  # with the HLS core
 JOB = LayerJob(
     mode=Mode.NORMAL, batch=1, b_r=1, block=24, in_offset=0, in_row_bytes=2 * 10 * 6, in_pixel_bytes=2 * 6, kernel_h=3, kernel_w=3,
     stride_h=1, stride_w=1, dilation_h=1, dilation_w=1, out_h=7, out_w=8, group_words=6, groups=1, columns=18, out_offset=4096,
@@ -53,9 +54,9 @@ def few_jobs() -> list[LayerJob]:
 
 
 def counted() -> list[str]:
-    """The cycles of those jobs with both memories, and behind stripes, as text."""
+    """The cycles of those jobs with both memories, behind stripes, and with the HLS core, as text."""
     slots = {1: [0], 2: [0, 1 << 15]}
-    worlds = [(MACHINE, IDEAL), (MACHINE, SLOW), (replace(MACHINE, stripes=2), SLOW)]
+    worlds = [(MACHINE, IDEAL), (MACHINE, SLOW), (replace(MACHINE, stripes=2), SLOW), (HLS, SLOW)]
     return [
         repr(job_cycles([job], slots[job.batch], machine, dram, first_cycle=7))
         for job in few_jobs()
@@ -81,9 +82,10 @@ def test_compiled_or_not_the_cycles_are_the_same() -> None:
 @given(
     h=st.integers(1, 9), w=st.integers(1, 9), c=st.integers(1, 9), n=st.integers(1, 20), k=st.integers(1, 3), mode=st.integers(0, 8),
     block=st.integers(1, 24), port=st.sampled_from([8, 16, 32]), words=st.sampled_from([1 << 14, 1 << 16]),
+    core=st.sampled_from([MACHINE, HLS]),
 )  # fmt: skip
 def test_beats_are_those_of_the_streams(
-    h: int, w: int, c: int, n: int, k: int, mode: int, block: int, port: int, words: int
+    h: int, w: int, c: int, n: int, k: int, mode: int, block: int, port: int, words: int, core: Machine
 ) -> None:
     row, pixel = 2 * c * (w + k - 1), 2 * c
     plain = replace(
@@ -94,7 +96,7 @@ def test_beats_are_those_of_the_streams(
     if job.pool:
         job = replace(job, columns=c, out_row_bytes=pixel * w, out_pixel_bytes=pixel)
     job = replace(job, residual_offset=1 << 14, residual_row_bytes=2 * n * w, residual_pixel_bytes=2 * n)
-    machine = replace(MACHINE, port_bytes=port, buffer_words=words)
+    machine = replace(core, port_bytes=port, buffer_words=words)
     slots = [index << 18 for index in range(job.batch)]
     (found,) = job_cycles([job], slots, machine, limit=10**7)
     (slow,) = job_cycles([job], slots, machine, SLOW, limit=10**7)
@@ -114,22 +116,23 @@ def test_beats_are_those_of_the_streams(
     assert [getattr(slow, name) for name in same] == [getattr(found, name) for name in same]
 
 
-def test_a_plan_is_made_while_the_layer_before_runs() -> None:
+@pytest.mark.parametrize("machine", [MACHINE, HLS], ids=["rtl", "hls"])
+def test_a_plan_is_made_while_the_layer_before_runs(machine: Machine) -> None:
     """Only the first layer waits for all of it; a short layer leaves the next one to wait for the rest."""
-    first, *middle, last = job_cycles([JOB] * 4, [0], MACHINE)
+    first, *middle, last = job_cycles([JOB] * 4, [0], machine)
     assert middle[0] == middle[1]
-    cost = layer_cost(JOB, [0], MACHINE)
+    cost = layer_cost(JOB, [0], machine)
     assert first.cycles == cost.lead + cost.run
     assert [one.cycles for one in (*middle, last)] == [cost.behind(cost)] * 3 == [cost.run + 1] * 3
-    assert (middle[0].read_beats[0] - last.read_beats[0]) * MACHINE.port_bytes == DESCRIPTOR_BYTES
+    assert (middle[0].read_beats[0] - last.read_beats[0]) * machine.port_bytes == DESCRIPTOR_BYTES
     short = replace(JOB, kernel_h=1, kernel_w=1, out_h=1, out_w=1, columns=1, group_words=1)
-    cost = layer_cost(short, [0], MACHINE)
-    first, *middle, last = job_cycles([short] * 4, [0], MACHINE)
+    cost = layer_cost(short, [0], machine)
+    first, *middle, last = job_cycles([short] * 4, [0], machine)
     assert first.cycles >= cost.lead + cost.run
     assert [one.cycles for one in middle] == [cost.behind(cost)] * 2
     assert cost.run + 1 < cost.behind(cost) < cost.lead + cost.run
     # No descriptor comes before the weights of the last layer.
-    assert 0 <= cost.behind(cost) - last.cycles <= DESCRIPTOR_BYTES // MACHINE.port_bytes
+    assert 0 <= cost.behind(cost) - last.cycles <= DESCRIPTOR_BYTES // machine.port_bytes
 
 
 def test_refresh_counts_from_reset() -> None:
@@ -146,6 +149,7 @@ def test_refresh_counts_from_reset() -> None:
         ({"stripes": 3}, "stripes must be 1, 2 or 4"),
         ({"buffer_words": 0}, "buffer_words must be at least 1"),
         ({"port_bytes": 64}, "multiple of 32 port words"),
+        ({"row_distance": 1}, "row_distance must be 0, or lie in 2..62"),
         ({"array": replace(ARRAY, t_p=10, in_words=20)}, "line_words must be at least the 20 words of a beat"),
     ],
 )

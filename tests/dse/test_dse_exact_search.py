@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.boards import load_board
-from fluidnpu.dse import DesignError, DramModel, Question, explore
+from fluidnpu.dse import CORES, DesignError, DramModel, Question, explore
 from fluidnpu.dse.exact import Machine
 from fluidnpu.dse.exact import search as exact_search
 from fluidnpu.dse.exact.bound import LEAST_PLAN_CYCLES, Candidates, block_sizes, lower_bound
@@ -57,17 +57,18 @@ ASKED = Question(workload=WORK, board=BOARD, b_max=2, model="exact", evaluations
     size=st.integers(1, 12), channels=st.integers(1, 24), columns=st.integers(1, 40), kernel=st.integers(1, 3), stride=st.integers(1, 2),
     groups=st.integers(1, 2), residual=st.booleans(), pool=st.booleans(), batch=st.integers(1, 3), pick=st.integers(0, 1000),
     inside=st.integers(0, 10), t_p=st.integers(3, 9), t_c=st.integers(2, 12), slots=st.integers(1, 3), words=st.sampled_from([10, 12, 17]),
-    dram=st.sampled_from([DramModel.IDEAL, SLOW]),
+    dram=st.sampled_from([DramModel.IDEAL, SLOW]), hls=st.booleans(),
 )  # fmt: skip
 def test_no_layer_undercuts_the_bound_in_any_block(
     size: int, channels: int, columns: int, kernel: int, stride: int, groups: int, residual: bool, pool: bool, batch: int, pick: int,
-    inside: int, t_p: int, t_c: int, slots: int, words: int, dram: DramModel,
+    inside: int, t_p: int, t_c: int, slots: int, words: int, dram: DramModel, hls: bool,
 ) -> None:  # fmt: skip
     layer = conv(size, channels, columns, kernel, stride, groups, residual=residual)
     if pool:
         layer = replace(conv(size, channels, channels, kernel, stride), kind=Kind.MAX_POOL, p=kernel * kernel)
     array = Array(t_r=500, t_p=t_p, t_c=t_c, weight_slots=slots, in_words=max(2 * t_p, 4), out_words=4)
-    machine = Machine(array=array, port_bytes=8, line_words=32, buffer_words=1 << words)
+    distance = array.row_distance() if hls else 0
+    machine = Machine(array=array, port_bytes=8, line_words=32, buffer_words=1 << words, row_distance=distance)
     every = mappings(layer, batch)
     mapping = every[pick % len(every)]
     sizes = block_sizes(layer, mapping)
@@ -119,9 +120,10 @@ def test_the_best_array_is_the_best_of_all_when_all_may_be_counted(latency: bool
         replace(question, evaluations=0)
 
 
-def test_nothing_left_out_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("core", CORES)
+def test_nothing_left_out_is_better(core: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the bound every array is counted: the same one wins."""
-    small = replace(ASKED, board=replace(BOARD, dsp=12), b_max=1)
+    small = replace(ASKED, board=replace(BOARD, dsp=12), b_max=1, core=core)
     found = search_exact(small)
     monkeypatch.setattr(exact_search, "lower_bounds", lambda *given, **more: np.full((1, len(given[1])), 1.0))
     brute = search_exact(small)
@@ -162,9 +164,11 @@ def test_few_tries_find_a_plan_near_the_best_of_all_blocks(channels: int, column
     assert cost.run <= 1.01 * least
 
 
-def test_an_exact_design_holds_what_was_counted() -> None:
-    found = explore(WORK, BOARD, b_max=2, model="exact", weights=(1.0, 0.0), core="rtl")
-    assert found.design.model == "exact"
+@pytest.mark.parametrize("core", CORES)
+def test_an_exact_design_holds_what_was_counted(core: str) -> None:
+    found = explore(WORK, BOARD, b_max=2, model="exact", weights=(1.0, 0.0), core=core)
+    assert (found.design.model, found.design.core) == ("exact", core)
+    assert bool(Machine.of(found.design).row_distance) is (core == "hls")
     assert found.design.latency.ns[0][1] >= found.design.latency.ns[0][0]
     one = found.design.latency.ns[0][0] * 1e-9
     assert found.fitted_gops[0] == pytest.approx(2e-9 * WORK.macs / one, rel=1e-4)

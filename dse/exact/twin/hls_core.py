@@ -161,7 +161,7 @@ def _drain_row(drain: HlsDrain, gives: bool, setup: Setup, commands: Commands) -
 
 @jit
 def _address(row: int, layer: Layer, setup: Setup) -> int:
-    """Place a row in its bank: without split trees, rows alternate between the halves of a design that has them."""
+    """Place a row in its bank, between whose halves rows alternate where a tree is not split."""
     return row if layer.split else row >> setup.half_shift
 
 
@@ -173,15 +173,10 @@ def _run_array(hls: HlsCore, core: Core, layer: Layer, setup: Setup, commands: C
     last_tile = fill.tile + 1 == layer.p_tiles
     in_rows = fill.row < beats
     rows = beats if layer.pool or last_tile else max(beats, setup.row_distance)
-    if gemm:
-        wants = fill.running != 0 and in_rows and (not last_tile or fill.room != 0)
-    else:
-        wants = fill.busy != 0 and fill.room != 0
+    works = fill.running != 0 if gemm else fill.busy != 0
+    wants = works and in_rows and (fill.room != 0 or (gemm and not last_tile))
     takes = wants and _there(core.in_skid)
-    if gemm:
-        counts = takes or (fill.running != 0 and not in_rows)
-    else:
-        counts = takes and last_tile
+    counts = (takes or (works and not in_rows)) if gemm else (takes and last_tile)
     ends_tile = counts and fill.row + 1 == rows
     ends_command = ends_tile and last_tile
     loaded = hls.loader.loaded != 0
