@@ -18,10 +18,12 @@ import numpy.typing as npt
 from ..errors import NetworkError
 from ..images.intake import Intake
 from ..images.preprocessing import Preprocessing
+from ..tail.graph import Tail
 from .checks import Check, ExitCheck, MapCheck
 from .outputs import Output
 from .shapes import Kind, LayerShape, Pair, Pooling, Shape, Window, Workload
 
+MOST_EXPONENT = 30  # of a channel, up or down: its weights stay well within float32
 INT16_RECORD = "int16"  # key of the metadata that says how near int16 came to float
 LEAST_POOLED = 8  # columns of a map whose rows the NPU pools: a row's maxima are used again no sooner
 
@@ -190,6 +192,7 @@ class Network:
     `preprocessing` is the way from a user's image to the input; None: uint8 over 255, floats in 0..1. `check`
     is what the thresholds of the exits are compared with. `class_names`: of its classes, of the labels of its
     maps or of what its other outputs detect, in the order of their numbers; empty where they are not known.
+    `tail`: what the host makes of `outputs`, whose outputs are then those that the user has.
     """
 
     name: str
@@ -205,6 +208,7 @@ class Network:
     preprocessing: Preprocessing | None = None
     check: Check = ExitCheck.TOP
     class_names: tuple[str, ...] = ()
+    tail: Tail | None = None
 
     def __post_init__(self) -> None:
         """Keep what holds for the last exit, which takes all that is left; a single one takes all."""

@@ -6,6 +6,7 @@ External data may only lie beside the file.
 
 from __future__ import annotations
 
+import copy
 import heapq
 import math
 from collections import defaultdict
@@ -57,6 +58,8 @@ class OnnxFile:
         )
         if self.opset < OLDEST_OPSET:
             raise ModelFileError(f"{path} must be of ONNX opset {OLDEST_OPSET} or later, and it is of {self.opset}")
+        self.declared = {one.name: one for one in graph.output}
+        self.outputs = tuple(one.name for one in graph.output)
         self.protos = {one.name: one for one in graph.initializer}
         self.producers: dict[str, int] = {}
         for index, node in enumerate(graph.node):
@@ -71,7 +74,7 @@ class OnnxFile:
         """Return the nodes that outputs depend on, inputs first, otherwise in file order."""
         nodes = self.model.graph.node
         needed: set[int] = set()
-        stack = [self.producers[one.name] for one in self.model.graph.output if one.name in self.producers]
+        stack = [self.producers[name] for name in self.outputs if name in self.producers]
         while stack:
             index = stack.pop()
             if index not in needed:
@@ -105,9 +108,23 @@ class OnnxFile:
         for node in self.order:
             for name in node.input:
                 count[name] += 1
-        for one in self.model.graph.output:
-            count[one.name] += 1
+        for name in self.outputs:
+            count[name] += 1
         return count
+
+    def ending(self, outputs: Iterable[str]) -> OnnxFile:
+        """Return the same file with other outputs, and the nodes that they depend on."""
+        made = copy.copy(self)
+        made.outputs = tuple(outputs)
+        made.order = made._sorted_needed()
+        return made
+
+    @property
+    def batch(self) -> str:
+        """The name of the first size of the input, empty where it has none."""
+        inputs = [one for one in self.model.graph.input if one.name not in self.protos]
+        dims = inputs[0].type.tensor_type.shape.dim if inputs else []
+        return dims[0].dim_param if dims else ""
 
     def constant(self, name: str) -> npt.NDArray[Any]:
         """Return an initialiser as an array, checked: shape, type, bytes, finite."""

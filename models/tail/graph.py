@@ -115,10 +115,19 @@ class Tail:
         `values` are inputs with the batch of one in front. Raises TailError where an operator fails.
         """
         wanted = [one for one in self.outputs if self.needs[one.name] <= values.keys()]
-        made = self._made(values, {one.name for one in wanted})
+        made = self.made(values, {one.name for one in wanted})
         return {one.name: cast(made[one.name], one.dtype) for one in wanted}
 
-    def _made(self, values: Mapping[str, Array], wanted: Collection[str]) -> dict[str, Array]:
+    def each(self, outputs: Mapping[str, Array]) -> list[dict[str, Array]]:
+        """Return what `run` gives of each sample; `outputs` are the network's, (N, *shape), by name.
+
+        It is the way from the outputs of `run_float_outputs`, or of the golden model in real values, to the
+        user's.
+        """
+        count = min((len(outputs[name]) for name in self.inputs), default=0)
+        return [self.run({name: outputs[name][at : at + 1] for name in self.inputs}) for at in range(count)]
+
+    def made(self, values: Mapping[str, Array], wanted: Collection[str]) -> dict[str, Array]:
         """Return all values that are wanted; others are forgotten after their last reader."""
         nodes = self._needed(wanted)
         left: dict[str, int] = {}
@@ -165,8 +174,8 @@ class Tail:
                 made[one.name + ROWS] = np.array([len(part) for part in parts], np.int64)
         return made
 
-    def work(self, values: Mapping[str, Array]) -> tuple[int, int]:
-        """Return the values that one sample's operators make, and their multiply-accumulates."""
+    def work(self, values: Mapping[str, Array]) -> Work:
+        """Return what one sample takes the host, by running it."""
         made, count, macs = {**self.constants, **values}, 0, 0
         with np.errstate(all="ignore"):
             for node in self.nodes:
@@ -174,7 +183,16 @@ class Tail:
                 macs += macs_of(node.operator, [made[name] if name else None for name in node.inputs], found)
                 count += sum(array.size for array in found)
                 made.update(zip(node.outputs, found, strict=False))
-        return count, macs
+        return Work(nodes=len(self.nodes), values=count, macs=macs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What one sample takes: operators, the values that they make, and multiply-accumulates."""
+
+    nodes: int
+    values: int
+    macs: int
 
 
 def evaluated(node: TailNode, values: Mapping[str, Array], opset: int) -> tuple[Array, ...]:

@@ -212,6 +212,8 @@ def _triangle(call: Call) -> Array:
 def _depth_to_space(call: Call) -> Array:
     x, block = call[0], call.integer("blocksize", 1)
     batch, channels, height, width = x.shape
+    if call.text("mode", "DCR") not in ("DCR", "CRD"):
+        raise ValueError("a mode must be DCR or CRD")
     if call.text("mode", "DCR") == "DCR":
         split = x.reshape(batch, block, block, -1, height, width).transpose(0, 3, 4, 1, 5, 2)
     else:

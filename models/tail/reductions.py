@@ -88,8 +88,8 @@ def _gemm(call: Call) -> Array:
 def is_weighted_sum(attributes: Any, kernel: tuple[int, ...]) -> bool:
     """True for a convolution of one window of size one, which is a weighted sum of channels."""
     usual = {"strides": 1, "dilations": 1, "pads": 0}
-    plain = all(value == usual[key] for key in usual for value in attributes.get(key, []))
-    return plain and set(kernel) <= {1} and int(attributes.get("group", 1)) == 1
+    plain = all(set(np.atleast_1d(attributes[key])) <= {value} for key, value in usual.items() if key in attributes)
+    return plain and set(kernel) <= {1} and attributes.get("group", 1) == 1
 
 
 def _weighted(call: Call) -> Array:
