@@ -1,5 +1,6 @@
 from .format import Bits as Bits
 from .format import Value as Value
+from .table import CORE_COMMAND as CORE_COMMAND
 from .table import DESCRIPTOR as DESCRIPTOR
 from .table import FBCB as FBCB
 from .table import LAYER as LAYER

@@ -5,6 +5,7 @@ from .cutting import cut as cut
 from .descriptor import DESCRIPTOR_BYTES as DESCRIPTOR_BYTES
 from .descriptor import Descriptor as Descriptor
 from .descriptor import with_checksum as with_checksum
+from .exact_jobs import layer_job as layer_job
 from .exact_jobs import layer_jobs as layer_jobs
 from .fbcb import FbcbEntry as FbcbEntry
 from .fbcb import decode_fbcb as decode_fbcb

@@ -6,27 +6,36 @@ from fluidnpu.dse import Design
 from fluidnpu.dse.exact import LayerJob
 
 from ..formats.table import KindCode
-from .descriptor import DESCRIPTOR_BYTES
+from .descriptor import DESCRIPTOR_BYTES, Descriptor
 from .fbcb import decode_layer
 from .program import Program
 
 
 def layer_jobs(program: Program, design: Design, batch: int, *, address: int = 0) -> tuple[LayerJob, ...]:
     """The jobs of a program at a batch size, its image at `address`; FbcbError for a bad FBCB word."""
-    jobs = []
-    for index, layer in enumerate(program.descriptors):
-        run = decode_layer(design, program.fbcb_word(index, batch), layer, batch)
-        part = layer.weights[run.mode] if layer.kind == KindCode.GEMM else 0
-        jobs.append(
-            LayerJob(
-                mode=run.mode,
-                batch=batch,
-                b_r=run.b_r,
-                row_lanes=run.row_lanes,
-                block=run.block,
-                weights=address + program.weights_offset + part,
-                descriptor=address + DESCRIPTOR_BYTES * index,
-                **layer.geometry,
-            )
+    return tuple(
+        layer_job(
+            design,
+            layer,
+            program.fbcb_word(index, batch),
+            batch,
+            weights=address + program.weights_offset,
+            descriptor=address + DESCRIPTOR_BYTES * index,
         )
-    return tuple(jobs)
+        for index, layer in enumerate(program.descriptors)
+    )
+
+
+def layer_job(design: Design, layer: Descriptor, word: int, batch: int, *, weights: int, descriptor: int) -> LayerJob:
+    """One layer by its FBCB word; `weights` and `descriptor` are the addresses of image and descriptor."""
+    run = decode_layer(design, word, layer, batch)
+    return LayerJob(
+        mode=run.mode,
+        batch=batch,
+        b_r=run.b_r,
+        row_lanes=run.row_lanes,
+        block=run.block,
+        weights=weights + (layer.weights[run.mode] if layer.kind == KindCode.GEMM else 0),
+        descriptor=descriptor,
+        **layer.geometry,
+    )

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode
 from fluidnpu.hls import Cause, DescriptorError, FbcbError
-from fluidnpu.hls.formats import NO_WEIGHTS
+from fluidnpu.hls.formats import CORE_COMMAND, NO_WEIGHTS
 from fluidnpu.hls.program import (
     DESCRIPTOR_BYTES,
     Descriptor,
@@ -117,10 +117,11 @@ class Fetch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Checked:
+class Checked:
     """The layers of a job that was checked, the bytes they were decoded from, and their reach in a slot."""
 
     steps: list[Step]
+    descriptors: tuple[Descriptor, ...]
     generation: int  # of the memory
     sources: tuple[tuple[npt.NDArray[np.generic], npt.NDArray[np.generic]], ...]  # view of DRAM, and copy
     reach: tuple[int, int]
@@ -134,7 +135,7 @@ class DataPlane:
         self._decoded: dict[tuple[Descriptor, int, Mode], tuple[int, Step]] = {}
         self._descriptors: dict[bytes, Descriptor] = {}
         self._modes: dict[tuple[Descriptor, int, int], Mode] = {}
-        self._checked: dict[Fetch, _Checked] = {}
+        self._checked: dict[Fetch, Checked] = {}
 
     def descriptor(self, address: int) -> Descriptor:
         """Fetch one descriptor. Raises LayerError with BUS_READ or BAD_DESCRIPTOR."""
@@ -151,6 +152,10 @@ class DataPlane:
     def check(self, descriptor: Descriptor, word: int, slots: Slots, weights_base: int) -> Step:
         """Decode a layer for a batch and check that all its bytes exist. Raises LayerError with the cause."""
         mode = self._mode(descriptor, word, len(slots.active))
+        taps = descriptor.kernel_h * descriptor.kernel_w
+        width = self._design.array.tile(mode)[0]
+        if not descriptor.kind and -(-taps * descriptor.group_words // width) > CORE_COMMAND.field("p_tiles").limits[1]:
+            raise LayerError(Cause.BAD_DESCRIPTOR)
         if slots.base % ALIGNMENT or slots.stride % ALIGNMENT:
             raise LayerError(Cause.BAD_DESCRIPTOR)
         if descriptor.pool_kernel and not self._design.pool_room[1]:
@@ -164,7 +169,7 @@ class DataPlane:
         self._bytes(step.output, slots, Cause.BUS_WRITE)
         return step
 
-    def checked(self, fetch: Fetch, slots: Slots) -> list[Step] | None:
+    def checked(self, fetch: Fetch, slots: Slots) -> Checked | None:
         """Return the layers of a job that was kept, if every byte that they came from is as it was."""
         known = self._checked.get(fetch)
         if known is None or known.generation != self._memory.generation:
@@ -175,14 +180,15 @@ class DataPlane:
             self._memory.view(slots.base + first * slots.stride + low, (last - first) * slots.stride + high - low)
         except BusError:
             return None
-        return known.steps if all((view == copy).all() for view, copy in known.sources) else None
+        return known if all((view == copy).all() for view, copy in known.sources) else None
 
-    def keep(self, fetch: Fetch, steps: list[Step]) -> None:
+    def keep(self, fetch: Fetch, steps: list[Step]) -> Checked:
         """Keep the layers of a job that passed `check`."""
-        sources = []
+        sources, descriptors = [], []
         for index, word in enumerate(fetch.words):
             address = fetch.program + index * DESCRIPTOR_BYTES
             descriptor = self.descriptor(address)
+            descriptors.append(descriptor)
             sources.append(self._read(address, DESCRIPTOR_BYTES))
             if not descriptor.kind:
                 weights = self._weights(descriptor, self._mode(descriptor, word, fetch.batch), fetch.weights)
@@ -190,8 +196,9 @@ class DataPlane:
         regions = [one for step in steps for one in step.regions]
         if len(self._checked) >= MOST_JOBS:
             self._checked.clear()
-        self._checked[fetch] = _Checked(
+        self._checked[fetch] = kept = Checked(
             steps=steps,
+            descriptors=tuple(descriptors),
             generation=self._memory.generation,
             sources=tuple((view, view.copy()) for view in map(_in_words, sources)),
             reach=(
@@ -199,6 +206,7 @@ class DataPlane:
                 max((one.offset + one.size for one in regions), default=0),
             ),
         )
+        return kept
 
     def run(self, step: Step, slots: Slots) -> int:
         """Compute a checked layer for every active slot; return the number of saturated outputs."""

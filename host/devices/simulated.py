@@ -16,12 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
-from fluidnpu.dse import Design
-from fluidnpu.hls import REGISTERS, WINDOW_BYTES, Access, Cause, Register, register
-from fluidnpu.hls.program import DESCRIPTOR_BYTES
+from fluidnpu.dse import Design, DesignError
+from fluidnpu.hls import COUNTERS, REGISTERS, WINDOW_BYTES, Access, Cause, Register, WhileBusy, register
+from fluidnpu.hls.program import DESCRIPTOR_BYTES, Descriptor
 
 from ..identity import build_id_word, shape_word
+from .counting import CountedJob, LayerCounts
 from .dataplane import DataPlane, Fetch, LayerError, Slots, Step
 from .device import ArrayBuffer, Buffer, Clock, VirtualClock
 from .memory import SimulatedMemory
@@ -55,11 +57,14 @@ class _Job:
     first: int
     slots: Slots
     start_ns: int
+    fetch: Fetch
     steps: list[Step]
+    descriptors: Sequence[Descriptor]
     ends_ns: list[int]  # of the layers that run; the failing one's beginning is the last end
     end_ns: int | None = None  # None: it hangs
     cause: Cause = Cause.NONE
     ran: int = 0  # layers computed so far
+    counts: list[LayerCounts] | None = None  # of its layers, once they are asked for
 
     def layer_at(self, now_ns: int) -> int:
         """Return the index of the layer that runs at this time."""
@@ -111,6 +116,7 @@ class SimulatedNpu:
         self._stored = {r.name: r.reset for r in REGISTERS if r.access is Access.RW}
         self._irq, self._cycles, self._saturations = 0, 0, 0
         self._state = _State()
+        self._ran: dict[int, _Job] = {}  # by layer: the last job that ran it to its end
         self._readers: dict[str, Callable[[], int]] = {
             "CTRL": lambda: 0,
             "STATUS": self._status,
@@ -123,6 +129,7 @@ class SimulatedNpu:
             "CYCLES_HI": lambda: self._count_cycles() >> 32,
             "SATURATIONS": lambda: min(self._saturations, _WORD),
             "FBCB_DATA": lambda: 0,  # the block has no read port for the host
+            **{f"LAYER_{one.name}": partial(self._counter, place) for place, one in enumerate(COUNTERS)},
         }
         self._writers: dict[str, Callable[[int], None]] = {
             "CTRL": self._command,
@@ -154,7 +161,10 @@ class SimulatedNpu:
         self._advance()
         if register is None or register.access is Access.RO:
             return
-        if register.name in self._writers:
+        if register.busy is WhileBusy.REFUSED and register.access is Access.RW and self._state.job is not None:
+            self._refuse(Cause.BUSY)
+            self._stored["FBCB_INDEX"] = self._stored["FBCB_INDEX"] + (register.name == "FBCB_DATA") & _WORD
+        elif register.name in self._writers:
             self._writers[register.name](value)
         else:
             self._stored[register.name] = value & known_bits(register)
@@ -215,6 +225,38 @@ class SimulatedNpu:
         job = self._state.job
         return self._cycles if job is None else self._times.cycles(self._clock.now_ns() - job.start_ns)
 
+    def _counter(self, place: int) -> int:
+        """Read a counter of the layer that COUNTERS_LAYER names, as the exact model counts it.
+
+        Zero for a layer that has not run, and for an NPU whose design has no facts of its memory.
+        """
+        layer = self._stored["COUNTERS_LAYER"]
+        job = self._ran.get(layer)
+        if job is None:
+            return 0
+        if job.counts is None:
+            job.counts = self._counted(job)
+        index = layer - job.first
+        return job.counts[index].numbers[place] & _WORD if index < len(job.counts) else 0
+
+    def _counted(self, job: _Job) -> list[LayerCounts]:
+        counted = CountedJob(
+            program=job.fetch.program,
+            weights=job.fetch.weights,
+            words=job.fetch.words[: len(job.descriptors)],
+            descriptors=job.descriptors,
+            slots=[job.slots.base + slot * job.slots.stride for slot in job.slots.active],
+            first_cycle=self._times.cycles(job.start_ns),
+        )
+        try:
+            return counted.counts(self.design)
+        except DesignError:
+            return []
+
+    def _note(self, job: _Job) -> None:
+        """Note the layers that a job ran to their ends."""
+        self._ran.update(dict.fromkeys(range(job.first, job.first + job.ran), job))
+
     def _clear_irq(self, value: int) -> None:
         self._irq &= ~value
 
@@ -264,6 +306,7 @@ class SimulatedNpu:
         job = self._state.job
         if job is not None:
             self._compute(job, self._clock.now_ns())
+            self._note(job)
             self._cycles = self._count_cycles()
         self._state = _State(layer=self._heartbeat())
 
@@ -296,12 +339,13 @@ class SimulatedNpu:
         if self._occupancy is not None:
             start = self._occupancy.reserve(start, times[-1])
             self._clock.sleep_until(start)
-        job = _Job(first=first, slots=slots, start_ns=start, steps=[], ends_ns=[])
-        job.end_ns = start + times[-1]
         fetch = self._fetched(first, last, slots)
-        steps = None if fault is not None else self._plane.checked(fetch, slots)
-        if steps is not None:
-            job.steps, job.ends_ns = steps, [start + end for end in times]
+        layers: list[Descriptor] = []
+        job = _Job(first=first, slots=slots, start_ns=start, fetch=fetch, steps=[], descriptors=layers, ends_ns=[])
+        job.end_ns = start + times[-1]
+        known = None if fault is not None else self._plane.checked(fetch, slots)
+        if known is not None:
+            job.steps, job.descriptors, job.ends_ns = known.steps, known.descriptors, [start + end for end in times]
             return self._watch(job)
         for index, end in zip(range(first, last + 1), times, strict=True):
             try:
@@ -310,7 +354,10 @@ class SimulatedNpu:
                         job.end_ns = None
                         break
                     raise LayerError(fault.cause)
-                job.steps.append(self._fetch(index, slots))
+                descriptor = self._plane.descriptor(self._address("PROGRAM") + index * DESCRIPTOR_BYTES)
+                layers.append(descriptor)
+                word = self._fbcb[index * self.design.b_max + len(active) - 1]
+                job.steps.append(self._plane.check(descriptor, word, slots, self._address("WEIGHTS")))
                 job.ends_ns.append(start + end)
             except LayerError as error:
                 job.cause, job.end_ns = error.cause, job.ends_ns[-1] if job.ends_ns else start
@@ -329,11 +376,6 @@ class SimulatedNpu:
             slots=slots.base,
             stride=slots.stride,
         )
-
-    def _fetch(self, index: int, slots: Slots) -> Step:
-        descriptor = self._plane.descriptor(self._address("PROGRAM") + index * DESCRIPTOR_BYTES)
-        word = self._fbcb[index * self.design.b_max + len(slots.active) - 1]
-        return self._plane.check(descriptor, word, slots, self._address("WEIGHTS"))
 
     def _watch(self, job: _Job) -> _Job:
         """Cut the job short where the watchdog would end it."""
@@ -359,6 +401,7 @@ class SimulatedNpu:
         if job is None or job.end_ns is None or self._clock.now_ns() < job.end_ns:
             return
         self._compute(job, job.end_ns)
+        self._note(job)
         self._state.job = None
         self._state.layer = job.layer_at(job.end_ns)
         self._cycles = self._times.cycles(job.end_ns - job.start_ns)

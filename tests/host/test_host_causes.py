@@ -10,7 +10,7 @@ from host_worlds import CTRL, HostWorld, field, read, snapshot, world, write
 
 from fluidnpu.dse import BatchPlan
 from fluidnpu.dse.design import Stack
-from fluidnpu.hls import Cause, register
+from fluidnpu.hls import REGISTERS, Access, Cause, WhileBusy, register
 from fluidnpu.hls.program import DESCRIPTOR_BYTES
 from fluidnpu.hls.program.fbcb import encode_fbcb
 from fluidnpu.host import NpuError
@@ -90,10 +90,36 @@ def test_a_start_while_busy_keeps_the_first_error() -> None:
     active(w)
     aim(w, *w.program.stages[0])
     write(w.npu, "CTRL", CTRL["START"])
-    write(w.npu, "FBCB_INDEX", 0xFFFF)
-    write(w.npu, "FBCB_DATA", 0)
+    layer = w.driver.status().layer
     command(w, "START")
-    assert field(w.npu, "ERROR", "CAUSE") == Cause.BAD_FBCB
+    while w.driver.status().layer == layer:
+        w.npu.clock.sleep_until(w.npu.clock.now_ns() + 1)
+    command(w, "START")
+    assert field(w.npu, "ERROR", "CAUSE") == Cause.BUSY
+    assert field(w.npu, "ERROR", "LAYER") == layer, "the first of two"
+
+
+@pytest.mark.parametrize("name", [one.name for one in REGISTERS if one.access is Access.RW])
+def test_a_setting_that_a_job_works_with_stands_still(name: str) -> None:
+    """A write while a job runs is refused as BUSY, acts from the next START on, or concerns no job."""
+    w = world()
+    for slot, image in enumerate(w.images(2)):
+        w.driver.write_sample(slot, image)
+    active(w)
+    aim(w, *w.program.stages[0])
+    expected = golden.run(w.qnet, w.images(2))[0]
+    before, index = read(w.npu, name), read(w.npu, "FBCB_INDEX")
+    write(w.npu, "CTRL", CTRL["START"])
+    write(w.npu, name, before ^ 64 if name != "WATCHDOG" else 0)
+    refused = register(name).busy is WhileBusy.REFUSED
+    assert field(w.npu, "ERROR", "CAUSE") == (Cause.BUSY if refused else Cause.NONE)
+    if name == "FBCB_DATA":
+        assert read(w.npu, "FBCB_INDEX") == index + 1
+    elif refused:
+        assert read(w.npu, name) == before
+    w.npu.clock.sleep_until(10**12)
+    assert field(w.npu, "STATUS", "DONE")
+    assert np.array_equal(w.driver.stored_logits([0, 1], 0), expected)
 
 
 def test_error_keeps_the_first_cause_until_start() -> None:
