@@ -12,9 +12,8 @@ from ..oip.calls import Answer, Parameter
 from ..oip.grpc_edge import read_parameters, set_parameter
 from ..oip.messages import SERVICE, message
 from ..oip.statuses import error_named
-from ..oip.tensors import DTYPES, Array, from_bytes
+from ..oip.tensors import Array, datatype_of, from_bytes, to_bytes
 
-_DATATYPES = {dtype: name for name, dtype in DTYPES.items()}
 _PREFIX = "fluidnpu-"
 _OPTIONS = [
     ("grpc.max_receive_message_length", -1),
@@ -90,8 +89,8 @@ def write_request(
     """Return a ModelInferRequest with its tensors as raw bytes."""
     made = message("ModelInferRequest")(model_name=model, id=id)
     for name, array in inputs.items():
-        made.inputs.add(name=name, datatype=_DATATYPES[array.dtype], shape=array.shape)
-        made.raw_input_contents.append(array.tobytes())
+        made.inputs.add(name=name, datatype=datatype_of(array), shape=array.shape)
+        made.raw_input_contents.append(to_bytes(array))
     for name in outputs:
         made.outputs.add(name=name)
     for key, value in parameters.items():

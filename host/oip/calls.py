@@ -71,7 +71,7 @@ def read_wishes(parameters: Mapping[str, Any]) -> Wishes:
     slo_ms, timeout_us, priority = asked.get("slo_ms"), asked.get("timeout"), asked.get("priority", 0)
     return Wishes(
         slo_ns=None if slo_ms is None else max(1, int(slo_ms * 1e6)),
-        timeout_ns=None if timeout_us is None else timeout_us * 1_000,
+        timeout_ns=timeout_us * 1_000 if timeout_us else None,  # Triton's clients send 0 for none
         priority=0 if priority == 0 else priority - _MIDDLE,
         anytime=asked.get("anytime", False),
         criteria=asked.get("criteria"),

@@ -26,9 +26,8 @@ import numpy.typing as npt
 
 from ..errors import DriverUsageError, ProtocolError, RemoteError
 from .statuses import error_named
-from .tensors import DTYPES, Array, from_bytes
+from .tensors import DTYPES, Array, datatype_of, from_bytes, to_bytes
 
-_DATATYPES = {dtype: name for name, dtype in DTYPES.items()}
 _BROKEN = (http.client.HTTPException, ConnectionError)
 
 
@@ -136,10 +135,10 @@ class Client:
             parameters["criteria"] = criteria
         if tenant:
             parameters["tenant"] = tenant
-        data = np.ascontiguousarray(array).tobytes()
+        data = to_bytes(array)
         tensor = {
             "name": info["name"],
-            "datatype": _DATATYPES[array.dtype],
+            "datatype": datatype_of(array),
             "shape": list(array.shape),
             "parameters": {"binary_data_size": len(data)},
         }
@@ -237,7 +236,7 @@ class Client:
     def _batched(self, array: Array) -> Array:
         if array.ndim == 3:
             array = array[None]
-        if array.ndim != 4 or array.dtype not in _DATATYPES:
+        if array.ndim != 4 or array.dtype not in DTYPES.values():
             raise DriverUsageError(
                 f"images must be (H, W, C) or (N, H, W, C) of numbers, not {array.dtype.name} {array.shape}"
             )

@@ -22,16 +22,15 @@ from .budget import Budget, Holder
 from .calls import Answer, Call, Parameter, read_id, read_names
 from .front import Front
 from .http_body import read_json
-from .limits import OTHER_BYTES
+from .limits import OTHER_BYTES, Bounds
 from .messages import SERVICE, message, service
 from .parameters import shown
 from .rest import TRACEPARENT, InTime, log_request
 from .statuses import RETRY_MS, sentence_of, status_of
-from .tensors import DTYPES, Array, from_bytes, from_contents
+from .tensors import Array, check_datatype, datatype_of, from_bytes, from_contents, to_bytes
 
 _requests = logging.getLogger("fluidnpu.requests")
 _log = logging.getLogger(__name__)
-_DATATYPES = {dtype: name for name, dtype in DTYPES.items()}
 OWN = {  # services that the protocol has not, of JSON bytes as REST has them, with their calls
     "fluidnpu.Exits": ("Exits", "ChangeExits", "Feedback"),
     "fluidnpu.Tenants": ("Tenants", "ChangeTenants"),
@@ -300,7 +299,7 @@ class _Edge:
         began, call, status = time.perf_counter(), None, "OK"
         trace = _echo_trace(context)
         try:
-            call = read_call(request, self.inference.bounds(request.model_name).elements)
+            call = read_call(request, self.inference.bounds(request.model_name))
             return write_answer(await self.inference.infer(call))
         except Exception as error:
             if call is None:
@@ -353,7 +352,7 @@ class _Edge:
         made: Any
         try:
             self._hold(holder, sent)
-            call = read_call(request, self.inference.bounds(request.model_name).elements)
+            call = read_call(request, self.inference.bounds(request.model_name))
             made = _StreamResponse(infer_response=write_answer(await self.inference.infer(call)))
         except Exception as error:
             _note(error)
@@ -370,8 +369,8 @@ class _Edge:
         return made
 
 
-def read_call(request: Any, most: int) -> Call:
-    """Return the call in a ModelInferRequest of at most `most` numbers a tensor. Raises ProtocolError."""
+def read_call(request: Any, bounds: Bounds) -> Call:
+    """Return the call in a ModelInferRequest. Raises ProtocolError, TooLargeError."""
     raw = request.raw_input_contents
     if not request.inputs:
         raise ProtocolError("a request must have inputs, and it has none")
@@ -390,15 +389,16 @@ def read_call(request: Any, most: int) -> Call:
     for index, one in enumerate(request.inputs):
         if "shared_memory_region" in one.parameters:
             raise UnsupportedError("a tensor must come in the request: shared memory is not supported")
-        call.inputs[one.name] = _input(one, raw[index] if raw else None, most)
+        call.inputs[one.name] = _input(one, raw[index] if raw else None, bounds)
     for wanted in request.outputs:
         if "classification" in wanted.parameters or "shared_memory_region" in wanted.parameters:
             raise UnsupportedError("an output must be wanted as it is: no classification and no shared memory")
     return call
 
 
-def _input(one: Any, raw: bytes | None, most: int) -> Array:
-    shape = tuple(one.shape)
+def _input(one: Any, raw: bytes | None, bounds: Bounds) -> Array:
+    check_datatype(one.name, one.datatype, bounds.datatypes)
+    shape, most = tuple(one.shape), bounds.elements
     if raw is None:
         return from_contents(one.name, one.datatype, shape, one.contents, most)
     if one.HasField("contents"):
@@ -421,9 +421,9 @@ def write_answer(answer: Answer) -> Any:
         set_parameter(made.parameters[key], value)
     for name, array in answer.outputs.items():
         output = made.outputs.add()
-        output.name, output.datatype = name, _DATATYPES[array.dtype]
+        output.name, output.datatype = name, datatype_of(array)
         output.shape.extend(array.shape)
-        made.raw_output_contents.append(array.tobytes())
+        made.raw_output_contents.append(to_bytes(array))
     return made
 
 

@@ -20,12 +20,11 @@ from ..errors import ProtocolError, TooLargeError, UnsupportedError
 from .calls import Answer, Call, read_id, read_names
 from .limits import Bounds
 from .parameters import shown
-from .tensors import DTYPES, Array, from_bytes, from_list
+from .tensors import Array, check_datatype, datatype_of, from_bytes, from_list, to_bytes
 
 MOST_MEMBERS = 4096  # of the objects in a request's JSON
 _LONG = 64 << 10  # bytes of JSON
 LENGTH_HEADER = b"inference-header-content-length"
-_DATATYPES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 def read_json(body: bytes | memoryview, what: str = "the body") -> dict[str, Any]:
@@ -55,7 +54,7 @@ def read_call(model: str, version: str, body: bytes, head_bytes: int | None, bou
         raise ProtocolError("a request must have inputs, and it has none")
     read_names("input", [one.get("name") for one in tensors])
     for one in tensors:
-        call.inputs[one["name"]], rest = _tensor(one, rest, bounds.elements)
+        call.inputs[one["name"]], rest = _tensor(one, rest, bounds)
     if len(rest):
         raise ProtocolError(f"the binary tensors must fill the body, and {len(rest)} bytes are left over")
     _read_outputs(call, raw)
@@ -80,18 +79,20 @@ def check_json(body: bytes, head_bytes: int | None, bounds: Bounds) -> int:
     return items
 
 
-def _tensor(one: dict[str, Any], rest: memoryview, most: int) -> tuple[Array, memoryview]:
+def _tensor(one: dict[str, Any], rest: memoryview, bounds: Bounds) -> tuple[Array, memoryview]:
     """Return an input's array and the bytes behind it."""
     name, size = one["name"], _object(one, "parameters").get("binary_data_size")
+    datatype, most = one.get("datatype"), bounds.elements
+    check_datatype(name, datatype, bounds.datatypes)
     if size is None:
-        return from_list(name, one.get("datatype"), one.get("shape"), one.get("data"), most), rest
+        return from_list(name, datatype, one.get("shape"), one.get("data"), most), rest
     if type(size) is not int or not 0 <= size <= len(rest):
         raise ProtocolError(
             f"tensor '{name}' must have a binary_data_size in 0..{len(rest)}, the bytes that came, not {shown(size)}"
         )
     if "data" in one:
         raise ProtocolError(f"tensor '{name}' must have either data or a binary_data_size, and it has both")
-    return from_bytes(name, one.get("datatype"), one.get("shape"), rest[:size], most), rest[size:]
+    return from_bytes(name, datatype, one.get("shape"), rest[:size], most), rest[size:]
 
 
 def _read_outputs(call: Call, raw: dict[str, Any]) -> None:
@@ -115,9 +116,9 @@ def write_answer(answer: Answer, call: Call) -> tuple[bytes, int | None]:
     """Return the body of an answer, and the length of its JSON when binary tensors follow it."""
     outputs, tail = [], []
     for name, array in answer.outputs.items():
-        one: dict[str, Any] = {"name": name, "datatype": _DATATYPES[array.dtype], "shape": list(array.shape)}
+        one: dict[str, Any] = {"name": name, "datatype": datatype_of(array), "shape": list(array.shape)}
         if call.binary.get(name, call.binary.get(None, False)):
-            data = array.tobytes()
+            data = to_bytes(array)
             one["parameters"] = {"binary_data_size": len(data)}
             tail.append(data)
         else:

@@ -28,7 +28,7 @@ from ..serving.model import Model
 from ..serving.models import VERSION, Models
 from ..serving.replies import Reply
 from .calls import LONGEST_WHY, Answer, Call, Parameter, Wishes, read_wishes
-from .interface import PIXELS, STORED, called, input_of, outputs_of
+from .interface import called, input_of, outputs_of
 from .limits import Bounds, Limits, bounds_of
 from .metrics import render_metrics
 from .openapi import document
@@ -40,7 +40,6 @@ from .tensors import Array, TensorInfo
 NAME = "fluidnpu"
 PLATFORM = "fluidnpu"
 EXTENSIONS = ("binary_tensor_data", "parameters", "statistics", "model_repository", "schedule_policy")
-ACCEPTED = (PIXELS, "INT16", "FP16", "FP32", "FP64")
 
 
 class Mailbox:
@@ -276,8 +275,6 @@ class Inference:
             raise ProtocolError(
                 f"input '{expected.name}' must have the shape {list(expected.shape)}, not {list(array.shape)}"
             )
-        if expected.datatype == STORED and array.dtype != np.int16:
-            raise ProtocolError(f"input '{expected.name}' must hold {STORED} as stored, not {array.dtype}")
         if not len(array):
             raise ProtocolError(f"input '{expected.name}' must hold at least one sample, and it holds none")
         if len(array) > self.limits.batch:

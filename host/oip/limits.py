@@ -2,7 +2,7 @@
 
 >>> from fluidnpu.host.oip.tensors import TensorInfo
 >>> bounds_of(Limits(batch=2), TensorInfo("x", "UINT8", (-1, 4, 4, 1)))
-Bounds(elements=32, json_bytes=66368, body_bytes=66368)
+Bounds(elements=32, json_bytes=66368, body_bytes=66368, datatypes=('UINT8', 'FP16', 'BF16', 'FP32', 'FP64'))
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .tensors import TensorInfo
+from .tensors import OF_PIXELS, TensorInfo
 
 HEAD_BYTES = 64 << 10  # of a body: names, parameters and outputs, beside the numbers
 NUMBER_BYTES = 26  # of the longest float in JSON, with its separator
@@ -48,11 +48,16 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The largest request of a model: numbers of its input, bytes of its JSON, and of its whole body."""
+    """The largest request of a model: numbers of its input, bytes of its JSON, and of its whole body.
+
+    `datatypes`: those that its input may have. Pixels come as they are, or as floats; a part of a network
+    takes activations as stored, which no image may be mistaken for.
+    """
 
     elements: int
     json_bytes: int
     body_bytes: int
+    datatypes: tuple[str, ...] = OF_PIXELS
 
     @property
     def json_items(self) -> int:
@@ -62,14 +67,15 @@ class Bounds:
 
 def bounds_of(limits: Limits, *inputs: TensorInfo) -> Bounds:
     """Return the bounds of a request to a model with one of these inputs; -1 is a size that is resized."""
-    elements = 0
+    elements, datatypes = 0, dict[str, None]()
     for info in inputs:
+        datatypes.update(dict.fromkeys(OF_PIXELS if info.datatype == OF_PIXELS[0] else (info.datatype,)))
         sizes = info.shape[1:]
         known = math.prod(size for size in sizes if size > 0)
         elements = max(elements, limits.batch * known if min(sizes) > 0 else PHOTO * known)
     text = min(NUMBER_BYTES * elements, JSON_BYTES) + HEAD_BYTES
     whole = min(max(text, WIDEST_BYTES * elements + HEAD_BYTES), limits.body_bytes)
-    return Bounds(elements, min(text, whole), whole)
+    return Bounds(elements, min(text, whole), whole, tuple(datatypes))
 
 
 def held_bytes(largest: Bounds) -> int:

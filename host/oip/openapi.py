@@ -14,7 +14,7 @@ from fluidnpu.hls import Program
 from .calls import LONGEST_WHY
 from .interface import input_of, outputs_of
 from .parameters import LONGEST_ID, PARAMETERS
-from .tensors import DTYPES, TensorInfo
+from .tensors import KNOWN, TensorInfo
 
 Schema = dict[str, Any]
 Programs = Mapping[str, Program | None]  # by model name; None where a model is not loaded
@@ -139,7 +139,7 @@ def _list(items: Schema) -> Schema:
 
 
 def _schemas(programs: Programs, tenants: Sequence[str]) -> Schema:
-    tensor = _object({"name": _STRING, "datatype": {"enum": list(DTYPES)}, "shape": _list(_COUNT)})
+    tensor = _object({"name": _STRING, "datatype": {"enum": list(KNOWN)}, "shape": _list(_COUNT)})
     duration = _object({"count": _COUNT, "ns": _COUNT})
     computed = {"compute_input": duration, "compute_infer": duration, "compute_output": duration}
     counted = dict.fromkeys(("success", "fail", "queue", *computed, "cache_hit", "cache_miss"), duration)
@@ -157,7 +157,7 @@ def _schemas(programs: Programs, tenants: Sequence[str]) -> Schema:
     index = _object({"name": _STRING, "version": _STRING, "state": _STRING, "reason": _STRING})
     parameters = {"type": "object", "additionalProperties": {"type": ["boolean", "number", "string"]}}
     output = _object(
-        {"name": _STRING, "datatype": {"enum": list(DTYPES)}, "shape": _list(_COUNT)},
+        {"name": _STRING, "datatype": {"enum": list(KNOWN)}, "shape": _list(_COUNT)},
         data=_list(_NUMBER),
         parameters=parameters,
     )
@@ -279,7 +279,7 @@ def _image(programs: Programs) -> Schema:
     """Describe one image of the first model that is loaded, as JSON numbers."""
     program = _loaded(programs)
     if program is None:
-        return _object({"name": _STRING, "datatype": {"enum": list(DTYPES)}, "shape": _list(_COUNT), "data": {}})
+        return _object({"name": _STRING, "datatype": {"enum": list(KNOWN)}, "shape": _list(_COUNT), "data": {}})
     info = input_of(program)
     size = info.shape[1] * info.shape[2] * info.shape[3]
     pixel = {"type": "integer", "minimum": 0, "maximum": 255}

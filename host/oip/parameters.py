@@ -87,8 +87,8 @@ PARAMETERS: Mapping[str, RequestParameter] = {
         meaning="when the deadline passes, the answer of the last exit passed leaves at once, also while the NPU works on",
     ),
     "timeout": RequestParameter(
-        **_whole(1, int(1e3 * LONGEST_MS)),
-        meaning="Triton's, in microseconds: a request that still waits in the queue then ends with an error",
+        **_whole(0, int(1e3 * LONGEST_MS)),
+        meaning="Triton's, in microseconds: a request that still waits in the queue then ends with an error; 0 means none",
     ),
     "tenant": RequestParameter(
         **_text(LONGEST_ID),

@@ -1,6 +1,7 @@
 """Tensors of the protocol: datatypes, their NumPy dtypes, and arrays from JSON lists, raw bytes and contents.
 
-Every refusal is a ProtocolError of one sentence that names the tensor.
+Every refusal is a ProtocolError of one sentence that names the tensor. BF16 becomes float32, which holds all
+of its numbers; BYTES are texts, in arrays of objects.
 
 >>> from_list("x", "UINT8", [1, 2], [[7, 255]]).tolist()
 [[7, 255]]
@@ -40,7 +41,10 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "FP16": np.dtype(np.float16),
     "FP32": np.dtype(np.float32),
     "FP64": np.dtype(np.float64),
-}
+}  # of the datatypes with a dtype of their own
+OF_PIXELS = ("UINT8", "FP16", "BF16", "FP32", "FP64")  # the datatypes of an image's tensor
+KNOWN = (*DTYPES, "BF16", "BYTES")  # in the order of the specification's table, and Triton's BF16
+_DATATYPES = {dtype: name for name, dtype in DTYPES.items()}
 CONTENTS = {
     "BOOL": "bool_contents",
     "INT8": "int_contents",
@@ -53,7 +57,7 @@ CONTENTS = {
     "UINT64": "uint64_contents",
     "FP32": "fp32_contents",
     "FP64": "fp64_contents",
-}  # the field of InferTensorContents; FP16 has none and travels as raw bytes only
+}  # the field of InferTensorContents; FP16 and BF16 have none and travel as raw bytes only
 MOST_DIMENSIONS = 8
 MOST_ELEMENTS = 1 << 28
 
@@ -82,22 +86,66 @@ def checked_shape(name: str, shape: Any, most: int = MOST_ELEMENTS) -> tuple[int
     return tuple(shape)
 
 
-def dtype_of(name: str, datatype: Any) -> np.dtype[Any]:
-    """Return the NumPy dtype of a datatype. Raises ProtocolError."""
-    if not isinstance(datatype, str) or datatype not in DTYPES:
-        raise ProtocolError(f"tensor '{name}' must have a datatype of {', '.join(DTYPES)}, not {datatype!r:.40}")
-    return DTYPES[datatype]
+def check_datatype(name: str, datatype: Any, taken: Sequence[str]) -> None:
+    """Raise ProtocolError for a datatype that an input does not take."""
+    if datatype not in taken:
+        *others, last = taken
+        listed = f"{', '.join(others)} or {last}" if others else last
+        raise ProtocolError(f"tensor '{name}' must have a datatype of {listed}, not {datatype!r:.40}")
+
+
+def datatype_of(array: Array) -> str:
+    """Return the datatype of an array; texts are BYTES."""
+    return "BYTES" if array.dtype.kind in "OU" else _DATATYPES[array.dtype]
+
+
+def to_bytes(array: Array) -> bytes:
+    """Return an array's little-endian bytes; each text has its length in four bytes before it.
+
+    >>> to_bytes(np.array(["cat"])) == bytes([3, 0, 0, 0]) + b"cat"
+    True
+    """
+    if datatype_of(array) != "BYTES":
+        return array.tobytes()
+    texts = [str(text).encode() for text in array.reshape(-1)]
+    return b"".join(len(text).to_bytes(4, "little") + text for text in texts)
+
+
+def _texts(name: str, sizes: tuple[int, ...], raw: bytes | memoryview) -> Array:
+    """Invert `to_bytes` for texts. Raises ProtocolError."""
+    at, found = 0, list[str]()
+    while at < len(raw):
+        end = at + 4 + int.from_bytes(raw[at : at + 4], "little")
+        found.append(bytes(raw[at + 4 : end]).decode(errors="replace"))
+        at = end
+    if at != len(raw) or len(found) != math.prod(sizes):
+        raise ProtocolError(f"tensor '{name}' must hold {math.prod(sizes)} texts in its {len(raw)} bytes")
+    return np.array(found, np.object_).reshape(sizes)
+
+
+def _dtype(name: str, datatype: Any) -> np.dtype[Any]:
+    """Return the dtype in which numbers are kept. Raises ProtocolError."""
+    check_datatype(name, datatype, KNOWN[:-1])
+    return DTYPES["FP32" if datatype == "BF16" else datatype]
 
 
 def from_bytes(name: str, datatype: Any, shape: Any, raw: bytes | memoryview, most: int = MOST_ELEMENTS) -> Array:
-    """Return the array over little-endian bytes, without a copy; it is read-only. Raises ProtocolError."""
-    dtype, sizes = dtype_of(name, datatype), checked_shape(name, shape, most)
-    wanted = math.prod(sizes) * dtype.itemsize
+    """Return the array over little-endian bytes; BF16 and BYTES are copied, all else is read-only.
+
+    Raises ProtocolError.
+    """
+    sizes = checked_shape(name, shape, most)
+    if datatype == "BYTES":
+        return _texts(name, sizes, raw)
+    dtype = _dtype(name, datatype)
+    stored = np.dtype(np.uint16) if datatype == "BF16" else dtype
+    wanted = math.prod(sizes) * stored.itemsize
     if len(raw) != wanted:
         raise ProtocolError(
             f"tensor '{name}' must hold {wanted} bytes for {datatype} of shape {list(sizes)}, not {len(raw)}"
         )
-    return np.frombuffer(raw, dtype).reshape(sizes)
+    found = np.frombuffer(raw, stored).reshape(sizes)
+    return found if stored is dtype else (found.astype(np.uint32) << 16).view(dtype)  # BF16: the upper half of FP32
 
 
 def from_list(name: str, datatype: Any, shape: Any, data: Any, most: int = MOST_ELEMENTS) -> Array:
@@ -105,7 +153,7 @@ def from_list(name: str, datatype: Any, shape: Any, data: Any, most: int = MOST_
 
     NumPy sees nothing but numbers, and no more of them than the shape has: it would pad texts to the longest.
     """
-    dtype, sizes = dtype_of(name, datatype), checked_shape(name, shape, most)
+    dtype, sizes = _dtype(name, datatype), checked_shape(name, shape, most)
     if not isinstance(data, list):
         raise ProtocolError(f"tensor '{name}' must have its data as a list, not {type(data).__name__}")
     count = math.prod(sizes)
@@ -124,7 +172,7 @@ def from_list(name: str, datatype: Any, shape: Any, data: Any, most: int = MOST_
 
 def from_contents(name: str, datatype: Any, shape: Any, contents: Any, most: int = MOST_ELEMENTS) -> Array:
     """Return the array of an InferTensorContents. Raises ProtocolError."""
-    dtype, sizes = dtype_of(name, datatype), checked_shape(name, shape, most)
+    dtype, sizes = _dtype(name, datatype), checked_shape(name, shape, most)
     if datatype not in CONTENTS:
         raise ProtocolError(f"tensor '{name}' must come as raw bytes, since {datatype} has no field in the contents")
     data = getattr(contents, CONTENTS[datatype])
