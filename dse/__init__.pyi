@@ -8,6 +8,7 @@ from .errors import FitError as FitError
 from .exploration.explore import answer as answer
 from .exploration.explore import build_design as build_design
 from .exploration.explore import explore as explore
+from .exploration.recount import counted_with as counted_with
 from .exploration.result import Exploration as Exploration
 from .hardware.array import Mode as Mode
 from .hardware.dram import DramModel as DramModel

@@ -147,21 +147,14 @@ class Evaluation:
         return sum(self._each(layers, batch))
 
     def _each(self, layers: Sequence[LayerShape], batch: int) -> list[int]:
-        """Cycles of each layer: the first of a stage begins a job, the others come behind one of it."""
-        costs = [self.costs[layer_key(layer)][batch] for layer in layers]
-        cycles = [costs[0].lead + costs[0].run]
-        for (before, layer), (ahead, cost) in zip(pairwise(layers), pairwise(costs), strict=True):
-            cycles.append(cost.behind(ahead) if layer.stage == before.stage else cost.lead + cost.run)
-        return cycles
+        return cycles_of_jobs(layers, self._costs(layers, batch))
+
+    def _costs(self, layers: Sequence[LayerShape], batch: int) -> list[LayerCost]:
+        return [self.costs[layer_key(layer)][batch] for layer in layers]
 
     def latency(self, layers: Sequence[LayerShape], clock_hz: int) -> LatencyTable:
-        """Nanoseconds, rounded up, of every stage and batch size, never falling as the batch grows."""
-        rows = []
-        for stage in range(max(layer.stage for layer in layers) + 1):
-            members = [layer for layer in layers if layer.stage == stage]
-            cycles = (self.total(members, batch) for batch in self.batches)
-            rows.append(tuple(ceil_div(n * 10**9, clock_hz) for n in accumulate(cycles, max)))
-        return LatencyTable(ns=tuple(rows))
+        """Nanoseconds of every stage and batch size, as `latency_of` has them."""
+        return latency_of(layers, [self._costs(layers, batch) for batch in self.batches], clock_hz)
 
     def layer_cycles(self, layers: Sequence[LayerShape]) -> tuple[tuple[int, ...], ...]:
         """Cycles of each layer at each batch size."""
@@ -174,6 +167,28 @@ class Evaluation:
     def layer_joins(self, layers: Sequence[LayerShape]) -> tuple[int, ...]:
         """Joined groups of each layer."""
         return tuple(self.joins[layer_key(layer)] for layer in layers)
+
+
+def cycles_of_jobs(layers: Sequence[LayerShape], costs: Sequence[LayerCost]) -> list[int]:
+    """Cycles of each layer: the first of a stage begins a job, the others come behind one of it."""
+    cycles = [costs[0].lead + costs[0].run]
+    for (before, layer), (ahead, cost) in zip(pairwise(layers), pairwise(costs), strict=True):
+        cycles.append(cost.behind(ahead) if layer.stage == before.stage else cost.lead + cost.run)
+    return cycles
+
+
+def latency_of(layers: Sequence[LayerShape], costs: Sequence[Sequence[LayerCost]], clock_hz: int) -> LatencyTable:
+    """Nanoseconds, rounded up, of every stage and batch size, never falling as the batch grows.
+
+    `costs`: for each batch size those of each layer.
+    """
+    rows = []
+    for stage in range(max(layer.stage for layer in layers) + 1):
+        members = [index for index, layer in enumerate(layers) if layer.stage == stage]
+        of_stage = [layers[index] for index in members]
+        cycles = (sum(cycles_of_jobs(of_stage, [row[index] for index in members])) for row in costs)
+        rows.append(tuple(ceil_div(n * 10**9, clock_hz) for n in accumulate(cycles, max)))
+    return LatencyTable(ns=tuple(rows))
 
 
 def merge_batches(first: Evaluation, second: Evaluation) -> Evaluation:

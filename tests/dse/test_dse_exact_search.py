@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.boards import load_board
-from fluidnpu.dse import CORES, DesignError, DramModel, Question, explore
+from fluidnpu.dse import CORES, DesignError, DramModel, Question, counted_with, explore
 from fluidnpu.dse.exact import Machine
 from fluidnpu.dse.exact import search as exact_search
 from fluidnpu.dse.exact.bound import LEAST_PLAN_CYCLES, Candidates, block_sizes, lower_bound
@@ -184,6 +184,21 @@ def test_an_exact_design_holds_what_was_counted(core: str) -> None:
     cycles += sum(cost.behind(before) for before, cost in pairwise(costs))
     assert found.design.latency.ns[0][0] == -(-cycles * 10**9 // BOARD.clock_hz)
     assert sum(row[0] for row in found.layer_cycles) == cycles
+
+
+@pytest.mark.parametrize(("core", "other"), [CORES, CORES[::-1]])
+def test_a_design_is_counted_again_for_the_core_that_is_built(core: str, other: str) -> None:
+    """Stages, joined groups and batch sizes: counted back, the table is the search's again."""
+    depthwise = replace(conv(9, 1, 1, 3, groups=12), name="depthwise", stage=1)
+    work = Workload(name="two", layers=(*WORK.layers, depthwise), exits=("early", "final"))
+    design = explore(work, BOARD, b_max=2, core=core).design
+    assert counted_with(design, core) is design
+    again = counted_with(design, other)
+    assert (again.core, again.array, again.plans, again.joins) == (other, design.array, design.plans, design.joins)
+    assert again.latency != design.latency
+    assert counted_with(again, core) == design
+    older = replace(design, core=None)  # bitstreams know it by its digest
+    assert counted_with(older, other) is older
 
 
 def test_a_layer_table_is_refused() -> None:
