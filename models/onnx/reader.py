@@ -28,6 +28,7 @@ from .metadata import PREFIX, Metadata, read_metadata
 from .moves import MOVING_OPERATORS
 from .pools import POOL_OPERATORS
 from .refusals import unsupported
+from .resizing import RESIZING_OPERATORS
 from .upsampling import UPSAMPLING_OPERATORS
 from .walk import MOST_WEIGHTS, Walk
 
@@ -37,6 +38,7 @@ _OPERATORS: dict[str, Callable[[Walk, onnx.NodeProto], None]] = {
     **FOLDING_OPERATORS,
     **MOVING_OPERATORS,
     **UPSAMPLING_OPERATORS,
+    **RESIZING_OPERATORS,
 }
 OPERATORS = tuple(sorted({*_OPERATORS, "Constant", "Shape"}))  # and, between constants alone, those of FOLDS
 

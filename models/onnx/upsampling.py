@@ -7,9 +7,6 @@ value is moved, and the hardware knows nothing of it but the distance of output 
 >>> phases(size=4, outputs=8, kernel=4, stride=2, dilation=1, begin=1)
 [Phase(first=0, outputs=4, taps=(3, 1), at=-1, apart=1), \
 Phase(first=1, outputs=4, taps=(2, 0), at=0, apart=1)]
->>> resized(size=4, outputs=8, weights=Sampling(linear=True, coordinates="half_pixel").weights)[:2]
-[Run(phase=0, first=0, outputs=1, at=0, weights=(Fraction(1, 1),)), \
-Run(phase=0, first=1, outputs=3, at=-1, weights=(Fraction(1, 4), Fraction(3, 4)))]
 """
 
 from __future__ import annotations
@@ -17,14 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
 
-from ..errors import UnsupportedOperatorError
-from ..graph.shapes import Kind, Pair
+from ..graph.shapes import Kind, Pair, Shape
 from .drafts import NO_PADDING, Draft, Plane
 from .file import MOST_ELEMENTS, MOST_EXTENT, Attributes, refuse
 from .layers import bias_of, convolution, pair_of
@@ -114,7 +109,7 @@ def _conv_transpose(walk: Walk, node: onnx.NodeProto) -> None:
                 taken = np.zeros((*oihw.shape[:2], *window["kernel"]), np.float32)
             found = convolution(walk, node, source, np.ascontiguousarray(taken), bias, groups, window)
             made.append((found.plane, (row.first, column.first)))
-    walk.put(node, _woven(walk, node, source, made, (*geometry.outputs, out), (len(rows), len(columns))))
+    _put(walk, node, source, woven(node.output[0], made, (*geometry.outputs, out), (len(rows), len(columns))))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,24 +175,20 @@ def _geometry(node: onnx.NodeProto, source: Value, kernel: tuple[int, ...]) -> _
     )
 
 
-def _woven(
-    walk: Walk,
-    node: onnx.NodeProto,
-    source: Value,
-    made: Sequence[tuple[Plane, Pair]],
-    shape: tuple[int, int, int],
-    step: Pair,
-) -> Value:
+def woven(name: str, made: Sequence[tuple[Plane, Pair]], shape: Shape, step: Pair) -> Plane:
     """Return the map that planes fill between them, each from a row and column on."""
     if step == (1, 1):
-        plane = made[0][0]
-    else:
-        plane = Plane(name=node.output[0], shape=shape, gain=made[0][0].gain)
-        plane.depth = 1 + max(piece.depth for piece, _ in made)
-        for piece, at in made:
-            plane.put(piece, (*at, 0), step)
-    view = View.of(source.window_axes, shape)
-    return Value(plane=plane, view=view, exclusive=walk.uses.get(node.output[0], 1) == 1)
+        return made[0][0]
+    plane = Plane(name=name, shape=shape, gain=made[0][0].gain)
+    plane.depth = 1 + max(piece.depth for piece, _ in made)
+    for piece, at in made:
+        plane.put(piece, (*at, 0), step)
+    return plane
+
+
+def _put(walk: Walk, node: onnx.NodeProto, source: Value, plane: Plane) -> None:
+    view = View.of(source.window_axes, plane.shape)
+    walk.put(node, Value(plane=plane, view=view, exclusive=walk.uses.get(node.output[0], 1) == 1))
 
 
 # -- depth to space ----------------------------------------------------------------------------------
@@ -222,8 +213,7 @@ def _depth_to_space(walk: Walk, node: onnx.NodeProto) -> None:
         raise refuse(node, f"must have an output of at most {MOST_ELEMENTS} values, not {shape}")
     planes = _planes_of(walk, node, source, parts)
     made = [(plane, divmod(index, block)) for index, plane in enumerate(planes)]
-    woven = _woven(walk, node, source, made, shape, (block, block))
-    walk.put(node, woven)
+    _put(walk, node, source, woven(node.output[0], made, shape, (block, block)))
 
 
 def _planes_of(walk: Walk, node: onnx.NodeProto, source: Value, parts: Indices) -> list[Plane]:
@@ -320,243 +310,8 @@ def _space_to_depth(walk: Walk, node: onnx.NodeProto) -> None:
     walk.put(node, walk.keep_sign(source, made))
 
 
-# -- resizing ----------------------------------------------------------------------------------------
-
-
-class Run(NamedTuple):
-    """`outputs` of a phase of an axis, from its `first` on, that weigh the inputs from `at` on alike."""
-
-    phase: int
-    first: int
-    outputs: int
-    at: int
-    weights: tuple[Fraction, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sampling:
-    """The way in which a resize finds and weighs inputs, in the words of ONNX."""
-
-    linear: bool
-    coordinates: str
-    rounding: str = "round_prefer_floor"
-
-    def rate(self, size: int, outputs: int, scale: Fraction) -> Fraction:
-        """Return the inputs from an output to the next."""
-        if self.coordinates == "align_corners":
-            return Fraction(size - 1, outputs - 1) if outputs > 1 else Fraction(0)
-        return 1 / scale
-
-    def weights(self, output: int, size: int, outputs: int, scale: Fraction) -> tuple[int, tuple[Fraction, ...]]:
-        """Return the first input that an output reads, and the weights from there on."""
-        at = self._at(output, size, outputs, scale)
-        if not self.linear:
-            return min(size - 1, max(0, self._rounded(at))), (Fraction(1),)
-        at = min(Fraction(size - 1), max(Fraction(0), at))
-        first, part = math.floor(at), at - math.floor(at)
-        return first, (Fraction(1),) if part == 0 else (1 - part, part)
-
-    def _at(self, output: int, size: int, outputs: int, scale: Fraction) -> Fraction:
-        half = Fraction(1, 2)
-        if self.coordinates in ("align_corners", "asymmetric"):
-            return output * self.rate(size, outputs, scale)
-        if self.coordinates == "pytorch_half_pixel" and outputs == 1:
-            return Fraction(0)
-        at = (output + half) / scale - half
-        if self.coordinates == "half_pixel_symmetric":
-            at += Fraction(size, 2) * (1 - Fraction(outputs) / (scale * size))
-        return at
-
-    def _rounded(self, at: Fraction) -> int:
-        half = Fraction(1, 2)
-        return {
-            "round_prefer_floor": lambda: math.ceil(at - half),
-            "round_prefer_ceil": lambda: math.floor(at + half),
-            "floor": lambda: math.floor(at),
-            "ceil": lambda: math.ceil(at),
-        }[self.rounding]()
-
-
-_Weights = Callable[[int, int, int, Fraction], tuple[int, tuple[Fraction, ...]]]
-
-
-def resized(
-    *, size: int, outputs: int, weights: _Weights, scale: Fraction | None = None, rate: Fraction | None = None
-) -> list[Run]:
-    """Part the outputs of a resize along an axis, as far as MOST_LAYERS.
-
-    Output a * q + phase reads inputs b * q + at on, where b / a is the rate of inputs to outputs.
-    """
-    scale = Fraction(outputs, size) if scale is None else scale
-    rate = 1 / scale if rate is None else rate
-    found: list[Run] = []
-    for phase in range(min(rate.denominator, outputs)):
-        last: Run | None = None
-        for q, output in enumerate(range(phase, outputs, rate.denominator)):
-            if len(found) > MOST_LAYERS:
-                return found
-            first, own = weights(output, size, outputs, scale)
-            at = first - q * rate.numerator
-            if last is not None and (last.at, last.weights) == (at, own):
-                last = found[-1] = last._replace(outputs=last.outputs + 1)
-            else:
-                last = Run(phase, q, 1, at, own)
-                found.append(last)
-    return found
-
-
-_COORDINATES = ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "align_corners", "asymmetric")
-_ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
-
-
-def _resize(walk: Walk, node: onnx.NodeProto) -> None:
-    source = walk.map(node, lazy=True)
-    if any(source.pad):
-        source = walk.settle(node, source)
-    sampling, targets = _sampling(walk, node), _targets(walk, node, source)
-    rates, axes = [], []
-    for size, (outputs, scale) in zip(source.shape[:2], targets, strict=True):
-        rate = sampling.rate(size, outputs, scale)
-        if rate.denominator > MOST_LAYERS:
-            raise _irregular(node)
-        rates.append(rate)
-        axes.append(resized(size=size, outputs=outputs, weights=sampling.weights, scale=scale, rate=rate))
-    if rates == [1, 1] and all(len(run.weights) == 1 for runs in axes for run in runs):
-        walk.alias(node, source)
-        return
-    if len(axes[0]) * len(axes[1]) > MOST_LAYERS:
-        raise _irregular(node)
-    step = rates[0].denominator, rates[1].denominator
-    stride = max(1, rates[0].numerator), max(1, rates[1].numerator)
-    walk.put(node, _resampled(walk, node, source, (axes[0], axes[1]), step, stride, (targets[0][0], targets[1][0])))
-
-
-def _irregular(node: onnx.NodeProto) -> UnsupportedOperatorError:
-    return misfit(
-        node,
-        f"needs more than {MOST_LAYERS} kinds of windows",
-        "resize by a whole factor, nearest or bilinear with half_pixel or asymmetric coordinates, or do it on the host "
-        "with the map that the network gives out before it",
-    )
-
-
-def _sampling(walk: Walk, node: onnx.NodeProto) -> Sampling:
-    """Return the sampling of a Resize or an Upsample. Raises UnsupportedOperatorError."""
-    attributes = Attributes(node)
-    mode = attributes.text("mode", "nearest")
-    early = node.op_type == "Upsample" or walk.file.opset < 11
-    coordinates = "asymmetric" if early else attributes.text("coordinate_transformation_mode", "half_pixel")
-    rounding = "floor" if early else attributes.text("nearest_mode", "round_prefer_floor")
-    odd = attributes.integer("antialias", 0) or attributes.integer("exclude_outside", 0)
-    if mode not in ("nearest", "linear", "bilinear") or coordinates not in _COORDINATES or odd:
-        raise misfit(
-            node,
-            f"resizes with mode '{mode[:20]}' and coordinates '{coordinates[:30]}'" + (", antialiased" if odd else ""),
-            "use nearest or bilinear without antialiasing, or do it on the host with the map that the network gives out "
-            "before it",
-        )
-    if rounding not in _ROUNDINGS:
-        raise refuse(node, f"must have a nearest_mode of {', '.join(_ROUNDINGS)}, not '{rounding[:30]}'")
-    return Sampling(linear=mode != "nearest", coordinates=coordinates, rounding=rounding)
-
-
-def _targets(walk: Walk, node: onnx.NodeProto, source: Value) -> tuple[tuple[int, Fraction], tuple[int, Fraction]]:
-    """Return for height and width the outputs and the scale. Raises ModelFileError or
-    UnsupportedOperatorError.
-    """
-    attributes, have = Attributes(node), source.onnx_shape
-    early = node.op_type == "Upsample" or walk.file.opset < 11
-    given = walk.optional(node, 1 if early else 2)
-    sizes = None if early else walk.optional(node, 3)
-    if given is None and node.op_type == "Upsample":
-        numbers = attributes.numbers("scales")
-        given = None if numbers is None else np.array(numbers, np.float32)
-    axes = attributes.ints("axes")
-    named = sizes if sizes is not None and sizes.size else given
-    if named is None or not named.size:
-        raise refuse(node, "must have scales or sizes as constants")
-    by_size = named is sizes
-    values = [float(one) for one in named.reshape(-1)]
-    full = [0.0 if by_size else 1.0, *([float(one) for one in have] if by_size else [1.0] * len(have))]
-    places = range(len(full)) if axes is None else [axis % len(full) for axis in axes]
-    if len(values) != len(places) or not all(math.isfinite(one) for one in values):
-        raise refuse(node, f"must have a number for each of its {len(places)} axes, and {len(values)} came")
-    for place, one in zip(places, values, strict=True):
-        full[place] = one
-    if attributes.text("keep_aspect_ratio_policy", "stretch") != "stretch":
-        raise misfit(node, "keeps the aspect ratio", "give the scales or sizes themselves")
-    if full[1] != (have[0] if by_size else 1) or not (by_size or full[0] == 1):
-        raise misfit(node, "resizes the batch or the channels", "resize height and width alone")
-    found = []
-    for size, one in zip(have[1:], full[2:], strict=True):
-        outputs = int(one) if by_size else math.floor(size * one)
-        if not 1 <= outputs <= MOST_EXTENT or one <= 0:
-            raise refuse(node, f"must have an output of sizes 1..{MOST_EXTENT}, not {outputs}")
-        near = Fraction(one).limit_denominator(MOST_LAYERS)
-        exact = near if np.float32(float(near)) == np.float32(one) else Fraction(one)
-        found.append((outputs, Fraction(outputs, size) if by_size else exact))
-    one_to_one = (1, Fraction(1))
-    if len(found) == 1:
-        found = [found[0], one_to_one] if source.upright else [one_to_one, found[0]]
-    if found[0][0] * found[1][0] * source.shape[2] > MOST_ELEMENTS:
-        raise refuse(node, f"must have an output of at most {MOST_ELEMENTS} values")
-    return found[0], found[1]
-
-
-def _resampled(
-    walk: Walk,
-    node: onnx.NodeProto,
-    source: Value,
-    axes: tuple[Sequence[Run], Sequence[Run]],
-    step: Pair,
-    stride: Pair,
-    outputs: Pair,
-) -> Value:
-    """Open a depthwise layer for each rectangle of each phase. What is still to be multiplied stays to be."""
-    pending = (source.factor, source.shift)
-    plain, first, order = walk.per_channel(node, replace(source, factor=None, shift=None))
-    channels, made = plain.shape[2], {}
-    for rows in axes[0]:
-        for columns in axes[1]:
-            phase = (rows.phase, columns.phase)
-            if phase not in made:
-                size = tuple(-(-(outputs[axis] - phase[axis]) // step[axis]) for axis in (0, 1))
-                made[phase] = Plane(name=node.output[0], shape=(size[0], size[1], channels))
-            weights = np.array([[float(r * c) for c in columns.weights] for r in rows.weights], np.float32)
-            sides = [_borders(plain.shape[axis], one, stride[axis]) for axis, one in enumerate((rows, columns))]
-            draft = walk.draft(
-                node,
-                plain,
-                made[phase],
-                kind=Kind.GEMM,
-                channels=channels,
-                first=first,
-                reads=channels,
-                groups=channels,
-                kernel=weights.shape,
-                stride=stride,
-                padding=(sides[0][0], sides[1][0], sides[0][1], sides[1][1]),
-                at=(rows.first, columns.first),
-                weights=np.tile(weights, (channels, 1, 1, 1)),
-                bias=np.zeros(channels, np.float32),
-            )
-            if plain.plane.non_negative:  # changes no value, and tells a padded pool behind it
-                draft.clip = (0.0, None)
-    woven = _woven(walk, node, source, [(p, at) for at, p in made.items()], (*outputs, channels), step)
-    view = View.of(source.window_axes, (*outputs, channels), np.argsort(order))
-    return replace(woven, view=view, factor=pending[0], shift=pending[1])
-
-
-def _borders(size: int, run: Run, stride: int) -> Pair:
-    """Return the rows or columns before and behind an input, negative where they are left out."""
-    begin = -(run.first * stride + run.at)
-    return begin, (run.outputs - 1) * stride + len(run.weights) - begin - size
-
-
 UPSAMPLING_OPERATORS: dict[str, Callable[[Walk, onnx.NodeProto], Any]] = {
     "ConvTranspose": _conv_transpose,
     "DepthToSpace": _depth_to_space,
-    "Resize": _resize,
     "SpaceToDepth": _space_to_depth,
-    "Upsample": _resize,
 }

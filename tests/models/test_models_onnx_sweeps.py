@@ -89,6 +89,38 @@ def pool(index: int) -> tuple[Graph, str]:
     return graph, graph.op(operator, value, **facts)
 
 
+# -- resizes -----------------------------------------------------------------------------------------
+
+RESIZED = [*((True, outputs) for outputs in (1, 2, 3, 4, 7, 8)), *((False, s) for s in (0.5, 1, 1.5, 2, 3, 4))]
+RESIZES = [
+    one
+    for one in product(
+        (1, 2, 3, 4, 5),
+        RESIZED,  # by a size or by a scale
+        ("linear", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
+        ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "align_corners", "asymmetric"),
+    )
+    if not (one[2] in ("floor", "ceil") and one[3] == "half_pixel_symmetric")  # see below
+]  # onnxruntime has such a coordinate in float32, and where it is a whole number lands beside it
+
+
+def resize(index: int) -> tuple[Graph, str]:
+    rng = np.random.default_rng(index)
+    width, (by_size, across), mode, coordinates = RESIZES[index]
+    height = int(rng.integers(1, 6))
+    same = [target for kind, target in RESIZED if kind == by_size]
+    down = same[int(rng.integers(len(same)))]
+    graph = Graph(shape=(3, height, width), opset=19)
+    value = source(graph, signed=bool(rng.integers(2)))
+    if rng.random() < 0.2:
+        value = graph.op("Add", graph.op("Mul", value, graph.const([[[1.5]], [[-0.7]]])), graph.const(0.3))
+    facts = {"coordinate_transformation_mode": coordinates, "mode": "linear" if mode == "linear" else "nearest"}
+    facts |= {} if mode == "linear" else {"nearest_mode": mode}
+    if by_size:
+        return graph, graph.op("Resize", value, "", "", graph.const([2, 2, down, across], np.int64), **facts)
+    return graph, graph.op("Resize", value, "", graph.const([1, 1, down, across]), **facts)
+
+
 SWEEPS: dict[str, tuple[Build, int, int, tuple[str, ...]]] = {
     "pools": (
         pool,
@@ -96,6 +128,7 @@ SWEEPS: dict[str, tuple[Build, int, int, tuple[str, ...]]] = {
         150,
         ("no larger than its padded input", "which has no maximum", "without a tap", "pad differently"),
     ),
+    "resizes": (resize, len(RESIZES), 150, ("must have an output of sizes",)),
 }
 
 

@@ -4,6 +4,7 @@ here.
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -224,6 +225,38 @@ def test_corners_may_be_aligned_where_that_is_regular(tmp_path: Path) -> None:
     assert len(network.layers) == 5
 
 
+POOLED = [("linear", "align_corners"), ("linear", "half_pixel"), ("nearest", "asymmetric")]
+
+
+@pytest.mark.parametrize(("mode", "coordinates"), POOLED)
+@pytest.mark.parametrize(("size", "layers"), [((12, 10), 5), ((40, 3), 12)])
+def test_one_pixel_is_repeated(mode: str, coordinates: str, size: Any, layers: int, tmp_path: Path) -> None:
+    """Image pooling of DeepLab and PSPNet: a map of one pixel becomes one of the size of its neighbours."""
+    graph = Graph()
+    pooled = graph.conv(graph.op("GlobalAveragePool", graph.conv("image", 4, 3)), 5, 4, 1)
+    facts = {"mode": mode, "coordinate_transformation_mode": coordinates}
+    up = graph.op("Resize", pooled, "", "", graph.const([2, 5, *size], np.int64), **facts)
+    network = compare(tmp_path, graph, up)
+    assert len(network.layers) <= layers  # and not one a pixel
+    assert read_onnx(tmp_path / "again.onnx").layers == network.layers
+
+
+def test_a_large_factor_is_taken_along_rows_and_then_along_columns(tmp_path: Path) -> None:
+    graph = Graph(shape=(2, 3, 2))
+    up = graph.op("Resize", "image", "", graph.const([1, 1, 8, 8]), mode="linear")
+    network = compare(tmp_path, graph, graph.op("Relu", up))
+    assert len(network.layers) == 16 + 16  # and not 16 * 16
+    assert sum(math.prod(layer.out_hw) for layer in network.layers) == 3 * 16 + 24 * 16  # columns first: fewer pixels
+
+
+def test_aligned_corners_are_taken_along_each_axis(tmp_path: Path) -> None:
+    graph = Graph(shape=(2, 6, 5))
+    sizes = graph.const([2, 2, 12, 20], np.int64)
+    how: dict[str, Any] = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+    network = compare(tmp_path, graph, graph.op("Resize", graph.conv("image", 2, 2, 1), "", "", sizes, **how))
+    assert len(network.layers) == 1 + 11 + 19  # first and last pixels share their window
+
+
 def test_lines_grow_along_their_own_axis(tmp_path: Path) -> None:
     graph = Graph(shape=(3, 9))
     weights = graph.random(3, 4, 4)
@@ -264,8 +297,8 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "cubic": ("Resize", {"scales": [1, 1, 2, 2], "mode": "cubic"}, "mode 'cubic'.*use nearest or bilinear"),
     "corners": (
         "Resize",
-        {"scales": [1, 1, 2, 2], "mode": "linear", "coordinate_transformation_mode": "align_corners"},
-        "more than 64 kinds of windows; resize by a whole factor",
+        {"scales": [1, 1, 25, 25], "mode": "linear", "coordinate_transformation_mode": "align_corners"},
+        "more than 128 kinds of windows along an axis; resize by a whole factor of at most 64",
     ),
     "batch": ("Resize", {"scales": [2, 1, 2, 2]}, "resizes the batch or the channels"),
     "axes": ("Resize", {"scales": [2, 2]}, "a number for each of its 4 axes"),
