@@ -15,12 +15,13 @@ from typing import Any
 from ..bundle import Bundle
 from ..errors import HostError, TooLargeError, UnknownModelError, UnsupportedError
 from ..oip.calls import Answer, Call, Wishes, read_wishes
-from ..oip.inference import EXTENSIONS, NAME, PLATFORM
-from ..oip.interface import input_of, outputs_of
+from ..oip.inference import EXTENSIONS, NAME, PLATFORM, with_best
+from ..oip.interface import input_of, named_classes, outputs_of
 from ..oip.limits import Bounds, Limits, bounds_of
 from ..oip.openapi import document
 from ..oip.repeats import Repeats
 from ..serving.models import VERSION
+from ..serving.tails import check_joinable
 from .board import BoardOptions, shared_by
 from .counts import ModelCounts
 from .dispatcher import Dispatcher, DispatchOptions
@@ -212,6 +213,7 @@ class FleetFront:
             "platform": PLATFORM,
             "inputs": [input_of(program).to_json()],
             "outputs": [each.to_json() for each in outputs_of(program)],
+            **named_classes(program),
         }
 
     def bundle(self, model: str) -> Bundle:
@@ -228,10 +230,18 @@ class FleetFront:
         Raises as `Dispatcher.infer`, ProtocolError and TooLargeError.
         """
         self.check(call.model, call.version)
+        if call.model not in self.roster.ensembles:
+            check_joinable(
+                self.bundle(call.model).program,
+                max((one.shape[0] for one in call.inputs.values() if one.ndim), default=0),
+            )
         wishes = read_wishes(call.parameters)
         if wishes.key is None:
-            return await self._served(call, wishes)
-        return await self.repeats[call.model].once(wishes.key, call, lambda: self._served(call, wishes), wishes.tenant)
+            answer = await self._served(call, wishes)
+        else:
+            repeats = self.repeats[call.model]
+            answer = await repeats.once(wishes.key, call, lambda: self._served(call, wishes), wishes.tenant)
+        return answer if call.best is None else with_best(answer, call, self.bundle(call.model))
 
     async def _served(self, call: Call, wishes: Wishes) -> Answer:
         counts, began = self.counts[call.model], time.perf_counter_ns()

@@ -40,7 +40,8 @@ class Wishes:
 class Call:
     """A request to one model: arrays by input name, and the names of the wanted outputs (empty: all).
 
-    `binary`: output names and the form they are wanted in; None stands for all others.
+    `binary`: output names and the form they are wanted in; None stands for all others. `best`: how many
+    classes are wanted instead of the logits; None: the logits.
     """
 
     model: str
@@ -50,6 +51,7 @@ class Call:
     outputs: tuple[str, ...] = ()
     binary: dict[str | None, bool] = field(default_factory=dict)
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    best: int | None = None
 
 
 @dataclass(slots=True)

@@ -46,6 +46,12 @@ class Inference:
         return int(self.outputs["label"][0])
 
     @property
+    def class_name(self) -> str:
+        """The name of the class; "" of a model whose classes have none."""
+        names = self.outputs.get("class_name")
+        return "" if names is None else str(names[0])
+
+    @property
     def exit(self) -> int:
         """The exit that the image left at."""
         return int(self.outputs["exit"][0])

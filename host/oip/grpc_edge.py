@@ -20,6 +20,7 @@ from ..errors import AccessError, DriverUsageError, HostError, ProtocolError, Qu
 from .access import Access, acting, note_refusal
 from .budget import Budget, Holder
 from .calls import Answer, Call, Parameter, read_id, read_names
+from .classes import read_classification
 from .front import Front
 from .http_body import read_json
 from .limits import OTHER_BYTES, Bounds
@@ -238,7 +239,9 @@ class _Edge:
         return _made("ServerMetadataResponse", **self.inference.server_metadata())
 
     async def ModelMetadata(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
-        return _made("ModelMetadataResponse", **self.inference.model_metadata(request.name, request.version))
+        told = self.inference.model_metadata(request.name, request.version)
+        told.pop("class_names", None)  # for which the message has no field
+        return _made("ModelMetadataResponse", **told)
 
     async def ModelStatistics(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         return _made("ModelStatisticsResponse", **self.inference.statistics(request.name, request.version))
@@ -391,8 +394,7 @@ def read_call(request: Any, bounds: Bounds) -> Call:
             raise UnsupportedError("a tensor must come in the request: shared memory is not supported")
         call.inputs[one.name] = _input(one, raw[index] if raw else None, bounds)
     for wanted in request.outputs:
-        if "classification" in wanted.parameters or "shared_memory_region" in wanted.parameters:
-            raise UnsupportedError("an output must be wanted as it is: no classification and no shared memory")
+        call.best = read_classification(wanted.name, read_parameters(wanted.parameters)) or call.best
     return call
 
 

@@ -16,8 +16,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from ..errors import ProtocolError, TooLargeError, UnsupportedError
+from ..errors import ProtocolError, TooLargeError
 from .calls import Answer, Call, read_id, read_names
+from .classes import read_classification
 from .limits import Bounds
 from .parameters import shown
 from .tensors import Array, check_datatype, datatype_of, from_bytes, from_list, to_bytes
@@ -104,10 +105,7 @@ def _read_outputs(call: Call, raw: dict[str, Any]) -> None:
     call.outputs = read_names("output", list(dict.fromkeys(names)) if all(isinstance(n, str) for n in names) else names)
     for one in outputs:
         parameters = _object(one, "parameters")
-        if "classification" in parameters:
-            raise UnsupportedError("an output must be wanted as it is: the classification extension is not supported")
-        if "shared_memory_region" in parameters:
-            raise UnsupportedError("an output must come in the answer: shared memory is not supported")
+        call.best = read_classification(one["name"], parameters) or call.best
         if "binary_data" in parameters:
             call.binary[one["name"]] = _flag(parameters["binary_data"], "binary_data")
 

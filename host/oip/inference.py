@@ -7,18 +7,20 @@ hands finished requests over through one `Mailbox`.
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from fluidnpu.models.graph import Output
+from fluidnpu.models.graph import MapCheck, Output
 from fluidnpu.scheduler import Outcome
 from fluidnpu.scheduler.simulation import Terms
 
@@ -27,8 +29,10 @@ from ..errors import DeviceError, ProtocolError, QueueFullError, TooLargeError, 
 from ..serving.model import Model
 from ..serving.models import VERSION, Models
 from ..serving.replies import Reply
+from ..serving.tails import check_joinable, tail_outputs
 from .calls import LONGEST_WHY, Answer, Call, Parameter, Wishes, read_wishes
-from .interface import called, input_of, outputs_of
+from .classes import CLASS_NAME, CLASSIFIED, classified, names_of
+from .interface import called, input_of, named_classes, outputs_of, tail_names
 from .limits import Bounds, Limits, bounds_of
 from .metrics import render_metrics
 from .openapi import document
@@ -39,7 +43,8 @@ from .tensors import Array, TensorInfo
 
 NAME = "fluidnpu"
 PLATFORM = "fluidnpu"
-EXTENSIONS = ("binary_tensor_data", "parameters", "statistics", "model_repository", "schedule_policy")
+TAIL_THREADS = max(1, min(4, (os.cpu_count() or 2) - 1))  # one core is left to the thread that owns the NPU
+EXTENSIONS = ("binary_tensor_data", "classification", "parameters", "statistics", "model_repository", "schedule_policy")
 
 
 class Mailbox:
@@ -80,6 +85,7 @@ class _Face:
     bounds: Bounds  # of a request
     outputs: tuple[str, ...]
     others: tuple[Output, ...]  # the outputs that are no exits
+    tails: Mapping[str, str]  # the user's names of what the host makes, by output
     onward: tuple[int, ...]  # shape of the tensor with which samples go on from a part
 
 
@@ -111,6 +117,7 @@ class Inference:
         self._faces: dict[str, _Face] = {}  # by model
         self._largest = list[int](), bounds_of(limits)  # bounds of any request, as of so many loads
         self._counted: dict[str, _Counts] = {}  # by model
+        self._tails = ThreadPoolExecutor(TAIL_THREADS, "npu-tail")  # a thread begins with the first tail
 
     async def start(self) -> None:
         """Load every model. Raises as `Model.load`."""
@@ -120,6 +127,7 @@ class Inference:
     async def close(self) -> None:
         """Unload every model, answering all requests first."""
         await asyncio.get_running_loop().run_in_executor(None, self.models.close)
+        self._tails.shutdown(wait=False)
 
     # -- health and metadata ---------------------------------------------------------------------------------
 
@@ -178,6 +186,7 @@ class Inference:
             "platform": PLATFORM,
             "inputs": [input_of(model.bundle.program).to_json()],
             "outputs": [each.to_json() for each in outputs_of(model.bundle.program)],
+            **named_classes(model.bundle.program),
         }
 
     # -- inference -------------------------------------------------------------------------------------------
@@ -196,7 +205,7 @@ class Inference:
         counts.success_ns += time.perf_counter_ns() - began
         counts.queue_ns += 1_000 * int(answer.parameters["queue_us"])
         counts.infer_ns += 1_000 * int(answer.parameters["npu_us"])
-        return answer
+        return with_best(answer, call, self.models.find(call.model, call.version).bundle)
 
     def refused(self, name: str) -> None:
         """Count a request to a model that could not be read."""
@@ -242,11 +251,22 @@ class Inference:
                 future.cancel()
             raise
         replies = [future.result() for future in futures]
+        made = joined(
+            replies,
+            [name for name in wanted if name not in face.tails],
+            face.others,
+            face.onward,
+            face.bundle.program.class_names,
+        )
+        if ended := {name: face.tails[name] for name in wanted if name in face.tails}:
+            work = partial(tail_outputs, face.bundle.program, replies, ended.values())
+            found = await asyncio.get_running_loop().run_in_executor(self._tails, work)
+            made |= {name: found[own] for name, own in ended.items()}
         return Answer(
             call.model,
             VERSION,
             call.id,
-            joined(replies, wanted, face.others, face.onward),
+            {name: made[name] for name in wanted},
             parameters_of(replies, model.energy_nj) | _numbers(model, replies),
         )
 
@@ -261,6 +281,7 @@ class Inference:
                 bounds_of(self.limits, input_of(program)),
                 tuple(each.name for each in outputs),
                 tuple(one.output for one in program.outputs),
+                tail_names(program),
                 next((each.shape[1:] for each in outputs if each.name == "onward"), ()),
             )
             self._faces[model.name] = known
@@ -279,6 +300,7 @@ class Inference:
             raise ProtocolError(f"input '{expected.name}' must hold at least one sample, and it holds none")
         if len(array) > self.limits.batch:
             raise TooLargeError(f"a request must hold at most {self.limits.batch} samples, not {len(array)}")
+        check_joinable(model.bundle.program, len(array))
         if len(array) > model.options.queue:
             raise QueueFullError(f"the queue takes {model.options.queue} samples, and the request holds {len(array)}")
         return list(array)
@@ -436,7 +458,11 @@ class Inference:
 
 
 def joined(
-    replies: Sequence[Reply], wanted: Sequence[str], others: Sequence[Output] = (), onward: tuple[int, ...] = ()
+    replies: Sequence[Reply],
+    wanted: Sequence[str],
+    others: Sequence[Output] = (),
+    onward: tuple[int, ...] = (),
+    class_names: Sequence[str] = (),
 ) -> dict[str, Array]:
     """Return the outputs of a request's samples, in their order; `others` are those that are no exits.
 
@@ -446,6 +472,8 @@ def joined(
     for name in wanted:
         if name in _OWN:
             found[name] = _OWN[name](replies)
+        elif name == CLASS_NAME:
+            found[name] = names_of([reply.prediction for reply in replies], class_names)
         elif name == "onward":
             tensors = [reply.onward for reply in replies if reply.onward is not None]
             found[name] = np.stack(tensors) if tensors else np.zeros((0, *onward), np.int16)
@@ -454,8 +482,18 @@ def joined(
     return found
 
 
+def with_best(answer: Answer, call: Call, bundle: Bundle) -> Answer:
+    """Return the answer with the best classes in place of the logits, where the call wants them."""
+    if call.best is None:
+        return answer
+    if isinstance(bundle.program.check, MapCheck):
+        raise ProtocolError(f"the classification must be of a classifier's logits, and '{call.model}' gives maps")
+    best = classified(answer.outputs[CLASSIFIED], call.best, bundle.program.class_names)
+    return replace(answer, outputs={**answer.outputs, CLASSIFIED: best})
+
+
 def _stacked(name: str, replies: Sequence[Reply], others: Sequence[Output]) -> Array:
-    output = next(one for one in others if called(one) == name)
+    output = next(one for one in others if called(one.name) == name)
     none = np.full(output.shape, np.nan, np.float32)
     return np.stack([reply.outputs.get(output.name, none) for reply in replies])
 

@@ -6,12 +6,15 @@ Names and shapes come from the compiled program, so a board and the front of a f
 from __future__ import annotations
 
 from fluidnpu.hls import Program
-from fluidnpu.models.graph import MapCheck, MapTask, Output
+from fluidnpu.models.graph import MapCheck, MapTask
+from fluidnpu.models.tail import ROWS
 
-from .tensors import TensorInfo
+from .classes import CLASS_NAME
+from .tensors import DTYPES, TensorInfo
 
 PIXELS = "UINT8"
 OWN = ("label", "confidence", "exit", "logits")  # the outputs that every model has
+OF_NAMES = (CLASS_NAME,)  # which one has beside them whose classes have names
 OF_MAPS = ("keypoints", "label_map")  # of which a model whose exits give maps has one
 OF_PARTS = ("goes_on", "onward")  # which a part of a network has beside them
 STORED = "INT16"  # activations, in the NPU's own format
@@ -31,11 +34,12 @@ def input_of(program: Program) -> TensorInfo:
 
 
 def outputs_of(program: Program) -> tuple[TensorInfo, ...]:
-    """Return the outputs of a model: a row a sample; of one that left before an output is computed, NaN.
+    """Return the outputs of a model: a row a sample; NaN or -1 of one that left before an output is computed.
 
     Maps of exits are flat in `logits` (height, width, channels), and what they say is `keypoints` or
     `label_map`. Of a part of a network, `goes_on` says which samples did not leave at its last exit, and
-    `onward` has the tensors of those alone, in their order.
+    `onward` has the tensors of those alone, in their order. An output whose data decide how many rows a
+    sample has, as of boxes, has those of all samples, and `{name}.rows` counts each sample's.
     """
     places = [program.tensors[exit.tensor] if exit.tensor else None for exit in program.exits]
     classes = {0 if one is None else one.height * one.width * one.channels for one in places}
@@ -44,10 +48,35 @@ def outputs_of(program: Program) -> tuple[TensorInfo, ...]:
         TensorInfo("confidence", "FP32", (-1,)),
         TensorInfo("exit", "INT32", (-1,)),
         TensorInfo("logits", "FP32", (-1, classes.pop() if len(classes) == 1 else -1)),
+        *_of_names(program),
         *_of_maps(program),
         *_of_parts(program),
-        *(TensorInfo(called(one.output), "FP32", (-1, *one.output.shape)) for one in program.outputs),
+        *(_of_tail(program) or _of_outputs(program)),
     )
+
+
+def _of_outputs(program: Program) -> list[TensorInfo]:
+    return [TensorInfo(called(one.output.name), "FP32", (-1, *one.output.shape)) for one in program.outputs]
+
+
+def _of_tail(program: Program) -> list[TensorInfo]:
+    """Return the user's outputs that the host makes, with the counts of their rows."""
+    datatypes, found = {dtype.name: datatype for datatype, dtype in DTYPES.items()}, []
+    for one in () if program.tail is None else program.tail.outputs:
+        found.append(TensorInfo(called(one.name), datatypes[one.dtype], (-1, *one.row)))
+        if not one.batched:
+            found.append(TensorInfo(called(one.name) + ROWS, "INT64", (-1,)))
+    return found
+
+
+def named_classes(program: Program) -> dict[str, list[str]]:
+    """Return what the metadata of a model says of the names of its classes; nothing where there are none."""
+    return {"class_names": list(program.class_names)} if program.class_names else {}
+
+
+def _of_names(program: Program) -> tuple[TensorInfo, ...]:
+    told = program.class_names and program.task.classes and not isinstance(program.check, MapCheck)
+    return (TensorInfo(CLASS_NAME, "BYTES", (-1,)),) if told else ()
 
 
 def _of_parts(program: Program) -> tuple[TensorInfo, ...]:
@@ -68,6 +97,12 @@ def _of_maps(program: Program) -> tuple[TensorInfo, ...]:
     return (TensorInfo("label_map", "UINT8", (-1, height, width)),)
 
 
-def called(output: Output) -> str:
+def tail_names(program: Program) -> dict[str, str]:
+    """Return the names of what the host's tail makes, by their names among the outputs of the model."""
+    outputs = () if program.tail is None else program.tail.outputs
+    return {called(one.name) + end: one.name + end for one in outputs for end in ("", *([] if one.batched else [ROWS]))}
+
+
+def called(name: str) -> str:
     """Return the name of an output that is no exit, beside those that models have of their own."""
-    return f"output.{output.name}" if output.name in (*OWN, *OF_MAPS, *OF_PARTS) else output.name
+    return f"output.{name}" if name in (*OWN, *OF_NAMES, *OF_MAPS, *OF_PARTS) else name

@@ -19,7 +19,7 @@ from .tensors import KNOWN, TensorInfo
 Schema = dict[str, Any]
 Programs = Mapping[str, Program | None]  # by model name; None where a model is not loaded
 _STRING: Schema = {"type": "string"}
-_NUMBER: Schema = {"type": "number"}
+_ITEM: Schema = {"type": ["number", "boolean", "string"]}  # of a tensor
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 _FLAG: Schema = {"type": "boolean"}
 _REFUSALS = {
@@ -158,7 +158,7 @@ def _schemas(programs: Programs, tenants: Sequence[str]) -> Schema:
     parameters = {"type": "object", "additionalProperties": {"type": ["boolean", "number", "string"]}}
     output = _object(
         {"name": _STRING, "datatype": {"enum": list(KNOWN)}, "shape": _list(_COUNT)},
-        data=_list(_NUMBER),
+        data=_list(_ITEM),
         parameters=parameters,
     )
     return {
@@ -179,7 +179,8 @@ def _schemas(programs: Programs, tenants: Sequence[str]) -> Schema:
                 "outputs": _list(
                     {**tensor, "properties": {**tensor["properties"], "shape": _list({"type": "integer"})}}
                 ),
-            }
+            },
+            class_names=_list(_STRING),
         ),
         "Statistics": _object({"model_stats": _list(statistics)}),
         "Index": _list(index),

@@ -2,6 +2,7 @@
 
 import json
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from fluidnpu.host.errors import AccessError, ProtocolError, TooLargeError, Unkn
 from fluidnpu.host.fleet import BoardOptions, shared_by
 from fluidnpu.host.fleet.leaf import State
 from fluidnpu.host.oip.messages import SERVICE, message
+from fluidnpu.host.oip.tensors import from_bytes
 from fluidnpu.models import golden
 from fluidnpu.scheduler import SchedulerError
 
@@ -33,6 +35,8 @@ DEVICES = '[[devices]]\ntype = "board"\ncount = 2\n'
 def test_a_fleet_is_one_server(tmp_path: Path) -> None:
     """One start of two processes for all of it: each costs seconds."""
     w = slow_world()
+    names = tuple(f"class {number}" for number in range(w.program.task.classes))
+    w.program = replace(w.program, class_names=names)
     images = w.images(12)
     exits, classes, _ = golden.early_exit(w.qnet, images)
     stored = golden.run(w.qnet, images)
@@ -45,6 +49,8 @@ def test_a_fleet_is_one_server(tmp_path: Path) -> None:
             assert answer.outputs["label"].tolist() == classes.tolist()
             assert answer.outputs["exit"].tolist() == exits.tolist()
             assert [row.tobytes() for row in answer.outputs["logits"]] == right
+            assert answer.outputs["class_name"].tolist() == [names[label] for label in classes]
+            assert npu.metadata()["class_names"] == list(names)
             assert answer.parameters["board"] in ("board-0, board-1", "board-1, board-0")
             alone = [npu.infer(image) for image in images[:4]]
             assert [one.logits.tobytes() for one in alone] == right[:4]
@@ -135,6 +141,14 @@ def _over_grpc(place: str, input: str, images: Any, classes: Any) -> None:
     answer = message("ModelInferResponse").FromString(said)
     assert (answer.id, [one.name for one in answer.outputs]) == ("7", ["label"])
     assert np.frombuffer(answer.raw_output_contents[0], np.int32).tolist() == classes.tolist()
+    asked.outputs[0].name = "logits"
+    asked.outputs[0].parameters["classification"].int64_param = 1
+    asked.parameters.clear()
+    with grpc.insecure_channel(place) as channel:
+        said = channel.unary_unary(f"/{SERVICE}/ModelInfer")(asked.SerializeToString(), timeout=PATIENCE_S)
+    raw = message("ModelInferResponse").FromString(said).raw_output_contents[0]
+    best = from_bytes("logits", "BYTES", [len(classes), 1], raw)
+    assert [int(text.split(":")[1]) for text in best.ravel()] == classes.tolist()
 
 
 def _pages(url: str, front: Any) -> None:
@@ -144,11 +158,11 @@ def _pages(url: str, front: Any) -> None:
 
     found = json.loads(got("/live.json"))
     assert [one["state"] for one in found["boards"]] == ["READY", "READY"]
-    assert found["models"][0]["answered"] == 40, "16 alone and in one, twice 12 over gRPC, a repeat of them not at all"
+    assert found["models"][0]["answered"] == 52, "16 alone and in one, three times 12 over gRPC, a repeat of them not at all"
     page = got("/")
     assert all(f"one.{key}" in page or f'"{key}"' in page for key in ("answers", "overdue", "late", "wrong", "lag_us"))
     metrics = got("/metrics")
-    assert 'fluidnpu_fleet_answered_total{model="small"} 40.0' in metrics
+    assert 'fluidnpu_fleet_answered_total{model="small"} 52.0' in metrics
     assert 'fluidnpu_board_state{board="board-0",state="ready"} 1.0' in metrics
     sent = sum(leaf.counts["sent"] for leaf in front.dispatcher.leaves)
     assert sum(int(float(line.split()[-1])) for line in metrics.splitlines() if "board_sent_total{" in line) == sent
