@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,7 @@ from ..options import (
 )
 from .data import CLASSES, with_class_names
 from .designs import DEFAULT_CORE, DEFAULT_CYCLES, Search, chosen_design
+from .guarding import MOST_ERROR, guard_report, guarded, say_guarded
 from .networks import given_images, quantised, read_network, say_assumed, with_given_rates, with_rates_of
 from .wheel import board_wheel
 
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SHIPPED = "resnet8_fashion_mnist.onnx"
+INT16_FILE = "int16.json"  # of a bundle: how near int16 came to float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +61,7 @@ class BuildOptions(Search):
     data: Path | None
     exit_rates: str | None
     tolerance: float
+    most_error: float | None
     tools: str
     first_run: bool
     as_json: bool
@@ -92,6 +96,7 @@ class BuildOptions(Search):
 @click.option(
     "--tolerance", default=0.5, show_default=True, help="points of accuracy that int16 may lose against float"
 )
+@MOST_ERROR
 @reading
 @JSON
 @takes(BuildOptions)
@@ -125,7 +130,7 @@ def _design(out: Console, network: models.Network, board: boards.Board, options:
 
 
 def build_project(options: BuildOptions, model: Path) -> None:
-    """Guard the accuracy, then write project and bundle; exit code 1 where no bitstream can come of them."""
+    """Compare int16 with float, then write project and bundle; exit code 1 where no bitstream can be made."""
     out, folder = show.console(options.as_json), options.out
     with hls_project.project_folder(folder) as write:
         board, network = boards.load_board(options.board), read_network(model)
@@ -133,7 +138,8 @@ def build_project(options: BuildOptions, model: Path) -> None:
         network = with_given_rates(network, numbers("--exit-rates", options.exit_rates))
         images = given_images(network, options.data)
         network = with_class_names(network, images)
-        qnet = quantised(network, images)
+        compared = None if images is None else guarded(out, network, images, options.most_error)
+        network, qnet = (network, quantised(network, None)) if compared is None else (compared.network, compared.qnet)
         design = _design(out, network, board, options)
         guard = _guarded(network, qnet, images, options.tolerance)
         network = _with_int16_rates(network, qnet, images, guard)
@@ -148,6 +154,7 @@ def build_project(options: BuildOptions, model: Path) -> None:
             tools=options.tools,
             wheel=board_wheel(),
             first_run=options.first_run,
+            notes={} if compared is None else {INT16_FILE: json.dumps(guard_report(compared), sort_keys=True) + "\n"},
         )
         write(files)
     lacks = hls_core.hls_core_lacks(design, board) if options.core == "hls" else ""
@@ -158,6 +165,7 @@ def build_project(options: BuildOptions, model: Path) -> None:
         "build_id": f"{hls_program.digest_build_id(design.hardware_digest):08x}",
         "float_accuracy": None if guard is None else guard.float_accuracy,
         "int16_accuracy": None if guard is None else guard.int16_accuracy,
+        "int16": guard_report(compared),
         "exit_rates": None if design.exit_rates is None else list(design.exit_rates),
         "missing": [lacks] if lacks else [],
     }
@@ -166,6 +174,7 @@ def build_project(options: BuildOptions, model: Path) -> None:
         return
     out.print(f"{show.point(design)} for {board.name} by the {design.model} model, build id {report['build_id']}")
     say_assumed(out, network)
+    say_guarded(out, network, compared)
     for line in _remarks(design, guard, options.tolerance):
         out.print(line)
     if lacks:
@@ -204,11 +213,9 @@ def _with_int16_rates(
 
 
 def _remarks(design: dse.Design, guard: numeric.GuardReport | None, tolerance: float) -> list[str]:
-    """Say what the accuracy is, or that it was not checked, and what `serve` will want."""
+    """Say what the accuracy is, where labels tell, and what `serve` will want."""
     lines = []
-    if guard is None:
-        lines.append("  [dim]accuracy in int16 was not checked: that needs labelled images with --data[/]")
-    else:
+    if guard is not None:
         accuracies = f"float {100 * guard.float_accuracy:.2f} %, int16 {100 * guard.int16_accuracy:.2f} %"
         lines.append(f"accuracy on {guard.images} images: {accuracies} (tolerance {tolerance:g} points)")
     if design.exit_rates is None and design.stages > 1:

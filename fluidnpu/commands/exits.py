@@ -13,7 +13,7 @@ import click
 
 from fluidnpu import models
 from fluidnpu.models import exits as model_exits
-from fluidnpu.models import files, training, zoo
+from fluidnpu.models import files, numeric, training, zoo
 from fluidnpu.models import onnx as model_onnx
 from fluidnpu.models.graph import ExitCheck, MapCheck, MapTask
 
@@ -21,6 +21,7 @@ from .. import show
 from ..errors import UsageError
 from ..options import FILE_OUT, JSON, PATH, numbers, reading, reading_options, takes
 from .data import read_data, with_class_names
+from .guarding import guard_report, guarded, say_guarded
 from .networks import is_full_size, read_model_or_name, say_assumed, say_chance
 from .prepare import ExitSettings, exit_settings, prepared, refuse_overwriting, spread
 from .select_exits import Selecting, print_selection, refuse_without_select, selected, selection_options
@@ -206,6 +207,11 @@ def list_exits(options: ExitsOptions) -> None:
     out = show.console(options.as_json)
     before = _read(options)
     network = before = _with_head(before, options)
+    if network.exits[-1].logits is None:
+        raise UsageError(
+            f"exits decide between classes or give maps, and '{network.name}' does neither: --head makes an output of it the "
+            "answer, and `fluidnpu prepare` calibrates it as it is"
+        )
     if options.places is not None:
         changed = with_exits(network, parse_places(options.places), options.threshold)
         assert isinstance(changed, models.Network)
@@ -217,13 +223,13 @@ def list_exits(options: ExitsOptions) -> None:
     bare = is_full_size(options.model)
     if bare and (options.out is not None or options.calibrate is not None):
         network = zoo.with_random_weights(network, options.seed, CALIBRATION_IMAGES)
-    fitted = None
+    fitted = compared = None
     if options.fit is not None:
         old = {exit.name for exit in before.exits}
-        fitted = _fitted(out, network, [exit.name for exit in network.exits if exit.name not in old], options)
-        network = fitted.network
+        fitted, compared = _fitted(out, network, [exit.name for exit in network.exits if exit.name not in old], options)
+        network = compared.network
     else:
-        network = prepared(out, network, options)
+        network, compared = prepared(out, network, options)
     chosen = None
     if options.select is not None:
         network, chosen = selected(out, network, options)
@@ -239,6 +245,7 @@ def list_exits(options: ExitsOptions) -> None:
     report = _report(before, network, options.out) | {
         "fit": None if fitted is None else _fit_report(fitted),
         "selection": chosen,
+        "int16": guard_report(compared),
     }
     if options.as_json:
         show.emit(report)
@@ -259,6 +266,8 @@ def list_exits(options: ExitsOptions) -> None:
         options.calibrate,
     )
     _print(out, report, all(one is None for one in asked))
+    if compared is not None:
+        say_guarded(out, network, compared)
     say_assumed(out, network)
     if options.calibrate is not None or options.fit is not None:
         say_chance(out, network)
@@ -324,13 +333,15 @@ def _read(options: ExitsOptions) -> models.Network:
     return network
 
 
-def _fitted(out: Console, network: models.Network, heads: Sequence[str], options: ExitsOptions) -> training.FittedHeads:
-    """Fit the new heads; threshold, rates, accuracies and calibration come along."""
+def _fitted(
+    out: Console, network: models.Network, heads: Sequence[str], options: ExitsOptions
+) -> tuple[training.FittedHeads, numeric.Guarded]:
+    """Fit the new heads; threshold, rates, accuracies and calibration come along, and int16 beside float."""
     assert options.fit is not None
     images = spread(read_data(network, network.intake, options.fit), options.images)
     network = with_class_names(network, images)
     with show.progress(out, f"running '{network.name}' in floating point") as step:
-        return training.fit_heads(
+        fitted = training.fit_heads(
             network,
             heads,
             images,
@@ -339,6 +350,7 @@ def _fitted(out: Console, network: models.Network, heads: Sequence[str], options
             seed=options.seed,
             progress=step,
         )
+    return fitted, guarded(out, fitted.network, images, options.most_error)
 
 
 def _blocks(network: models.Network) -> dict[str, str]:

@@ -4,6 +4,7 @@ reference.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from .. import show
 from ..errors import UsageError
 from ..options import FILE_OUT, FOLDER_OUT, PATH
 from .data import CLASSES, given_classes, read_data, with_class_names
+from .guarding import compared, guard_report, say_guarded
 from .networks import read_network, say_chance
 from .prepare import refuse_overwriting
 
@@ -167,16 +169,21 @@ def fine_tune_model(options: FineTuning) -> None:
             checkpoint=options.checkpoint,
             progress=lambda done, total, _: step(done, total),
         )
+    finished, guard, lacks = compared(out, tuned.network, images)
+    tuned = dataclasses.replace(tuned, network=finished)
     written = {options.out: tuned.network, beside: tuned.reference}
     for path, one in written.items():
         files.write_file(path, model_onnx.onnx_bytes(one))
     report = _report(tuned, options.out, beside) | {
-        "given_up": None if joint is None else {"int16": joint.accuracies.int16[-1], "cost_points": joint.cost_points}
+        "int16": guard_report(guard),
+        "int16_lacks": lacks,
+        "given_up": None if joint is None else {"int16": joint.accuracies.int16[-1], "cost_points": joint.cost_points},
     }
     if options.as_json:
         show.emit(report)
         return
     _print(out, tuned, report, joint)
+    say_guarded(out, tuned.network, guard, lacks)
     say_chance(out, tuned.network)
 
 

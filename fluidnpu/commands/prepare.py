@@ -21,6 +21,7 @@ from .. import show
 from ..errors import UsageError
 from ..options import JSON, PATH, numbers, reading, reading_options, takes
 from .data import CLASSES, read_data, with_class_names
+from .guarding import MOST_ERROR, guard_report, guarded, say_guarded
 from .networks import read_network, say_assumed, say_chance
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class ExitSettings:
     rates: str | None = None
     calibrate: Path | None = None
     images: int = MOST_IMAGES
+    most_error: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +89,7 @@ def exit_settings(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="N",
             help="use the first N of them, evenly spread",
         ),
+        MOST_ERROR,
         CLASSES,
     )
     for option in reversed(options):
@@ -123,14 +126,17 @@ def prepare_model(options: PrepareOptions) -> None:
     refuse_overwriting(options.model, options.out)
     network = read_network(options.model)
     record = changed_record(options, network.preprocessing)
-    network = prepared(out, network, options, record)
+    network, compared = prepared(out, network, options, record)
     if options.out is not None:
         files.write_file(options.out, model_onnx.rewritten(options.model, network, reading_options()["size"]))
-    report = prepared_report(network) | {"model": None if options.out is None else str(options.out)}
+    report = prepared_report(network) | {"int16": guard_report(compared)}
+    report |= {"model": None if options.out is None else str(options.out)}
     if options.as_json:
         show.emit(report)
         return
     print_prepared(out, network)
+    if network.calibration:
+        say_guarded(out, network, compared)
     say_assumed(out, network)
     if options.calibrate is not None:
         say_chance(out, network)
@@ -142,8 +148,11 @@ def prepare_model(options: PrepareOptions) -> None:
 
 def prepared(
     out: Console, network: models.Network, settings: ExitSettings, record: model_images.Preprocessing | None = None
-) -> models.Network:
-    """Put the settings into a network, measuring what they leave open on the images. Raises UsageError."""
+) -> tuple[models.Network, numeric.Guarded | None]:
+    """Put the settings into a network, measuring what they leave open on the images.
+
+    With images int16 is compared with float, too. Raises UsageError and NetworkError.
+    """
     thresholds, rates = numbers("--thresholds", settings.thresholds), numbers("--rates", settings.rates)
     if settings.tolerance is not None and settings.calibrate is None:
         raise UsageError("--tolerance needs labelled images, which --calibrate names")
@@ -155,7 +164,7 @@ def prepared(
         images = spread(read_data(seen, seen.intake, settings.calibrate), settings.images)
     network = with_class_names(network, images)
     with show.progress(out, f"running '{network.name}' in floating point") as step:
-        return numeric.prepare(
+        network = numeric.prepare(
             network,
             preprocessing=record,
             images=images,
@@ -164,6 +173,10 @@ def prepared(
             rates=rates,
             progress=step,
         )
+    if images is None:
+        return network, None
+    compared = guarded(out, network, images, settings.most_error)
+    return compared.network, compared
 
 
 def spread(images: models.ImageSet, count: int) -> models.ImageSet:

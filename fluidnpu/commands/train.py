@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 import click
 
+from fluidnpu import models
 from fluidnpu.models import training
 
 from .. import show
 from ..errors import UsageError
 from ..options import FILE_OUT, JSON, PATH, reading, takes
 from .fine_tune import FineTuning, fine_tune_model, tuning_options
+from .guarding import compared, guard_report, say_guarded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,12 +82,15 @@ def train_network(options: TrainOptions) -> None:
             progress=lambda done, total, _: step(done, total),
         )
     network = trained.network
+    _, guard, lacks = compared(out, network, models.shipped_images())
     if options.as_json:
         show.emit(
             {
                 "model": str(options.out),
                 "exits": [dataclasses.asdict(exit) for exit in network.exits],
                 "provenance": dict(network.metadata),
+                "int16": guard_report(guard),
+                "int16_lacks": lacks,
             }
         )
         return
@@ -95,3 +100,4 @@ def train_network(options: TrainOptions) -> None:
     ]
     title = f"{options.out}: exits on the held-out split"
     out.print(show.table(title, ("exit", "threshold", "rate", "accuracy"), rows))
+    say_guarded(out, network, guard, lacks)

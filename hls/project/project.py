@@ -48,6 +48,7 @@ def render_project(
     tools: str = "2019.2",
     wheel: tuple[str, bytes] | None = None,
     first_run: bool = False,
+    notes: Mapping[str, str] | None = None,
 ) -> Files:
     """Render the whole project: path -> content, the manifest included; the same arguments give the same
     bytes.
@@ -56,8 +57,8 @@ def render_project(
     the data plane in it, the project's README says that no bitstream can be made. `core`: "hls", or "rtl" for
     the reference core. `tools`: the version of Vivado that the scripts are for, one of TOOLS. `wheel`: file
     name and content of fluidnpu for the board's Python. `first_run`: with the scripts of a first run
-    (`first_run.py`). ProjectError when design, program, board, core and
-    tools do not match.
+    (`first_run.py`). `notes`: further texts of the bundle, by file name. ProjectError when design, program,
+    board, core and tools do not match.
     """
     rtl = {} if rtl is None else rtl
     _check(design, program, board, core, rtl)
@@ -94,6 +95,7 @@ def render_project(
     files["bundle/registers.json"] = render_register_json(design, p.ps.registers_base)
     if program is not None:
         files |= {f"bundle/{name}": content for name, content in program.files().items()}
+    files |= {f"bundle/{name}": text for name, text in (notes or {}).items()}
     _check_texts(files, p.tools)
     files[MANIFEST] = _manifest(p, files)
     return dict(sorted(files.items()))

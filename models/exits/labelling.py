@@ -53,20 +53,20 @@ def fitted_labels(task: Task, images: ImageSet) -> ImageSet:
     the network has none, they are as many and in one order. A network without classes needs no labels.
     Raises DataError for classes that do not fit, and NetworkError for labels out of range.
     """
+    remarks = images.remarks
     if not images.labelled:
         names, labels = task.class_names or images.class_names, None
         if task.classes not in (0, len(names)):
             names = ()
     elif not task.classes:
         names, labels = task.class_names, None
+        remarks = (*remarks, f"the labels are not used: '{task.name}' tells no classes apart")
     else:
         numbers = None if isinstance(task.check, MapCheck) else _numbers(task, images)
         labels = images.labels if numbers is None else numbers[images.labels]
         check_labels(task, labels)
         names = task.class_names or (images.class_names if len(images.class_names) == task.classes else ())
-    return ImageSet(
-        images=images.images, labels=labels, source=images.source, class_names=names, remarks=images.remarks
-    )
+    return ImageSet(images=images.images, labels=labels, source=images.source, class_names=names, remarks=remarks)
 
 
 def _numbers(task: Task, images: ImageSet) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:

@@ -71,13 +71,12 @@ def with_map_head(
         rng = np.random.default_rng(seed)
         parameters |= {layer.name: _drawn(layer, rng) for layer in net.layers}
     return replace(
-        network,
+        network.recalibrated({}),
         tensors=net.tensors,
         layers=(*layers, *net.layers),
         exits=(Exit(name=last.name, logits=logits),),
         check=check,
         parameters=parameters,
-        calibration={},
         class_names=(),
     )
 

@@ -15,13 +15,12 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from ..graph.network import Layer, Network, Parameters
+from ..graph.network import MOST_EXPONENT, Layer, Network, Parameters
 from ..graph.shapes import Kind
 
 Exponents = npt.NDArray[np.int64]
 Doubles = npt.NDArray[np.float64]
 
-MOST_EXPONENT = 30  # up or down: weights stay well within float32
 SPARE_BITS = 1  # above a channel's calibrated range, for images that go beyond it
 MOST_WEIGHT_BITS = 4  # that a small channel's weights may rise above those of the layer's middle channel
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..errors import DataError, ModelFileError, NetworkError
 from ..graph.checks import Check, ExitCheck, read_check
-from ..graph.network import Exit, Network
+from ..graph.network import MOST_EXPONENT, Exit, Network
 from ..images.class_names import checked_class_names, names_of_metadata
 from ..images.preprocessing import Preprocessing
 from .file import OnnxFile
@@ -30,6 +30,7 @@ class Metadata:
     name: str
     exits: Mapping[str, Mapping[str, Any]]
     calibration: Mapping[str, float]
+    equalisation: Mapping[str, tuple[int, ...]]
     preprocessing: Preprocessing | None
     check: Check
     provenance: Mapping[str, str]
@@ -56,12 +57,26 @@ def read_metadata(file: OnnxFile) -> Metadata:
         name=file.metadata.get(PREFIX + "name") or ("" if graph in NAMELESS else graph) or file.path.stem,
         exits=_exit_table(file),
         calibration=ranges,
+        equalisation=_equalisation(file),
         preprocessing=preprocessing,
         check=_check(file),
         provenance={key: str(value) for key, value in _json_object(file, "provenance", {}).items()},
         class_names=_class_names(file),
         foreign_names=names_of_metadata(file.metadata.get("names", "")),
     )
+
+
+def _equalisation(file: OnnxFile) -> dict[str, tuple[int, ...]]:
+    """Return the checked exponents of the channels of each tensor."""
+    rows = _json_object(file, "equalisation", {})
+    for tensor, some in rows.items():
+        whole = isinstance(some, list) and all(isinstance(one, int) and not isinstance(one, bool) for one in some)
+        if not whole or not all(abs(one) <= MOST_EXPONENT for one in some):
+            raise ModelFileError(
+                f"the equalisation of tensor '{tensor}' in {file.path} must be a list of whole numbers of "
+                f"-{MOST_EXPONENT}..{MOST_EXPONENT}, one for each channel, not {str(some)[:80]}"
+            )
+    return {tensor: tuple(some) for tensor, some in rows.items()}
 
 
 def _class_names(file: OnnxFile) -> tuple[str, ...]:
@@ -135,6 +150,8 @@ def metadata_of(network: Network) -> dict[str, str]:
         PREFIX + "calibration": json.dumps(ranges, allow_nan=False),
         PREFIX + "provenance": json.dumps(dict(network.metadata), sort_keys=True, allow_nan=False),
     }
+    if network.equalisation:
+        found[PREFIX + "equalisation"] = json.dumps(network.equalisation, sort_keys=True)
     if network.check is not ExitCheck.TOP:
         found[PREFIX + "check"] = network.check.text
     if network.preprocessing is not None:

@@ -97,8 +97,15 @@ def read_parsed(
     )
     network = replace(network, preprocessing=metadata.preprocessing, check=metadata.check)
     network = replace(network, class_names=_class_names(network, metadata))
+    network = replace(network, equalisation=_equalisation(network, metadata))
     _ = network.intake  # refuses a record for another count of channels
     return network
+
+
+def _equalisation(network: Network, metadata: Metadata) -> dict[str, tuple[int, ...]]:
+    """Return the exponents of tensors that are the network's; they belong to its ranges, so without them none."""
+    rows = metadata.equalisation if network.calibration else {}
+    return {name: some for name, some in rows.items() if len(some) == network.tensors.get(name, (0, 0, 0))[2]}
 
 
 def _class_names(network: Network, metadata: Metadata) -> tuple[str, ...]:

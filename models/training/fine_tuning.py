@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DataError, TrainingError
+from ..errors import DataError, NetworkError, TrainingError
 from ..exits.heads import single_exit
 from ..exits.scores import scores
 from ..graph.checks import MapCheck
@@ -122,6 +122,10 @@ def _fine_tuned(
     known: TunedExits | None = None,
 ) -> TunedExits:
     """Fine-tune; the references of a `known` run on the same images are not made again."""
+    if not network.classes:
+        raise NetworkError(
+            f"a network must tell classes apart, or give maps, to be trained here, and '{network.name}' does not"
+        )
     single = single_exit(network)
     if isinstance(network.check, MapCheck) and schedule.augment != "none":
         raise DataError(f"shifted images need shifted truths, so '{network.name}' of maps is trained with no augment")

@@ -149,7 +149,7 @@ def test_rates_are_no_part_of_a_design(bare: Path, data: Path, tmp_path: Path) -
     built = answer(*build, "--out", tmp_path / "measured")
     assert built["exit_rates"] == list(read_onnx(ready).workload.exit_rates or ())
     assert built["int16_accuracy"] is None
-    assert "was not checked: that needs labelled images" in said(*build, "--out", tmp_path / "project")
+    assert "int16 beside float, as prepared: off by" in said(*build, "--out", tmp_path / "project")
     given = answer(*build, "--exit-rates", "0.2,0.2,0.6", "--data", data, "--out", tmp_path / "given")
     assert given["exit_rates"] == [0.2, 0.2, 0.6]
     assert given["int16_accuracy"] is not None

@@ -1,0 +1,91 @@
+"""The guard that needs no labels, as commands run it: int16 beside float on the images at hand."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fluidnpu import models
+from fluidnpu.models import numeric
+from fluidnpu.models.graph import INT16_RECORD
+
+from .. import show
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+MOST_ERROR = click.option(
+    "--most-error",
+    type=float,
+    default=None,
+    metavar="SHARE",
+    help="error that int16 may make at an exit or output, root mean square over the spread of float's values; above it "
+    "channels are equalised, and if that does not help the network is refused  [default: 0.02]",
+)
+
+
+def guarded(
+    out: Console, network: models.Network, images: models.ImageSet, most_error: float | None
+) -> numeric.Guarded:
+    """Compare int16 with float on a sample of the images. Raises DeviationError and NetworkError."""
+    options = {} if most_error is None else {"most_error": most_error}
+    with show.progress(out, f"comparing int16 of '{network.name}' with float") as step:
+        return numeric.guarded(network, images.images, progress=step, **options)
+
+
+def compared(
+    out: Console, network: models.Network, images: models.ImageSet
+) -> tuple[models.Network, numeric.Guarded | None, str]:
+    """Compare a network that was trained just now: return it, the comparison, and what keeps it from int16.
+
+    It is not refused, since its weights cost hours: where int16 is too far from float, the sentence says so.
+    """
+    try:
+        found = guarded(out, network, images, None)
+    except models.NetworkError as error:
+        return network, None, str(error)
+    return found.network, found, ""
+
+
+def guard_report(found: numeric.Guarded | None) -> dict[str, Any] | None:
+    """Give the comparison in plain JSON types; null where there was none.
+
+    The error without equalisation is null where int16 did not take the network, or nothing was equalised now.
+    """
+    if found is None:
+        return None
+    before = found.before if found.before is not None and math.isfinite(found.before) else None
+    return found.comparison.to_dict() | {"equalised": sorted(found.network.equalisation), "error_before": before}
+
+
+def say_guarded(out: Console, network: models.Network, found: numeric.Guarded | None, lacks: str = "") -> None:
+    """Print how near int16 comes to float, and what was equalised for it; else what keeps it from that, or
+    what the model's file says.
+    """
+    from rich.markup import escape
+
+    if lacks:
+        out.print(f"  [yellow]{escape(lacks)}[/]")
+    elif found is None:
+        record = network.metadata.get(INT16_RECORD)
+        said = (
+            "was not compared with float: that needs images"
+            if record is None
+            else f"beside float, as prepared: {record}"
+        )
+        out.print(f"  [dim]int16 {escape(said)}[/]")
+    else:
+        _say(out, found)
+
+
+def _say(out: Console, found: numeric.Guarded) -> None:
+    from rich.markup import escape
+
+    out.print(f"int16 beside float on {found.comparison.images} images: {escape(found.comparison.text)}")
+    if found.before is not None:
+        tensors = sorted(found.network.equalisation)
+        more = f" and {len(tensors) - 3} more" if len(tensors) > 3 else ""
+        without = f"{found.before:.2g} without" if math.isfinite(found.before) else "int16 does not take it otherwise"
+        out.print(f"  channels equalised in {escape(', '.join(tensors[:3]))}{more} ({without})")
