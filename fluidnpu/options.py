@@ -88,9 +88,18 @@ def reading(command: Decorated) -> Decorated:
         metavar="NAME[,NAME...]",
         expose_value=False,
         callback=_kept,
-        help="outputs of an ONNX file that are exits; others are given out as they are  [default: every vector]",
+        help="outputs of an ONNX file that are exits, or `none`; others are given out as they are  [default: vectors of logits, "
+        "but not the heads of one trunk]",
     )
-    return weights(logits(command))
+    size = click.option(
+        "--input",
+        "input_size",
+        metavar="CxHxW|HxW",
+        expose_value=False,
+        callback=_kept,
+        help="size of the image, where an ONNX file leaves it open or has a dummy, in the file's order  [default: the file's]",
+    )
+    return weights(logits(size(command)))
 
 
 def is_default(name: str) -> bool:
@@ -98,12 +107,24 @@ def is_default(name: str) -> bool:
     return click.get_current_context().get_parameter_source(name) is ParameterSource.DEFAULT
 
 
-def reading_options() -> tuple[int | None, tuple[str, ...] | None]:
-    """Return the most weights of a model and the names of its exits, each None where the command has none."""
+def reading_options() -> dict[str, Any]:
+    """Return how a model is read, as keywords of `models.read_model`; those are None that nobody gave."""
     context = click.get_current_context(silent=True)
     kept = {} if context is None else context.meta.get(_READING, {})
-    names = kept.get("logits")
-    return kept.get("most_weights"), None if names is None else tuple(names.split(","))
+    names, size = kept.get("logits"), kept.get("input_size")
+    return {
+        "most_weights": kept.get("most_weights"),
+        "exits": None if names is None else () if names == "none" else tuple(names.split(",")),
+        "size": None if size is None else input_size(size),
+    }
+
+
+def input_size(text: str) -> tuple[int, ...]:
+    """Return the sizes that `--input` names, as in 3x320x320. Raises UsageError for other text."""
+    parts = text.lower().split("x")
+    if not 1 <= len(parts) <= 3 or not all(part.isascii() and part.isdecimal() and 0 < len(part) < 7 for part in parts):
+        raise UsageError(f"--input must be sizes as in 3x320x320 or 320x320, not '{text}'")
+    return tuple(int(part) for part in parts)
 
 
 JSON = click.option("--json", "as_json", is_flag=True, help="one JSON object on standard output")

@@ -5,6 +5,7 @@ signal.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import onnx
 from onnx import TensorProto
@@ -16,9 +17,48 @@ from .refusals import NO_SEQUENCES, no_image
 from .view import View
 from .walk import Value, Walk
 
+FEW_CHANNELS = 4  # of an image: grey to RGBA
 _FLOATS = (TensorProto.UNDEFINED, TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _PASSES = {"Cast", "Identity", "Add", "Sub", "Mul", "Div", "Dropout", "BatchNormalization"}
 _TO_NCHW = (0, 3, 1, 2)
+
+
+def with_input_size(model: onnx.ModelProto, size: Sequence[int] | None) -> None:
+    """Give the image of a model a size, without the batch and in the order of the file.
+
+    (C, H, W), (H, W, C), or (H, W) alone, which keeps the channels that the file says. What the file says of
+    other values is forgotten, since it was said of another size. None changes nothing. Raises ModelFileError
+    for a size that the input cannot have.
+    """
+    if size is None:
+        return
+    inner = {one.name for one in model.graph.initializer}
+    images = [one for one in model.graph.input if one.name not in inner]
+    for one in images:
+        dims = one.type.tensor_type.shape.dim
+        told = [dim.dim_value if dim.HasField("dim_value") else 0 for dim in dims][1:]
+        text = "x".join(map(str, size))
+        if len(size) == len(told) - 1:
+            few = range(1, FEW_CHANNELS + 1)  # an image's channels stand last only where the last size is one of these
+            size = (*size, told[-1]) if told[-1] in few and told[0] not in few else (told[0], *size)
+        if len(size) != len(told) or not all(1 <= extent <= MOST_EXTENT for extent in size):
+            raise ModelFileError(
+                f"the input size must be {len(told)} sizes of 1..{MOST_EXTENT} for the input '{one.name}', as in "
+                f"{'x'.join(['3', '320', '320', '320'][: len(told)])}, not {text}"
+            )
+        ends = [axis for axis in (0, -1) if told[axis] >= 1]
+        if len(told) > 1 and ends and all(size[axis] != told[axis] for axis in ends):
+            said = "x".join(str(extent) if extent >= 1 else "?" for extent in told)
+            raise ModelFileError(
+                f"the input size must keep the channels of the input '{one.name}', which the file says as {said}, and it "
+                f"is {text}"
+            )
+        for dim, extent in zip(list(dims)[1:], size, strict=True):
+            dim.Clear()
+            dim.dim_value = extent
+    del model.graph.value_info[:]
+    for one in model.graph.output:
+        one.type.tensor_type.ClearField("shape")
 
 
 def open_input(walk: Walk) -> None:
@@ -41,7 +81,7 @@ def open_input(walk: Walk) -> None:
     if len(dims) not in (2, 3, 4) or not all(d >= 1 for d in dims[1:]):
         raise no_image(
             f"input '{name}' must have the shape (N, channels, height, width) with fixed positive sizes, not {told}",
-            "export it with an example image and only the batch left dynamic",
+            "say its size with --input, as in --input 3x320x320 (size= in Python)",
         )
     if max(dims[1:]) > MOST_EXTENT or math.prod(dims[1:]) > MOST_ELEMENTS:
         raise ModelFileError(

@@ -15,8 +15,8 @@ FITS = (
 )
 NO_GATES = "use blocks without squeeze-and-excitation or self-gating (ResNet, MobileNetV2, EfficientNet-Lite) and ReLU"
 NO_SEQUENCES = "a sequence model needs another accelerator; of a hybrid network export the convolutional part alone"
-_RELU = "train with ReLU, ReLU6 or LeakyReLU"
-_NORM = "train with batch normalisation, which folds into convolutions"
+NO_TABLE = "train with ReLU, ReLU6 or LeakyReLU"
+NO_NORM = "train with batch normalisation, which folds into convolutions"
 _FLOAT = "give the float model: fluidnpu quantises it itself"
 _EXITS = "export the exits as plain outputs: the runtime decides, not the graph"
 
@@ -27,22 +27,22 @@ REMEDIES: dict[str, str] = {
     "LSTM": NO_SEQUENCES,
     "RNN": NO_SEQUENCES,
     "Einsum": NO_SEQUENCES,
-    "LayerNormalization": _NORM,
-    "GroupNormalization": _NORM,
-    "InstanceNormalization": _NORM,
-    "LpNormalization": _NORM,
+    "LayerNormalization": NO_NORM,
+    "GroupNormalization": NO_NORM,
+    "InstanceNormalization": NO_NORM,
+    "LpNormalization": NO_NORM,
     "LRN": "it divides by a sum of squares, which no convolution or pool is; take a pretrained network with batch "
     "normalisation, or put a constant Mul in its place and fine-tune",
-    "Celu": _RELU,
-    "Elu": _RELU,
-    "Erf": _RELU,
-    "Gelu": _RELU,
-    "HardSwish": _RELU,
-    "Mish": _RELU,
-    "Selu": _RELU,
-    "Softplus": _RELU,
-    "Swish": _RELU,
-    "Tanh": _RELU,
+    "Celu": NO_TABLE,
+    "Elu": NO_TABLE,
+    "Erf": NO_TABLE,
+    "Gelu": NO_TABLE,
+    "HardSwish": NO_TABLE,
+    "Mish": NO_TABLE,
+    "Selu": NO_TABLE,
+    "Softplus": NO_TABLE,
+    "Swish": NO_TABLE,
+    "Tanh": NO_TABLE,
     "QuantizeLinear": _FLOAT,
     "DequantizeLinear": _FLOAT,
     "QLinearConv": _FLOAT,

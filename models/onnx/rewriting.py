@@ -5,6 +5,7 @@ user.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import onnx
@@ -13,22 +14,24 @@ from onnx import TensorProto
 from ..errors import ModelFileError
 from ..graph.network import Network
 from .file import OnnxFile, with_external_data
+from .inputs import with_input_size
 from .metadata import PREFIX, metadata_of
 from .reader import read_parsed
 
 MOST_BYTES = (1 << 31) - 1  # of one protobuf message
 
 
-def rewritten(source: Path | str, network: Network) -> bytes:
-    """Return the file of `source` with the metadata of `network`, which was read from it.
+def rewritten(source: Path | str, network: Network, size: Sequence[int] | None = None) -> bytes:
+    """Return the file of `source` with the metadata of `network`, which was read from it at the input `size`.
 
     Weights that lie in a file beside it come along. The result is read back and compared; ModelFileError
     where it says something else than the network.
     """
     file = OnnxFile(Path(source))
     model = file.model
-    size = sum(one.ByteSize() + _external_bytes(one) for one in model.graph.initializer)
-    if size > MOST_BYTES:
+    with_input_size(model, size)
+    total = sum(one.ByteSize() + _external_bytes(one) for one in model.graph.initializer)
+    if total > MOST_BYTES:
         raise ModelFileError(f"{source} must have at most {MOST_BYTES >> 20} MiB of weights to be written as one file")
     for one in model.graph.initializer:
         if one.data_location == TensorProto.EXTERNAL:

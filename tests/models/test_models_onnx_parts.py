@@ -43,12 +43,18 @@ def compare(path: Path, images: Any, **options: Any) -> Network:
     nhwc = np.ascontiguousarray(nhwc)
     qnet = quantise(network, nhwc)
     for index, (exit, real) in enumerate(zip(network.exits, run_float(network, nhwc), strict=True)):
-        if exit.logits is not None:
+        if exit.name in expected:  # else the host computes what the user has of it
             wanted = expected[exit.name].reshape(real.shape)
             np.testing.assert_allclose(real, wanted, rtol=1e-4, atol=1e-5 * max(1.0, np.abs(wanted).max()))
             stored = golden.run(qnet, nhwc)[index]
             np.testing.assert_allclose(qnet.logits(index, stored), wanted, atol=4e-3 * max(1.0, np.abs(wanted).max()))
-    for name, values in run_float_outputs(network, nhwc).items():
+    whole = run_float_outputs(network, nhwc)
+    if network.tail is not None:
+        for name, values in network.tail.joined(network.tail.each(whole)).items():
+            np.testing.assert_allclose(values, expected[name], rtol=1e-4, atol=1e-5)
+    for name, values in whole.items():
+        if name not in expected:
+            continue
         np.testing.assert_allclose(values, expected[name], rtol=1e-4, atol=1e-5 * max(1.0, np.abs(values).max()))
         stored = golden.run_outputs(qnet, nhwc)[name]
         np.testing.assert_allclose(
@@ -198,11 +204,15 @@ def test_shares_of_classes_are_not_cut(tmp_path: Path) -> None:
     g = Graph()
     shares = g.op("Softmax", g.head(g.conv("image", 4, 3), 4), axis=1)
     cut = g.op("Slice", shares, *(g.const([one], np.int64) for one in (0, 2, 1)))
-    assert "follows a Softmax" in message(tmp_path, g.model(cut))
+    network = read(tmp_path, g, cut)  # so the host computes the shares, and cuts them
+    assert network.tail is not None
+    assert [one.operator for one in network.tail.nodes] == ["Softmax", "Slice"]
     g = Graph()
     heat = g.op("Sigmoid", g.conv("image", 4, 3))
     cut = g.op("Slice", heat, *(g.const([one], np.int64) for one in (0, 99, 2, 2)))
-    assert "before a Sigmoid or Softmax" in message(tmp_path, g.model(cut))
+    network = read(tmp_path, g, cut)
+    assert network.tail is not None
+    assert [one.operator for one in network.tail.nodes] == ["Sigmoid", "Slice"]
     g = Graph()
     heat = g.op("Sigmoid", g.conv("image", 4, 3))  # of channels it is the same before and after
     network = read(tmp_path, g, g.op("Slice", heat, *(g.const([one], np.int64) for one in (1, 3, 1))))
@@ -309,12 +319,16 @@ def gate(g: Graph, kind: str) -> str:
 
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [("silu", "it is a gate such as SiLU"), ("se", "squeeze-and-excitation gate"), ("hard", "squeeze-and-excitation")],
+    [
+        ("silu", "SiLU, a pattern of 2 nodes; train with ReLU"),
+        ("se", "squeeze-and-excitation gate, a pattern of 2 nodes; use blocks without"),
+        ("hard", "squeeze-and-excitation gate, a pattern of 2 nodes; use blocks without"),
+    ],
 )
 def test_gates_are_called_gates(tmp_path: Path, kind: str, words: str) -> None:
     g = Graph()
     told = message(tmp_path, g.model(g.head(gate(g, kind), 4)))
-    assert re.search(FITS + f".*operator Mul combines two activations: .*{words}.*EfficientNet-Lite", told)
+    assert re.search(FITS + f".*operator Mul is part of a {words}", told)
 
 
 def test_sequences_attention_and_recurrence(tmp_path: Path) -> None:
@@ -336,7 +350,7 @@ def test_dynamic_sizes_and_many_inputs_teach_the_export(tmp_path: Path) -> None:
     g = Graph()
     proto = g.model(g.head(g.conv("image", 4, 3), 4))
     proto.graph.input[0].CopyFrom(helper.make_tensor_value_info("image", TensorProto.FLOAT, ["N", 3, "H", "W"]))
-    assert re.search(FITS + r".*not \('N', 3, 'H', 'W'\); export it with an example image", message(tmp_path, proto))
+    assert re.search(FITS + r".*not \('N', 3, 'H', 'W'\); say its size with --input", message(tmp_path, proto))
     proto.graph.input.append(helper.make_tensor_value_info("mask", TensorProto.FLOAT, ["N", 3]))
     assert re.search(FITS + r".*it has 2 inputs \(image, mask\); export the model with", message(tmp_path, proto))
 

@@ -1,0 +1,137 @@
+"""Patterns: each row of the table is found in a graph made from it, and named in a refusal."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from fluidnpu.models import read_onnx
+from fluidnpu.models.errors import NetworkError
+from fluidnpu.models.onnx.file import OnnxFile
+from fluidnpu.models.onnx.patterns import SHAPES, Any, Expression, Number, Patterns
+
+
+class Sketch:
+    """Nodes and constants of a graph with the input "image" (1, 4, 8, 8)."""
+
+    def __init__(self) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[onnx.TensorProto] = []
+        self.names = (f"v{n}" for n in itertools.count())
+
+    def constant(self, value: np.ndarray | float) -> str:
+        """Add a constant."""
+        name = next(self.names)
+        self.constants.append(numpy_helper.from_array(np.asarray(value, np.float32), name))
+        return name
+
+    def op(self, kind: str, *inputs: str, **attributes: object) -> str:
+        """Add a node; return its output."""
+        name = next(self.names)
+        self.nodes.append(helper.make_node(kind, list(inputs), [name], name=f"{kind}_{name}", **attributes))
+        return name
+
+    def of(self, shape: Expression, x: str, turned: bool) -> str:
+        """Add the nodes of a pattern's expression, with sums and products in the other order if `turned`."""
+        if isinstance(shape, Any):
+            return x
+        if isinstance(shape, Number):
+            return self.constant(0.7 if shape.value is None else shape.value)
+        operands = [self.of(operand, x, turned) for operand in shape.operands]
+        kind = shape.kinds.split("|")[0]
+        if kind == "Reshape":
+            self.constants.append(numpy_helper.from_array(np.array([1, 2, -1], np.int64), "groups"))
+            return self.op(kind, *operands, "groups")
+        if turned and kind in ("Add", "Mul"):
+            operands.reverse()
+        return self.op(kind, *operands)
+
+    def saved(self, path: Path, output: str) -> OnnxFile:
+        """Write the graph, with an output."""
+        weights = self.constant(np.full((4, 4, 3, 3), 0.1))  # a layer behind it, so that the host cannot run it
+        last = self.op("Conv", output, weights)
+        image = helper.make_tensor_value_info("image", TensorProto.FLOAT, (1, 4, 8, 8))
+        end = helper.make_tensor_value_info(last, TensorProto.FLOAT, None)
+        graph = helper.make_graph(self.nodes, "sketch", [image], [end], self.constants)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]), path)
+        return OnnxFile(path)
+
+    def conv(self, x: str, inputs: int, outputs: int) -> str:
+        """Add a 1x1 convolution."""
+        return self.op("Conv", x, self.constant(np.full((outputs, inputs, 1, 1), 0.1)))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("row", SHAPES, ids=lambda row: row[0])
+def test_each_row_is_found_and_named(row: tuple[str, str, Expression], turned: bool, tmp_path: Path) -> None:
+    name, remedy, shape = row
+    sketch = Sketch()
+    last = sketch.of(shape, sketch.conv("image", 4, 4), turned)
+    file = sketch.saved(tmp_path / "one.onnx", last)
+    patterns = Patterns(file)
+    pattern = patterns.at[file.producers[last]]
+    assert (pattern.name, pattern.remedy, pattern.gives) == (name, remedy, last)
+    assert pattern.nodes == {index for index, node in enumerate(file.model.graph.node) if node.op_type != "Conv"}
+    assert patterns.nodes[file.producers[pattern.reads]].op_type == "Conv"
+    with pytest.raises(NetworkError, match=f"is part of a {name}, " if len(pattern.nodes) > 1 else "is not supported"):
+        read_onnx(file.path)
+
+
+def gated(sketch: Sketch, kind: str) -> str:
+    x = sketch.conv("image", 4, 4)
+    axes = sketch.op("Constant", value=numpy_helper.from_array(np.array([1], np.int64)))
+    if kind == "squeeze-and-excitation gate":
+        factor = sketch.op("HardSigmoid", sketch.conv(sketch.op("GlobalAveragePool", x), 4, 4))
+    elif kind == "spatial gate":
+        factor = sketch.op("Sigmoid", sketch.conv(sketch.op("ReduceMean", x, axes), 1, 1))
+    else:
+        factor = sketch.conv(x, 4, 4)
+    return sketch.op("Mul", x, factor)
+
+
+@pytest.mark.parametrize("kind", ["squeeze-and-excitation gate", "spatial gate", "product of maps"])
+def test_products_of_maps_are_told_apart(kind: str, tmp_path: Path) -> None:
+    sketch = Sketch()
+    last = gated(sketch, kind)
+    file = sketch.saved(tmp_path / "gate.onnx", last)
+    assert Patterns(file).at[file.producers[last]].name == kind
+    with pytest.raises(NetworkError, match="image CNNs"):
+        read_onnx(file.path)
+
+
+def test_a_layer_norm_in_parts_is_one_pattern(tmp_path: Path) -> None:
+    sketch = Sketch()
+    x = sketch.conv("image", 4, 4)
+    centred = sketch.op("Sub", x, sketch.op("ReduceMean", x))
+    spread = sketch.op("ReduceMean", sketch.op("Pow", centred, sketch.constant(2.0)))
+    last = sketch.op("Div", centred, sketch.op("Sqrt", sketch.op("Add", spread, sketch.constant(1e-6))))
+    file = sketch.saved(tmp_path / "norm.onnx", last)
+    pattern = Patterns(file).at[file.producers[centred]]
+    assert (pattern.name, pattern.reads, pattern.gives, len(pattern.nodes)) == ("LayerNorm", x, last, 7)
+    with pytest.raises(NetworkError, match="LayerNorm, a pattern of 7 nodes; train with batch normalisation"):
+        read_onnx(file.path)
+
+
+def test_attention_is_found_from_its_two_products(tmp_path: Path) -> None:
+    sketch = Sketch()
+    q, k, v = (sketch.conv("image", 4, 4) for _ in range(3))
+    scores = sketch.op("Softmax", sketch.op("Mul", sketch.op("MatMul", q, k), sketch.constant(0.5)))
+    last = sketch.op("MatMul", scores, v)
+    file = sketch.saved(tmp_path / "attention.onnx", last)
+    pattern = Patterns(file).at[file.producers[last]]
+    assert pattern.name == "attention"
+    assert {file.model.graph.node[index].op_type for index in pattern.nodes} == {"MatMul", "Softmax", "Mul"}
+
+
+def test_numbers_of_another_value_are_another_graph(tmp_path: Path) -> None:
+    sketch = Sketch()
+    x = sketch.conv("image", 4, 4)
+    near = sketch.op("Clip", sketch.op("Add", x, sketch.constant(2.0)), sketch.constant(0), sketch.constant(6))
+    last = sketch.op("Div", sketch.op("Mul", x, near), sketch.constant(6.0))
+    file = sketch.saved(tmp_path / "other.onnx", last)
+    assert {pattern.name for pattern in Patterns(file).at.values()} == {"product of maps"}
