@@ -1,5 +1,5 @@
-"""The exact model equals Verilator: cycles of every layer, and beats and bursts of every port, with ideal
-memory and with slow ones.
+"""The exact model equals Verilator with either core: cycles of every layer, and beats and bursts of every
+port, with ideal memory and with slow ones.
 
 Also with the DRAM model the difference is zero: the model repeats its arbitration, cycle for cycle.
 """
@@ -14,7 +14,7 @@ import pytest
 from exact_worlds import check, random_plans, small_npu
 
 from fluidnpu.boards import load_board
-from fluidnpu.dse import DramModel, explore
+from fluidnpu.dse import CORES, DramModel, explore
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import compile_program
 from fluidnpu.models import quantise
@@ -45,21 +45,23 @@ UNLIKE = (
 )  # the arrays that differ most from the one of the default test
 
 
+@pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("dram", DRAMS[:3], ids=["ideal", "board", "slow"])
-def test_every_layer_takes_as_long_as_in_rtl(dram: DramModel) -> None:
-    """The build of test_rtl_npu and its network, with plans of every mode and block."""
+def test_every_layer_takes_as_long_as_in_rtl(dram: DramModel, core: str) -> None:
+    """The builds of tests/host and their network, with plans of every mode and block."""
     qnet = quantise(random_network(0, exits=3))
     design = design_for(qnet.network.workload, t_r=24, split=True)
-    npu = small_npu(NpuModel.of(design), dram)
+    npu = small_npu(NpuModel.of(design, core=core), dram)
     cycles = sum(check(npu, qnet, random_plans(design, seed), range(1, 5)) for seed in range(6))
     assert cycles > 100_000
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize(
     "array", [name if name in UNLIKE else pytest.param(name, marks=pytest.mark.matrix) for name in ARRAYS]
 )
-def test_arrays_ports_and_buffers_of_other_shapes(array: str) -> None:
+def test_arrays_ports_and_buffers_of_other_shapes(array: str, core: str) -> None:
     port_bits, sizes = ARRAYS[array]
     npus: dict[DramModel, BareNpu] = {}
     for seed in range(8):
@@ -69,7 +71,7 @@ def test_arrays_ports_and_buffers_of_other_shapes(array: str) -> None:
         design = random_plans(built, seed)
         dram = DRAMS[seed % len(DRAMS)]
         if dram not in npus:
-            npus[dram] = small_npu(shared_model(design), dram, memory_bytes=1 << 23)
+            npus[dram] = small_npu(shared_model(design, core), dram, memory_bytes=1 << 23)
         check(npus[dram], qnet, design, range(1, 5))
 
 

@@ -1,11 +1,11 @@
-"""Networks at full size: cycles, beats and bursts of every layer on the RTL equal the exact model's."""
+"""Networks at full size: cycles, beats and bursts of every layer equal the exact model's, with both cores."""
 
 from __future__ import annotations
 
 import pytest
 
 from fluidnpu.boards import load_board
-from fluidnpu.dse import DramModel, Point, build_design
+from fluidnpu.dse import CORES, DramModel, Point, build_design
 from fluidnpu.hls import compile_program
 from fluidnpu.models import quantise
 from fluidnpu.models.zoo import random_full_size
@@ -22,6 +22,7 @@ FULL_SIZE = [
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize(
     ("network", "board", "memory", "point"),
     [
@@ -29,16 +30,16 @@ FULL_SIZE = [
         for case in FULL_SIZE
     ],
 )
-def test_every_layer_of_a_network_at_full_size(network: str, board: str, memory: str, point: Point) -> None:
+def test_every_layer_of_a_network_at_full_size(network: str, board: str, memory: str, point: Point, core: str) -> None:
     """The arrays of docs/explanation/cycles behind the memory of their board, at B = 1; `make tables` goes
-    on to B = 8. The HLS core takes as many calls as this core takes cycles, and places where the cascades of
-    this one would not (ADR 27).
+    on to B = 8 with the core in SystemVerilog. The HLS core places where the cascades of that one would not
+    (ADR 27), so the arrays are those that fit with it.
     """
     qnet = quantise(random_full_size(network))
     design = build_design(qnet.network.workload, load_board(board), point, memory=memory, core="hls", b_max=1)
     program, dram = compile_program(qnet, design), DramModel.of(load_board(board), memory)
-    runs = BareNpu.of(design, dram).run(program, 1)
-    found = modelled(program, design, dram, 1, first_cycle=runs[0].start_cycle)
+    runs = BareNpu.of(design, dram, core).run(program, 1)
+    found = modelled(program, design, dram, 1, core=core, first_cycle=runs[0].start_cycle)
     assert len(runs) == len(design.layers)
     assert not [
         layer.name for layer, run, cycles in zip(design.layers, runs, found, strict=True) if differences(run, cycles)
