@@ -33,6 +33,7 @@ PARTS = ("core", "data_plane")  # of an NPU, synthesised apart
 # The data plane as it is built: parameters of `fluidnpu_data_plane` that no search turns.
 QUEUE_BEATS = 128
 FBCB_BITS = 23
+COUNTERS, COUNTER_BITS = 8, 32  # of each layer
 _READ_MASTERS = 3
 _COMMAND_BITS = 111
 _SHORTEST_DSP_PRODUCT = 9  # bits, below which Yosys multiplies in logic
@@ -179,6 +180,7 @@ def data_plane_memories(shape: NpuShape) -> tuple[Memory, ...]:
         Memory(name="read queues", count=_READ_MASTERS, depth=QUEUE_BEATS, width=8 * shape.port_bytes, forwards=True),
         Memory(name="write queue", count=1, depth=QUEUE_BEATS, width=9 * shape.port_bytes, forwards=True),
         Memory(name="fbcb", count=1, depth=shape.layers * shape.b_max, width=FBCB_BITS),
+        Memory(name="counters", count=1, depth=shape.layers * COUNTERS, width=COUNTER_BITS),
         Memory(name="pooled rows", count=_pools(shape), depth=np.maximum(1, shape.pool_rows), width=_out_bits(shape)),
     )
 
@@ -281,14 +283,15 @@ def fixed_ramb18(shape: NpuShape) -> dict[str, Ints]:
     """RAMB18s that do not depend on t_r, by use.
 
     >>> array = Array(t_r=512, t_p=7, t_c=128, weight_slots=1, in_words=14)
-    >>> fixed_ramb18(NpuShape(array=array, port_bytes=8, layers=54))
-    {'biases': array(3), 'input_buffer': array(32), 'queues': array(8), 'fbcb': array(1)}
+    >>> {use: int(count) for use, count in fixed_ramb18(NpuShape(array=array, port_bytes=8, layers=54)).items()}
+    {'biases': 3, 'input_buffer': 32, 'queues': 8, 'fbcb': 1, 'counters': 1}
     """
     uses = {
         "biases": ("bias headers", "biases"),
         "input_buffer": ("input lines",),
         "queues": ("read queues", "write queue", "load commands", "beat commands", "drain commands"),
         "fbcb": ("fbcb",),
+        "counters": ("counters",),
         **({"pooled_rows": ("pooled rows",)} if _pools(shape) else {}),
     }
     each = {
@@ -303,7 +306,7 @@ def part_primitives(part: str, shape: NpuShape) -> dict[str, Ints]:
 
     >>> array = Array(t_r=512, t_p=7, t_c=128, weight_slots=1, in_words=14)
     >>> part_primitives("data_plane", NpuShape(array=array, port_bytes=8, layers=54))["ramb18"]
-    array(41)
+    array(42)
     """
     fixed = fixed_ramb18(shape)
     if part == "core":

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fluidnpu.boards import load_board
 from fluidnpu.dse import Mode
 from fluidnpu.dse.testing import tiny_design
-from fluidnpu.hls import DescriptorError, FormatError, register
+from fluidnpu.hls import COUNTERS, DescriptorError, FormatError, register
 from fluidnpu.hls.core.streams import Command
 from fluidnpu.hls.formats import DESCRIPTOR, FBCB, LAYER, TILE, Bits, Value
 from fluidnpu.hls.formats.format import Format
@@ -139,6 +139,7 @@ def test_the_cost_model_counts_the_bits_of_the_formats() -> None:
         return sum(CORE_COMMAND.field(name).width for name in names)
 
     assert widths["fbcb"] == FBCB.bits
+    assert {m.depth for m in memories if m.name == "counters"} == {shape.layers * len(COUNTERS)}
     assert widths["drain commands"] == CORE_COMMAND.bits
     assert widths["load commands"] == together("mode", "p_tiles", "cols")
     assert widths["beat commands"] == together("mode", "beats", "p_tiles")

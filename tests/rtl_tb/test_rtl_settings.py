@@ -1,0 +1,77 @@
+"""Settings hold still while a job runs, on the NPU with either core; counters are those of each layer."""
+
+import pytest
+from npu_worlds import DESIGN
+
+from fluidnpu.dse import DramModel
+from fluidnpu.hls import COUNTERS, register
+from fluidnpu.rtl_tb import NpuModel, SimulationError
+from fluidnpu.rtl_tb.npu.campaign import FAR, ROUGH, timeline
+from fluidnpu.rtl_tb.npu.device import LayerRun
+from fluidnpu.rtl_tb.npu.settings import SETTINGS, settings_in_every_state, written_in_a_job
+from fluidnpu.rtl_tb.npu.world import STEADY, World
+
+MODEL = NpuModel.of(DESIGN)  # the build of test_rtl_npu
+
+
+@pytest.mark.parametrize("core", ["rtl", pytest.param("hls", marks=pytest.mark.long)])
+def test_every_setting_in_every_state(core: str) -> None:
+    """Right bytes or BUSY, never wrong bytes."""
+    world = World.of(1, MODEL if core == "rtl" else NpuModel.of(DESIGN, core=core), DESIGN)
+    assert settings_in_every_state(world, most=4 if core == "rtl" else None) >= 4 * len(SETTINGS)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_every_setting_in_every_state_of_more_jobs(seed: int) -> None:
+    assert settings_in_every_state(World.of(seed, MODEL, DESIGN)) > 8 * len(SETTINGS)
+
+
+@pytest.mark.parametrize(("name", "step"), [("WEIGHTS_LO", 64), ("SLOT_BYTES", 64), ("PROGRAM_LO", 128)])
+def test_addresses_written_behind_start_do_nothing(name: str, step: int) -> None:
+    """Twenty jobs, one write 5 to 400 cycles behind START: none has wrong bytes, each is told BUSY."""
+    world = World.of(2, MODEL, DESIGN)
+    for _ in range(20):
+        layers = world.draw_layers(1)
+        world.draw_batch()
+        world.draw_plans(layers)
+        before, whole = world.memory.copy(), world.after(layers)
+        length = len(timeline(world, layers))
+        moment = min(world.rng.randrange(5, 400), length - 4)
+        written_in_a_job(world, layers, register(name), moment, before, whole, world.get(name) + step)
+
+
+def test_a_live_setting_is_found() -> None:
+    """The part is able to fail: settings that are live change bytes, or are not told."""
+    live = ("fluidnpu_regs.sv", "assign writes         = write_ok && !settled;", "assign writes         = write_ok;")
+    model = NpuModel(parameters=MODEL.parameters, edits=(live,))
+    with pytest.raises(SimulationError, match=r"must not hold|bytes are not those|must be done"):
+        settings_in_every_state(World.of(1, model, DESIGN))
+
+
+@pytest.mark.parametrize("dram", [STEADY, FAR, ROUGH], ids=["steady", "far", "rough"])
+def test_counters_are_those_of_each_layer(dram: DramModel) -> None:
+    """In jobs of several layers, merged pools among them, each counter equals what was seen at the ports."""
+    world = World.of(3, MODEL, DESIGN, dram=dram)
+    seen = 0
+    for _ in range(8):
+        layers = world.draw_layers(5)
+        world.draw_batch()
+        world.draw_plans(layers)
+        world.start(layers)
+        world.ends()
+        seen += len(_compared(world, world.npu.take_layers()))
+    assert seen > 15
+
+
+def _compared(world: World, runs: list[LayerRun]) -> list[LayerRun]:
+    world.npu.run(4 * len(COUNTERS) + 4)  # by then the last layer's are there
+    for run in runs:
+        world.put("COUNTERS_LAYER", run.layer)
+        counted = {counter.name: world.get(f"LAYER_{counter.name}") for counter in COUNTERS}
+        assert counted == {
+            "CYCLES": run.cycles, "INPUTS": run.input_beats, "STARVED": run.starved_cycles, "BLOCKED": run.blocked_cycles,
+            "READ_BEATS": sum(run.read_beats), "READ_BURSTS": sum(run.read_bursts), "WRITE_BEATS": run.write_beats,
+            "WRITE_BURSTS": run.write_bursts,
+        }, run  # fmt: skip
+    return runs
