@@ -283,7 +283,8 @@ def fixed_ramb18(shape: NpuShape) -> dict[str, Ints]:
     """RAMB18s that do not depend on t_r, by use.
 
     >>> array = Array(t_r=512, t_p=7, t_c=128, weight_slots=1, in_words=14)
-    >>> {use: int(count) for use, count in fixed_ramb18(NpuShape(array=array, port_bytes=8, layers=54)).items()}
+    >>> shape = NpuShape(array=array, port_bytes=8, layers=54)
+    >>> {use: int(count) for use, count in fixed_ramb18(shape).items()}
     {'biases': 3, 'input_buffer': 32, 'queues': 8, 'fbcb': 1, 'counters': 1}
     """
     uses = {

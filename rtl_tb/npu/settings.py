@@ -1,4 +1,4 @@
-"""Every setting is written in every state of a job: its bytes are right, and BUSY comes where the map says so.
+"""Every setting is written in every state of a job: its bytes are right; BUSY comes where the map says so.
 
 >>> "FBCB_DATA" in {entry.name for entry in SETTINGS}, "STATUS" in {entry.name for entry in SETTINGS}
 (True, False)
