@@ -71,6 +71,7 @@ def compile_program(qnet: QuantisedNetwork, design: Design) -> Program:
         outputs=tuple(TensorOutput(output=one, scale=_unit(qnet, one.tensor)) for one in network.outputs),
         intake=qnet.intake if network.preprocessing is not None else None,
         check=network.check,
+        tail=network.tail,
         class_names=network.class_names,
         data=SHIPPED_DATA if network.metadata.get("data") == SHIPPED_DATA else "",
     )

@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fluidnpu.models import FileError, read_text, regular_file
+from fluidnpu.models import FileError, NetworkError, read_text, regular_file
 from fluidnpu.models.exits import Task
 from fluidnpu.models.files import write_files
 from fluidnpu.models.graph import Check, ExitCheck, MapCheck, Output, read_check
 from fluidnpu.models.images import Intake, checked_class_names
+from fluidnpu.models.tail import Tail, facts_of, tail_of
 
 from ..errors import DescriptorError, ProgramError
 from .descriptor import DESCRIPTOR_BYTES, Descriptor
@@ -30,6 +31,8 @@ from .descriptor import DESCRIPTOR_BYTES, Descriptor
 SCHEMA = 1
 SCHEMA_WITH_OUTPUTS = 2  # for programs that give out more than logits; older readers would lose it in silence
 SCHEMA_OF_PARTS = 3  # for parts of a program, likewise
+SCHEMA_WITH_TAIL = 4  # for programs whose outputs the host ends, likewise
+SCHEMAS = (SCHEMA, SCHEMA_WITH_OUTPUTS, SCHEMA_OF_PARTS, SCHEMA_WITH_TAIL)
 ALIGNMENT = 64  # bytes; tensors, weight parts and slots begin on multiples of it
 WORD_BYTES = 2
 ADDRESS_LIMIT = 1 << 32  # offsets in descriptors and SLOT_BYTES have 32 bits
@@ -139,9 +142,9 @@ class Program:
     `stages[s]` is (first, last) layer of stage s, inclusive. `input_scale`: value of one step of the input
     tensor. `intake`: the way from a user's image to that tensor; None: uint8 over 255, floats in 0..1.
     `data`: the images that come with fluidnpu and that the network was trained for; "" for others. `check` is
-    what thresholds are compared with. `class_names`: of the network's classes, or none. `cut`: of a part of a
-    program; its last exit has a threshold where samples go on, and its input is a tensor as stored where it
-    begins in the middle.
+    what thresholds are compared with. `class_names`: of the network's classes, or none. `tail`: what the host
+    makes of `outputs`, whose outputs are then those of the user. `cut`: of a part of a program; its last exit
+    has a threshold where samples go on, and its input is a tensor as stored where it begins in the middle.
     """
 
     network: str
@@ -161,6 +164,7 @@ class Program:
     data: str = ""
     check: Check = ExitCheck.TOP
     class_names: tuple[str, ...] = ()
+    tail: Tail | None = None
     cut: Cut | None = None
 
     def __post_init__(self) -> None:
@@ -185,6 +189,8 @@ class Program:
             raise ProgramError(
                 f"every output must come from one of {len(self.stages)} stages, and '{late[0]}' does not"
             )
+        if self.tail is not None and not {one.output.name for one in self.outputs}.issuperset(self.tail.inputs):
+            raise ProgramError("the tail of a program must read outputs of it, and it reads others")
         if len(self.stages) != len(self.exits):
             raise ProgramError(f"a program needs one exit for each of {len(self.stages)} stages, not {len(self.exits)}")
 
@@ -320,7 +326,7 @@ class Program:
         """The files of a program: `program.bin` is `image`, `program.json` the rest with digests."""
         image = self.image()
         body: dict[str, Any] = {
-            "schema": SCHEMA_OF_PARTS if self.cut else SCHEMA_WITH_OUTPUTS if self.outputs else SCHEMA,
+            "schema": self._schema,
             "network": self.network,
             "design_digest": self.design_digest,
             "b_max": self.b_max,
@@ -345,6 +351,8 @@ class Program:
             body["check"] = self.check.text
         if self.class_names:
             body["classes"] = list(self.class_names)
+        if self.tail is not None:
+            body["tail"] = facts_of(self.tail)
         if self.cut is not None:
             body["cut"] = {**asdict(self.cut), "exits": list(self.cut.exits)}
         body["digest"] = _digest(body)
@@ -352,6 +360,12 @@ class Program:
             "program.json": (json.dumps(body, sort_keys=True, indent=1, allow_nan=False) + "\n").encode(),
             "program.bin": image,
         }
+
+    @property
+    def _schema(self) -> int:
+        if self.tail is not None:
+            return SCHEMA_WITH_TAIL
+        return SCHEMA_OF_PARTS if self.cut else SCHEMA_WITH_OUTPUTS if self.outputs else SCHEMA
 
     @cached_property
     def digest(self) -> str:
@@ -373,10 +387,10 @@ class Program:
             raw, image = json.loads(read_text(manifest, "JSON")), regular_file(binary).read_bytes()
         except (OSError, FileError, json.JSONDecodeError) as error:
             raise ProgramError(f"'{folder}' must hold a readable program.json and program.bin: {error}") from None
-        if not isinstance(raw, dict) or raw.get("schema") not in (SCHEMA, SCHEMA_WITH_OUTPUTS, SCHEMA_OF_PARTS):
+        if not isinstance(raw, dict) or raw.get("schema") not in SCHEMAS:
             schema = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__
             raise ProgramError(
-                f"{manifest} must be a program of schema {SCHEMA} to {SCHEMA_OF_PARTS}, not {schema!r}; build it again"
+                f"{manifest} must be a program of schema {SCHEMAS[0]} to {SCHEMAS[-1]}, not {schema!r}; build it again"
             )
         if raw.get("digest") != _digest({key: value for key, value in raw.items() if key != "digest"}):
             raise ProgramError(f"{manifest} was changed by hand: its digest no longer matches its contents")
@@ -386,6 +400,8 @@ class Program:
             return cls._from(raw, image)
         except ProgramError:
             raise
+        except NetworkError as error:
+            raise ProgramError(f"{manifest}: {error}") from None
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ProgramError(f"{manifest} is not a well-formed program: {error!r}") from None
 
@@ -421,6 +437,7 @@ class Program:
             data=str(raw.get("data", "")),
             check=read_check(raw.get("check", ExitCheck.TOP.value)),
             class_names=checked_class_names(raw["classes"], "program.json") if "classes" in raw else (),
+            tail=tail_of(raw["tail"]) if "tail" in raw else None,
             cut=Cut(**{**raw["cut"], "exits": tuple(raw["cut"]["exits"])}) if "cut" in raw else None,
         )
 

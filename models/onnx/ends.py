@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from ..graph.checks import Check, MapCheck
 from ..graph.network import Exit
 from ..graph.outputs import Output
 from .drafts import Plane, plain
+from .heads import are_heads, cheap_stage
 from .walk import Value, Walk
 
 MOST_OUTPUTS = 64
@@ -27,6 +28,7 @@ class Ends:
     """
 
     exits: list[tuple[Exit, Plane, str | None]] = field(default_factory=list)
+    given: list[str] = field(default_factory=list)  # graph outputs that are no exits
     outputs: list[tuple[Output, Plane]] = field(default_factory=list)
 
 
@@ -36,14 +38,16 @@ def ends(
     threshold: float | None,
     chosen: Sequence[str] | None,
     check: Check,
+    cut: Collection[str] = (),
 ) -> Ends:
     """Sort the graph outputs into exits and other outputs.
 
     An exit is one vector of at least two logits an image, perhaps behind a Softmax, and among `chosen` where
-    names are given. Under a `check` of maps it is a map of the check's shape that is named. Raises
-    ModelFileError for exits of different classes, or of one name.
+    names are given. Under a `check` of maps it is a map of the check's shape that is named. What the host's
+    tail reads, `cut`, is always given out; it is an exit, too, if it is named or nothing else ends the graph.
+    Raises ModelFileError for exits of different classes, or of one name.
     """
-    names = [one.name for one in walk.file.model.graph.output]
+    names = walk.file.outputs
     if not 1 <= len(names) <= MOST_OUTPUTS:
         raise ModelFileError(f"{walk.file.path} must have 1 to {MOST_OUTPUTS} outputs, and it has {len(names)}")
     plain_names = {plain(name) for name in names}
@@ -59,13 +63,18 @@ def ends(
             raise ModelFileError(
                 f"output '{name}' of {walk.file.path} must be computed from the input, and it is not: nothing ends there"
             )
-        meant = chosen is None or not {name, plain(name), value.plane.name, plain(value.plane.name)}.isdisjoint(chosen)
+        meant = not {name, plain(name), value.plane.name, plain(value.plane.name)}.isdisjoint(chosen or ())
+        if name in cut:
+            _add_output(walk, found, name, value)
+            if not (meant or name in walk.file.declared or (chosen is None and len(names) == 1 and _decides(value))):
+                continue
+        meant |= chosen is None
         if isinstance(check, MapCheck):
             if meant and chosen is not None:
                 _check_map(walk, name, value, check)
                 _add_exit(walk, found, name, value, table, threshold)
             else:
-                _add_output(walk, found, name, value)
+                _give(walk, found, name, value, cut)
         elif _decides(value) and meant:
             _add_exit(walk, found, name, value, table, threshold)
         elif chosen is not None and meant:
@@ -74,7 +83,12 @@ def ends(
                 f"(N, {', '.join(map(str, value.onnx_shape))}){' behind a ' + value.activation if value.activation else ''}"
             )
         else:
-            _add_output(walk, found, name, value)
+            _give(walk, found, name, value, cut)
+    asked = chosen is None and not table and len(found.exits) > 1
+    if asked and are_heads([plane for _, plane, _ in found.exits]):
+        for exit, _, _ in found.exits:
+            _give(walk, found, exit.name, walk.values[exit.name], cut)
+        found.exits.clear()
     if isinstance(check, MapCheck) and not found.exits:
         raise ModelFileError(f"the exit check of {walk.file.path} is for maps, and no output of its exit table is one")
     classes = sorted({plane.shape[2] for _, plane, _ in found.exits})
@@ -87,7 +101,27 @@ def ends(
         raise ModelFileError(
             f"the exits of {walk.file.path} must have different names, and they are {[exit.name for exit, _, _ in found.exits]}"
         )
+    if asked and found.exits:
+        _check_stages(walk, found)
     return found
+
+
+def shown(name: str) -> str:
+    """Return the name of a graph output as an output or an exit has it."""
+    return "".join(one for one in name if one.isprintable())[:80]
+
+
+def _check_stages(walk: Walk, found: Ends) -> None:
+    """Raise ModelFileError for an exit before which hardly anything is saved, where nobody named it."""
+    cheap = cheap_stage([plane for _, plane, _ in found.exits])
+    if cheap is not None:
+        index, share = cheap
+        names = [exit.name for exit, _, _ in found.exits]
+        raise ModelFileError(
+            f"the exits of {walk.file.path} must be named, since '{names[index]}' costs {100 * share:.2g} % of the "
+            f"multiplications beyond those before it: --logits {','.join(names)[:200]} (exits= in Python) takes all as "
+            f"exits, --logits none takes all as outputs"
+        )
 
 
 def _decides(value: Value) -> bool:
@@ -130,7 +164,7 @@ def _add_exit(
     row: Mapping[str, Any] = table[key] if key is not None else {"name": name}
     known = row.get("threshold")
     exit = Exit(
-        name="".join(one for one in row["name"] if one.isprintable())[:80],
+        name=shown(row["name"]),
         logits=plane.name,
         threshold=known if known is not None else DEFAULT_THRESHOLD if threshold is None else threshold,
         rate=row.get("rate"),
@@ -140,12 +174,19 @@ def _add_exit(
     found.exits.append((exit, plane, key))
 
 
+def _give(walk: Walk, found: Ends, name: str, value: Value, cut: Collection[str]) -> None:
+    """Give an output of the user's as it is; what the tail reads is among the outputs already."""
+    if name not in cut:
+        _add_output(walk, found, name, value)
+    found.given.append(name)
+
+
 def _add_output(walk: Walk, found: Ends, name: str, value: Value) -> None:
     activation, axis = value.activation, value.axis
     value = _settled(walk, name, value)
     view = value.view
     output = Output(
-        name="".join(one for one in name if one.isprintable())[:80],
+        name=shown(name),
         tensor=value.plane.name,
         shape=view.shape,
         axes="".join(view.axes),

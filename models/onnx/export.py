@@ -22,6 +22,7 @@ from ..graph.network import Layer, Network, Parameters
 from ..graph.outputs import Output
 from ..graph.shapes import Kind, Pair, Shape
 from .metadata import metadata_of
+from .tail_export import TailWriter, hidden_apart, output_info
 from .transposed import Transposed, transposed
 
 OPSET = 17
@@ -459,6 +460,9 @@ def _named_apart(network: Network) -> Network:
     value.
     """
     taken = {output.name for output in network.outputs if not _is_plain(output, network)}
+    taken |= (
+        {one.name for one in network.tail.outputs if one.name not in network.tail.inputs} if network.tail else set()
+    )
     clashing = taken & set(network.tensors)
     if not clashing:
         return network
@@ -508,22 +512,31 @@ def build_onnx(network: Network, state: State | None = None) -> onnx.ModelProto:
     """Return the network as a checked ONNX model; `state` (TrainedModel.state) replaces the network's own
     parameters.
     """
-    network = _named_apart(network)
+    network = _named_apart(hidden_apart(network))
     graph = _Graph(network, state_of(network) if state is None else state)
     for layer in network.layers:
         graph.layer(layer)
     for output in network.outputs:
         graph.output(output)
     height, width, channels = network.tensors[network.input]
-    image = helper.make_tensor_value_info(network.input, TensorProto.FLOAT, ["batch", channels, height, width])
+    batch = "batch" if network.tail is None else 1  # for which alone a tail is made
+    image = helper.make_tensor_value_info(network.input, TensorProto.FLOAT, [batch, channels, height, width])
     outputs = [
-        helper.make_tensor_value_info(exit.logits, TensorProto.FLOAT, ["batch", *_exit_sizes(network, exit.logits)])
+        helper.make_tensor_value_info(exit.logits, TensorProto.FLOAT, [batch, *_exit_sizes(network, exit.logits)])
         for exit in network.exits
         if exit.logits is not None
-    ] + [helper.make_tensor_value_info(one.name, TensorProto.FLOAT, ["batch", *one.shape]) for one in network.outputs]
+    ]
+    opset = OPSET
+    if network.tail is None:
+        for one in network.outputs:
+            outputs.append(helper.make_tensor_value_info(one.name, TensorProto.FLOAT, [batch, *one.shape]))
+    else:
+        TailWriter(graph.nodes, graph.initializers).write(network.tail)
+        outputs += map(output_info, network.tail.outputs)
+        opset = max(OPSET, network.tail.opset)
     proto = helper.make_graph(graph.nodes, network.name, [image], outputs, graph.initializers)
     model = helper.make_model(
-        proto, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="fluidnpu", ir_version=IR_VERSION
+        proto, opset_imports=[helper.make_opsetid("", opset)], producer_name="fluidnpu", ir_version=IR_VERSION
     )
     helper.set_model_props(model, metadata_of(network))
     onnx.checker.check_model(model)

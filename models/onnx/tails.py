@@ -81,7 +81,7 @@ class Behind:
 
     def _can(self, node: onnx.NodeProto) -> bool:
         if self._may is None:
-            self._may = _possible(self.file)
+            self._may = possible(self.file)
         return bool(node.output) and node.output[0] in self._may
 
     def cut(self, walk: Walk) -> Cut:
@@ -186,7 +186,7 @@ def _constant(node: onnx.NodeProto) -> Array:
     return np.asarray(value, kind)
 
 
-def _possible(file: OnnxFile) -> set[str]:
+def possible(file: OnnxFile) -> set[str]:
     """Return the outputs of all nodes that may run on the host."""
     readers: dict[str, list[onnx.NodeProto]] = {}
     for node in file.order:

@@ -1,4 +1,5 @@
 from .graph import OPERATORS as OPERATORS
+from .graph import ROWS as ROWS
 from .graph import Tail as Tail
 from .graph import TailOutput as TailOutput
 from .stored import facts_of as facts_of

@@ -16,7 +16,7 @@ Knows nothing of ONNX files: they are read into it by `models/onnx/tails.py`, an
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -109,12 +109,12 @@ class Tail:
             found |= dict.fromkeys(node.outputs, read)
         return {one.name: found.get(one.name, frozenset()) for one in self.outputs}
 
-    def run(self, values: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the outputs of one sample whose inputs are there, in the user's types.
+    def run(self, values: Mapping[str, Array], names: Collection[str] | None = None) -> dict[str, Array]:
+        """Return the outputs of one sample whose inputs are there, in the user's types; `names`: those alone.
 
         `values` are inputs with the batch of one in front. Raises TailError where an operator fails.
         """
-        wanted = [one for one in self.outputs if self.needs[one.name] <= values.keys()]
+        wanted = [one for one in self._chosen(names) if self.needs[one.name] <= values.keys()]
         made = self.made(values, {one.name for one in wanted})
         return {one.name: cast(made[one.name], one.dtype) for one in wanted}
 
@@ -152,7 +152,11 @@ class Tail:
                 nodes.append(node)
         return nodes[::-1]
 
-    def joined(self, samples: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    def _chosen(self, names: Collection[str] | None) -> list[TailOutput]:
+        """Return all outputs, or those that are named themselves or by their rows."""
+        return [one for one in self.outputs if names is None or not {one.name, one.name + ROWS}.isdisjoint(names)]
+
+    def joined(self, samples: Sequence[Mapping[str, Array]], names: Collection[str] | None = None) -> dict[str, Array]:
         """Return the outputs of several samples as one array each, from what `run` gives of each.
 
         An output of one row a sample has them along its first axis; where a sample lacks it, NaN or -1. Of
@@ -160,7 +164,7 @@ class Tail:
         sample's. Raises TailError where samples do not make one array.
         """
         made = {}
-        for one in self.outputs:
+        for one in self._chosen(names):
             empty = np.full(
                 [1 if one.batched else 0, *(max(0, size) for size in one.row)], _nothing(one.dtype), one.dtype
             )
@@ -213,8 +217,3 @@ def _nothing(dtype: str) -> float | int | bool:
     """Return what stands where a sample has no value."""
     kind = np.dtype(dtype).kind
     return math.nan if kind == "f" else -1 if kind == "i" else 0
-
-
-def names_given(outputs: Iterable[TailOutput]) -> tuple[str, ...]:
-    """Return the names of what `joined` gives."""
-    return tuple(name for one in outputs for name in (one.name, *([] if one.batched else [one.name + ROWS])))

@@ -1,0 +1,47 @@
+"""What the host makes of answered requests where a network ends on the host (`models/tail`).
+
+A tail runs on the thread that calls: never on the one that owns the device, which would keep the NPU waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from fluidnpu.hls import Program
+from fluidnpu.models import NetworkError
+
+from ..errors import HostError, ProtocolError
+from .replies import Reply
+
+
+def tail_outputs(
+    program: Program, replies: Sequence[Reply], wanted: Collection[str] | None = None
+) -> dict[str, npt.NDArray[Any]]:
+    """Return the user's outputs of answered requests by their names, joined as `Tail.joined` describes.
+
+    `wanted`: those alone. None where the network has no tail: then `Reply.outputs` are the user's. Raises
+    HostError where the tail fails on a request's data.
+    """
+    if program.tail is None:
+        return {}
+    try:
+        samples = [
+            program.tail.run({name: values[None] for name, values in reply.outputs.items()}, wanted)
+            for reply in replies
+        ]
+        return program.tail.joined(samples, wanted)
+    except NetworkError as error:
+        raise HostError(f"the host's part of '{program.network}' must run on what the NPU gives: {error}") from None
+
+
+def check_joinable(program: Program, samples: int) -> None:
+    """Raise ProtocolError for a request of several samples whose outputs do not make one array."""
+    apart = [one.name for one in program.tail.outputs if not one.joinable] if program.tail else []
+    if samples > 1 and apart:
+        raise ProtocolError(
+            f"a request to '{program.network}' must hold one sample, since output '{apart[0]:.60}' has another shape for "
+            f"each, not {samples}"
+        )
