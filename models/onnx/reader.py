@@ -12,7 +12,7 @@ from pathlib import Path
 
 import onnx
 
-from ..errors import ModelFileError, NetworkError
+from ..errors import ModelFileError, NetworkError, UnsupportedOperatorError
 from ..files import regular_file
 from ..graph.layer_table import read_layer_table
 from ..graph.network import Exit, Network
@@ -22,13 +22,15 @@ from .drafts import Plane, build_network, plain
 from .ends import ends
 from .file import OnnxFile, refuse
 from .folding import FOLDING_OPERATORS
-from .inputs import open_input
+from .inputs import open_input, with_input_size
 from .layers import LAYER_OPERATORS
 from .metadata import PREFIX, Metadata, read_metadata
 from .moves import MOVING_OPERATORS
+from .patterns import Patterns
 from .pools import POOL_OPERATORS
-from .refusals import unsupported
+from .refusals import misfit, unsupported
 from .resizing import RESIZING_OPERATORS
+from .tails import Behind, Cut, with_tail
 from .upsampling import UPSAMPLING_OPERATORS
 from .walk import MOST_WEIGHTS, Walk
 
@@ -49,19 +51,23 @@ def read_onnx(
     *,
     most_weights: int = MOST_WEIGHTS,
     exits: Sequence[str] | None = None,
+    size: Sequence[int] | None = None,
 ) -> Network:
     """Read an ONNX file; `threshold` is every early exit's that has none in the file's metadata.
 
     Without one, 0.8 is assumed there, and `Exit.assumed` says so. Exits stand in the order of the metadata's
     table, or without one in the order of the MACs they need. `exits` names the graph outputs that are exits
     (default: those of the table, else all vectors of logits); other outputs are given out as they are. More
-    weights than `most_weights` are refused.
+    weights than `most_weights` are refused. `size` gives the image a size where the file leaves it open or has
+    a dummy: (C, H, W) in the order of the file, or (H, W).
     """
     if threshold is not None and not 0 <= threshold <= 1:
         raise ModelFileError(f"the threshold must be a confidence of 0..1, not {threshold}")
     if most_weights < 1:
         raise ModelFileError(f"the most weights of a model must be at least 1, not {most_weights}")
-    return read_parsed(OnnxFile(Path(path)), threshold, most_weights=most_weights, exits=exits)
+    file = OnnxFile(Path(path))
+    with_input_size(file.model, size)
+    return read_parsed(file, threshold, most_weights=most_weights, exits=exits)
 
 
 def read_parsed(
@@ -72,14 +78,12 @@ def read_parsed(
     exits: Sequence[str] | None = None,
 ) -> Network:
     """Read an open file, as `read_onnx`."""
-    walk = Walk(file, most_weights)
-    open_input(walk)
-    for node in walk.file.order:
-        _visit(walk, node)
-        walk.visited(node)
+    walk, cut = _walked(file, most_weights)
     metadata = read_metadata(file)
     named = tuple(metadata.exits) if PREFIX + "exits" in file.metadata else None
-    found = ends(walk, metadata.exits, threshold, named if exits is None else exits, metadata.check)
+    found = ends(
+        walk, metadata.exits, threshold, named if exits is None else exits, metadata.check, cut.values if cut else ()
+    )
     rank = {key: index for index, key in enumerate(metadata.exits)}
     ordered = all(key is not None for _, _, key in found.exits)  # the exit table's order is the designer's own
     if ordered:
@@ -98,6 +102,7 @@ def read_parsed(
     network = replace(network, preprocessing=metadata.preprocessing, check=metadata.check)
     network = replace(network, class_names=_class_names(network, metadata))
     network = replace(network, equalisation=_equalisation(network, metadata))
+    network = network if cut is None else with_tail(network, cut, file, found.given)
     _ = network.intake  # refuses a record for another count of channels
     return network
 
@@ -108,13 +113,41 @@ def _equalisation(network: Network, metadata: Metadata) -> dict[str, tuple[int, 
     return {name: some for name, some in rows.items() if len(some) == network.tensors.get(name, (0, 0, 0))[2]}
 
 
+def _walked(file: OnnxFile, most_weights: int) -> tuple[Walk, Cut | None]:
+    """Walk a graph to its end; where the host has to end it, return a walk over what is before."""
+    walk, behind = Walk(file, most_weights), Behind(file)
+    open_input(walk)
+    for node in walk.file.order:
+        try:
+            if behind.reads(node):
+                behind.add(node)
+            else:
+                visit(walk, node)
+        except NetworkError as error:
+            behind.refused(node, _within_pattern(walk, node, error))
+        walk.visited(node)
+    if not behind.nodes:
+        return walk, None
+    cut = behind.cut(walk)
+    walk, _ = _walked(file.ending(cut.ends), most_weights)
+    return walk, cut
+
+
 def _class_names(network: Network, metadata: Metadata) -> tuple[str, ...]:
     """Return the names of the classes; those of another tool only where they are as many as the classes."""
     foreign = metadata.foreign_names
     return metadata.class_names or (foreign if network.classes in (0, len(foreign)) else ())
 
 
-def _visit(walk: Walk, node: onnx.NodeProto) -> None:
+def _within_pattern(walk: Walk, node: onnx.NodeProto, error: NetworkError) -> NetworkError:
+    """Return an error that names the block that a refused node is part of."""
+    pattern = Patterns(walk.file).of(node) if isinstance(error, UnsupportedOperatorError) else None
+    if pattern is None or len(pattern.nodes) == 1:
+        return error
+    return misfit(node, f"is part of a {pattern.name}, a pattern of {len(pattern.nodes)} nodes", pattern.remedy)
+
+
+def visit(walk: Walk, node: onnx.NodeProto) -> None:
     """Fold one node; any failure inside is reported as the file's fault."""
     if not node.output or not node.output[0]:
         raise refuse(node, "must have an output")
@@ -147,6 +180,7 @@ def read_model(
     *,
     most_weights: int | None = None,
     exits: Sequence[str] | None = None,
+    size: Sequence[int] | None = None,
 ) -> Network | Workload:
     """Read an ONNX file as a Network or a JSON layer table as a Workload: by suffix, else by the first
     byte. Options as for `read_onnx`.
@@ -156,7 +190,7 @@ def read_model(
     if suffix == ".json" or (suffix != ".onnx" and _looks_like_json(path)):
         return read_layer_table(path)
     most = MOST_WEIGHTS if most_weights is None else most_weights
-    return read_onnx(path, threshold, most_weights=most, exits=exits)
+    return read_onnx(path, threshold, most_weights=most, exits=exits, size=size)
 
 
 def _looks_like_json(path: Path) -> bool:
