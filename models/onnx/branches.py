@@ -5,10 +5,10 @@ normalisation of the input; MobileOne (Vasu et al., CVPR 2023) adds several of e
 at a distance from its output's own pixel, so kernels of other sizes, paddings and dilations have a kernel in
 common that holds the taps of both.
 
->>> Taps(begin=1, step=1, count=3).beside(Taps(begin=0, step=1, count=1))  # 3 padded by 1, and 1
-Taps(begin=1, step=1, count=3)
->>> Taps(begin=0, step=3, count=2).beside(Taps(begin=1, step=2, count=2))  # at 0 and 3, and at -1 and 1
-Taps(begin=1, step=1, count=5)
+>>> Taps(begin=1, step=1, taps=3).beside(Taps(begin=0, step=1, taps=1))  # 3 padded by 1, and 1
+Taps(begin=1, step=1, taps=3)
+>>> Taps(begin=0, step=3, taps=2).beside(Taps(begin=1, step=2, taps=2))  # at 0 and 3, and at -1 and 1
+Taps(begin=1, step=1, taps=5)
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ class Taps(NamedTuple):
 
     begin: int
     step: int
-    count: int
+    taps: int
 
     @property
     def reach(self) -> int:
         """The distance of the last tap behind the window's own pixel."""
-        return (self.count - 1) * self.step - self.begin
+        return (self.taps - 1) * self.step - self.begin
 
     def beside(self, other: Taps) -> Taps:
         """Return the fewest evenly spaced taps among which are those of both."""
-        step = math.gcd(*(taps.step for taps in (self, other) if taps.count > 1), self.begin - other.begin) or 1
+        step = math.gcd(*(one.step for one in (self, other) if one.taps > 1), self.begin - other.begin) or 1
         begin = max(self.begin, other.begin)
         return Taps(begin, step, 1 + (max(self.reach, other.reach) + begin) // step)
 
     def places(self, inner: Taps) -> slice:
         """Return where the taps of another kernel, which are among these, stand."""
         first, step = (self.begin - inner.begin) // self.step, max(1, inner.step // self.step)
-        return slice(first, first + (inner.count - 1) * step + 1, step)
+        return slice(first, first + (inner.taps - 1) * step + 1, step)
 
 
 def branch(value: Value, beside: Value) -> Draft | None:
@@ -58,9 +58,18 @@ def branch(value: Value, beside: Value) -> Draft | None:
         return writer if writer.kind is Kind.GEMM and writer.clip == (None, None) else None
     channels = plane.shape[2]
     if value.covers and any(one.input is plane and one.channels == channels for one in beside.plane.own):
-        ones, zeros = np.ones((channels, 1, 1, 1), np.float32), np.zeros(channels, np.float32)
-        fields = {"channels": channels, "reads": channels, "groups": channels, "weights": ones, "bias": zeros}
-        return Draft(name="", kind=Kind.GEMM, input=plane, output=plane, sole_reader=False, **fields)
+        return Draft(
+            name="",
+            kind=Kind.GEMM,
+            input=plane,
+            output=plane,
+            sole_reader=False,
+            channels=channels,
+            reads=channels,
+            groups=channels,
+            weights=np.ones((channels, 1, 1, 1), np.float32),
+            bias=np.zeros(channels, np.float32),
+        )
     return None
 
 
@@ -82,11 +91,11 @@ def merge(into: Draft, other: Draft, rows: Indices) -> bool:
     first = min(into.first, other.first)
     reads = max(into.first + into.reads, other.first + other.reads) - first
     taps = tuple(mine.beside(theirs) for mine, theirs in zip(_taps(into), _taps(other), strict=True))
-    size = into.channels * (reads // groups) * math.prod(one.count for one in taps)
+    size = into.channels * (reads // groups) * math.prod(one.taps for one in taps)
     if size > into.weights.size + (other.weights.size if other.name else 0):
         return False
     out = into.layer().out_hw
-    total = np.zeros((into.channels, reads // groups, taps[0].count, taps[1].count))
+    total = np.zeros((into.channels, reads // groups, taps[0].taps, taps[1].taps))
     for draft, order in ((into, np.arange(rows.size)), (other, rows)):
         own = _taps(draft)
         channels = slice(draft.first - first, draft.first - first + draft.reads) if groups == 1 else slice(None)
@@ -97,7 +106,7 @@ def merge(into: Draft, other: Draft, rows: Indices) -> bool:
         ends.append(max(needed, min(into.padding[axis + 2], other.padding[axis + 2])))
     into.weights, into.bias = total.astype(np.float32), into.bias + other.bias[rows]
     into.first, into.reads, into.groups = first, reads, groups
-    into.kernel, into.dilation = _pair([one.count for one in taps]), _pair([one.step for one in taps])
+    into.kernel, into.dilation = _pair([one.taps for one in taps]), _pair([one.step for one in taps])
     into.padding = (taps[0].begin, taps[1].begin, ends[0], ends[1])
     return True
 

@@ -15,14 +15,14 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto
 
-from .file import Attributes, array_of, label, refuse
+from .file import FOUR_BITS, Attributes, array_of, label, refuse
 from .walk import Walk
 
 
 def folded(walk: Walk, node: onnx.NodeProto) -> npt.NDArray[Any] | None:
     """Return the value of a node that depends on constants and shapes only, or None when it does not."""
     if node.op_type == "Constant":
-        return _constant_node(node)
+        return constant_node(node)
     if node.op_type == "Shape" and node.input and node.input[0] in walk.values:
         # 0 stands for the batch: "copy this dimension" to the Reshape that such shapes end in
         whole = np.array([0, *walk.values[node.input[0]].onnx_shape])
@@ -57,7 +57,8 @@ def _size(operator: str, arrays: list[npt.NDArray[Any] | None]) -> int:
     return sum(array.size for array in given)
 
 
-def _constant_node(node: onnx.NodeProto) -> npt.NDArray[Any]:
+def constant_node(node: onnx.NodeProto) -> npt.NDArray[Any]:
+    """Return the value of a Constant node."""
     attributes = Attributes(node)
     tensor = attributes.tensor("value")
     if tensor is not None:
@@ -128,12 +129,60 @@ def _reduce(function: Callable[..., Any]) -> _Fold:
     return fold
 
 
+def _integers(arrays: _Arrays, attributes: Attributes) -> npt.NDArray[Any]:
+    """Evaluate QuantizeLinear: rounded half to even, and saturated to the type of its zero point."""
+    given = attributes.integer("output_dtype", 0)
+    if given in FOUR_BITS:
+        (low, high), kind = FOUR_BITS[given], np.dtype(np.int8 if given == TensorProto.INT4 else np.uint8)
+    else:
+        kind = np.dtype(np.uint8) if len(arrays) < 3 else arrays[2].dtype
+        kind = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(given)) if given else kind
+        low, high = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
+    scale, zero = _per_block(arrays, attributes)
+    return np.asarray(np.clip(np.rint(arrays[0] / scale) + zero, low, high), kind)
+
+
+def _numbers(arrays: _Arrays, attributes: Attributes) -> npt.NDArray[Any]:
+    """Evaluate DequantizeLinear."""
+    scale, zero = _per_block(arrays, attributes)
+    return np.asarray((arrays[0].astype(np.float64) - zero) * scale)
+
+
+def _per_block(arrays: _Arrays, attributes: Attributes) -> list[npt.NDArray[np.float64]]:
+    """Return scale and zero point of each element: of all, of a position along an axis, or of a block of
+    them.
+    """
+    axis, block = attributes.integer("axis", 1), attributes.integer("block_size", 0)
+    if not (arrays[1] > 0).all():
+        raise ValueError("a scale is not above 0")
+    found = []
+    for array in (arrays[1], arrays[2] if len(arrays) > 2 else np.zeros(1)):
+        array = np.asarray(array, np.float64)
+        if array.size == 1:
+            array = array.reshape(())
+        elif block:
+            array = array.take(np.arange(arrays[0].shape[axis]) // block, axis)
+        else:
+            array = array.reshape([-1 if at == axis % arrays[0].ndim else 1 for at in range(arrays[0].ndim)])
+        found.append(array)
+    return found
+
+
+def _clip(arrays: _Arrays, attributes: Attributes) -> npt.NDArray[Any]:
+    low, high = [*arrays[1:3], None, None][:2]
+    low = attributes.number("min", -math.inf) if low is None and "min" in attributes else low
+    high = attributes.number("max", math.inf) if high is None and "max" in attributes else high
+    low, high = (one if one is None else np.asarray(one).reshape(()) for one in (low, high))
+    return np.asarray(arrays[0] if low is None and high is None else np.clip(arrays[0], low, high))
+
+
 _Arrays = list[Any]  # a None where an optional input is left out
 _Fold = Callable[[_Arrays, Attributes], Any]
 _ELEMENTWISE: dict[str, _Fold] = {
     "Add": lambda a, _: a[0] + a[1],
     "Div": lambda a, _: a[0] // a[1] if a[0].dtype.kind == "i" else a[0] / a[1],
     "Equal": lambda a, _: a[0] == a[1],
+    "GreaterOrEqual": lambda a, _: a[0] >= a[1],
     "Max": lambda a, _: functools.reduce(np.maximum, a),
     "Min": lambda a, _: functools.reduce(np.minimum, a),
     "Mul": lambda a, _: a[0] * a[1],
@@ -157,18 +206,24 @@ FOLDS: dict[str, _Fold] = {
     **_ELEMENTWISE,
     "Abs": lambda a, _: np.abs(a[0]),
     "Cast": _cast,
+    "Ceil": lambda a, _: np.ceil(a[0]),
+    "Clip": _clip,
     "Concat": lambda a, at: np.concatenate([np.atleast_1d(x) for x in a], axis=at.integer("axis", 0)),
     "ConstantOfShape": _fill,
+    "DequantizeLinear": _numbers,
     "Exp": lambda a, _: np.exp(a[0]),
     "Expand": lambda a, _: np.broadcast_to(a[0], np.broadcast_shapes(a[0].shape, tuple(a[1].reshape(-1)))).copy(),
+    "Floor": lambda a, _: np.floor(a[0]),
     "Gather": lambda a, at: np.take(a[0], a[1], axis=at.integer("axis", 0)),
     "Identity": lambda a, _: a[0],
     "Neg": lambda a, _: -a[0],
+    "QuantizeLinear": _integers,
     "Reciprocal": lambda a, _: 1 / a[0],
     "ReduceL2": _reduce(lambda a, **where: np.sqrt(np.sum(np.square(a), **where))),
     "ReduceMean": _reduce(np.mean),
     "ReduceSum": _reduce(np.sum),
     "Reshape": _reshape,
+    "Round": lambda a, _: np.rint(a[0]),
     "Shape": lambda a, at: np.array(a[0].shape, np.int64)[_span(at)],
     "Slice": _slice,
     "Sqrt": lambda a, _: np.sqrt(a[0]),

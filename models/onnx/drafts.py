@@ -351,15 +351,16 @@ def build_network(
         if stage not in placed.values():
             raise NetworkError(f"each exit must need a layer that no exit before it needs, and '{exit.name}' does not")
     planes = {plane.name: plane for plane in (draft.output.root()[0] for draft in placed)}
+    tensors = {source.name: source.shape} | {key: plane.shape for key, plane in planes.items()}
     return Network(
         name=name,
         input=source.name,
-        tensors={source.name: source.shape} | {key: plane.shape for key, plane in planes.items()},
+        tensors=tensors,
         layers=tuple(draft.layer(stage) for draft, stage in placed.items()),
         exits=tuple(ranked),
         outputs=tuple(_in_root(output, plane, stage) for (output, plane), stage in zip(outputs, places, strict=True)),
         parameters={draft.name: draft.parameters() for draft in placed if draft.kind is Kind.GEMM},
-        calibration={key: ranges[key] for key in (source.name, *planes) if key in ranges},
+        calibration={key: ranges[key] for key in tensors} if ranges.keys() >= tensors.keys() else {},
         metadata=dict(metadata),
     )
 

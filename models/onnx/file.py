@@ -32,6 +32,8 @@ OLDEST_OPSET = 7
 
 _WEIGHT_TYPES = {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16}
 _INDEX_TYPES = {TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL}
+FOUR_BITS = {TensorProto.INT4: (-8, 7), TensorProto.UINT4: (0, 15)}  # the least and the largest of each type
+_QUANTISED_TYPES = {TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16, *FOUR_BITS}
 
 
 def label(node: onnx.NodeProto) -> str:
@@ -160,7 +162,7 @@ def array_of(tensor: TensorProto, what: str, folder: Path | None = None) -> npt.
         raise ModelFileError(f"{what} must have sizes of at least 0, and its shape is {tuple(dims)}")
     if math.prod(dims) > MOST_ELEMENTS:
         raise ModelFileError(f"{what} must have at most {MOST_ELEMENTS} elements, and its shape is {tuple(dims)}")
-    if tensor.data_type not in _WEIGHT_TYPES | _INDEX_TYPES:
+    if tensor.data_type not in _WEIGHT_TYPES | _INDEX_TYPES | _QUANTISED_TYPES:
         kind = (
             TensorProto.DataType.Name(tensor.data_type)
             if tensor.data_type in TensorProto.DataType.values()
@@ -175,6 +177,8 @@ def array_of(tensor: TensorProto, what: str, folder: Path | None = None) -> npt.
         raise ModelFileError(
             f"{what} must hold as many values as its shape {tuple(dims)} says, and it does not ({_first(error)})"
         ) from None
+    if tensor.data_type in FOUR_BITS:
+        array = array.astype(np.int8 if tensor.data_type == TensorProto.INT4 else np.uint8)
     if tensor.data_type in _WEIGHT_TYPES:
         array = array.astype(np.float32)
         if not np.isfinite(array).all():
