@@ -30,6 +30,7 @@ from .networks import noise
 from .serve_fleet import serve_fleet
 from .serve_network import NetworkOptions, serve_network, surfaces
 
+MOST_CLASSES = 12  # that a screen counts
 NOISE_IMAGES = 1000  # where no images are named
 RATED_IMAGES = 256  # on which exit rates are measured before the first request
 *_BUT_LAST, _LAST = sorted(POLICY_FILES)
@@ -359,7 +360,8 @@ def serve_bundle(options: ServeOptions) -> None:
     left = [answer.exit for answer in served.replies if isinstance(answer, host.Reply)]
     if options.as_json:
         told = energies(power, recording, criteria.profile, left)
-        show.emit(_report(options, served, metrics, accuracy) | told)
+        by_class = dict(_answered_classes(served, bundle.program.class_names))
+        show.emit(_report(options, served, metrics, accuracy) | told | ({"classes": by_class} if by_class else {}))
         return
     title = f"{len(images)} images on the {options.device} device at {options.rate:g}/s, SLO {options.slo}"
     extra = {"accuracy": ["-" if accuracy is None else f"{100 * accuracy:.2f} %"]}
@@ -368,6 +370,9 @@ def serve_bundle(options: ServeOptions) -> None:
     out.print(show.serving_table(title, [metrics], extra))
     for line in (*remarks(served, metrics), *energy_lines(power, recording, criteria.profile, left)):
         out.print(line)
+    if classes := _answered_classes(served, bundle.program.class_names):
+        told_classes = ", ".join(f"{escape(name)} {count}" for name, count in classes[:MOST_CLASSES])
+        out.print(f"answers by class: {told_classes}{', ...' if len(classes) > MOST_CLASSES else ''}")
     if options.criteria is not None:
         causes = Counter(answer.because for answer in served.replies if isinstance(answer, host.Reply))
         out.print("left because: " + ", ".join(f"{escape(text)} {count}" for text, count in causes.most_common()))
@@ -421,6 +426,12 @@ def _accuracy(served: host.ServeResult, images: models.ImageSet, check: Check) -
     if not logits or not logits[0].size:
         return None
     return float(model_exits.scores(np.stack(logits), images.labels[answered], check).mean())
+
+
+def _answered_classes(served: host.ServeResult, names: tuple[str, ...]) -> list[tuple[str, int]]:
+    """Count the answers by the names of their classes, the most frequent first; none where there are none."""
+    known = [answer.prediction for answer in served.replies if isinstance(answer, host.Reply)]
+    return Counter(names[number] for number in known if 0 <= number < len(names)).most_common()
 
 
 def _report(

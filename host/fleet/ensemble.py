@@ -20,6 +20,7 @@ from fluidnpu.scheduler import placement
 
 from ..errors import DriverUsageError, HostError, ProtocolError
 from ..oip.calls import Answer, Call, Parameter, Wishes
+from ..oip.classes import CLASS_NAME, names_of
 from ..oip.interface import input_of
 from ..oip.tensors import Array, TensorInfo
 from ..serving.models import VERSION
@@ -44,6 +45,7 @@ class Ensemble:
     inputs: Mapping[str, str]
     takes: TensorInfo
     classes: int
+    class_names: tuple[str, ...] = ()  # where all networks have the same
 
     @classmethod
     def of(cls, facts: placement.EnsembleFacts, programs: Mapping[str, Program]) -> Ensemble:
@@ -63,6 +65,7 @@ class Ensemble:
             said = ", ".join(f"{name} {sorted(found)}" for name, found in classes.items())
             raise DriverUsageError(f"networks of ensemble '{facts.name}' must have the same classes, not {said}")
         fractions = tuple(_bits(program) for program in mine.values())
+        names = {program.class_names for program in mine.values()}
         return cls(
             name=facts.name,
             rule=facts.of_bits(fractions),
@@ -70,6 +73,7 @@ class Ensemble:
             inputs={name: one.name for name, one in takes.items()},
             takes=next(iter(takes.values())),
             classes=every.pop(),
+            class_names=names.pop() if len(names) == 1 else (),
         )
 
     @property
@@ -79,6 +83,7 @@ class Ensemble:
         """
         return (
             TensorInfo("label", "INT32", (-1,)),
+            *([TensorInfo(CLASS_NAME, "BYTES", (-1,))] if self.class_names else []),
             TensorInfo("score", "FP32", (-1, self.classes)),
             TensorInfo("total", "INT64", (-1, self.classes)),
             TensorInfo("parts", "INT32", (-1,)),
@@ -93,6 +98,7 @@ class Ensemble:
             "platform": PLATFORM,
             "inputs": [self.takes.to_json()],
             "outputs": [one.to_json() for one in self.outputs],
+            **({"class_names": list(self.class_names)} if self.class_names else {}),
         }
 
     async def infer(self, dispatcher: Dispatcher, call: Call, wishes: Wishes) -> Answer:
@@ -141,6 +147,8 @@ class Ensemble:
             "parts": tally.parts.astype(np.int32),
             "exits": under_way.exits,
         }
+        if self.class_names:
+            outputs[CLASS_NAME] = names_of(tally.labels, self.class_names)
         wanted = call.outputs or tuple(outputs)
         parameters: dict[str, Parameter] = {
             "rule": self.rule.name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import struct
 from collections.abc import Callable
 from itertools import cycle
@@ -244,6 +245,13 @@ def test_names_go_from_a_file_into_model_and_bundle(places: dict[str, Path], tmp
     result = run("build {named} --board zc706 --model paper --out {new} --data {data}", known)
     assert result.exit_code == 0, result.output
     assert Bundle.read(tmp_path / "new" / "bundle").program.class_names == tuple(TEN)
+    stream = "serve {new} --rate 1000 --slo 20ms --data {data}"
+    report = json.loads(run(stream + " --json", known).stdout.splitlines()[-1])
+    assert sum(report["classes"].values()) == len(PIXELS)
+    most = max(report["classes"].values())
+    screen = re.search(r"answers by class: (\w+) (\d+), ", run(stream, known).stdout)
+    assert screen is not None
+    assert report["classes"][screen[1]] == int(screen[2]) == most
     refused(
         run("serve {bundle} --http 0 --classes {names}", known),
         "--requests, --data and --classes are for a measured stream",

@@ -5,6 +5,7 @@ came.
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,12 +73,15 @@ def test_logits_are_summed_exactly_over_pieces_and_boards() -> None:
         assert (answer.outputs["total"] == 2 * right).all(), "in halves, the finest unit of the three"
         assert np.array_equal(answer.outputs["score"], (right / 3).astype(np.float32))
         assert answer.outputs["label"].tolist() == [1] * 5
+        assert "class_name" not in answer.outputs
         assert answer.outputs["parts"].tolist() == [3] * 5
         assert answer.outputs["exits"].tolist() == [[0, 0, 0]] * 5
         said = {name: answer.parameters[name] for name in ("rule", "parts", "of", "missing")}
         assert said == {"rule": "average", "parts": 3, "of": 3, "missing": ""}
         assert set(str(answer.parameters["board"]).split(", ")) == set(NETWORKS)
         assert [len(link.asked) for link in links] == [3, 3, 3], "two samples a message"
+        named = await ask(dispatcher, replace(ensemble(), class_names=("ant", "bee")), 0)
+        assert named.outputs["class_name"].tolist() == ["bee"]
 
     run(links, work, times=EVERY, duties={name: of(name) for name in NETWORKS})
 
