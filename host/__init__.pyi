@@ -23,3 +23,4 @@ from .serving.runtime import Runtime as Runtime
 from .serving.server import Server as Server
 from .serving.stream import ServeResult as ServeResult
 from .serving.stream import serve_requests as serve_requests
+from .serving.tails import tail_outputs as tail_outputs

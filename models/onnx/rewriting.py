@@ -42,6 +42,7 @@ def rewritten(source: Path | str, network: Network, size: Sequence[int] | None =
     again = read_parsed(OnnxFile(file.path, model), most_weights=MOST_BYTES)  # it was read before
     same = again.exits == network.exits and again.outputs == network.outputs
     same &= again.preprocessing == network.preprocessing and again.check == network.check
+    same &= again.tail == network.tail
     same &= again.class_names == network.class_names and again.equalisation == network.equalisation
     if not same or set(again.calibration) != set(network.calibration):
         raise ModelFileError(f"the metadata of {source} must read back as it was written, and it does not")
