@@ -238,6 +238,7 @@ def prepared_report(network: models.Network) -> dict[str, Any]:
         "preprocessing": None if record is None else record.to_dict(),
         "folded": numeric.folded_steps(network),
         "calibrated": bool(network.calibration),
+        "class_names": list(network.class_names),
         "exits": [
             {"name": e.name, "rate": e.rate, "accuracy": e.accuracy}
             | ({} if e is network.exits[-1] else {"threshold": e.threshold, "assumed": e.assumed})
@@ -266,4 +267,8 @@ def print_intake(out: Console, network: models.Network) -> None:
     else:
         out.print(f"images: {size}; {record.describe()}")
         out.print(f"  [dim]{numeric.folded_steps(network)}[/]")
+    if network.class_names:
+        from rich.markup import escape
+
+        out.print(f"classes: {len(network.class_names)} ({escape(model_images.few_names(network.class_names))})")
     out.print("ranges: calibrated" if network.calibration else "ranges: not calibrated; --calibrate DATA does it")

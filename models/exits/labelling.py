@@ -3,6 +3,7 @@
 Class 3 of a folder is class 3 of a network only where both count the same classes in the same order.
 Names settle it where both sides have them; else the numbers of classes must agree.
 
+>>> from fluidnpu.models.graph import ExitCheck
 >>> task = Task(name="net", check=ExitCheck.TOP, classes=3, class_names=("ant", "bee", "cat"))
 >>> pixels, names = np.zeros((2, 1, 1, 1), np.uint8), ("bee", "cat")
 >>> fitted_labels(task, ImageSet(images=pixels, labels=np.array([0, 1]), class_names=names)).labels
@@ -18,7 +19,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..graph.checks import Check, MapCheck
-from ..images.class_names import CLASSES_FILE
+from ..images.class_names import CLASSES_FILE, few_names
 from ..images.image_set import ImageSet
 from .scores import Judged, check_labels
 
@@ -74,24 +75,23 @@ def _numbers(task: Task, images: ImageSet) -> np.ndarray[tuple[int], np.dtype[np
     theirs, ours = images.class_names, task.class_names
     if not theirs or images.labels.ndim != 1:
         return None
-    last = int(images.labels.max(initial=0))
-    if last >= len(theirs):
-        raise DataError(f"labels of {images.source} must be among the {len(theirs)} classes named there, not {last}")
+    for label in (int(images.labels.min(initial=0)), int(images.labels.max(initial=0))):
+        if not 0 <= label < len(theirs):
+            raise DataError(
+                f"labels of {images.source} must be among the {len(theirs)} classes named there, not {label}"
+            )
     strange = [name for name in theirs if ours.count(name) != 1]
     if ours and not strange:
         return np.array([ours.index(name) for name in theirs], np.int64)
     if ours and len(strange) < len(theirs):
+        how = "two of" if strange[0] in ours else "none of"
         raise DataError(
-            f"the classes of {images.source} must be those of '{task.name}', and '{strange[0]}' is none of "
-            f"{_listed(ours)}: rename it, or give the names with --classes"
+            f"each class of {images.source} must be one of '{task.name}', and '{strange[0]}' is {how} {few_names(ours)}: "
+            "rename it, or give the names with --classes"
         )
     if len(theirs) != task.classes:
         raise DataError(
-            f"'{task.name}' tells {task.classes} classes apart, and {images.source} have {len(theirs)} ({_listed(theirs)}): "
+            f"'{task.name}' tells {task.classes} classes apart, and {images.source} have {len(theirs)} ({few_names(theirs)}): "
             f"name all {task.classes} in their order, in a {CLASSES_FILE} there or with --classes"
         )
     return None
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names) if len(names) <= 4 else ", ".join([*names[:3], "...", names[-1]])

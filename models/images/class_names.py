@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,15 @@ def checked_class_names(names: Iterable[Any], where: str) -> tuple[str, ...]:
                 f"the name of class {number} in {where} must be 1 to {LONGEST_NAME} printable characters, not {name!r:.60}"
             )
     return found
+
+
+def few_names(names: Sequence[str]) -> str:
+    """Return names for a sentence: at most four of them, and the last.
+
+    >>> few_names(["a", "b", "c", "d", "e"])
+    'a, b, c, ..., e'
+    """
+    return ", ".join(names if len(names) <= 4 else [*names[:3], "...", names[-1]])
 
 
 def read_class_names(path: Path | str) -> tuple[str, ...]:

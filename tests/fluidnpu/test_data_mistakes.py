@@ -241,6 +241,7 @@ def test_names_go_from_a_file_into_model_and_bundle(places: dict[str, Path], tmp
     known = {**places, "names": names, "named": tmp_path / "named.onnx", "new": tmp_path / "new"}
     assert run("prepare {model} --classes {names} --out {named}", known).exit_code == 0
     assert read_onnx(tmp_path / "named.onnx").class_names == tuple(TEN)
+    assert "classes: 10 (zero, one, two, ..., nine)" in run("check {named}", known).stdout
     known["data"] = npz(tmp_path / "few", images=PIXELS, labels=LABELS)
     result = run("build {named} --board zc706 --model paper --out {new} --data {data}", known)
     assert result.exit_code == 0, result.output

@@ -1,0 +1,96 @@
+"""Labels of data become a network's by their names, or by number where both count alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fluidnpu.models import ImageSet, ModelsError, Network
+from fluidnpu.models.exits import Task, check_labels, fitted_labels
+from fluidnpu.models.graph import ExitCheck, MapTask
+from fluidnpu.models.zoo import random_network
+from fluidnpu.models.zoo.hourglass import random_hourglass
+
+NAMES = ("ant", "bee", "cat")
+
+
+def images(*labels: int, names: tuple[str, ...] = ()) -> ImageSet:
+    pixels = np.zeros((len(labels), 1, 1, 1), np.uint8)
+    return ImageSet(images=pixels, labels=np.array(labels), class_names=names, remarks=("odd",), source="these")
+
+
+def task(*names: str, classes: int = 3) -> Task:
+    return Task(name="net", check=ExitCheck.TOP, classes=classes, class_names=names)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "labels"),
+    [
+        (NAMES, ("cat", "ant", "bee"), [2, 0, 1]),  # another order
+        (NAMES, ("bee", "cat"), [1, 2, 1]),  # fewer
+        (NAMES, ("one", "two", "three"), [0, 1, 2]),  # none alike, and as many: in one order
+        ((), ("x", "y", "z"), [0, 1, 2]),
+        (NAMES, (), [0, 1, 2]),
+        (("crane", "bee", "crane"), ("a", "b", "c"), [0, 1, 2]),  # two of one name
+    ],
+)
+def test_classes_that_fit(ours: tuple[str, ...], theirs: tuple[str, ...], labels: list[int]) -> None:
+    given = range(3) if len(theirs) != 2 else (0, 1, 0)
+    found = fitted_labels(task(*ours), images(*given, names=theirs))
+    assert (found.labels.tolist(), found.class_names) == (labels, ours or theirs)
+    assert (found.remarks, found.source) == (("odd",), "these")
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "labels", "why"),
+    [
+        (NAMES, ("ant", "dog", "cat"), [0], r"'dog' is none of ant, bee, cat: rename it"),
+        ((), ("x", "y"), [0], r"tells 3 classes apart, and these have 2 \(x, y\): name all 3 in their order"),
+        (NAMES, ("x", "y"), [0], r"these have 2 \(x, y\)"),
+        (("crane", "bee", "crane"), ("bee", "crane"), [0], "'crane' is two of crane, bee, crane"),
+        (NAMES, ("ant", "bee"), [2], "must be among the 2 classes named there, not 2"),
+        ((), (), [0, 3], r"labels must be classes 0\.\.2 of 'net', and 0\.\.3 came"),
+        ((), (), [-1], r"labels must be classes 0\.\.2"),
+        (NAMES, NAMES, [-1], r"must be among the 3 classes named there, not -1"),
+    ],
+)
+def test_classes_that_do_not_fit(ours: tuple[str, ...], theirs: tuple[str, ...], labels: list[int], why: str) -> None:
+    with pytest.raises(ModelsError, match=why):
+        fitted_labels(task(*ours), images(*labels, names=theirs))
+
+
+def test_names_are_those_of_the_classes() -> None:
+    network = random_network(1)
+    count = network.classes
+    many = tuple(f"class {number}" for number in range(count))
+    assert Task.of(network, many, "a file").class_names == many
+    assert Task.of(network).class_names == ()
+    with pytest.raises(ModelsError, match=rf"a file must name the {count} classes of '.*', and it names {count + 1}"):
+        Task.of(network, (*many, "more"), "a file")
+
+
+def test_unlabelled_images_bring_names_that_are_as_many() -> None:
+    bare = ImageSet(images=np.zeros((1, 1, 1, 1), np.uint8), class_names=NAMES)
+    assert fitted_labels(task(), bare).class_names == NAMES
+    assert fitted_labels(task(classes=2), bare).class_names == ()
+    assert not fitted_labels(task(), bare).labelled
+
+
+def test_a_network_without_classes_leaves_labels_out() -> None:
+    """A detector's ranges may be calibrated on whatever folders there are."""
+    found = fitted_labels(task(*NAMES, classes=0), images(5, 7, names=("x",) * 9))
+    assert (found.labelled, found.class_names) == (False, NAMES)
+    with pytest.raises(ModelsError, match="'net' tells none apart"):
+        check_labels(task(classes=0), np.array([0]))
+
+
+@pytest.mark.parametrize("which", MapTask)
+def test_maps_have_labels_of_their_own_kind(which: MapTask) -> None:
+    network: Network = random_hourglass(1, which)
+    height, width, channels = network.check.shape  # type: ignore[union-attr]
+    truths = np.zeros((2, channels, 2)) if which is MapTask.LANDMARKS else np.zeros((2, height, width), np.int64)
+    pixels = np.zeros((2, 1, 1, 1), np.uint8)
+    found = fitted_labels(Task.of(network), ImageSet(images=pixels, labels=truths))
+    np.testing.assert_array_equal(found.labels, truths)
+    with pytest.raises(ModelsError, match="needs"):
+        fitted_labels(Task.of(network), ImageSet(images=pixels, labels=np.zeros(2, np.int64)))
