@@ -255,17 +255,14 @@ def with_tail(network: Network, cut: Cut, file: OnnxFile, given: Collection[str]
     )
     written = {name for node in nodes for name in node.outputs}
     users = {names.get(name, name): one for name, one in file.declared.items() if name in written or name in given}
-    shapes = {one.name: one.shape for one in network.outputs}
-    rng = np.random.default_rng(0)
-    drawn = {name: rng.standard_normal((1, *shapes[name])).astype(np.float32) for name in names.values()}
     draft = Tail(
         opset=file.opset,
-        inputs=tuple(drawn),
+        inputs=tuple(names.values()),
         nodes=nodes,
         outputs=tuple(TailOutput(name, "float32", ()) for name in users),
         constants=cut.constants,
     )
-    depends = _depends(draft)
+    drawn, depends = draft.drawn({one.name: one.shape for one in network.outputs}), _depends(draft)
     still = {name for name, how in depends.items() if how == (False, False)}
     try:
         made = {**cut.constants, **draft.made(drawn, {*users, *still})}

@@ -178,6 +178,11 @@ class Tail:
                 made[one.name + ROWS] = np.array([len(part) for part in parts], np.int64)
         return made
 
+    def drawn(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
+        """Return drawn numbers for the inputs of one sample; `shapes` of the outputs of the network."""
+        rng = np.random.default_rng(0)
+        return {name: rng.standard_normal((1, *shapes[name])).astype(np.float32) for name in self.inputs}
+
     def work(self, values: Mapping[str, Array]) -> Work:
         """Return what one sample takes the host, by running it."""
         made, count, macs = {**self.constants, **values}, 0, 0
