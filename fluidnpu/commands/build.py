@@ -123,7 +123,7 @@ def _model(model: Path | None) -> AbstractContextManager[Path]:
 
 def _design(out: Console, network: models.Network, board: boards.Board, options: BuildOptions) -> dse.Design:
     if not options.first_run:
-        return chosen_design(out, network, board, options, options.design_file)
+        return dse.counted_with(chosen_design(out, network, board, options, options.design_file), options.core)
     return hls_project.first_run_design(
         network.workload, board, memory=options.memory, core=options.core, b_max=options.largest_batch
     )
