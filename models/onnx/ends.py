@@ -59,6 +59,8 @@ def ends(
     found = Ends()
     for name in names:
         value = walk.values.get(name)
+        if value is not None and value.plane is walk.source and name != value.plane.name and not value.pixels:
+            value = _of_the_image(walk, name, value)
         if value is None or not value.plane.writers or value.pixels:
             raise ModelFileError(
                 f"output '{name}' of {walk.file.path} must be computed from the input, and it is not: nothing ends there"
@@ -122,6 +124,12 @@ def _check_stages(walk: Walk, found: Ends) -> None:
             f"multiplications beyond those before it: --logits {','.join(names)[:200]} (exits= in Python) takes all as "
             f"exits, --logits none takes all as outputs"
         )
+
+
+def _of_the_image(walk: Walk, name: str, value: Value) -> Value:
+    """Return what is given out of the image itself, moved or scaled, as a layer writes it."""
+    made = walk.copy(_end_of(walk, name), replace(value, activation=""))
+    return replace(made, activation=value.activation, axis=value.axis)
 
 
 def _decides(value: Value) -> bool:

@@ -69,7 +69,8 @@ def open_input(walk: Walk) -> None:
         raise no_image(
             f"{walk.file.path} must have one input image, and it has {len(found)} inputs"
             + (f" ({', '.join(one.name for one in found[:8])})" if found else ""),
-            "export the model with the image as its only argument",
+            "export the model with the image as its only argument, or join images of one size along the channels before "
+            "anything else",
         )
     name, kind = found[0].name, found[0].type.tensor_type
     if kind.elem_type not in (*_FLOATS, TensorProto.UINT8):

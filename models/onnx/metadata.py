@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import onnx
+
 from ..errors import DataError, ModelFileError, NetworkError
 from ..graph.checks import Check, ExitCheck, read_check
 from ..graph.network import MOST_EXPONENT, Exit, Network
@@ -135,6 +137,21 @@ def _json_object(file: OnnxFile, key: str, default: dict[str, Any] | None) -> An
     if found is not default and not isinstance(found, dict):
         raise ModelFileError(f"the metadata {PREFIX}{key} of {file.path} must be an object, and it is not")
     return found
+
+
+def record(model: onnx.ModelProto, key: str, what: str, ranges: Mapping[str, float] | None = None) -> None:
+    """Write into the provenance of a model what a rewrite did, and ranges where the file has none."""
+    metadata = {one.key: one.value for one in model.metadata_props}
+    try:
+        provenance = json.loads(metadata.get(PREFIX + "provenance", "{}"))
+    except (ValueError, RecursionError):
+        return  # refused where it is read
+    if ranges is not None:
+        metadata.setdefault(PREFIX + "calibration", json.dumps(ranges))
+    if isinstance(provenance, dict):
+        metadata[PREFIX + "provenance"] = json.dumps({**provenance, key: what})
+    del model.metadata_props[:]
+    onnx.helper.set_model_props(model, metadata)
 
 
 def metadata_of(network: Network) -> dict[str, str]:

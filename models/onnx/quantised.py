@@ -11,7 +11,6 @@ DynamicQuantizeLinear; onnxruntime's contrib operators of com.microsoft; and QON
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ from onnx import TensorProto, helper, numpy_helper
 from ..errors import NetworkError
 from .constants import constant_node
 from .file import FOUR_BITS, Attributes, OnnxFile, label, refuse
+from .metadata import record
 
 _STANDARD = ("", "ai.onnx")
 _QONNX = ("qonnx.custom_op.general", "finn.custom_op.general", "onnx.brevitas")
@@ -148,7 +148,7 @@ class _Dequantiser:
         graph.initializer.extend([*kept, *(one for name, one in self.constants.items() if name in needed)])
         graph.node.extend(self.nodes)
         if count:
-            _record(model, self.ranges, f"{count} nodes on integers, read as float")
+            record(model, "quantised", f"{count} nodes on integers, read as float", self.ranges)
         return OnnxFile(self.source.path, model)
 
     def visit(self, node: onnx.NodeProto) -> bool:
@@ -347,20 +347,6 @@ def _along(values: Any, array: npt.NDArray[Any], axis: int) -> Any:
     shape = [1] * array.ndim
     shape[axis] = values.size
     return values.reshape(shape)
-
-
-def _record(model: onnx.ModelProto, ranges: dict[str, float], what: str) -> None:
-    """Write ranges, where the file has none, and what was done into the metadata of a model."""
-    metadata = {one.key: one.value for one in model.metadata_props}
-    metadata.setdefault("fluidnpu.calibration", json.dumps(ranges))
-    try:
-        provenance = json.loads(metadata.get("fluidnpu.provenance", "{}"))
-    except (ValueError, RecursionError):
-        return  # refused where it is read
-    if isinstance(provenance, dict):
-        metadata["fluidnpu.provenance"] = json.dumps({**provenance, "quantised": what})
-    del model.metadata_props[:]
-    helper.set_model_props(model, metadata)
 
 
 # -- operators -------------------------------------------------------------------------------------------

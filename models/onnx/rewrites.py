@@ -14,6 +14,7 @@ from onnx import inliner
 
 from ..errors import ModelFileError
 from .file import MOST_NODES, Attributes, OnnxFile
+from .metadata import record
 from .quantised import dequantised, is_quantised
 
 
@@ -34,14 +35,13 @@ def _inlined(file: OnnxFile) -> OnnxFile:
     """Replace calls of the model's functions by their nodes."""
     _check_calls(file)
     try:
-        return OnnxFile(file.path, inliner.inline_local_functions(file.model))
-    except ModelFileError:
-        raise
-    except Exception as error:  # of the checker inside, which has errors of its own
+        model = inliner.inline_local_functions(file.model, convert_version=True)
+    except (RuntimeError, ValueError, LookupError) as error:
         why = (str(error).splitlines() or [type(error).__name__])[0][:120]
         raise ModelFileError(
             f"the functions of {file.path} must be well formed, and inlining them failed: {why}"
         ) from None
+    return OnnxFile(file.path, model)
 
 
 def _check_calls(file: OnnxFile) -> None:
@@ -88,10 +88,9 @@ def _joined(file: OnnxFile) -> OnnxFile:
         readers[one.name].append(None)
     first = readers[next(iter(images))] if images else []
     join = first[0] if len(first) == 1 else None
-    if join is None or join.op_type != "Concat" or list(join.input) != list(images):
+    if len(images) < 2 or join is None or join.op_type != "Concat" or sorted(join.input) != sorted(images):
         return file
-    if len(images) < 2 or any(len(readers[name]) != 1 for name in images):
-        return file
+    images = {name: images[name] for name in join.input}  # in the order of the channels
     sizes = [[dim.dim_value for dim in one.type.tensor_type.shape.dim] for one in images.values()]
     axis = Attributes(join).integer("axis", 1) % max(1, len(sizes[0]))
     alike = len({(*size[1:axis], *size[axis + 1 :]) for size in sizes}) == 1 and axis > 0
@@ -102,6 +101,8 @@ def _joined(file: OnnxFile) -> OnnxFile:
     whole.name = join.output[0]
     whole.type.tensor_type.shape.dim[axis].dim_value = sum(size[axis] for size in sizes)
     model = _with_inputs(file, [whole])
+    told = (f"{size[axis]} channels of {name}" for name, size in zip(images, sizes, strict=True))
+    record(model, "inputs", ", ".join(told))
     kept = [node for node in model.graph.node if node.output[:1] != join.output[:1]]
     del model.graph.node[:]
     model.graph.node.extend(kept)

@@ -352,6 +352,7 @@ def test_dynamic_sizes_and_many_inputs_teach_the_export(tmp_path: Path) -> None:
     proto.graph.input[0].CopyFrom(helper.make_tensor_value_info("image", TensorProto.FLOAT, ["N", 3, "H", "W"]))
     assert re.search(FITS + r".*not \('N', 3, 'H', 'W'\); say its size with --input", message(tmp_path, proto))
     proto.graph.input.append(helper.make_tensor_value_info("mask", TensorProto.FLOAT, ["N", 3]))
+    proto.graph.output.append(helper.make_tensor_value_info("mask", TensorProto.FLOAT, None))
     assert re.search(FITS + r".*it has 2 inputs \(image, mask\); export the model with", message(tmp_path, proto))
 
 

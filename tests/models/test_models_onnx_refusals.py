@@ -167,7 +167,8 @@ def test_large_inputs_are_told_the_limit(tmp_path: Path, shape: Any) -> None:
 
 
 def test_two_inputs(tmp_path: Path) -> None:
-    proto = model(good_nodes(), {"w": WEIGHTS})
+    proto = model(good_nodes(), {"w": WEIGHTS}, outputs=("y", "s"))
+    proto.graph.node.append(node("Relu", ["other"], "s"))
     proto.graph.input.append(helper.make_tensor_value_info("other", TensorProto.FLOAT, ("N", 3)))
     assert "one input image, and it has 2" in refusal(tmp_path, proto)
 
@@ -381,12 +382,15 @@ def test_names_from_files_are_made_harmless(tmp_path: Path) -> None:
     nodes[1].output[0] = nodes[2].input[0] = "a b"  # becomes the same plain name as the one before
     proto = model(nodes, {"w": WEIGHTS})
     proto.graph.name = "../../etc\n"
-    helper.set_model_props(proto, {"fluidnpu.calibration": json.dumps({"a\n`b`": 2.0})})
+    helper.set_model_props(
+        proto, {"fluidnpu.calibration": json.dumps({"a\n`b`": 2.0, "image": 1.0, "a b": 3.0, "y": 4.0})}
+    )
     network = read(tmp_path, proto)
     names = [network.name, *network.tensors, *(layer.name for layer in network.layers)]
     assert all(re.fullmatch(r"[A-Za-z0-9._/:-]+", name) for name in names)
     assert len(set(network.tensors)) == 3
-    assert network.calibration == {network.layers[0].output: 2.0}
+    assert network.calibration[network.layers[0].output] == 2.0
+    assert set(network.calibration) == set(network.tensors)
 
 
 def test_padding_is_bounded(tmp_path: Path) -> None:
