@@ -30,6 +30,7 @@ from .patterns import Patterns
 from .pools import POOL_OPERATORS
 from .refusals import misfit, unsupported
 from .resizing import RESIZING_OPERATORS
+from .rewrites import rewrite
 from .tails import Behind, Cut, with_tail
 from .upsampling import UPSAMPLING_OPERATORS
 from .walk import MOST_WEIGHTS, Walk
@@ -78,6 +79,7 @@ def read_parsed(
     exits: Sequence[str] | None = None,
 ) -> Network:
     """Read an open file, as `read_onnx`."""
+    file = rewrite(file)
     walk, cut = _walked(file, most_weights)
     metadata = read_metadata(file)
     named = tuple(metadata.exits) if PREFIX + "exits" in file.metadata else None
