@@ -3,8 +3,8 @@
     ZOO/bin/python benchmarks/coverage_zoo.py FOLDER [--network NAME]...
 
 Each is written to FOLDER/NAME.onnx by PyTorch's TorchScript exporter at opset 13, with random weights of a
-fixed seed: whether a network is taken is a matter of its graph. Statistics of batch norms are drawn too,
-so that numbers stay in range. A file that is there already is left. Imports nothing of ours; needs torch,
+fixed seed: whether a network is taken is a matter of its graph. Statistics of batch norms are measured on
+noise. A file that is there already is left. Imports nothing of ours; needs torch,
 timm, ultralytics, segmentation-models-pytorch and the Python files of torchvision.
 """
 
@@ -72,7 +72,7 @@ def of_ultralytics(name: str) -> Callable[[], nn.Module]:
                 module.export, module.format, module.dynamic = True, "onnx", False
             if isinstance(module, C2f):
                 module.forward = module.forward_split
-        return model.fuse(verbose=False)
+        return model
 
     return make
 
@@ -708,15 +708,14 @@ ZOO: dict[str, Entry] = {
 }  # fmt: skip
 
 
-def settle(model: nn.Module) -> None:
-    """Draw what a fresh network leaves at nought or one: scales, shifts and statistics of norms."""
-    for module in model.modules():
-        if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_var is not None:
-            nn.init.uniform_(module.running_var, 0.5, 1.5)
-            nn.init.uniform_(module.running_mean, -0.2, 0.2)
-            if module.affine:
-                nn.init.uniform_(module.weight, 0.7, 1.3)
-                nn.init.uniform_(module.bias, -0.2, 0.2)
+def settle(model: nn.Module, images: Tensor) -> None:
+    """Measure the statistics of batch norms on images, as training does: else a signal dies out."""
+    norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.track_running_stats]
+    for norm in norms:
+        norm.train()
+        norm.momentum = 1.0
+    model(images)
+    model.eval()
 
 
 def export(name: str, folder: Path) -> None:
@@ -724,10 +723,11 @@ def export(name: str, folder: Path) -> None:
     entry = ZOO[name]
     torch.manual_seed(0)
     model = entry.make().eval()
-    settle(model)
     draft = folder / f"{name}.part"
     image = torch.rand(1, *entry.shape)
     with torch.no_grad():
+        settle(model, torch.rand(4, *entry.shape))
+        model = model.fuse(verbose=False) if entry.family == YOLO_NETS and hasattr(model, "fuse") else model
         torch.onnx.export(model, (image,), str(draft), opset_version=OPSET, dynamo=False)
     draft.rename(folder / f"{name}.onnx")
 

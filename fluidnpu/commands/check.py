@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,11 +12,14 @@ from typing import Any
 import click
 
 from fluidnpu import models
+from fluidnpu.models import onnx as model_onnx
+from fluidnpu.models.tail import Tail
 
 from .. import show
-from ..options import JSON, PATH, reading, takes
+from ..errors import NegativeAnswerError
+from ..options import JSON, PATH, reading, reading_options, takes
 from .check_board import check_board
-from .networks import read_model_or_name, say_assumed
+from .networks import is_full_size, read_model_or_name, say_assumed
 from .prepare import prepared_report, print_intake
 
 
@@ -22,12 +28,14 @@ class CheckOptions:
     """The command line of `fluidnpu check`."""
 
     model: Path
+    read_on: bool
     as_json: bool
 
 
 @click.command("check")
 @click.argument("model", type=PATH)
 @reading
+@click.option("--all", "read_on", is_flag=True, help="read on past a refusal, and list all that stands in the way")
 @JSON
 @takes(CheckOptions)
 def command(options: CheckOptions) -> None:
@@ -37,8 +45,31 @@ def command(options: CheckOptions) -> None:
     """
     if options.model.suffix == ".toml":
         check_board(options.model, options.as_json)
-    else:
-        check_model(options)
+        return
+    if options.read_on and options.model.suffix != ".json" and not is_full_size(options.model):
+        survey_model(options)
+    check_model(options)
+
+
+def survey_model(options: CheckOptions) -> None:
+    """List every kind of obstacle in a graph; NegativeAnswerError where there is one."""
+    given = reading_options()
+    most = {} if given["most_weights"] is None else {"most_weights": given["most_weights"]}
+    found = model_onnx.survey(options.model, size=given["size"], **most)
+    if not found.obstacles:
+        return
+    shown = ", ".join(f"{obstacle.count} {obstacle.kind}" for obstacle in found.obstacles)
+    unseen = f"; {found.unseen} nodes behind them could not be looked at" if found.unseen else ""
+    if not options.as_json:
+        rows = [
+            (str(obstacle.count), obstacle.kind, ", ".join(obstacle.nodes), obstacle.remedy or obstacle.first)
+            for obstacle in found.obstacles
+        ]
+        show.console().print(show.table("What stands in the way", ("nodes", "what", "the first", "remedy"), rows))
+    answer = {"usable": False, **dataclasses.asdict(found), "path": str(found.path)}
+    raise NegativeAnswerError(
+        f"{found.path} cannot be used as it is: of its {found.nodes} nodes stand in the way {shown}{unseen}", answer
+    )
 
 
 def check_model(options: CheckOptions) -> None:
@@ -68,8 +99,30 @@ def check_model(options: CheckOptions) -> None:
             for one in report["outputs"]
         ]
         out.print(show.table("Outputs that are no exits", ("output", "shape", "activation", "stage"), given))
+        heads = [one["name"] for one in report["outputs"] if len(one["shape"]) == 1 and one["shape"][0] > 1]
+        if isinstance(model, models.Network) and len(heads) > 1 and all(exit.logits is None for exit in model.exits):
+            out.print(f"  [dim]heads of one trunk, all given out; early exits are named: --logits {','.join(heads)}[/]")
+    if report.get("tail"):
+        tail = report["tail"]
+        operators = ", ".join(f"{count} {name}" for name, count in tail["operators"].items())
+        out.print(
+            f"The host ends the network, for each image: {tail['nodes']} nodes ({operators}), which read "
+            f"{tail['reads']} values of the NPU, make {tail['values']} and take {tail['macs'] / 1e6:.2f} MMAC"
+        )
     if isinstance(model, models.Network):
         say_assumed(out, model)
+
+
+def tail_report(model: models.Network, tail: Tail) -> dict[str, Any]:
+    """Give what the host has to do for an image: nodes, operators, values and multiply-accumulates."""
+    work = tail.work(tail.drawn({one.name: one.shape for one in model.outputs}))
+    return {
+        "nodes": work.nodes,
+        "operators": dict(Counter(node.operator for node in tail.nodes).most_common()),
+        "reads": sum(math.prod(one.shape) for one in model.outputs if one.name in tail.inputs),
+        "values": work.values,
+        "macs": work.macs,
+    }
 
 
 def model_report(model: models.Network | models.Workload) -> dict[str, Any]:
@@ -90,6 +143,11 @@ def model_report(model: models.Network | models.Workload) -> dict[str, Any]:
     if isinstance(model, models.Network):
         facts = prepared_report(model)
         shown = [(one.name, list(one.shape), one.activation, one.stage) for one in model.outputs]
+        if model.tail is not None:
+            facts["tail"] = tail_report(model, model.tail)
+            stages = {one.name: one.stage for one in model.outputs}
+            last = {name: max(map(stages.__getitem__, needs), default=0) for name, needs in model.tail.needs.items()}
+            shown = [(one.name, list(one.row), "host", last[one.name]) for one in model.tail.outputs]
         facts["outputs"] = [dict(zip(("name", "shape", "activation", "stage"), one, strict=True)) for one in shown]
     return {
         **facts,

@@ -144,15 +144,9 @@ def _scale(walk: Walk, node: onnx.NodeProto) -> None:
 
 
 def _product(walk: Walk, node: onnx.NodeProto) -> UnsupportedOperatorError:
-    """Return the refusal of a node that combines two activations; gates are called so."""
-    shapes = [walk.raw(node, index).onnx_shape for index in range(len(node.input))]
+    """Return the refusal of a node that combines two activations."""
     if node.op_type == "Sub":
         return misfit(node, "subtracts two activations", "add the one with its sign turned in the layer before it")
-    gated = any(walk.raw(node, index).activation == "sigmoid" for index in range(len(node.input)))
-    squeezed = any(len(s) == 3 and s[1:] == (1, 1) != other[1:] for s in shapes for other in shapes if len(other) == 3)
-    if node.op_type == "Mul" and (gated or squeezed):
-        kind = "a squeeze-and-excitation gate" if squeezed else "a gate such as SiLU"
-        return misfit(node, f"combines two activations: it is {kind}", NO_GATES)
     return misfit(node, "combines two activations", f"{_ONE_FACTOR}; {NO_GATES}")
 
 
