@@ -22,7 +22,6 @@ from .patterns import Pattern, Patterns
 from .reader import visit
 from .refusals import NO_SEQUENCES
 from .rewrites import rewrite
-from .rewrites import rewrite
 from .tails import possible
 from .view import View
 from .walk import MOST_WEIGHTS, Value, Walk
