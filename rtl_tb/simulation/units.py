@@ -26,7 +26,7 @@ UNITS: Mapping[str, Mapping[str, int]] = {
     "fluidnpu_weight_streamer": {"TP": 4, "WeightSlots": 2, "PortWords": 8},
     "fluidnpu_residual_reader": {"BMax": 4, "OutWords": 3, "PortWords": 8},
     "fluidnpu_output_writer": {"BMax": 4, "OutWords": 3, "PortWords": 8},
-    "fluidnpu_output_pool": {"BMax": 4, "OutWords": 3, "Windows": 40, "Rows": 240},
+    "fluidnpu_output_pool": {"BMax": 4, "OutWords": 3, "Windows": 50, "Rows": 300},
     "fluidnpu_row_walker": {"BMax": 4, "Pools": 1},
     "fluidnpu_window_segments": {"TP": 4, "BMax": 4, "PortBytes": 16},
     "fluidnpu_segment_queue": {"CountWidth": 4, "Depth": 16},

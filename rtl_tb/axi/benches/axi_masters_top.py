@@ -16,6 +16,7 @@ from cocotb.triggers import RisingEdge
 
 from ...common.benches.clock import Dut, begin, bench, setting
 from ...common.benches.dram import Dram, Weather
+from ...common.benches.streams import PATIENCE, raised
 
 SIZE = 1 << 16
 BYTES = setting("DATA_BYTES", 8)
@@ -44,9 +45,7 @@ class Traffic:
         collector = cocotb.start_soon(self._collect(total))
         for address, beats in requests:
             self.dut.req_valid_i.value, self.dut.req_addr_i.value, self.dut.req_beats_i.value = 1, address, beats
-            await RisingEdge(self.dut.clk_i)
-            while not self.dut.req_ready_o.value:
-                await RisingEdge(self.dut.clk_i)
+            await raised(self.dut, "req_ready_o")
             self.dut.req_valid_i.value = 0
             if self.rng.random() < 0.2:
                 await RisingEdge(self.dut.clk_i)
@@ -59,12 +58,16 @@ class Traffic:
 
     async def _collect(self, total: int) -> list[bytes]:
         words: list[bytes] = []
+        quiet = 0
         while len(words) < total:
+            quiet += 1
+            assert quiet < PATIENCE, f"a word must come within {PATIENCE} cycles"
             ready = int(self.rng.random() < 0.7)
             self.dut.data_ready_i.value = ready
             await RisingEdge(self.dut.clk_i)
             if ready and self.dut.data_valid_o.value:
                 words.append(int(self.dut.data_o.value).to_bytes(BYTES, "little"))
+                quiet = 0
         self.dut.data_ready_i.value = 0
         return words
 
@@ -73,17 +76,13 @@ class Traffic:
         dut = self.dut
         dut.word_valid_i.value, dut.word_addr_i.value = 1, address
         dut.word_data_i.value, dut.word_strb_i.value = int.from_bytes(data, "little"), strobe
-        await RisingEdge(dut.clk_i)
-        while not dut.word_ready_o.value:
-            await RisingEdge(dut.clk_i)
+        await raised(dut, "word_ready_o")
         dut.word_valid_i.value = 0
 
     async def close(self) -> None:
         """Wait until everything written is in memory."""
         self.dut.close_i.value = 1
-        await RisingEdge(self.dut.clk_i)
-        while not self.dut.write_idle_o.value:
-            await RisingEdge(self.dut.clk_i)
+        await raised(self.dut, "write_idle_o")
         self.dut.close_i.value = 0
 
 

@@ -12,6 +12,7 @@ from cocotb.triggers import RisingEdge
 
 from ...common.benches.clock import Dut, begin, bench, setting
 from ...common.benches.dram import SLVERR, Dram, Weather
+from ...common.benches.streams import PATIENCE, raised
 from .axi_masters_top import BYTES, PORTS, SIZE, Traffic, attach, count_errors, settle
 
 BURST = setting("MAX_BURST", 16)
@@ -78,16 +79,20 @@ async def an_error_of_any_part_is_told_once(dut: Dut) -> None:
     errors = count_errors(dut)
     traffic = Traffic(dut, rng)
     assert SLVERR & 2
-    for _ in range(40):
-        beats = rng.randrange(1, BURST + 1)
-        dram.bad = {0x2000 + rng.randrange(beats * BYTES)}
-        errors.update(read=0, write=0)
-        await traffic.reads([(0x2000, beats), (0x4000, beats)])
-        for base in (0x2000, 0x4000):
-            for i in range(beats):
-                await traffic.write(base + i * BYTES, bytes(BYTES), (1 << BYTES) - 1)
-        await traffic.close()
-        assert errors == {"read": 1, "write": 1}
+    # A first burst sets the port at which a short one begins: any port is the first, the last, or unused.
+    short = [(1, first, second) for first in range(1, PORTS + 1) for second in range(1, PORTS)]
+    anywhere = [(rng.randrange(2), *(rng.randrange(1, BURST + 1) for _ in range(2))) for _ in range(20)]
+    for which, *beats in short + anywhere:
+        bursts = list(zip((0x2000, 0x4000), beats, strict=True))
+        for place in range(beats[which]) if beats[which] < PORTS else [rng.randrange(beats[which])]:
+            dram.bad = {bursts[which][0] + place * BYTES + rng.randrange(BYTES)}
+            errors.update(read=0, write=0)
+            await traffic.reads(bursts)
+            for base, count in bursts:
+                for i in range(count):
+                    await traffic.write(base + i * BYTES, bytes(BYTES), (1 << BYTES) - 1)
+            await traffic.close()
+            assert errors == {"read": 1, "write": 1}
 
 
 async def cycles_of_reads(dut: Dut, dram: Dram, requests: list[tuple[int, int]]) -> int:
@@ -99,9 +104,7 @@ async def cycles_of_reads(dut: Dut, dram: Dram, requests: list[tuple[int, int]])
     async def ask() -> None:
         for address, beats in requests:
             dut.req_valid_i.value, dut.req_addr_i.value, dut.req_beats_i.value = 1, address, beats
-            await RisingEdge(dut.clk_i)
-            while not dut.req_ready_o.value:
-                await RisingEdge(dut.clk_i)
+            await raised(dut, "req_ready_o")
         dut.req_valid_i.value = 0
 
     cocotb.start_soon(ask())
@@ -109,6 +112,7 @@ async def cycles_of_reads(dut: Dut, dram: Dram, requests: list[tuple[int, int]])
     while words < total:
         await RisingEdge(dut.clk_i)
         cycle += 1
+        assert cycle < PATIENCE, f"all words must come within {PATIENCE} cycles"
         if dut.data_valid_o.value:
             first = first or cycle
             words += 1
@@ -157,16 +161,9 @@ async def writes_stream(dut: Dut) -> None:
     for i in range(total):
         dut.word_valid_i.value, dut.word_addr_i.value = 1, i * BYTES
         dut.word_data_i.value = int.from_bytes(data[i * BYTES : (i + 1) * BYTES], "little")
-        await RisingEdge(dut.clk_i)
-        cycle += 1
-        while not dut.word_ready_o.value:
-            await RisingEdge(dut.clk_i)
-            cycle += 1
+        cycle += await raised(dut, "word_ready_o")
     dut.word_valid_i.value, dut.close_i.value = 0, 1
-    await RisingEdge(dut.clk_i)
-    while not dut.write_idle_o.value:
-        await RisingEdge(dut.clk_i)
-        cycle += 1
+    cycle += await raised(dut, "write_idle_o") - 1
     dut._log.info("write: %d words in %d cycles", total, cycle)
     assert dram.memory[: len(data)] == data
     assert cycle <= total * (BURST + 2) // BURST + LATENCY + 8 * BURST

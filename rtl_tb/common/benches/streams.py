@@ -148,6 +148,19 @@ async def pulse(dut: Dut, name: str) -> None:
     getattr(dut, name).value = 0
 
 
+PATIENCE = 5_000  # cycles in which something must happen: a bench that hangs ends within a second or two
+
+
+async def raised(dut: Dut, name: str) -> int:
+    """Wait for the first clock edge at which a port is high; returns the cycles, or AssertionError."""
+    port = getattr(dut, name)
+    for cycle in range(1, PATIENCE + 1):
+        await RisingEdge(dut.clk_i)
+        if port.value:
+            return cycle
+    raise AssertionError(f"{name} was not high within {PATIENCE} cycles")
+
+
 async def until(dut: Dut, done: Callable[[], object], cycles: int, what: str) -> None:
     """Wait for `done()`; AssertionError after `cycles` cycles."""
     for _ in range(cycles):

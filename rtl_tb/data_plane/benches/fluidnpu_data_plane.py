@@ -14,6 +14,7 @@ from fluidnpu.hls.program import decode_for
 
 from ...common.benches.clock import Dut, begin, bench, reset, setting
 from ...common.benches.lite import LiteMaster
+from ...common.benches.streams import raised
 from .. import coverage
 from .host import DESIGN, FAIR, LAYERS, ROUGH, Host, attach, change_batch, meet, open_host, some_slots
 from .jobs import Expected, Shape, expect, make_program, random_shape
@@ -257,8 +258,7 @@ async def the_watchdog_ends_a_hung_job(dut: Dut) -> None:
             await RisingEdge(dut.clk_i)
         host.dram.silent = hang == "memory"
         host.core.pace = 0.0 if hang == "core" else 1.0
-        while not dut.irq_o.value:
-            await RisingEdge(dut.clk_i)
+        await raised(dut, "irq_o")
         assert await host.error() is Cause.WATCHDOG
         host.dram.silent, host.core.pace = False, 1.0
         await must_fail(host, Cause.WATCHDOG, 0)

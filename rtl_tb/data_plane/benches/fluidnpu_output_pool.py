@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -10,30 +12,63 @@ from cocotb.triggers import RisingEdge
 
 from fluidnpu.hls.core import pooled_output
 from fluidnpu.hls.formats import TILE
+from fluidnpu.models.graph import LEAST_POOLED
 
 from ...common.benches.clock import Dut, begin, bench, reset
 from ...common.benches.streams import Sink, Source, pulse, running, until
 from ...common.benches.words import beats_of
 from .cases import NARROW_DESIGN, Case, random_case
+from .jobs import MOST_POOLED, random_shape
 
 Int16 = npt.NDArray[np.int16]
-POOLED = {0, 2, 3}
+# What meets in a layer: its pool, whether it has several rows of windows, several tiles in a row block.
+Cross = tuple[int, bool, bool]
+CROSSES: tuple[Cross, ...] = tuple(product((2, 3), (False, True), (False, True)))
 
 
 @bench(60_000)
 async def beats_are_pooled(dut: Dut) -> None:
-    """Of layers with either pool, and with none, exactly the beats that end a window leave, in order."""
+    """Of layers with either pool exactly the beats that end a window leave, in order."""
     rng = await begin(dut)
-    met = set[int]()
-    for number in range(400):
-        if number >= 40 and met == POOLED:
-            break
-        case = random_case(rng, NARROW_DESIGN)
-        if number % 4 and not case.descriptor.pool_kernel:
-            continue
-        met.add(case.descriptor.pool_kernel)
-        await pool(dut, rng, case)
-    assert met == POOLED, f"only pools {met} were met"
+    for cross in CROSSES:
+        for _ in range(4):
+            await pool(dut, rng, crossing(rng, cross))
+
+
+@bench(60_000)
+async def beats_of_other_layers_pass(dut: Dut) -> None:
+    """Beats of a layer without a pool pass as they are, also between two layers that have one."""
+    rng = await begin(dut)
+    for _ in range(6):
+        await pool(dut, rng, random_case(rng, NARROW_DESIGN, pool=(0, 0, 0)))
+        await pool(dut, rng, crossing(rng, rng.choice(CROSSES)))
+
+
+def cross_of(case: Case) -> Cross:
+    """What meets in a layer."""
+    several_tiles = not case.commands()[0]["block_last"]
+    return case.descriptor.pool_kernel, case.descriptor.pooled_hw[0] > 1, several_tiles
+
+
+def crossing(rng: random.Random, cross: Cross) -> Case:
+    """Draw a layer in which this meets."""
+    kernel, windows, tiles = cross
+    while True:
+        shape = random_shape(rng, NARROW_DESIGN)
+        high = rng.randrange(3, MOST_POOLED[0] + 1) if windows else rng.randrange(1, 4)
+        shape = replace(
+            shape,
+            kind=0,
+            merged=False,
+            columns=shape.columns if tiles else rng.randrange(1, NARROW_DESIGN.t_c // 2 + 1),
+            groups=shape.groups if tiles else 1,
+            out=(high, rng.randrange(LEAST_POOLED, MOST_POOLED[1] + 1)),
+            pool=(kernel, rng.randrange(2), rng.randrange(2)),
+        )
+        if shape.pools:
+            case = random_case(rng, NARROW_DESIGN, shape)
+            if cross_of(case) == cross:
+                return case
 
 
 async def pool(dut: Dut, rng: random.Random, case: Case) -> None:

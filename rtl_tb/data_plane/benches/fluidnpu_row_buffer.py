@@ -195,20 +195,29 @@ async def windows_get_what_memory_holds(dut: Dut) -> None:
 
 @bench(50_000)
 async def a_block_that_does_not_fit_is_told(dut: Dut) -> None:
-    """`stuck_o` rises as soon as no awaited row can come, and not before."""
+    """`stuck_o` rises as soon as no awaited row can come, not before, in any part of the ring."""
     rng = await begin(dut)
     shape = Shape(kernel=(3, 3), group_words=16, out=(CAPACITY // 270, 6), columns=8)
-    case = random_case(rng, DESIGN, shape, most=MOST)
+    for by_samples in (False, True):
+        for lane in range(1 + by_samples):
+            case = random_case(rng, DESIGN, shape, most=MOST)
+            while case.by_samples != by_samples:
+                case = random_case(rng, DESIGN, shape, most=MOST)
+            await too_large(dut, rng, case, lane)
+
+
+async def too_large(dut: Dut, rng: random.Random, case: Case, lane: int) -> None:
+    """Ask for the rows that fit, then for one more, which comes when the oldest is given up."""
     world = World(dut, rng, case, 0.7)
     await world.start()
     fits = next(
         n for n in range(1, CAPACITY) if (n + 1) * case.rows.pitch + PORT_BYTES > CAPACITY // (1 + case.by_samples)
     )
     dut.oldest_i.value = 0
-    world.ask(random_beat(rng, case, 0, (0, fits - 3, fits)))
+    world.ask(random_beat(rng, case, lane, (0, fits - 3, fits)))
     await world.served(20_000)
     assert not dut.stuck_o.value
-    world.segments.items.extend(random_beat(rng, case, 0, (0, fits - 2, fits + 1)))
+    world.segments.items.extend(random_beat(rng, case, lane, (0, fits - 2, fits + 1)))
     await until(dut, lambda: dut.stuck_o.value, 2_000, "the end")
     dut.oldest_i.value = case.rows.pitch
     world.ask([])
@@ -216,6 +225,8 @@ async def a_block_that_does_not_fit_is_told(dut: Dut) -> None:
     await until(dut, lambda: len(world.beats.got) == 2, 2_000, "the row")
     assert not dut.stuck_o.value
     world.stop()
+    for name in ("segment_valid_i", "second_valid_i", "data_valid_i", "fetch_ready_i", "beat_ready_i"):
+        getattr(dut, name).value = 0
 
 
 @bench(100_000)

@@ -13,7 +13,7 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from ...common.benches.clock import Dut, begin, bench, reset, setting
-from ...common.benches.streams import pulse
+from ...common.benches.streams import pulse, raised
 
 COUNT_WIDTH = setting("COUNT_WIDTH", 4)
 PARTS = (32, 32, 32, 32, 24, 24, 1)  # bits of `parts_t`: four distances, word, top, lane
@@ -60,9 +60,7 @@ async def give(dut: Dut, rng: random.Random, pairs: list[tuple[int, list[Offer]]
         dut.oldest_i.value = oldest
         drive(dut, "segment", offers[0])
         drive(dut, "second", offers[1] if len(offers) > 1 else None)
-        await RisingEdge(dut.clk_i)
-        while not dut.segment_ready_o.value:
-            await RisingEdge(dut.clk_i)
+        await raised(dut, "segment_ready_o")
         drive(dut, "segment", None)
         drive(dut, "second", None)
 
