@@ -75,6 +75,9 @@ class _Graph:
         self.network, self.state = network, state
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
+        self.taken = {*network.tensors, *(output.name for output in network.outputs)}
+        if network.tail is not None:
+            self.taken |= {output.name for output in network.tail.outputs}
         self.layers = {layer.name for layer in network.layers}
         self.logits = {exit.logits for exit in network.exits}
         self.maps = isinstance(network.check, MapCheck)
@@ -91,7 +94,7 @@ class _Graph:
         for the node that ends it.
         """
         known = name if operator in _OF_LAYERS or name not in self.layers else f"{name}_made"
-        output = f"{name}_value" if name in self.network.tensors else name
+        output = f"{name}_value" if name in self.taken else name
         self.nodes.append(helper.make_node(operator, inputs, [output], name=known, **attributes))
         return output
 

@@ -78,12 +78,13 @@ class TailWriter:
             self._made(operator, [first + "_flat"], [first + "_shares"], {"axis": 1})
             self._made("Reshape", [first + "_shares", first + "_shape"], [first], {})
             return
-        for key in _AS_INPUTS.get(operator, ()) if opset < 13 else ():
+        moved = _AS_INPUTS.get(operator, ()) if opset < 13 else ()
+        for key in moved if not attributes.keys().isdisjoint(moved) else ():
             if key in attributes:
                 kind = np.float32 if key in ("min", "max", "value") else np.int64
                 value = np.asarray(attributes.pop(key), kind)
                 inputs.append(self._constant(f"{first}.{key}", value.reshape(1) if key == "k" else value))
-            elif _AS_INPUTS[operator][-1] != key:
+            elif key != moved[-1]:
                 inputs.append("")
         self._made(operator, inputs, list(node.outputs), attributes)
 

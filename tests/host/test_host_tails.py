@@ -149,5 +149,5 @@ def test_shapes_of_their_own_want_requests_of_their_own(tmp_path: Path) -> None:
     ragged = replace(tail_of(w), outputs=(TailOutput(tail_of(w).outputs[0].name, "float32", (1, -1)),))
     program = replace(w.program, tail=ragged)
     check_joinable(program, 1)
-    with pytest.raises(ProtocolError, match="must hold one sample, since output '.*' has another shape for each, not 2"):
+    with pytest.raises(ProtocolError, match=r"must hold one sample, since output '.*' has another shape for each, not 2"):
         check_joinable(program, 2)

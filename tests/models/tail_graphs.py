@@ -1,4 +1,4 @@
-"""Small networks that the host ends, as exporters write them: detectors, a segmenter, text, top-k behind exits."""
+"""Small networks that the host ends, as exporters write them: detectors, a segmenter, text, the best classes."""
 
 from __future__ import annotations
 
@@ -147,6 +147,22 @@ def best_behind_exits() -> onnx.ModelProto:
     return g.model(*ends, (last, number, ["batch", 6]))
 
 
+def of_old_opset() -> onnx.ModelProto:
+    """The operators whose attributes are inputs today, and a Softmax over all axes from one on."""
+    g = TailGraph()
+    maps = g.conv(g.conv("image", 8, 3, stride=4), 4, 8, 1, relu=False)
+    shares = g.op("Softmax", maps, axis=1)
+    bounded = g.op("Clip", g.op("Log", shares), min=-6.0, max=-4.0)
+    padded = g.op("Pad", bounded, pads=[0, 0, 1, 0, 0, 0, 0, 1], value=-1.5)
+    first, second = g.op("Split", padded, axis=1, split=[1, 3], outputs=2)
+    some = g.op("Sub", g.op("Squeeze", first, axes=[1]), g.op("ReduceSum", second, axes=[1], keepdims=0))
+    kept = g.op("Dropout", g.op("Unsqueeze", some, axes=[1]), ratio=0.5)
+    cut = g.op("Slice", kept, g.const([1, 0]), g.const([8, -1]), g.const([2, 3]))
+    best, place = g.op("TopK", g.reshape(cut, 0, -1), g.const([4]), outputs=2)
+    kinds = (TensorProto.FLOAT, TensorProto.INT64)
+    return g.model(*((name, kind, ["batch", 4]) for name, kind in zip((best, place), kinds, strict=True)), opset=10)
+
+
 GRAPHS: dict[str, Callable[[], onnx.ModelProto]] = {
     "peaks": peaks,
     "distances": distances,
@@ -154,4 +170,5 @@ GRAPHS: dict[str, Callable[[], onnx.ModelProto]] = {
     "segmented": segmented,
     "text": text,
     "best": best_behind_exits,
+    "old": of_old_opset,
 }
