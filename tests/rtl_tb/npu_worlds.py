@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from fluidnpu.boards import load_board
 from fluidnpu.dse import Design
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import Program, compile_program, register
@@ -17,8 +18,8 @@ from fluidnpu.rtl_tb.npu.job import BareNpu
 
 SEED = 0
 QNET: QuantisedNetwork = quantise(random_network(SEED, exits=3))
-# The design of tests/host, so one build serves both.
-DESIGN: Design = design_for(QNET.network.workload, t_r=24, split=True)
+# The design of tests/host, to the digest, so one build of each core serves both.
+DESIGN: Design = design_for(QNET.network.workload, t_r=24, split=True).changed(board="zc706", facts=load_board("zc706"))
 PROGRAM: Program = compile_program(QNET, DESIGN)
 SLOTS = 0x1010_0000
 LAYERS = len(DESIGN.layers)

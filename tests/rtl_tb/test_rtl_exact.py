@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from exact_worlds import check, random_plans, small_npu
+from npu_worlds import DESIGN, QNET
 
 from fluidnpu.boards import load_board
 from fluidnpu.dse import CORES, DramModel, explore
@@ -49,10 +50,8 @@ UNLIKE = (
 @pytest.mark.parametrize("dram", DRAMS[:3], ids=["ideal", "board", "slow"])
 def test_every_layer_takes_as_long_as_in_rtl(dram: DramModel, core: str) -> None:
     """The builds of tests/host and their network, with plans of every mode and block."""
-    qnet = quantise(random_network(0, exits=3))
-    design = design_for(qnet.network.workload, t_r=24, split=True)
-    npu = small_npu(NpuModel.of(design, core=core), dram)
-    cycles = sum(check(npu, qnet, random_plans(design, seed), range(1, 5)) for seed in range(6))
+    npu = small_npu(NpuModel.of(DESIGN, core=core), dram)
+    cycles = sum(check(npu, QNET, random_plans(DESIGN, seed), range(1, 5)) for seed in range(6))
     assert cycles > 100_000
 
 
@@ -117,11 +116,9 @@ def test_layers_of_resnet50_on_its_board(memory: str) -> None:
 
 def test_a_model_of_another_machine_is_told_apart() -> None:
     """Narrower outputs, one weight slot more: the comparison is able to fail."""
-    qnet = quantise(random_network(0, exits=3))
-    design = design_for(qnet.network.workload, t_r=24, split=True)
-    array = design.array
+    array = DESIGN.array
     for other in (replace(array, weight_slots=2), replace(array, out_words=3)):
-        npu = small_npu(NpuModel.of(design))
+        npu = small_npu(NpuModel.of(DESIGN))
         npu.machine = replace(npu.machine, array=other)
         with pytest.raises(AssertionError):
-            check(npu, qnet, design, range(4, 5))
+            check(npu, QNET, DESIGN, range(4, 5))
