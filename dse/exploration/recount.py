@@ -1,7 +1,8 @@
-"""The latency table of a design for the core that is built, where its search counted the other one."""
+"""The cycles of a design with the core that is built, where its search counted the other one."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ..design import Design
@@ -31,10 +32,14 @@ def counted_with(design: Design, core: str) -> Design:
             f"the cycles of the design are those of core '{design.core}', and to count those of '{core}' needs Numba: "
             "pip install 'fluidnpu[fast]'"
         )
-    machine = Machine.of(design, core)
-    batches = range(1, design.b_max + 1)
-    costs = [[_cost(design, index, batch, machine) for index in range(len(design.layers))] for batch in batches]
+    costs = layer_costs(design, core, range(1, design.b_max + 1))
     return replace(design, core=core, latency=latency_of(design.layers, costs, design.clock_hz))
+
+
+def layer_costs(design: Design, core: str, batches: Sequence[int]) -> list[list[LayerCost]]:
+    """For each batch size the cost of each layer under the design's plans, with tensors of its own."""
+    machine = Machine.of(design, core)
+    return [[_cost(design, index, batch, machine) for index in range(len(design.layers))] for batch in batches]
 
 
 def _cost(design: Design, index: int, batch: int, machine: Machine) -> LayerCost:
