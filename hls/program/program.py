@@ -263,7 +263,7 @@ class Program:
 
     @cached_property
     def task(self) -> Task:
-        """What the program's answers are, for labels that meet them."""
+        """The kind of its answers, for labels that meet them."""
         place = self.tensors[self.exits[-1].tensor] if self.exits[-1].tensor else None
         classes = self.check.shape[2] if isinstance(self.check, MapCheck) else place.channels if place else 0
         return Task(name=self.network, check=self.check, classes=classes, class_names=self.class_names)

@@ -26,7 +26,7 @@ from .scores import Judged, check_labels
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What the answers of a network are: its check, the number of its classes (0: none) and their names."""
+    """The kind of answers of a network: its check, the number of its classes (0: none) and their names."""
 
     name: str
     check: Check

@@ -60,7 +60,7 @@ def label_overlap(answers: npt.NDArray[Any], truths: npt.NDArray[Any], labels: i
 
 
 class Judged(Protocol):
-    """What is known of a network whose answers meet labels."""
+    """The facts of a network whose answers meet labels."""
 
     @property
     def name(self) -> str:
@@ -68,7 +68,7 @@ class Judged(Protocol):
 
     @property
     def check(self) -> Check:
-        """What its exits give."""
+        """The check of its exits."""
 
     @property
     def classes(self) -> int:

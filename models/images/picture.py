@@ -1,4 +1,4 @@
-"""One image file as pixels: uint8 (height, width, channels), upright, whatever the file's mode and depth.
+"""One image file as pixels, uint8 (height, width, channels): upright, of any mode and depth.
 
 Read with Pillow, which bounds what it unpacks. Grey of 16 bits is scaled, so 65,535 becomes 255.
 """

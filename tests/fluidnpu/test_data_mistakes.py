@@ -6,7 +6,7 @@ import gzip
 import json
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import cycle
 from pathlib import Path
 
@@ -38,7 +38,7 @@ COMMANDS = (
 )
 
 
-def run(words: str, places: dict[str, Path]) -> Result:
+def run(words: str, places: Mapping[str, object]) -> Result:
     return CliRunner(env={"COLUMNS": "160"}).invoke(main, words.format_map(places).split())
 
 
@@ -79,7 +79,7 @@ def flat(data: Path, table: str | bytes) -> Path:
 
 
 def npz(data: Path, **arrays: npt.ArrayLike) -> Path:
-    np.savez(data.with_suffix(".npz"), **arrays)  # type: ignore[arg-type]
+    np.savez(data.with_suffix(".npz"), **arrays)
     return data.with_suffix(".npz")
 
 
@@ -167,7 +167,7 @@ MISTAKES: dict[str, tuple[Callable[[Path], Path], str]] = {
 def test_a_mistake_is_one_true_sentence(mistake: str, words: str, places: dict[str, Path], tmp_path: Path) -> None:
     make, sentence = MISTAKES[mistake]
     data = make(tmp_path / "data")
-    known = {**places, "data": data, "new": tmp_path / "new", "name": "resnet8_fashion_mnist"}
+    known: dict[str, object] = {**places, "data": data, "new": tmp_path / "new", "name": "resnet8_fashion_mnist"}
     refused(run(words, known), sentence.format_map(known))
     assert not (tmp_path / "new").exists()
 

@@ -41,7 +41,7 @@ def sent(pixels: Array, datatype: str) -> bytes:
 
 
 def over_http(s: Served, images: Array, datatype: str, raw: bytes) -> tuple[int, Any]:
-    tensor = {"name": s.input, "datatype": datatype, "shape": list(images.shape)}
+    tensor: dict[str, Any] = {"name": s.input, "datatype": datatype, "shape": list(images.shape)}
     tensor["parameters"] = {"binary_data_size": len(raw)}
     head = json.dumps({"inputs": [tensor], "outputs": [{"name": "logits"}]}).encode()
     return s.call("POST", INFER, head + raw, Inference_Header_Content_Length=str(len(head)))
