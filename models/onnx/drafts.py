@@ -62,6 +62,15 @@ class Plane:
         """True if no writer of the plane can write a negative value."""
         return bool(self.writers) and all(writer.non_negative for writer in self.writers)
 
+    def within_clip(self, clip: Clip) -> bool:
+        """True if no value of the plane can lie outside a clip."""
+        low, high = clip
+        if high is None and low is not None and low <= 0 and self.non_negative:
+            return True
+        done = [writer.passed if writer.kind is Kind.MAX_POOL else writer.clip for writer in self.writers]
+        zero = (low is None or low <= 0) and (high is None or high >= 0)  # what no layer writes
+        return bool(done) and (zero or self.whole) and all(compose(one, clip) == one for one in done)
+
     @property
     def whole(self) -> bool:
         """True if layers write every value of the plane, so that none is a zero of the memory."""

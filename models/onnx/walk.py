@@ -392,8 +392,7 @@ class Walk:
                 return replace(source, view=source.view.with_order(np.arange(index.size)))
         key = (source.plane, index.tobytes())
         if key not in self._gathered:
-            weights = np.zeros((index.size, int(index.max() - index.min()) + 1, 1, 1), np.float32)
-            weights[np.arange(index.size), index - index.min()] = 1
+            weights = _selection(index)
             made = self.open(
                 node,
                 source,
@@ -418,25 +417,32 @@ class Walk:
         )
 
     def copy(self, node: onnx.NodeProto, source: Value, output: str | None = None, stride: Pair = (1, 1)) -> Value:
-        """Open a 1x1 depthwise layer of weight one, for an operation that folds nowhere; it settles what is
-        still to be done to the value.
+        """Open a 1x1 layer of weight one, for an operation that folds nowhere; it settles what is still to be
+        done to the value. The layer is depthwise, but where it gathers channels from here and there.
         """
-        source, first, order = self.per_channel(node, source)
-        channels = source.shape[2]
+        index = source.view.index
+        spread = np.unique(index).size < index.size or int(np.ptp(index)) + 1 > index.size
+        if spread and (source.plane, index.tobytes()) not in self._gathered:
+            weights, first, order = _selection(index), int(index.min()), np.arange(index.size)
+            reads, groups = weights.shape[1], 1
+        else:
+            source, first, order = self.per_channel(node, source)
+            weights = np.ones((index.size, 1, 1, 1), np.float32)
+            reads = groups = index.size
         made = self.open(
             node,
             source,
             output or self.aside(node),
             channel_order=np.argsort(order),
             kind=Kind.GEMM,
-            channels=channels,
+            channels=index.size,
             first=first,
-            reads=channels,
-            groups=channels,
+            reads=reads,
+            groups=groups,
             padding=source.pad,
             stride=stride,
-            weights=np.ones((channels, 1, 1, 1), np.float32),
-            bias=np.zeros(channels, np.float32),
+            weights=weights,
+            bias=np.zeros(index.size, np.float32),
         )
         if source.factor is not None and source.shift is not None:
             made.plane.own[0].scale(source.factor[order], source.shift[order])
@@ -486,8 +492,7 @@ class Walk:
         source = self.value(node, lazy=True) if source is None else source
         if clip[0] is not None and clip[1] is not None and clip[0] > clip[1]:
             raise refuse(node, f"must clip to a range, not to {clip[0]:g}..{clip[1]:g}")
-        harmless = clip[0] is not None and clip[0] <= 0 and clip[1] is None and source.plane.non_negative
-        if clip == (None, None) or (harmless and source.factor is None):
+        if clip == (None, None) or (source.factor is None and source.plane.within_clip(clip)):
             self.alias(node, source)
             return
         if source.settled and source.foldable and (targets := clip_targets(source.plane, clip)) is not None:
@@ -498,6 +503,13 @@ class Walk:
             targets = source.plane.writers
             self.put(node, source)
         apply_clip(targets, clip)
+
+
+def _selection(index: Indices) -> Array:
+    """Return the weights (n, range, 1, 1) of a 1x1 convolution that gives n channels out of a range."""
+    weights = np.zeros((index.size, int(np.ptp(index)) + 1, 1, 1), np.float32)
+    weights[np.arange(index.size), index - index.min()] = 1
+    return weights
 
 
 def absorbed(weights: Array, source: Value) -> tuple[Array, Array]:

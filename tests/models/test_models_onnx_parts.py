@@ -120,6 +120,32 @@ def test_a_dense_block_copies_nothing(tmp_path: Path) -> None:
     assert read_onnx(tmp_path / "again.onnx").layers == network.layers
 
 
+def test_half_of_a_shuffled_map_is_joined_again_by_one_layer(tmp_path: Path) -> None:
+    """ShuffleNetV2's unit: one half goes on as it is, the other through convolutions."""
+    g = Graph()
+    value = g.op("Relu", g.conv("image", 8, 3))
+    for _ in range(2):
+        halves = shuffled(g, value, 8, 2)
+        left = g.op("Split", halves, g.const([4, 4], np.int64), outputs=2, axis=1)
+        right = g.op("Relu", g.conv(f"{left}_1", 4, 4, 1))
+        value = g.op("Concat", left, right, axis=1)
+    network = read(tmp_path, g, g.head(value, 8))
+    assert [layer.groups for layer in network.layers if layer.kind is Kind.GEMM] == [1] * 6
+    assert len(network.layers) == 7
+
+
+def test_a_clip_of_what_is_clipped_already_costs_nothing(tmp_path: Path) -> None:
+    g = Graph()
+    value = g.op("Clip", g.conv("image", 4, 3), g.const(-1.0), g.const(0.5))
+    again = g.op("Clip", value, g.const(-1.0), g.const(2.0))
+    network = read(tmp_path, g, g.head(g.op("Concat", g.conv(value, 3, 4, 1), g.conv(again, 3, 4, 1), axis=1), 6))
+    assert len(network.layers) == 5
+    g = Graph()  # a border of zeros that no layer writes is outside a clip to 1..2
+    value = g.op("Clip", g.conv("image", 2, 3), g.const(1.0), g.const(2.0))
+    value = g.op("Pad", value, g.const([0, 1, 0, 0, 0, 1, 0, 0], np.int64))
+    read(tmp_path, g, g.head(g.op("Clip", value, g.const(1.0), g.const(2.0)), 4))
+
+
 def test_a_dense_block_that_lists_all_pieces_copies_nothing(tmp_path: Path) -> None:
     """As PyTorch's exporter writes DenseNet: each concatenation joins all maps so far."""
     g = Graph()
