@@ -268,6 +268,8 @@ def list_exits(options: ExitsOptions) -> None:
     _print(out, report, all(one is None for one in asked))
     if compared is not None:
         say_guarded(out, network, compared)
+    if options.out is not None:
+        out.print(f"network written to [bold]{options.out}[/]")
     say_assumed(out, network)
     if options.calibrate is not None or options.fit is not None:
         say_chance(out, network)
@@ -433,8 +435,6 @@ def _print(out: Console, report: dict[str, Any], places: bool) -> None:
     out.print(show.table(title, columns, rows, left=2))
     if report["fit"]:
         _print_fit(out, report["fit"])
-    if report["model"]:
-        out.print(f"network written to [bold]{report['model']}[/]")
 
 
 def _print_fit(out: Console, fit: dict[str, Any]) -> None:

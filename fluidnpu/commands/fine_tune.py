@@ -184,6 +184,7 @@ def fine_tune_model(options: FineTuning) -> None:
         return
     _print(out, tuned, report, joint)
     say_guarded(out, tuned.network, guard, lacks)
+    out.print(f"network written to [bold]{options.out}[/], its single-exit reference to [bold]{beside}[/]")
     say_chance(out, tuned.network)
 
 
@@ -232,6 +233,3 @@ def _print(out: Console, tuned: training.TunedExits, report: dict[str, Any], joi
         )
     if tuned.advice is not None:
         out.print(f"  [yellow]{tuned.advice}[/]")
-    out.print(
-        f"network written to [bold]{report['model']}[/], its single-exit reference to [bold]{report['reference']}[/]"
-    )

@@ -66,6 +66,7 @@ def test_every_field_of_a_file_has_its_row(project: Path) -> None:
         ("bundle/design.json", "design.md", None),
         ("bundle/program.json", "bundle.md", "program.json"),
         ("bundle/registers.json", "bundle.md", "registers.json"),
+        ("bundle/int16.json", "bundle.md", "int16.json"),
         ("manifest.json", "bundle.md", "manifest.json"),
     ):
         there = set(fields(json.loads((project / file).read_text())))
