@@ -213,6 +213,15 @@ LONG = (
         for tables in ("foreign", "batching")
     ),
     Output(
+        name="coverage",
+        files=("docs/reference/coverage.md",),
+        command="python benchmarks/coverage.py --zoo build/coverage/env/bin/python",
+        roots=("benchmarks/coverage.py", "benchmarks/coverage_zoo.py"),
+        part=r"<!-- coverage -->\n\n(.*?)\n<!-- end -->",
+        prints=True,
+        hours="twenty minutes, with an environment of its own",
+    ),
+    Output(
         name="full-size-networks",
         files=("docs/explanation/pame/full-size.md",),
         command="python benchmarks/full_size.py",

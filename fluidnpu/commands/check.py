@@ -13,10 +13,11 @@ import click
 
 from fluidnpu import models
 from fluidnpu.models import onnx as model_onnx
+from fluidnpu.models.errors import UnsupportedOperatorError
 from fluidnpu.models.tail import Tail
 
 from .. import show
-from ..errors import NegativeAnswerError
+from ..errors import NegativeAnswerError, add_note
 from ..options import JSON, PATH, reading, reading_options, takes
 from .check_board import check_board
 from .networks import is_full_size, read_model_or_name, say_assumed
@@ -74,7 +75,12 @@ def survey_model(options: CheckOptions) -> None:
 
 def check_model(options: CheckOptions) -> None:
     """Read a model and print layers, operators and exits."""
-    model = read_model_or_name(options.model)
+    try:
+        model = read_model_or_name(options.model)
+    except UnsupportedOperatorError as error:
+        if not options.read_on:
+            add_note(error, f"`fluidnpu check {options.model} --all` lists all that stands in the way")
+        raise
     report = model_report(model)
     if options.as_json:
         show.emit(report)
