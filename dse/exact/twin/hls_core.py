@@ -174,8 +174,7 @@ def _run_array(hls: HlsCore, core: Core, layer: Layer, setup: Setup, commands: C
     in_rows = fill.row < beats
     rows = beats if layer.pool or last_tile else max(beats, setup.row_distance)
     works = fill.running != 0 if gemm else fill.busy != 0
-    wants = works and in_rows and (fill.room != 0 or (gemm and not last_tile))
-    takes = wants and _there(core.in_skid)
+    takes = works and in_rows and (not last_tile or fill.room != 0) and _there(core.in_skid)
     counts = (takes or (works and not in_rows)) if gemm else (takes and last_tile)
     ends_tile = counts and fill.row + 1 == rows
     ends_command = ends_tile and last_tile

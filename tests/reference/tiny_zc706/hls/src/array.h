@@ -94,7 +94,7 @@ static void run_array(command_fifo_t& commands, command_fifo_t& to_loader, input
     // The decisions of this call.
     const command_t c = fill.command;
     const bool first_tile = fill.first_tile, last_tile = fill.last_tile;
-    const bool wants = c.gemm ? running && fill.in_rows && (!last_tile || room) : busy && room;
+    const bool wants = (c.gemm ? running && fill.in_rows : busy) && (!last_tile || room);
     const bool takes = wants && !input.empty();
     const bool counts = c.gemm ? takes || (running && !fill.in_rows) : takes && last_tile;
     const bool ends_tile = counts && fill.at_end;
