@@ -6,13 +6,13 @@ too, or are outputs of the graph. It does if the walk refuses it, or if it reads
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import AttributeProto
+from onnx import AttributeProto, TensorProto
 
 from ..errors import ModelFileError, NetworkError, TailError
 from ..graph.network import Network
@@ -35,6 +35,7 @@ _SIZED_BY = {
     "Tile": (1,),
     "TopK": (1,),
 }  # inputs that say how large a result is
+_FLOATS = (TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
 _LISTS = {AttributeProto.INTS: "ints", AttributeProto.FLOATS: "floats", AttributeProto.STRINGS: "strings"}
 _SINGLES = {AttributeProto.INT: "i", AttributeProto.FLOAT: "f", AttributeProto.STRING: "s"}
 
@@ -211,10 +212,12 @@ def _usable(file: OnnxFile, node: onnx.NodeProto) -> bool:
 
 
 def _node_of(node: onnx.NodeProto) -> TailNode | None:
-    """Return a node as the tail has it, or None for one that it does not know."""
+    """Return a node as the tail has it, with floats of one width; None for one that it does not know."""
     attributes = _attributes(node)
     if node.domain not in ("", "ai.onnx") or node.op_type not in OPERATORS or attributes is None:
         return None
+    if node.op_type == "Cast" and attributes.get("to") in _FLOATS:  # as constants are read
+        attributes["to"] = TensorProto.FLOAT
     return TailNode(node.op_type, tuple(node.input), tuple(node.output), attributes)
 
 
@@ -279,7 +282,22 @@ def with_tail(network: Network, cut: Cut, file: OnnxFile, given: Collection[str]
         outputs=tuple(_output(name, one, made[name], depends[name][1], file.batch) for name, one in users.items()),
         constants={name: made[name] for name in (*cut.constants, *still) if name in read},
     )
-    return replace(network, tail=tail)
+    return replace(network, tail=_typed(tail, {name: made[name].dtype.name for name in users}))
+
+
+def _typed(tail: Tail, made: Mapping[str, str]) -> Tail:
+    """Return a tail whose outputs are cast to the types that the file declares; `made`: those they have."""
+    numbers = {dtype: number for number, dtype in reversed(DTYPES.items())}
+    odd = {one.name: one.dtype for one in tail.outputs if one.dtype != made[one.name] and one.name not in tail.inputs}
+    before: Callable[[str], str] = lambda name: f"{name}/{made[name]}" if name in odd else name  # noqa: E731
+    nodes = [
+        replace(node, inputs=tuple(map(before, node.inputs)), outputs=tuple(map(before, node.outputs)))
+        for node in tail.nodes
+    ]
+    nodes += [TailNode("Cast", (before(name),), (name,), {"to": numbers[dtype]}) for name, dtype in odd.items()]
+    constants = {before(name): array for name, array in tail.constants.items()}
+    outputs = tuple(replace(one, dtype="float32") if one.name in tail.inputs else one for one in tail.outputs)
+    return replace(tail, nodes=tuple(nodes), constants=constants, outputs=outputs)
 
 
 def _output(name: str, declared: onnx.ValueInfoProto, made: Array, ragged: bool, batch: str) -> TailOutput:

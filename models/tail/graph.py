@@ -26,7 +26,7 @@ from ..errors import TailError
 from .boxes import BOXES
 from .call import Array, Call, Operator
 from .layout import LAYOUT
-from .pointwise import POINTWISE, cast
+from .pointwise import POINTWISE
 from .recurrent import RECURRENT
 from .reductions import REDUCTIONS, macs_of
 
@@ -116,7 +116,7 @@ class Tail:
         """
         wanted = [one for one in self._chosen(names) if self.needs[one.name] <= values.keys()]
         made = self.made(values, {one.name for one in wanted})
-        return {one.name: cast(made[one.name], one.dtype) for one in wanted}
+        return {one.name: made[one.name] for one in wanted}
 
     def each(self, outputs: Mapping[str, Array]) -> list[dict[str, Array]]:
         """Return what `run` gives of each sample; `outputs` are the network's, (N, *shape), by name.
@@ -135,13 +135,12 @@ class Tail:
             for name in node.inputs:
                 left[name] = left.get(name, 0) + 1
         made = {**self.constants, **values}
-        with np.errstate(all="ignore"):
-            for node in nodes:
-                made.update(zip(node.outputs, evaluated(node, made, self.opset), strict=False))
-                for name in node.inputs:
-                    left[name] -= 1
-                    if not left[name] and name not in wanted:
-                        made.pop(name, None)
+        for node in nodes:
+            made.update(zip(node.outputs, evaluated(node, made, self.opset), strict=False))
+            for name in node.inputs:
+                left[name] -= 1
+                if not left[name] and name not in wanted:
+                    made.pop(name, None)
         return made
 
     def _needed(self, wanted: Collection[str]) -> list[TailNode]:
@@ -186,12 +185,11 @@ class Tail:
     def work(self, values: Mapping[str, Array]) -> Work:
         """Return what one sample takes the host, by running it."""
         made, count, macs = {**self.constants, **values}, 0, 0
-        with np.errstate(all="ignore"):
-            for node in self.nodes:
-                found = evaluated(node, made, self.opset)
-                macs += macs_of(node.operator, [made[name] if name else None for name in node.inputs], found)
-                count += sum(array.size for array in found)
-                made.update(zip(node.outputs, found, strict=False))
+        for node in self.nodes:
+            found = evaluated(node, made, self.opset)
+            macs += macs_of(node.operator, [made[name] if name else None for name in node.inputs], found)
+            count += sum(array.size for array in found)
+            made.update(zip(node.outputs, found, strict=False))
         return Work(nodes=len(self.nodes), values=count, macs=macs)
 
 
@@ -208,7 +206,8 @@ def evaluated(node: TailNode, values: Mapping[str, Array], opset: int) -> tuple[
     """Return what a node gives for known values. Raises TailError of one sentence."""
     call = Call([values[name] if name else None for name in node.inputs], node.attributes, opset, len(node.outputs))
     try:
-        made = OPERATORS[node.operator](call)
+        with np.errstate(all="ignore"):
+            made = OPERATORS[node.operator](call)
     except (ValueError, IndexError, TypeError, KeyError, OverflowError, MemoryError, ZeroDivisionError) as error:
         shapes = ", ".join(str(array.shape) for array in call.inputs if array is not None)
         said = (str(error).splitlines() or [type(error).__name__])[0][:200]

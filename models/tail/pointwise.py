@@ -60,9 +60,8 @@ def _modulo(call: Call) -> Array:
 
 
 def sigmoid(x: Array) -> Array:
-    """Return 1 / (1 + exp(-x)) in the type of x, without an overflow."""
-    small = np.exp(-np.abs(x))
-    return np.asarray(np.where(x >= 0, 1, small) / (1 + small), x.dtype)
+    """Return 1 / (1 + exp(-x)) in the type of x; where exp gives infinity it is 0, as it should be."""
+    return np.asarray(1 / (1 + np.exp(-x)), x.dtype)
 
 
 def _hard_sigmoid(call: Call) -> Array:

@@ -36,7 +36,7 @@ class _Cells:
         self.w, self.r = call[1][direction].T, call[2][direction].T
         self.w_bias, self.r_bias = both[: gates * hidden], both[gates * hidden :]
         peep = call.optional(7) if kind == "LSTM" else None
-        self.peep = np.zeros(3 * hidden, call[0].dtype) if peep is None else peep[direction]
+        self.peep = None if peep is None else peep[direction]
         self.before_reset = bool(call.integer("linear_before_reset", 0))
         self.coupled = bool(call.integer("input_forget", 0))
         self.clip = call.attributes.get("clip")
@@ -65,7 +65,12 @@ class _Cells:
         n, (gate, squash, out) = self.hidden, self.functions
         total = x + state @ self.r + self.r_bias
         i, o, f, c = (total[:, part * n : (part + 1) * n] for part in range(4))
-        p_i, p_o, p_f = (self.peep[part * n : (part + 1) * n] for part in range(3))
+        if self.peep is None and not self.coupled:  # three gates at once
+            gates = gate(self._clipped(total[:, : 3 * n]))
+            cell = gates[:, 2 * n :] * cell + gates[:, :n] * squash(self._clipped(c))
+            return gates[:, n : 2 * n] * out(cell), cell
+        peep = np.zeros(3 * n, x.dtype) if self.peep is None else self.peep
+        p_i, p_o, p_f = (peep[part * n : (part + 1) * n] for part in range(3))
         into = gate(self._clipped(i + p_i * cell))
         keep = 1 - into if self.coupled else gate(self._clipped(f + p_f * cell))
         cell = keep * cell + into * squash(self._clipped(c))
@@ -88,12 +93,17 @@ def _recurrent(kind: str) -> Operator:
         lengths = call.optional(4)
         ends = np.full(batch, steps) if lengths is None else lengths.reshape(-1)
         for way, backwards in enumerate(ways):
-            states[way], cells[way] = _first(call, 5, way, turned, states[way]), cells[way]
+            states[way] = _first(call, 5, way, turned, states[way])
             if kind == "LSTM":
                 cells[way] = _first(call, 6, way, turned, cells[way])
             part = _Cells(call, kind, way, _functions(call, kind, way, len(ways)))
             weighted = x @ part.w + part.w_bias
             for index in range(steps):
+                if lengths is None:  # all sequences end together
+                    last = steps - 1 - index if backwards else index
+                    states[way], cells[way] = part.step(weighted[last], states[way], cells[way])
+                    made[last, way] = states[way]
+                    continue
                 at = np.full(batch, index)
                 if backwards:  # each sequence from its own end
                     at = np.where(index < ends, ends - 1 - index, index)
