@@ -220,7 +220,7 @@ REGISTERS: tuple[Register, ...] = (
         "FBCB_DATA",
         0x60,
         RW,
-        "One FBCB word (ADR 5), range-checked on the way in; reads 0.",
+        "One FBCB word (ADR 5), range-checked on the way in; reads the word at FBCB_INDEX, and 0 while busy or beyond the last.",
         tuple(Field(bits.name.upper(), bits.start, bits.width, bits.meaning) for bits in FBCB.fields),
         busy=REFUSED,
     ),

@@ -128,7 +128,7 @@ class SimulatedNpu:
             "CYCLES_LO": lambda: self._count_cycles() & _WORD,
             "CYCLES_HI": lambda: self._count_cycles() >> 32,
             "SATURATIONS": lambda: min(self._saturations, _WORD),
-            "FBCB_DATA": lambda: 0,  # the block has no read port for the host
+            "FBCB_DATA": self._read_fbcb,
             **{f"LAYER_{one.name}": partial(self._counter, place) for place, one in enumerate(COUNTERS)},
         }
         self._writers: dict[str, Callable[[int], None]] = {
@@ -259,6 +259,11 @@ class SimulatedNpu:
 
     def _clear_irq(self, value: int) -> None:
         self._irq &= ~value
+
+    def _read_fbcb(self) -> int:
+        """Read the word at FBCB_INDEX; the block's only read port is the running job's."""
+        index = self._stored["FBCB_INDEX"]
+        return self._fbcb[index] if self._state.job is None and index < len(self._fbcb) else 0
 
     def _write_fbcb(self, value: int) -> None:
         index = self._stored["FBCB_INDEX"]

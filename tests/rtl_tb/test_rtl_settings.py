@@ -41,6 +41,7 @@ def test_addresses_written_behind_start_do_nothing(name: str, step: int) -> None
         written_in_a_job(world, layers, register(name), moment, before, whole, world.get(name) + step)
 
 
+@pytest.mark.long
 def test_a_live_setting_is_found() -> None:
     """The part is able to fail: settings that are live change bytes, or are not told."""
     live = ("fluidnpu_regs.sv", "assign writes         = write_ok && !settled;", "assign writes         = write_ok;")

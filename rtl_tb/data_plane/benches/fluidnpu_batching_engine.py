@@ -129,3 +129,22 @@ async def lookup(dut: Dut, words: list[int], layer: int, batch: int, kind: int) 
     assert int(dut.plan_block_o.value) == run.block
     if not kind:
         assert int(dut.plan_mode_o.value) == int(run.mode)
+
+
+@bench(5000)
+async def a_table_is_read_back(dut: Dut) -> None:
+    """The host sees the words that it wrote, none beyond the table, and none while a job runs."""
+    rng = await begin(dut)
+    words = [rng.getrandbits(WORD_BITS) for _ in range(LAYERS * B_MAX)]
+    dut.load_i.value = 1
+    for at, word in enumerate(words):
+        dut.load_index_i.value, dut.load_data_i.value = at, word
+        await RisingEdge(dut.clk_i)
+    dut.load_i.value = 0
+    for at in rng.sample([*range(len(words) + 3), (1 << 32) - 1, 1 << 16], len(words) + 5):
+        for busy in (0, 1):
+            dut.load_index_i.value, dut.busy_i.value = at, busy
+            await RisingEdge(dut.clk_i)
+            await RisingEdge(dut.clk_i)
+            want = words[at] if at < len(words) and not busy else 0
+            assert int(dut.loaded_o.value) == want, f"word {at}, busy {busy}"

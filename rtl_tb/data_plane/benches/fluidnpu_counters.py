@@ -51,12 +51,21 @@ class Counted:
         for _ in range(cycles):
             await self.cycle()
 
+    async def settle(self) -> None:
+        """Wait until the counts of the layers that have ended are there."""
+        for waited in range(WAIT):
+            await self.cycle()
+            if waited and self.dut.settled_o.value:
+                return
+        raise AssertionError(f"the counts of a layer must be there {WAIT} cycles behind its end")
+
     async def shown(self, index: int) -> list[int]:
         """Read the counters of a layer, while events come."""
         numbers = []
         for place in range(TURN):
             self.dut.shown_layer_i.value, self.dut.shown_counter_i.value = index, place
             await self.rest(SHOWN + 1)
+            assert self.dut.settled_o.value
             numbers.append(int(self.dut.shown_o.value))
         return numbers
 
@@ -81,7 +90,7 @@ async def a_layer_counts_its_own_cycles(dut: Dut) -> None:
             await counted.layer(rng.choice((LAYERS, 0xFFFF)), 20)  # beyond the program: of no layer
         if rng.random() < 0.5:  # a job that follows at once must not disturb the counts of this one
             await counted.cycle(start=True)
-        await counted.rest(WAIT)
+        await counted.settle()
         for layer, want in counted.layers.items():
             assert await counted.shown(layer) == want, f"layer {layer}"
         for beyond in (LAYERS, 0xFFFF):

@@ -21,7 +21,7 @@ module engine_proof #(
 );
   logic        refused, plan_valid, plan_bad, row_lanes, load_refused;
   logic [7:0]  cause;
-  logic [31:0] active;
+  logic [31:0] active, loaded;
   logic [4:0]  b_act, b_r;
   logic [15:0] block;
   fluidnpu_formats_pkg::mode_e mode;
@@ -31,7 +31,7 @@ module engine_proof #(
 
   fluidnpu_batching_engine #(.BMax(BMax), .Layers(Layers), .TR(64), .Stackable(Stackable), .Split(Split)) dut (
     .clk_i, .rst_ni(rst_n), .clear_i, .busy_i, .exit_i, .merge_i, .mask_i, .refused_o(refused), .cause_o(cause),
-    .active_o(active), .b_act_o(b_act), .load_i, .load_index_i, .load_data_i, .load_refused_o(load_refused),
+    .active_o(active), .b_act_o(b_act), .load_i, .load_index_i, .load_data_i, .load_refused_o(load_refused), .loaded_o(loaded),
     .lookup_i, .lookup_layer_i, .lookup_pool_i, .plan_valid_o(plan_valid), .plan_bad_o(plan_bad), .plan_mode_o(mode),
     .plan_row_lanes_o(row_lanes), .plan_b_r_o(b_r), .plan_block_o(block)
   );

@@ -4,7 +4,7 @@
   // Some word, from when it is loaded; and what a lookup of it then finds.
   (* anyconst *) logic [1:0]  layer;
   (* anyconst *) logic [4:0]  batch;
-  logic                known_q = 1'b0, found_q = 1'b0, outside_q = 1'b0, pools_q;
+  logic                known_q = 1'b0, found_q = 1'b0, outside_q = 1'b0, reads_q = 1'b0, dark_q = 1'b0, pools_q;
   logic [WordBits-1:0] value_q;
   fluidnpu_formats_pkg::fbcb_t said_q;
   logic [31:0]         at;
@@ -16,7 +16,9 @@
     end
     found_q   <= rst_ni && lookup_i && known_q && lookup_layer_i == 16'(layer) && b_act_o == batch;
     outside_q <= rst_ni && lookup_i && (32'(lookup_layer_i) >= Layers || b_act_o == '0);
-    if (lookup_i) said_q <= value_q;
+    if (lookup_i || !busy_i) said_q <= value_q;
+    reads_q <= !lookup_i && !busy_i && known_q && load_index_i == at;
+    dark_q  <= lookup_i || busy_i || load_index_i >= 32'(Words);
     if (lookup_i) pools_q <= lookup_pool_i;
   end
 
@@ -40,6 +42,8 @@
     if (known_q) assert (fbcb_q[at[IndexWidth-1:0]] == value_q);
     if (found_q) assert (word_q == said_q && in_range_q && pool_q == pools_q && (valid_q || !rst_ni));
     if (outside_q) assert (!in_range_q);
+    if (reads_q) assert (loaded_o == 32'(said_q));  // the host reads back what it wrote, and nothing of a plan
+    if (dark_q) assert (loaded_o == '0);
     if (rst_ni && plan_valid_o && outside_q) assert (plan_bad_o);
     // No exit or merge comes while a job runs, nor does a plan matter after a reset.
     if (rst_ni && plan_valid_o && found_q && b_act_o == batch) begin

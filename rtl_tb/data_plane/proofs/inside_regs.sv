@@ -71,6 +71,7 @@
       32'(fluidnpu_registers_pkg::WatchdogOffset):    shown_q <= watchdog_q;
       32'(fluidnpu_registers_pkg::FbcbIndexOffset):   shown_q <= fbcb_index_o;
       32'(fluidnpu_registers_pkg::CountersLayerOffset): shown_q <= {16'd0, counters_layer_o};
+      32'(fluidnpu_registers_pkg::FbcbDataOffset):    shown_q <= fbcb_loaded_i;
       default: begin
         shown_q <= counted_i;
         if (!counter || s_axil_araddr[1:0] != '0) shows_q <= 1'b0;
@@ -108,7 +109,7 @@
 
   // Cycles in which a counter has been asked for, as many as it takes to come.
   logic [1:0] asked_q = '0;
-  always_ff @(posedge clk_i) asked_q <= !past_q || !s_axil_arvalid || !counter || read ? 2'd0 : asked_q == 2'd3 ? 2'd3 : asked_q + 2'd1;
+  always_ff @(posedge clk_i) asked_q <= !past_q || !s_axil_arvalid || !counter || read || !counted_valid_i ? 2'd0 : asked_q == 2'd3 ? 2'd3 : asked_q + 2'd1;
   logic         past_busy_q = 1'b0;
   logic [159:0] past_held_q;
   always_ff @(posedge clk_i) begin
@@ -132,7 +133,7 @@
     if (past_q) begin
       // Nothing hangs: both halves of a write, or a read, are taken in the cycle in which they are there.
       if (s_axil_awvalid && s_axil_wvalid && !s_axil_bvalid) assert (s_axil_awready && s_axil_wready);
-      if (s_axil_arvalid && (!s_axil_rvalid || s_axil_rready)) assert (s_axil_arready || (counter && asked_q < 2'd3));
+      if (s_axil_arvalid && (!s_axil_rvalid || s_axil_rready)) assert (s_axil_arready || (counter && (asked_q < 2'd3)));
       if (s_axil_arready) assert (!counter || asked_q == 2'd3);
       assert (2'(waited_q) == asked_q);
       assert (!s_axil_awready || (s_axil_awvalid && s_axil_wvalid));

@@ -29,6 +29,7 @@ module fluidnpu_batching_engine #(
   input  logic [31:0]                 load_index_i,
   input  logic [31:0]                 load_data_i,
   output logic                        load_refused_o,
+  output logic [31:0]                 loaded_o,  // the word at load_index_i a cycle ago; 0 while busy, or where there is none
   input  logic                        lookup_i,
   input  logic [15:0]                 lookup_layer_i,
   input  logic                        lookup_pool_i,
@@ -121,16 +122,20 @@ module fluidnpu_batching_engine #(
   logic [WordBits-1:0]         fbcb_q [Words];
   fluidnpu_formats_pkg::fbcb_t word_q;
   logic                        in_range, in_range_q, pool_q, valid_q;
+  logic                        there, shown_q;
   logic [IndexWidth-1:0]       index, address;
 
-  assign load_refused_o = load_i && (load_index_i >= 32'(Words) || load_data_i[31:WordBits] != '0);
+  assign there          = load_index_i < 32'(Words);
+  assign load_refused_o = load_i && (!there || load_data_i[31:WordBits] != '0);
   assign address        = IndexWidth'(lookup_layer_i) * IndexWidth'(BMax) + IndexWidth'(b_act_q) - IndexWidth'(1);
   assign in_range       = 32'(lookup_layer_i) < 32'(Layers) && b_act_q != '0;
-  assign index          = in_range ? address : '0;
+  assign index          = lookup_i ? (in_range ? address : '0) : there ? load_index_i[IndexWidth-1:0] : '0;
+  assign loaded_o       = shown_q ? 32'(word_q) : '0;
 
   always_ff @(posedge clk_i) begin
     if (load_i && !load_refused_o) fbcb_q[load_index_i[IndexWidth-1:0]] <= load_data_i[WordBits-1:0];
-    if (lookup_i) word_q <= fbcb_q[index];
+    if (lookup_i || !busy_i) word_q <= fbcb_q[index];  // a plan stands until the next lookup
+    shown_q <= !lookup_i && !busy_i && there;
     if (lookup_i) in_range_q <= in_range;
     if (lookup_i) pool_q <= lookup_pool_i;
     valid_q <= rst_ni && lookup_i;
@@ -171,7 +176,7 @@ module fluidnpu_batching_engine #(
       assert (6'(b_act_q) == ones(active_q));
       if (exit_i || merge_i) assert (ones_q == ones(mask_i) && strangers_q == ((mask_i & ~active_q) != '0));
       if (exit_i || merge_i) assert (actives_q == ((mask_i & active_q) != '0));
-      if (lookup_i) assert (32'(index) < 32'(Words));
+      assert (32'(index) < 32'(Words));
       if (valid_q && !plan_bad_o) assert (plan_b_r_o >= 5'd1 && plan_b_r_o <= b_act_q);
       if (valid_q && !plan_bad_o) assert (plan_block_o != '0 && 32'(plan_block_o) <= TR);
     end

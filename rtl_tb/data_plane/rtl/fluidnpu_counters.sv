@@ -3,7 +3,8 @@
 /// Events are gathered in short counters, one of which is emptied into its sum in each cycle; a sum lies in a
 /// RAM, so that one adder serves all. `layer_ends_i` is the layer's last cycle: what the short counters hold
 /// then is set aside, added, and the sums are put into the RAM of layers. Three layers never end within
-/// `3 * Turn` cycles: the plan of a layer takes longer. `start_i` begins a job; a layer that is dropped leaves no counts.
+/// `3 * Turn` cycles: the plan of a layer takes longer. `start_i` begins a job; a layer that is dropped
+/// leaves no counts.
 module fluidnpu_counters #(
   parameter int unsigned Layers = 2,
   localparam int unsigned Turn = fluidnpu_registers_pkg::Counters,  // cycles in which each counter has its turn
@@ -18,7 +19,8 @@ module fluidnpu_counters #(
   // a number is there three cycles behind its place
   input  logic [15:0]         shown_layer_i,
   input  logic [TurnBits-1:0] shown_counter_i,
-  output logic [31:0]         shown_o
+  output logic [31:0]         shown_o,
+  output logic                settled_o  // the counts of every layer that has ended are there
 );
   // Between two turns lie three passes at most: two that close layers, and one that forgets a job.
   localparam int unsigned ShortBits = 8;
@@ -98,6 +100,7 @@ module fluidnpu_counters #(
     known_q <= {known_q[0], 32'(shown_layer_i) < Layers};
     read_q  <= layers_q[at_q];
     shown_o <= known_q[1] ? read_q : '0;
+    settled_o <= rst_ni && !(layer_ends_i || aside_valid || closes_q || closed_valid_q);
   end
 
   always_ff @(posedge clk_i) begin

@@ -171,7 +171,7 @@ module fluidnpu_data_plane #(
     .start_o(start), .exit_o(exit), .merge_o(merge), .soft_reset_o(soft_reset), .fbcb_load_o(load),
     .fbcb_index_o(load_index), .fbcb_data_o(load_data), .slot_mask_o(slot_mask), .first_layer_o(first_layer),
     .last_layer_o(last_layer), .layers_o(layers), .program_o(program_base), .weights_o(weights_base), .slot_base_o(slot_base),
-    .slot_bytes_o(slot_bytes), .counters_layer_o(counters_layer), .counter_o(counter), .counted_i(counted), .idle_i(idle), .busy_i(busy), .done_i(done), .start_refused_i(start_refused), .error_i(error),
+    .slot_bytes_o(slot_bytes), .counters_layer_o(counters_layer), .counter_o(counter), .counted_i(counted), .counted_valid_i(counted_valid), .fbcb_loaded_i(loaded), .idle_i(idle), .busy_i(busy), .done_i(done), .start_refused_i(start_refused), .error_i(error),
     .cause_i(cause), .watchdog_o(watchdog), .layer_i(layer_index), .b_act_i(b_act), .active_i(active), .saturations_i
   );
 
@@ -179,7 +179,8 @@ module fluidnpu_data_plane #(
   logic        layer_ends;
   logic [15:0] counters_layer;
   logic [2:0]  counter;
-  logic [31:0] counted;
+  logic [31:0] counted, loaded;
+  logic        counted_valid;
   logic [fluidnpu_registers_pkg::Counters-1:0][1:0] events;
   always_comb begin
     events = '0;
@@ -197,7 +198,8 @@ module fluidnpu_data_plane #(
 
   fluidnpu_counters #(.Layers(Layers)) counters (
     .clk_i, .rst_ni(part_rst_n[OfRegs]), .start_i(core_clear_o), .layer_ends_i(layer_ends), .layer_i(layer_index), .events_i(events),
-    .shown_layer_i(counters_layer), .shown_counter_i(counter), .shown_o(counted)
+    .shown_layer_i(counters_layer), .shown_counter_i(counter), .shown_o(counted),
+    .settled_o(counted_valid)
   );
 
   logic       lookup, pool, plan_valid, plan_bad, plan_row_lanes;
@@ -208,7 +210,7 @@ module fluidnpu_data_plane #(
   fluidnpu_batching_engine #(.BMax(BMax), .Layers(Layers), .TR(TR), .Stackable(Stackable), .Split(Split)) engine (
     .clk_i, .rst_ni(part_rst_n[OfEngine]), .clear_i(soft_reset), .busy_i(busy), .exit_i(exit), .merge_i(merge), .mask_i(slot_mask),
     .refused_o(refused), .cause_o(refuse_cause), .active_o(active), .b_act_o(b_act),
-    .load_i(load), .load_index_i(load_index), .load_data_i(load_data), .load_refused_o(load_refused),
+    .load_i(load), .load_index_i(load_index), .load_data_i(load_data), .load_refused_o(load_refused), .loaded_o(loaded),
     .lookup_i(lookup), .lookup_layer_i(fetch_layer), .lookup_pool_i(pool), .plan_valid_o(plan_valid), .plan_bad_o(plan_bad),
     .plan_mode_o(plan_mode), .plan_row_lanes_o(plan_row_lanes), .plan_b_r_o(plan_b_r),
     .plan_block_o(plan_block)

@@ -4,7 +4,7 @@
 /// SLVERR and does nothing; every access is answered. START, EXIT, MERGE and SOFT_RESET leave as one-cycle
 /// pulses, the last a cycle late, from a register. While busy, a setting that the job works with is not
 /// written, and that is an error (BUSY). The counters of a layer are read in `CounterWait` cycles more than
-/// other registers. ERROR keeps the first error since the last SOFT_RESET or START of an idle NPU; `start_refused_i`
+/// other registers, and some twenty more behind the end of a layer. ERROR keeps the first error since the last SOFT_RESET or START of an idle NPU; `start_refused_i`
 /// (same cycle) sets it again. `saturations_i` counts from zero in each job; the count of a dropped job stays
 /// when the core forgets it.
 module fluidnpu_regs #(
@@ -45,6 +45,7 @@ module fluidnpu_regs #(
   output logic                 fbcb_load_o,
   output logic [31:0]          fbcb_index_o,
   output logic [31:0]          fbcb_data_o,
+  input  logic [31:0]          fbcb_loaded_i,  // the word at the index a cycle ago
   // settings
   output logic [31:0]          slot_mask_o,
   output logic [15:0]          first_layer_o,
@@ -54,10 +55,11 @@ module fluidnpu_regs #(
   output logic [63:0]          weights_o,
   output logic [63:0]          slot_base_o,
   output logic [31:0]          slot_bytes_o,
-  // counters of a layer: a number is there CounterWait cycles behind its place
+  // counters of a layer: a number is there CounterWait cycles behind its place, if `counted_valid_i` holds
   output logic [15:0]          counters_layer_o,
   output logic [2:0]           counter_o,
   input  logic [31:0]          counted_i,
+  input  logic                 counted_valid_i,
   // state and events
   input  logic                 idle_i,
   input  logic                 busy_i,
@@ -245,7 +247,7 @@ module fluidnpu_regs #(
   assign counter        = 32'(s_axil_araddr) - 32'(fluidnpu_registers_pkg::CountersOffset) < 4 * fluidnpu_registers_pkg::Counters;
   assign came           = !counter || 32'(waited_q) == CounterWait;
   always_ff @(posedge clk_i) begin
-    if (!rst_ni || !s_axil_arvalid || !counter || read) waited_q <= '0;
+    if (!rst_ni || !s_axil_arvalid || !counter || read || !counted_valid_i) waited_q <= '0;
     else if (!came) waited_q <= waited_q + 1'b1;
   end
 
@@ -302,6 +304,7 @@ module fluidnpu_regs #(
       fluidnpu_registers_pkg::CyclesHiOffset:    rdata_d = cycles_q[63:32];
       fluidnpu_registers_pkg::SaturationsOffset: rdata_d = saturations_q;
       fluidnpu_registers_pkg::FbcbIndexOffset:   rdata_d = fbcb_index_q;
+      fluidnpu_registers_pkg::FbcbDataOffset:    rdata_d = fbcb_loaded_i;
       fluidnpu_registers_pkg::CountersLayerOffset: rdata_d = 32'(counters_layer_q);
       default: rdata_d = counter ? counted_i : '0;
     endcase
