@@ -197,6 +197,11 @@ EXTREMES = (
     Extreme(name="a sum of 65,025 taps", shape=Shape(kind=2, kernel=(255, 255), out=(1, 1), group_words=2), rails=True),
     Extreme(name="65,535 rows of two pixels", shape=Shape(out=(65_535, 2), group_words=1, columns=1)),
     Extreme(name="65,535 pixels", shape=Shape(out=(1, 65_535), group_words=1, columns=1, residual=True), word=LANES),
+    Extreme(  # 16 rows are as large as the ring, which takes 15, so that a port word decides when one is asked for
+        name="31 rows of 131,056 bytes",
+        shape=Shape(kernel=(1, 2), dilation=(1, 255), out=(31, 1), group_words=248, columns=4, beside=8),
+        word=15 << 7,
+    ),
     Extreme(name="a run of 4,500 words", shape=Shape(kernel=(1, 3), out=(1, 3), group_words=1500, columns=4)),
     Extreme(
         name="runs of 4,503 words",
@@ -267,7 +272,7 @@ NEARER: dict[tuple[str, str], tuple[int, int, str]] = {
     ("layer", "rise"): (1, 255, "a stride is no longer"),
     ("layer", "span"): (1, 255 * 254 + 1, "255 rows, 255 apart, are the most"),
     ("layer", "pitch"): (16, 1_046_028, _BUFFER),
-    ("layer", "sample_pitch"): (16, 2_228_464, _BUFFER),
+    ("layer", "sample_pitch"): (16, 4_063_232, _BUFFER),
     ("layer", "step_h"): (16, 1_046_028, _BUFFER),
     ("layer", "tap_h"): (16, 1_046_028, _BUFFER),
     ("layer", "run_words"): (1, 65_535, _BUFFER),

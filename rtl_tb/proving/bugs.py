@@ -5,7 +5,7 @@
 `bugs.toml` is the list. The exit code is 1 when a bug is not found, 2 for wrong arguments.
 
 >>> len(BUGS), sum(bug.was == "survived" for bug in BUGS)
-(32, 8)
+(76, 13)
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ ROUNDS = 8  # of the campaign, at most
 class Bug:
     """A change of the RTL: `old`, which occurs once in `file`, becomes `new`.
 
-    `by`: what must find it: "proof NAME", "bench TOP", "core" or "npu". `was`: what found it when it was put
-    in first: "default" tests, "long" ones, "by luck", or none ("survived").
+    `by`: what must find it: "proof NAME", "bench TOP", "core", "npu" or "npu least" (the campaign on that
+    array), or "extremes". `was`: what found it when it was put in first: "default" tests, "long" ones, "by
+    luck", or none ("survived").
     """
 
     name: str
@@ -49,9 +50,14 @@ class Bug:
     was: str = "default"
 
     @property
+    def edit(self) -> tuple[str, str, str]:
+        """The change as builds take it: file, old text, new text."""
+        return self.file, self.old, self.new
+
+    @property
     def text(self) -> str:
         """The file with the bug in it. SimulationError unless it fits once."""
-        return edited(sources(), [(self.file, self.old, self.new)])[self.file]
+        return edited(sources(), [self.edit])[self.file]
 
 
 def _read() -> tuple[Bug, ...]:
@@ -72,7 +78,9 @@ def found(bug: Bug) -> str:
         return _by_proof(bug, PROOFS[name])
     if kind == "bench":
         return _by_bench(bug, setup(name))
-    return _by_campaign(bug) if kind == "npu" else _by_core(bug)
+    if kind == "extremes":
+        return _by_extremes(bug)
+    return _by_campaign(bug, name) if kind == "npu" else _by_core(bug)
 
 
 def _by_proof(bug: Bug, proof: Proof) -> str:
@@ -89,23 +97,31 @@ def _by_bench(bug: Bug, ready: Setup) -> str:
     return ", ".join(play(model, env=ready.env).failed)
 
 
-def _by_campaign(bug: Bug) -> str:
+def _by_campaign(bug: Bug, array: str) -> str:
     from ..npu.campaign import campaign
-    from ..npu.world import model_of
+    from ..npu.world import ARRAY, LEAST, model_of
 
-    model = model_of(edits=((bug.file, bug.old, bug.new),))
+    design = LEAST if array == "least" else ARRAY
+    model = model_of(design, (bug.edit,))
     model.build()
     try:
-        campaign(1, ROUNDS, model=model)
+        campaign(1, ROUNDS, model=model, design=design)
     except SimulationError as error:
         return str(error).split(";")[0]
     return ""
 
 
+def _by_extremes(bug: Bug) -> str:
+    from ..npu.extremes import first_wrong
+    from ..npu.world import LEAST, model_of
+
+    return first_wrong(model_of(LEAST, (bug.edit,))).split(";")[0]
+
+
 def _by_core(bug: Bug) -> str:
     from ..core.edges import first_difference
 
-    return first_difference(((bug.file, bug.old, bug.new),))
+    return first_difference((bug.edit,))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

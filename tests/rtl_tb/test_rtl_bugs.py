@@ -5,7 +5,7 @@ import pytest
 from fluidnpu.rtl_tb.proving import bugs
 from fluidnpu.rtl_tb.proving.bugs import BUGS, Bug
 from fluidnpu.rtl_tb.proving.catalogue import PROOFS
-from fluidnpu.rtl_tb.simulation.units import UNITS
+from fluidnpu.rtl_tb.simulation.units import UNITS, WHOLE
 
 
 def of_bug(bug: Bug) -> object:
@@ -17,9 +17,10 @@ def of_bug(bug: Bug) -> object:
 def test_a_bug_fits_its_source(bug: Bug) -> None:
     assert bug.text
     kind, _, name = bug.by.partition(" ")
-    assert kind in ("proof", "bench", "npu", "core")
+    assert kind in ("proof", "bench", "npu", "core", "extremes")
+    assert kind != "npu" or name in ("", "least")
     assert kind != "proof" or bug.file in PROOFS[name].reads
-    assert kind != "bench" or name in UNITS
+    assert kind != "bench" or name in {**UNITS, **WHOLE}
 
 
 @pytest.mark.parametrize("bug", [of_bug(bug) for bug in BUGS])
