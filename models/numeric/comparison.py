@@ -29,7 +29,7 @@ from ..graph.network import Network
 from ..graph.outputs import Output
 from . import golden
 from .float_reference import Images, Progress, float_batches
-from .quantise import Doubles, Int16s, QuantisedNetwork
+from .quantise import INT16_MAX, INT16_MIN, Doubles, Int16s, QuantisedNetwork
 
 MOST_IMAGES, LEAST_IMAGES = 64, 4  # that are compared
 MOST_MACS = 20_000_000_000  # of all of them together: more images than the least are taken only up to here
@@ -40,15 +40,16 @@ FAR_APART = 256  # channels of sizes so far apart: the smaller have at most eigh
 class Answer:
     """The int16 values of an exit or an output beside float's.
 
-    `rms` and `largest` are errors over the spread. The others are None where they make no sense, and the
-    first two are shares of 1: `same_class` of images, of a map's pixels or landmarks with one class or place
-    in both; `overlap` the mean intersection over union of int16's label maps with float's; `largest_score`
-    the largest difference of what an output's sigmoid or softmax gives out.
+    `rms` and `largest` are errors over the spread. Figures are None where they make no sense. `same_class`
+    and `overlap` are shares of 1: of images, of a map's pixels or landmarks with one class or place in both;
+    the mean intersection over union of int16's label maps with float's. `largest_score` is the largest
+    difference of what an output's sigmoid or softmax gives out. Classes that the host's tail names have
+    neither errors nor scores.
     """
 
     name: str
-    rms: float
-    largest: float
+    rms: float | None = None
+    largest: float | None = None
     same_class: float | None = None
     overlap: float | None = None
     largest_score: float | None = None
@@ -81,7 +82,10 @@ class LayerError:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Int16 beside float on some images: exits with values and outputs in order, and every layer."""
+    """Int16 beside float on some images: exits with values and outputs in order, and every layer.
+
+    `saturations` counts stored values at either end of int16.
+    """
 
     images: int
     answers: tuple[Answer, ...]
@@ -91,12 +95,12 @@ class Comparison:
     @property
     def worst(self) -> Answer:
         """The exit or output with the largest error, rms over spread."""
-        return max(self.answers, key=lambda one: one.rms)
+        return max(self.answers, key=lambda one: one.rms or 0.0)
 
     @property
     def error(self) -> float:
         """The error of the worst exit or output, rms over spread."""
-        return self.worst.rms
+        return self.worst.rms or 0.0
 
     @property
     def worst_layer(self) -> LayerError:
@@ -107,7 +111,7 @@ class Comparison:
     def text(self) -> str:
         """Say in a few words how near int16 comes: of each figure that of the worst exit or output."""
         words = [f"off by {self.error:.2g} of the spread at '{self.worst.name}'"]
-        words.append(f"{max(one.largest for one in self.answers):.2g} at most")
+        words.append(f"{max(one.largest or 0.0 for one in self.answers):.2g} at most")
         same = [one.same_class for one in self.answers if one.same_class is not None]
         overlaps = [one.overlap for one in self.answers if one.overlap is not None]
         scores = [one.largest_score for one in self.answers if one.largest_score is not None]
@@ -142,6 +146,7 @@ def compare(network: Network, qnet: QuantisedNetwork, images: Images, progress: 
         raise NetworkError(f"'{network.name}' must give something out to be compared, and it has no exit and no output")
     of_exits = [_Answers(exit.name, network.check, None) for _, exit in exits]
     of_outputs = [_Answers(output.name, None, output) for output in network.outputs]
+    of_tail = _TailAnswers(network)
     layers: dict[str | None, _Errors] = {layer.name: _Errors() for layer in network.layers} | {None: _Errors()}
     sizes = {name: np.zeros(shape[2]) for name, shape in network.tensors.items()}
     done = saturated = 0
@@ -149,7 +154,8 @@ def compare(network: Network, qnet: QuantisedNetwork, images: Images, progress: 
         part = images[done : done + len(real[network.input])]
         stored: dict[str, Int16s] = {network.input: qnet.quantise_input(part)}
         for stage in range(len(network.exits)):
-            saturated += sum(golden.run_stage(qnet, stage, stored).values())
+            golden.run_stage(qnet, stage, stored)
+        saturated += sum(_at_the_ends(value) for value in stored.values())
         got = {name: qnet.real(name, value) for name, value in stored.items()}
         for name, value in real.items():
             sizes[name] = np.maximum(sizes[name], np.abs(value).max(axis=(0, 1, 2)))
@@ -160,12 +166,15 @@ def compare(network: Network, qnet: QuantisedNetwork, images: Images, progress: 
             answers.add(got[exit.classes], real[exit.classes])
         for answers, output in zip(of_outputs, network.outputs, strict=True):
             answers.add(output.arranged(got[output.tensor]), output.arranged(real[output.tensor]))
+        of_tail.add(
+            *({one.name: one.activated(one.arranged(of[one.tensor])) for one in network.outputs} for of in (got, real))
+        )
         done += len(part)
         if progress is not None:
             progress(done, len(images))
     return Comparison(
         images=done,
-        answers=tuple(one.answer() for one in (*of_exits, *of_outputs)),
+        answers=(*(one.answer() for one in (*of_exits, *of_outputs)), *of_tail.answers()),
         layers=tuple(_layer_errors(network, layers, {name: qnet.in_units(name, some) for name, some in sizes.items()})),
         saturations=saturated,
     )
@@ -188,6 +197,11 @@ def _layer_errors(
     return rows
 
 
+def _at_the_ends(stored: Int16s) -> int:
+    """Count the values at either end of int16; clips that are meant, such as ReLU's, end elsewhere."""
+    return int(np.count_nonzero(stored == INT16_MAX) + np.count_nonzero(stored == INT16_MIN))
+
+
 def _apart(sizes: Doubles) -> tuple[float, float]:
     """Return the magnitude of the smallest channel that is not zero throughout, and of the largest."""
     used = sizes[sizes > 0]
@@ -207,13 +221,13 @@ class _Errors:
     """The error of values that come batch by batch, over the spread of those that they should be."""
 
     def __init__(self) -> None:
-        self._count = 0
+        self.count = 0
         self._sum = self._squares = self._errors = self._largest = self._magnitude = 0.0
 
     def add(self, got: npt.NDArray[Any], real: npt.NDArray[Any]) -> None:
         true = np.asarray(real, np.float64)
         error = got - true
-        self._count += true.size
+        self.count += true.size
         self._sum += float(true.sum())
         self._squares += float(np.vdot(true, true))
         self._errors += float(np.vdot(error, error))
@@ -223,13 +237,13 @@ class _Errors:
     @property
     def spread(self) -> float:
         """The standard deviation; of values that are all alike their magnitude, and 1 of zeros alone."""
-        mean = self._sum / max(1, self._count)
-        deviation = max(0.0, self._squares / max(1, self._count) - mean * mean) ** 0.5
-        return deviation if deviation > 1e-6 * self._magnitude else self._magnitude or 1.0
+        mean = self._sum / max(1, self.count)
+        deviation = max(0.0, self._squares / max(1, self.count) - mean * mean) ** 0.5
+        return float(deviation if deviation > 1e-6 * self._magnitude else self._magnitude or 1.0)
 
     @property
     def rms(self) -> float:
-        return (self._errors / max(1, self._count)) ** 0.5 / self.spread
+        return float((self._errors / max(1, self.count)) ** 0.5 / self.spread)
 
     @property
     def largest(self) -> float:
@@ -266,9 +280,13 @@ class _Answers:
         labels = pair[0].shape[output.axis] if output.shape else 1
         if output.activation == "sigmoid" or not 2 <= labels <= MOST_LABELS:
             return
-        ours, theirs = (np.argmax(one, axis=output.axis) for one in pair)
+        self.add_labels(*(np.argmax(one, axis=output.axis) for one in pair))
+
+    def add_labels(self, ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> None:
+        """Add classes (N,) or label maps (N, height, width); others are compared one by one alone."""
         self._add_names(ours.reshape(len(ours), -1), theirs.reshape(len(theirs), -1))
-        if ours.ndim == 3:  # a label for each pixel
+        labels = 1 + max(int(one.max(initial=0)) for one in (ours, theirs))
+        if ours.ndim == 3 and labels <= MOST_LABELS and min(ours.min(initial=0), theirs.min(initial=0)) >= 0:
             self.overlaps += label_overlap(ours, theirs, labels).tolist()
 
     def _add_names(self, ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> None:
@@ -277,12 +295,36 @@ class _Answers:
     def answer(self) -> Answer:
         return Answer(
             name=self.name,
-            rms=self.errors.rms,
-            largest=self.errors.largest,
+            rms=self.errors.rms if self.errors.count else None,
+            largest=self.errors.largest if self.errors.count else None,
             same_class=_mean(self.same),
             overlap=_mean(self.overlaps),
             largest_score=self.score,
         )
+
+
+class _TailAnswers:
+    """The classes and label maps that a network's tail makes of its outputs, batch by batch."""
+
+    def __init__(self, network: Network) -> None:
+        self._tail = network.tail
+        ends = () if self._tail is None else self._tail.outputs
+        whole = (one.name for one in ends if np.issubdtype(np.dtype(one.dtype), np.integer) and -1 not in one.shape)
+        self._kept = {name: _Answers(name, None, None) for name in whole}
+
+    def add(self, got: Mapping[str, npt.NDArray[Any]], real: Mapping[str, npt.NDArray[Any]]) -> None:
+        if self._tail is None or not self._kept:
+            return
+        for at in range(len(next(iter(real.values())))):
+            ours, theirs = (
+                self._tail.run({name: of[name][at : at + 1] for name in self._tail.inputs}, self._kept)
+                for of in (got, real)
+            )
+            for name, answers in self._kept.items():
+                answers.add_labels(np.atleast_1d(ours[name]), np.atleast_1d(theirs[name]))
+
+    def answers(self) -> list[Answer]:
+        return [one.answer() for one in self._kept.values()]
 
 
 def _mean(shares: Sequence[float]) -> float | None:

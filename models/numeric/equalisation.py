@@ -78,7 +78,7 @@ def _wanted(network: Network, tensor: str, sizes: Doubles) -> Exponents:
     whole = network.calibration[tensor] * network.gains.get(tensor, 1.0)  # a tensor that no layer writes has none
     with np.errstate(divide="ignore"):
         shares = np.log2(sizes / whole) if whole > 0 else np.zeros(len(sizes))
-    return np.clip(np.ceil(shares) + SPARE_BITS, -MOST_EXPONENT, 0).astype(np.int64)
+    return np.asarray(np.clip(np.ceil(shares) + SPARE_BITS, -MOST_EXPONENT, 0), np.int64)
 
 
 def _least_for_weights(network: Network, layer: Layer, exponents: Mapping[str, Exponents], sizes: Doubles) -> Exponents:
@@ -97,7 +97,7 @@ def _least_for_weights(network: Network, layer: Layer, exponents: Mapping[str, E
     most = np.median(told) * np.where(awake, 2.0**MOST_WEIGHT_BITS, 1.0)
     with np.errstate(divide="ignore"):
         least = np.ceil(np.log2(largest / most))
-    return np.clip(least, -MOST_EXPONENT, MOST_EXPONENT).astype(np.int64)
+    return np.asarray(np.clip(least, -MOST_EXPONENT, MOST_EXPONENT), np.int64)
 
 
 def _part(exponents: Mapping[str, Exponents], tensor: str, first: int, count: int) -> Exponents:

@@ -139,7 +139,7 @@ def _too_far(found: Guarded, most_error: float) -> str:
     saturated = f", and {comparison.saturations} values saturated" if comparison.saturations else ""
     return (
         f"int16 must stay within {most_error:g} of the spread of float's values, and '{found.network.name}' is off by "
-        f"{answer.rms:.2g} at '{answer.name}' on {comparison.images} images: {comparison.worst_layer.text}{saturated}"
+        f"{comparison.error:.2g} at '{answer.name}' on {comparison.images} images: {comparison.worst_layer.text}{saturated}"
     )
 
 
