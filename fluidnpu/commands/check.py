@@ -105,7 +105,8 @@ def check_model(options: CheckOptions) -> None:
             for one in report["outputs"]
         ]
         out.print(show.table("Outputs that are no exits", ("output", "shape", "activation", "stage"), given))
-        heads = [one["name"] for one in report["outputs"] if len(one["shape"]) == 1 and one["shape"][0] > 1]
+        vectors = [one for one in report["outputs"] if len(one["shape"]) == 1 and one["activation"] != "host"]
+        heads = [one["name"] for one in vectors if one["shape"][0] > 1]
         if isinstance(model, models.Network) and len(heads) > 1 and all(exit.logits is None for exit in model.exits):
             out.print(f"  [dim]heads of one trunk, all given out; early exits are named: --logits {','.join(heads)}[/]")
     if report.get("tail"):
