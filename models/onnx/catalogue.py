@@ -33,7 +33,7 @@ TAKEN: dict[str, tuple[str, str]] = {
     "Conv": ("a layer, with groups, stride, dilation and any padding", "constant weights; Conv1d is a 1xN convolution"),
     "ConvTranspose": (
         "a convolution for each phase, writing its pixels a stride apart",
-        "constant weights; any stride, dilation, groups and padding; strides of at most 64 phases",
+        "constant weights; any stride, dilation, groups and padding, but SAME over gaps; strides of at most 64 phases",
     ),
     "DepthToSpace": (
         FREE + " where it parts a convolution's channels: its parts write the pixels; else 1x1 copies",
@@ -41,8 +41,12 @@ TAKEN: dict[str, tuple[str, str]] = {
     ),
     "Div": (FOLDED, "by one number for each channel"),
     "Dropout": (FREE, "evaluation mode"),
+    "Expand": ("as Tile", "to a constant shape, the batch as it is"),
     "Flatten": (FREE, "from axis 1"),
-    "Gather": (FREE, "of channels, constant positions"),
+    "Gather": (
+        FREE + "; one row, column or step takes a depthwise 1x1",
+        "constant positions: of channels, or of rows, columns or steps that follow one another",
+    ),
     "Gemm": ("a layer over the whole map", "a flattened input, a constant matrix"),
     "GlobalAveragePool": ("a sum pool", ""),
     "GlobalMaxPool": ("a max pool", ""),
@@ -51,7 +55,12 @@ TAKEN: dict[str, tuple[str, str]] = {
     "LeakyRelu": ("two depthwise 1x1", ""),
     "LogSoftmax": (FREE + ": the host does it", "at an output; an exit gives its logits"),
     "MatMul": ("a layer: over a vector, or over the channels of each pixel", "a constant matrix"),
-    "MaxPool": (MERGED, "padding only where the input cannot be negative (after a ReLU)"),
+    "Max": ("a clip; of activations two layers for each beside the first", "constant bounds, values of one shape"),
+    "MaxPool": (
+        MERGED + "; large windows along rows, then columns; borders of values that may be negative are pools of their own",
+        "",
+    ),
+    "Min": ("as Max", "as Max"),
     "Mul": (FOLDED, "by one number for each channel"),
     "Neg": (FOLDED, ""),
     "Pad": (FREE + ": convolutions and pools take it over, channels of zeros are memory that nobody writes", "zeros"),
@@ -62,8 +71,8 @@ TAKEN: dict[str, tuple[str, str]] = {
     "Relu": (FOLDED, ""),
     "Reshape": (FREE, "channels split and joined; height and width whole"),
     "Resize": (
-        "a depthwise convolution for each phase and each kind of window at a border",
-        "of height and width; nearest and bilinear; a factor whose windows are of at most 64 kinds",
+        "depthwise convolutions: one for each phase and kind of window at a border, for both axes at once or one by one",
+        "of height and width; nearest and bilinear; at most 128 kinds of windows along an axis",
     ),
     "Shape": (FREE, "where only a Reshape depends on it"),
     "Sigmoid": (FREE + ": the host does it", "at an output, which is then no exit"),
@@ -72,8 +81,15 @@ TAKEN: dict[str, tuple[str, str]] = {
     "SpaceToDepth": ("a convolution of ones", "blocks of at most 8"),
     "Split": (FREE, "of channels, or of height or width of maps"),
     "Squeeze": (FREE, "axes of size one"),
-    "Sub": (FOLDED, "one number for each channel"),
+    "Sub": (
+        "folded, or a residual: the layer that writes what is subtracted turns its sign, or a copy does",
+        "two values of one shape, or one number for each channel",
+    ),
     "Sum": ("residuals of layers, or folded", "values of one shape"),
+    "Tile": (
+        FREE + " along channels; one pixel is repeated by two to four depthwise layers an axis; else copies",
+        "by constants, the batch as it is",
+    ),
     "Transpose": (
         FREE + ": the layers that read it permute their weights; else a permuted 1x1 convolution",
         "the batch first",

@@ -77,7 +77,7 @@ def _leaky_relu(walk: Walk, node: onnx.NodeProto) -> None:
     """
     source = replace(walk.value(node), exclusive=False)
     if node.op_type == "PRelu":
-        slope = _per_channel(node, source, walk.constant(node, 1))
+        slope = per_channel(node, source, walk.constant(node, 1))
     else:
         slope = np.full(source.shape[2], Attributes(node).number("alpha", 0.01))
     zeros, gentle = np.zeros_like(slope), bool((slope <= 1).all())
@@ -111,7 +111,7 @@ def _operands(walk: Walk, node: onnx.NodeProto) -> tuple[Value, npt.NDArray[Any]
     return None
 
 
-def _per_channel(node: onnx.NodeProto, source: Value, array: npt.NDArray[Any]) -> Doubles:
+def per_channel(node: onnx.NodeProto, source: Value, array: npt.NDArray[Any]) -> Doubles:
     """Return a constant operand as (n,) when it broadcasts over channels alone."""
     found = source.view.spread(array)
     if found is None:
@@ -124,13 +124,13 @@ def _per_channel(node: onnx.NodeProto, source: Value, array: npt.NDArray[Any]) -
     return found.astype(np.float64)
 
 
-def _scale(walk: Walk, node: onnx.NodeProto) -> None:
+def scale(walk: Walk, node: onnx.NodeProto) -> None:
     """Fold Mul, Div, Sub or Add with a constant operand."""
     found = _operands(walk, node)
     if found is None:
         raise _product(walk, node)
     source, array, first = found
-    constant = _per_channel(node, source, array)
+    constant = per_channel(node, source, array)
     one, zero = np.ones_like(constant), np.zeros_like(constant)
     if node.op_type == "Div" and (first or not constant.all()):
         raise UnsupportedOperatorError(label(node), node.op_type, "divides by an activation or by zero", _ONE_FACTOR)
@@ -145,8 +145,6 @@ def _scale(walk: Walk, node: onnx.NodeProto) -> None:
 
 def _product(walk: Walk, node: onnx.NodeProto) -> UnsupportedOperatorError:
     """Return the refusal of a node that combines two activations."""
-    if node.op_type == "Sub":
-        return misfit(node, "subtracts two activations", "add the one with its sign turned in the layer before it")
     return misfit(node, "combines two activations", f"{_ONE_FACTOR}; {NO_GATES}")
 
 
@@ -157,13 +155,13 @@ def _negate(walk: Walk, node: onnx.NodeProto) -> None:
 
 def _add(walk: Walk, node: onnx.NodeProto) -> None:
     if node.op_type == "Add" and _operands(walk, node) is not None:
-        _scale(walk, node)
+        scale(walk, node)
         return
     indices = [index for index, name in enumerate(node.input) if not walk.known(name)] or [0]
     total = walk.value(node, indices[0], lazy=len(indices) == 1)
     for index in indices[1:]:
-        total = _add_two(walk, node, total, walk.value(node, index))
-    constants = [_per_channel(node, total, walk.constant(node, i)) for i in range(len(node.input)) if i not in indices]
+        total = add_two(walk, node, total, walk.value(node, index))
+    constants = [per_channel(node, total, walk.constant(node, i)) for i in range(len(node.input)) if i not in indices]
     if constants:
         walk.affine(node, total, np.ones(total.shape[2]), np.sum(constants, axis=0, dtype=np.float64))
     elif len(indices) == 1:
@@ -172,7 +170,7 @@ def _add(walk: Walk, node: onnx.NodeProto) -> None:
         walk.renamed(node, total)
 
 
-def _add_two(walk: Walk, node: onnx.NodeProto, first: Value, second: Value) -> Value:
+def add_two(walk: Walk, node: onnx.NodeProto, first: Value, second: Value) -> Value:
     """Fold a sum into the layer that writes one operand and has no other reader; else into a copy of one."""
     if first.onnx_shape != second.onnx_shape or _places(first) != _places(second):
         raise UnsupportedOperatorError(
@@ -277,16 +275,15 @@ FOLDING_OPERATORS = {
     "Add": _add,
     "BatchNormalization": _batch_normalization,
     "Clip": _clip,
-    "Div": _scale,
+    "Div": scale,
     "HardSigmoid": _hard_sigmoid,
     "LeakyRelu": _leaky_relu,
     "LogSoftmax": _softmax,
-    "Mul": _scale,
+    "Mul": scale,
     "Neg": _negate,
     "PRelu": _leaky_relu,
     "Relu": _relu,
     "Sigmoid": _sigmoid,
     "Softmax": _softmax,
-    "Sub": _scale,
     "Sum": _add,
 }

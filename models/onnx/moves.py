@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,10 @@ from onnx import TensorProto
 
 from ..errors import UnsupportedOperatorError
 from ..graph.shapes import Kind, Shape
-from .drafts import Plane
+from .drafts import Padding, Plane
 from .file import MOST_ELEMENTS, MOST_EXTENT, Attributes, label, refuse
 from .refusals import misfit
+from .resizing import Sampling, resize
 from .view import Indices, View
 from .walk import Value, Walk
 
@@ -155,13 +157,41 @@ def _piece(walk: Walk, node: onnx.NodeProto, source: Value, axis: int, positions
         taken = walk.moved(node, lambda view: view.take(axis, index), source)
         assert taken is not None
         return taken
+    if not source.activation and source.view.axes[axis] in ("h", "w") and not source.view.is_map | source.view.is_line:
+        return _cut(walk, node, source, axis, positions)
     if not (source.view.is_map or source.view.is_line) or source.activation:
         raise misfit(node, f"cuts axis {axis + 1} of {_told(source.onnx_shape)}", "cut before axes are moved")
     begin, end = _BORDERS[source.window_axes[axis]]
-    pad = list(source.pad)
-    pad[begin] -= positions.start
-    pad[end] -= source.onnx_shape[axis] - 1 - positions[-1]
-    return replace(source, pad=(pad[0], pad[1], pad[2], pad[3]))
+    more = [0, 0, 0, 0]
+    more[begin], more[end] = -positions.start, positions[-1] + 1 - source.onnx_shape[axis]
+    pad = _added(source, more)
+    if not _keeps(source, pad):  # a part of the zeros alone
+        source = walk.settle(node, source)
+        pad = _added(source, more)
+    return replace(source, pad=pad)
+
+
+def _added(source: Value, more: Sequence[int]) -> Padding:
+    top, left, bottom, right = (before + added for before, added in zip(source.pad, more, strict=True))
+    return top, left, bottom, right
+
+
+def _keeps(source: Value, pad: Padding) -> bool:
+    """True if a padding leaves a pixel of a value's plane."""
+    return all(source.shape[axis] + min(0, pad[axis]) + min(0, pad[axis + 2]) > 0 for axis in (0, 1))
+
+
+def _cut(walk: Walk, node: onnx.NodeProto, source: Value, axis: int, positions: range) -> Value:
+    """Copy a range of rows or columns of a value whose axes were moved."""
+    source = walk.settle(node, source)
+    view, pad = source.view, [0, 0, 0, 0]
+    begin, end = _BORDERS[view.axes[axis]]
+    pad[begin], pad[end] = -positions.start, positions[-1] + 1 - view.shape[axis]
+    plain = replace(source, view=View.of(("c", "h", "w"), source.plane.shape, view.index))
+    made = walk.keep_sign(source, walk.copy(node, replace(plain, pad=(pad[0], pad[1], pad[2], pad[3]))))
+    kept = tuple("" if at == axis and len(positions) == 1 else text for at, text in enumerate(view.axes))
+    channels = made.view.index.reshape(view.channels.shape)
+    return replace(made, view=replace(view, axes=kept, channels=channels, size=made.plane.shape[:2]))
 
 
 def _pure(view: View) -> bool:
@@ -242,14 +272,68 @@ def _gather(walk: Walk, node: onnx.NodeProto) -> None:
         return
     axis = _axis(node, Attributes(node).integer("axis", 0), source.onnx_shape)
     size = source.onnx_shape[axis]
-    if not source.view.holds(axis, "") or not _pure(source.view) or indices.ndim > 1 or not indices.size:
-        raise misfit(node, f"picks along axis {axis + 1} of {_told(source.onnx_shape)}", "pick channels alone")
     picked: Indices = np.where(indices < 0, indices + size, indices).astype(np.int64).reshape(-1)
-    if picked.min() < 0 or picked.max() >= size or picked.size > MOST_ELEMENTS:
+    if not picked.size or picked.min() < 0 or picked.max() >= size or picked.size > MOST_ELEMENTS:
         raise refuse(node, f"must pick positions of 0..{size - 1}")
-    taken = walk.moved(node, lambda view: view.take(axis, picked))
+    if indices.ndim > 1:
+        raise misfit(node, f"picks {indices.ndim} dimensions along axis {axis + 1}", "pick a row of positions")
+    if source.view.holds(axis, "") and _pure(source.view):
+        taken = walk.moved(node, lambda view: view.take(axis, picked))
+    elif np.array_equal(picked, picked[0] + np.arange(picked.size)):  # also one position, as of the last step
+        taken = _piece(walk, node, source, axis, range(int(picked[0]), int(picked[-1]) + 1))
+        taken = taken if indices.ndim else walk.settle(node, taken)
+    else:
+        raise misfit(
+            node,
+            f"picks along axis {axis + 1} of {_told(source.onnx_shape)}",
+            "pick channels, or rows and columns that follow one another",
+        )
     assert taken is not None
     walk.alias(node, taken if indices.ndim else replace(taken, view=taken.view.remove(axis)))
+
+
+def _tile(walk: Walk, node: onnx.NodeProto) -> None:
+    """Repeat a value along its axes by constants, as Tile does, or up to a shape, as Expand does."""
+    source = walk.raw(node)
+    sizes = (1, *source.onnx_shape)
+    given = [int(one) for one in walk.constant(node, 1).reshape(-1)]
+    whole = given
+    if node.op_type == "Expand" and len(given) <= len(sizes):
+        whole = [1] * (len(sizes) - len(given)) + given
+        fits = all(want in (1, have) or have == 1 for have, want in zip(sizes[1:], whole[1:], strict=True))
+        whole = [1 if want in (1, have) else want for have, want in zip(sizes, whole, strict=True)] if fits else []
+        whole[:1] = [1 if given[0] in (0, 1, walk.batch) or len(given) < len(sizes) else 0]
+    if len(whole) != len(sizes) or min(whole) < 1 or whole[0] != 1:
+        raise misfit(
+            node, f"repeats {_told(sizes[1:])} by {tuple(given)[:8]}", "leave the batch whole and the axes as many"
+        )
+    if math.prod(sizes) * math.prod(whole) > MOST_ELEMENTS:
+        raise refuse(node, f"must have an output of at most {MOST_ELEMENTS} values")
+    walk.alias(node, source)
+    for axis, times in enumerate(whole[1:]):
+        if times > 1:
+            _repeat(walk, node, walk.values[node.output[0]], axis, times)
+
+
+def _repeat(walk: Walk, node: onnx.NodeProto, source: Value, axis: int, times: int) -> None:
+    """Give the value of a node's output: another, repeated along an axis."""
+    view, count = source.view, source.onnx_shape[axis]
+    across = axis > 0 and (view.is_map or view.is_line)
+    if not across and view.holds(axis, "") and _pure(view):
+        taken = walk.moved(node, lambda one: one.take(axis, np.tile(np.arange(count), times)), source)
+        assert taken is not None
+        walk.alias(node, taken)
+        return
+    if not across:
+        raise misfit(node, f"repeats axis {axis + 1} of {_told(source.onnx_shape)}", "repeat before axes are moved")
+    value = walk.settle(node, source)
+    token = value.window_axes[axis]
+    if count == 1:
+        targets = [(value.shape[0], Fraction(1)), (value.shape[1], Fraction(1))]
+        targets["hw".index(token)] = (times, Fraction(times))
+        resize(walk, node, value, Sampling(linear=False, coordinates="asymmetric"), (targets[0], targets[1]))
+    else:
+        _join_maps(walk, node, [replace(value, exclusive=False)] * times, 1 + "hw".index(token), value.window_axes)
 
 
 def _gather_unbatched(walk: Walk, node: onnx.NodeProto, source: Value, indices: npt.NDArray[Any]) -> None:
@@ -325,7 +409,9 @@ def _joined_before(pieces: Sequence[Value], axis: int) -> list[Value]:
     return made
 
 
-def _join_maps(walk: Walk, node: onnx.NodeProto, pieces: Sequence[Value], axis: int) -> None:
+def _join_maps(
+    walk: Walk, node: onnx.NodeProto, pieces: Sequence[Value], axis: int, axes: Sequence[str] = ("c", "h", "w")
+) -> None:
     """Join maps by height (axis 1) or width (axis 2): each is written into its part of the whole."""
     pieces = [piece if piece.ordered and piece.covers else walk.gathered(node, piece) for piece in pieces]
     pieces = [piece if piece.exclusive else walk.copy(node, piece) for piece in pieces]
@@ -335,7 +421,7 @@ def _join_maps(walk: Walk, node: onnx.NodeProto, pieces: Sequence[Value], axis: 
     plane = _new_plane(node, (shape[0], shape[1], shape[2]))
     for piece, offset in zip(_joined(walk, node, plane, pieces), np.cumsum([0, *sizes]), strict=False):
         plane.put(piece.plane, (int(offset), 0, 0) if axis == 1 else (0, int(offset), 0))
-    view = View.of(("c", "h", "w"), plane.shape)
+    view = View.of(axes, plane.shape)
     walk.put(node, Value(plane=plane, view=view, exclusive=walk.uses[node.output[0]] == 1))
 
 
@@ -411,13 +497,13 @@ def _pad(walk: Walk, node: onnx.NodeProto) -> None:
     for axis in range(2, rank):
         for side, count in zip(_BORDERS[source.window_axes[axis - 1]], (pads[axis], pads[axis + rank]), strict=True):
             more[side] = count
-    if any(before < 0 < added for before, added in zip(source.pad, more, strict=True)):
+    crossed = any(before < 0 < added for before, added in zip(source.pad, more, strict=True))
+    if crossed or not _keeps(source, _added(source, more)):
         source = walk.settle(node, source)
-    pad = [before + added for before, added in zip(source.pad, more, strict=True)]
-    shape = source.plane.shape
-    if shape[0] + pad[0] + pad[2] < 1 or shape[1] + pad[1] + pad[3] < 1:
+    pad = _added(source, more)
+    if not _keeps(source, pad):
         raise refuse(node, "must leave something of its input")
-    walk.alias(node, source, pad=(pad[0], pad[1], pad[2], pad[3]))
+    walk.alias(node, source, pad=pad)
 
 
 def _zero_channels(walk: Walk, node: onnx.NodeProto, source: Value, channels: tuple[int, int], name: str) -> Value:
@@ -438,6 +524,7 @@ MOVING_OPERATORS = {
     "Cast": _cast,
     "Concat": _concat,
     "Dropout": _identity,
+    "Expand": _tile,
     "Flatten": _flatten,
     "Gather": _gather,
     "Identity": _identity,
@@ -446,6 +533,7 @@ MOVING_OPERATORS = {
     "Slice": _slice,
     "Split": _split,
     "Squeeze": _squeeze,
+    "Tile": _tile,
     "Transpose": _transpose,
     "Unsqueeze": _squeeze,
 }

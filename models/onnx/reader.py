@@ -26,6 +26,7 @@ from .inputs import open_input, with_input_size
 from .layers import LAYER_OPERATORS
 from .metadata import PREFIX, Metadata, read_metadata
 from .moves import MOVING_OPERATORS
+from .pairs import PAIR_OPERATORS
 from .patterns import Patterns
 from .pools import POOL_OPERATORS
 from .refusals import misfit, unsupported
@@ -39,6 +40,7 @@ _OPERATORS: dict[str, Callable[[Walk, onnx.NodeProto], None]] = {
     **LAYER_OPERATORS,
     **POOL_OPERATORS,
     **FOLDING_OPERATORS,
+    **PAIR_OPERATORS,
     **MOVING_OPERATORS,
     **UPSAMPLING_OPERATORS,
     **RESIZING_OPERATORS,

@@ -154,6 +154,13 @@ def _geometry(node: onnx.NodeProto, source: Value, kernel: tuple[int, ...]) -> _
         asked = asked[2:]
     if asked is None and auto.startswith("SAME"):
         asked = tuple(s * size for s, size in zip(stride, sizes, strict=True))
+        if any(whole < some for whole, some in zip(full, asked, strict=True)):
+            raise misfit(
+                node,
+                "has strides larger than its kernel and an auto_pad of SAME, for which ONNX's text and onnxruntime give "
+                "different sizes",
+                "give it pads and an output_padding",
+            )
     begin = list(pads[:count]) if auto == "NOTSET" else [0] * count
     end = list(pads[count:]) if auto == "NOTSET" else [0] * count
     if asked is not None:

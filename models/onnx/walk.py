@@ -92,8 +92,10 @@ class Value:
 
     @property
     def onnx_shape(self) -> tuple[int, ...]:
-        """The sizes of the value's axes after the batch, a pending padding included."""
+        """The sizes of the value's axes after the batch, a pending padding included; none of one number."""
         top, left, bottom, right = self.pad
+        if not self.view.axes:
+            return ()
         if self.view.is_map:
             channels, height, width = self.view.shape
             return channels, height + top + bottom, width + left + right

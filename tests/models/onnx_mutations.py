@@ -33,6 +33,7 @@ OPERATORS = (
     "Constant", "ConstantOfShape", "Expand", "Shape", "Slice", "Gather", "Cast", "Transpose", "Pow", "Where", "Loop", "If", "Tanh", "Resize",
     "ConvTranspose", "DepthToSpace", "SpaceToDepth", "Upsample", "",
     "Split", "Sigmoid", "LogSoftmax", "PRelu", "LeakyRelu", "HardSigmoid", "Neg", "ReduceSum", "ReduceMax", "LRN", "Slice", "Slice", "Gather",
+    "Max", "Min", "Tile",
 )  # fmt: skip
 TEXTS = (
     "",

@@ -299,6 +299,60 @@ class RandomGraph:
         made = self.op("Concat", source, source, axis=axis)
         return self.put(made, (channels, height * (1 + (axis == 2)), width * (1 + (axis == 3))))
 
+    def signed_pool(self, source: str) -> str:
+        """A padded max pool of what may be negative, perhaps as large as those of a spatial pyramid."""
+        channels, height, width = self.maps[source]
+        kernel = self.pick(2, 3, 5)
+        pads = [self.pick(0, kernel // 2) for _ in range(2)]
+        made = self.op(
+            "MaxPool", source, kernel_shape=[kernel] * 2, pads=[*pads, kernel - 1 - pads[0], kernel - 1 - pads[1]]
+        )
+        return self.put(made, (channels, height, width))
+
+    def resize(self, source: str) -> str:
+        """Another size, of anything the corners of which are aligned or not."""
+        channels, height, width = self.maps[source]
+        size = (self.pick(height, 2 * height, 3), self.pick(width, 2 * width, 4))
+        if math.prod(size) > 400:
+            return self.nothing(source)
+        facts = {"mode": self.pick("linear", "nearest"), "nearest_mode": "floor"}
+        facts["coordinate_transformation_mode"] = self.pick("half_pixel", "align_corners", "asymmetric")
+        sizes = self.const([3, channels, *size], np.int64)
+        return self.put(self.op("Resize", source, "", "", sizes, **facts), (channels, *size))
+
+    def pooled(self, source: str) -> str:
+        """A map beside the mean of another, which is repeated over it."""
+        channels, height, width = self.maps[source]
+        mean = self.op("GlobalAveragePool", source)
+        if self.pick(0, 1):
+            wide = self.op("Expand", mean, self.const([1, 1, height, width], np.int64))
+        else:
+            wide = self.op("Resize", mean, "", "", self.const([3, channels, height, width], np.int64), mode="linear")
+        return self.put(self.op("Concat", source, wide, axis=1), (2 * channels, height, width))
+
+    def pair(self, source: str) -> str:
+        """The difference, the larger or the smaller of two maps of one shape."""
+        same = [name for name, shape in self.maps.items() if shape == self.maps[source]]
+        made = self.op(
+            self.pick("Sub", "Max", "Min"), *self.pick((source, self.pick(*same)), (self.pick(*same), source))
+        )
+        return self.put(made, self.maps[source])
+
+    def tile(self, source: str) -> str:
+        channels, height, width = self.maps[source]
+        times = self.pick((2, 1, 1), (1, 2, 1), (1, 1, 2))
+        if channels * height * width > 2000:
+            return self.nothing(source)
+        made = self.op("Tile", source, self.const([1, *times], np.int64))
+        return self.put(made, (channels * times[0], height * times[1], width * times[2]))
+
+    def row(self, source: str) -> str:
+        """One row or column, with its axis."""
+        channels, height, width = self.maps[source]
+        axis = self.pick(2, 3)
+        made = self.op("Gather", source, self.const([self.pick(0, -1)], np.int64), axis=axis)
+        return self.put(made, (channels, 1 if axis == 2 else height, 1 if axis == 3 else width))
+
     def nothing(self, source: str) -> str:
         return self.put(self.op(self.pick("Identity", "Dropout"), source), self.maps[source])
 
@@ -340,6 +394,7 @@ MOVES = (
     R.by_pixel,
     R.stack,
 )
+PAIRS = (R.signed_pool, R.signed_pool, R.resize, R.resize, R.pooled, R.pair, R.pair, R.tile, R.row)
 
 
 def compare(path: Path, graph: RandomGraph) -> None:
@@ -390,13 +445,13 @@ def test_random_graphs_of_moves_equal_onnxruntime(tmp_path: Path) -> None:
     assert not any(refusals), refusals
 
 
-@pytest.mark.long
-def test_more_random_graphs_of_moves_equal_onnxruntime(tmp_path: Path) -> None:
-    refusals = [read_or_refuse(seed, tmp_path / "random.onnx", (*STEPS, *MOVES, *MOVES)) for seed in range(1000, 2200)]
+def test_random_graphs_of_pairs_and_resizes_equal_onnxruntime(tmp_path: Path) -> None:
+    refusals = [read_or_refuse(seed, tmp_path / "random.onnx", (*STEPS, *PAIRS, *PAIRS)) for seed in range(60)]
     assert not any(refusals), refusals
 
 
 @pytest.mark.long
-def test_more_random_graphs_equal_onnxruntime(tmp_path: Path) -> None:
-    refusals = [read_or_refuse(seed, tmp_path / "random.onnx") for seed in range(1000, 2200)]
+@pytest.mark.parametrize("steps", [STEPS, (*STEPS, *MOVES, *MOVES), (*STEPS, *MOVES, *PAIRS, *PAIRS)])
+def test_more_random_graphs_equal_onnxruntime(tmp_path: Path, steps: Any) -> None:
+    refusals = [read_or_refuse(seed, tmp_path / "random.onnx", steps) for seed in range(1000, 3800)]
     assert not any(refusals), refusals
