@@ -46,6 +46,11 @@ def refuse(node: onnx.NodeProto, why: str) -> ModelFileError:
     return ModelFileError(f"node '{label(node)}' ({node.op_type}) {why}", label(node), node.op_type)
 
 
+def reject(node: onnx.NodeProto, why: str) -> ModelFileError:
+    """Return the error for a node that means nothing certain, so that the host may not run it either."""
+    return ModelFileError(f"node '{label(node)}' ({node.op_type}) {why}")
+
+
 class OnnxFile:
     """The parsed file: nodes in a valid order, constants by name, opset, metadata."""
 

@@ -23,7 +23,7 @@ import onnx
 
 from ..graph.shapes import Kind, Pair
 from .drafts import NO_PADDING, Padding, Plane
-from .file import Attributes, refuse
+from .file import Attributes, reject
 from .layers import taking_over, window_of
 from .refusals import misfit
 from .view import View
@@ -93,7 +93,7 @@ class _Window:
             extent = (fields["kernel"][axis] - 1) * fields["dilation"][axis] + 1
             available = source.shape[axis] + fields["padding"][axis] + fields["padding"][axis + 2]
             if extent > available:
-                raise refuse(
+                raise reject(
                     node, f"must have a window no larger than its padded input, and it needs {extent} of {available}"
                 )
             outputs.append((available - extent) // fields["stride"][axis] + 1)
@@ -161,10 +161,9 @@ def _fields(node: onnx.NodeProto, source: Value) -> dict[str, Any]:
     fields = window_of(node, source, _kernel(node, source))
     same = Attributes(node).text("auto_pad", "NOTSET").startswith("SAME")
     if same and any(k > 1 < d for k, d in zip(fields["kernel"], fields["dilation"], strict=True)):
-        raise misfit(
+        raise reject(
             node,
-            "has dilations and an auto_pad of SAME, for which ONNX's text and onnxruntime pad differently",
-            "give it pads",
+            "has dilations and an auto_pad of SAME, for which ONNX's text and onnxruntime pad differently; give it pads",
         )
     return fields
 
@@ -201,9 +200,7 @@ def _max_pool(walk: Walk, node: onnx.NodeProto) -> None:
         window, taken = _taken(walk, node, walk.settle(node, source), fields)  # a window of a Pad's zeros alone
         groups = window.groups(taken.shape[:2], (0, 0))
     if not all(groups):
-        raise misfit(
-            node, "has a window in its padding alone, which has no maximum", "pad less, or pad with zeros before it"
-        )
+        raise reject(node, "has a window in its padding alone, which has no maximum; pad less, or with zeros before it")
     axes = taken.window_axes
     made, first, order = walk.per_channel(node, taken)
     for index, step in enumerate(steps := _max_steps(made, window)):

@@ -29,7 +29,7 @@ from .drafts import (
     clip_targets,
     plain,
 )
-from .file import MOST_ELEMENTS, OnnxFile, label, refuse
+from .file import MOST_ELEMENTS, OnnxFile, label, refuse, reject
 from .refusals import NO_GATES, misfit
 from .view import Indices, View
 
@@ -331,7 +331,7 @@ class Walk:
         for axis in (0, 1):
             available = source.shape[axis] + padding[axis] + padding[axis + 2]
             if (kernel[axis] - 1) * dilation[axis] + 1 > available:
-                raise refuse(
+                raise reject(
                     node,
                     f"must have a window no larger than its padded input, and it needs "
                     f"{(kernel[axis] - 1) * dilation[axis] + 1} of {available}",

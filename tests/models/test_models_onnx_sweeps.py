@@ -294,7 +294,6 @@ SHAPES = [
         (0, 6, -1, 1),
         (0, 1, -1),
         (0, 2, 3, -1, 4),
-        (2, -1, 2),
         (-1, 2),
         (0, 0, 4, -1),
     )
@@ -346,7 +345,7 @@ SWEEPS: dict[str, tuple[Build, int, int, tuple[str, ...]]] = {
 def test_some_configurations_equal_onnxruntime(name: str) -> None:
     build, count, some, expected = SWEEPS[name]
     counts = sweep(build, np.random.default_rng(0).choice(count, some, replace=False).tolist(), expected)
-    assert counts[RIGHT] > counts.total() / 3
+    assert counts[RIGHT] > sum(counts.values()) / 3
 
 
 @pytest.mark.long
@@ -355,4 +354,4 @@ def test_every_configuration_equals_onnxruntime(name: str) -> None:
     build, count, _, expected = SWEEPS[name]
     counts = sweep(build, range(count), expected)
     print(name, dict(counts))
-    assert counts[RIGHT] > counts.total() / 3
+    assert counts[RIGHT] > sum(counts.values()) / 3
