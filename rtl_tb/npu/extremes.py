@@ -341,6 +341,7 @@ def every_layer_counts(model: NpuModel | None = None) -> None:
         number = world.get("ERROR", "LAYER")
         world.must(number == bad, f"the error of layer {bad} must name it, not {number}")
         world.put("IRQ_STATUS", 3)
+        world.idle()  # until then the FBCB stands still
 
 
 def first_wrong(model: NpuModel) -> str:
