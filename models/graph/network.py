@@ -302,8 +302,10 @@ class Network:
         """Real factor of each tensor's stored values: average pools make one, GEMMs absorb it (ADR 2, 19)."""
         gains: dict[str, float] = dict.fromkeys((self.input, *(layer.output for layer in self.layers)), 1.0)
         pools = [layer for layer in self.layers if layer.kind is not Kind.GEMM]
-        for _ in range(len(pools) + 1):  # a pool may read a tensor that gets its gain from a later layer
-            found = {layer.output: gains[layer.input] * layer.pool_gain for layer in pools}
+        sums = [layer for layer in self.layers if layer.kind is Kind.GEMM and layer.residual is not None]
+        for _ in range(len(pools) + len(sums) + 1):  # a tensor may get its gain from a later layer
+            found = {layer.output: gains[str(layer.residual)] for layer in sums}
+            found |= {layer.output: gains[layer.input] * layer.pool_gain for layer in pools}
             if all(gains[name] == gain for name, gain in found.items()):
                 break
             gains |= found

@@ -48,29 +48,12 @@ class Taps(NamedTuple):
         return slice(first, first + (inner.taps - 1) * step + 1, step)
 
 
-def branch(value: Value, beside: Value) -> Draft | None:
-    """Return the convolution that writes a value and nothing else, or the identity where the value is what
-    another branch reads; else None.
-    """
+def branch(value: Value) -> Draft | None:
+    """Return the convolution that writes a value and nothing else, and may still become another; else None."""
     plane = value.plane
-    if value.foldable and len(plane.own) == 1 and not plane.pieces:
-        writer = plane.own[0]
-        return writer if writer.kind is Kind.GEMM and writer.clip == (None, None) else None
-    channels = plane.shape[2]
-    if value.covers and any(one.input is plane and one.channels == channels for one in beside.plane.own):
-        return Draft(
-            name="",
-            kind=Kind.GEMM,
-            input=plane,
-            output=plane,
-            sole_reader=False,
-            channels=channels,
-            reads=channels,
-            groups=channels,
-            weights=np.ones((channels, 1, 1, 1), np.float32),
-            bias=np.zeros(channels, np.float32),
-        )
-    return None
+    alone = value.foldable and len(plane.own) == 1 and not plane.pieces
+    fits = alone and plane.own[0].kind is Kind.GEMM and plane.own[0].clip == (None, None)
+    return plane.own[0] if fits else None
 
 
 def merge(into: Draft, other: Draft, rows: Indices) -> bool:
@@ -92,7 +75,7 @@ def merge(into: Draft, other: Draft, rows: Indices) -> bool:
     reads = max(into.first + into.reads, other.first + other.reads) - first
     taps = tuple(mine.beside(theirs) for mine, theirs in zip(_taps(into), _taps(other), strict=True))
     size = into.channels * (reads // groups) * math.prod(one.taps for one in taps)
-    if size > into.weights.size + (other.weights.size if other.name else 0):
+    if size > into.weights.size + other.weights.size:
         return False
     out = into.layer().out_hw
     total = np.zeros((into.channels, reads // groups, taps[0].taps, taps[1].taps))

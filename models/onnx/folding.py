@@ -194,7 +194,9 @@ def add_two(walk: Walk, node: onnx.NodeProto, first: Value, second: Value) -> Va
         into, other = (value if value.ordered else walk.gathered(node, value) for value in (into, other))
         into = into if _open(into) else walk.copy(node, into)
         start = int(other.view.index[0])
-    if other.plane.gain != 1.0:
+    if other.plane.gain != 1.0 and into.plane.inside is None:
+        into.plane.gain = other.plane.gain  # its convolutions take it into their weights
+    elif other.plane.gain != 1.0:
         other = walk.copy(node, other)
         start = _residual_start(into, other)
     assert start is not None
@@ -209,20 +211,15 @@ def _one_convolution(walk: Walk, first: Value, second: Value) -> Value | None:
     """Return the sum of two convolutions of one input as the larger of them, or None where it is no such
     sum.
     """
-    pairs = [(value, branch(value, beside)) for value, beside in ((first, second), (second, first))]
-    drafts = [draft for _, draft in pairs if draft is not None and draft.weights is not None]
-    if len(drafts) < 2 or drafts[0] is drafts[1]:
+    mine, theirs = branch(first), branch(second)
+    if mine is None or theirs is None or mine is theirs:
         return None
-    sizes = [(draft.residual is not None, bool(draft.name), draft.layer().shape.macs) for draft in drafts]
-    (into, draft), (other, more) = pairs if sizes[0] >= sizes[1] else reversed(pairs)
-    assert draft is not None
-    assert more is not None
-    rows = other.view.index[np.argsort(into.view.index)]
-    if not draft.name or not merge(draft, more, rows):
+    if (mine.residual is not None, mine.layer().shape.macs) < (theirs.residual is not None, theirs.layer().shape.macs):
+        first, second, mine, theirs = second, first, theirs, mine
+    if not merge(mine, theirs, second.view.index[np.argsort(first.view.index)]):
         return None
-    if more.name:
-        walk.drafts.remove(more)
-    return replace(into, exclusive=True)
+    walk.drafts.remove(theirs)
+    return replace(first, exclusive=True)
 
 
 def _places(value: Value) -> tuple[str, ...]:

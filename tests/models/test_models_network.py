@@ -75,11 +75,16 @@ def test_gains_multiply_through_pools_and_end_at_a_gemm() -> None:
 
 def test_gains_that_meet_are_refused() -> None:
     pool = layer("a", Kind.SUM_POOL, "image", "a", kernel=(3, 3))
+    adds = layer("b", Kind.GEMM, "a", "b", in_shape=(4, 4, 2), residual="a")  # its weights take the gain over
+    assert network(pool, adds).gains["b"] == 16 / 9
+    more = layer(
+        "c", Kind.SUM_POOL, "a", "b", in_shape=(4, 4, 2), kernel=(1, 3), padding=(0, 1, 0, 1), output_channel=2
+    )
     with pytest.raises(
         NetworkError,
-        match=r"'b' of average-pool gain 1 can only add a tensor of the same one, and 'a' carries 1\.77778",
+        match=r"'b' of average-pool gain 2\.37037 can only add a tensor of the same one, and 'a' carries 1\.77778",
     ):
-        network(pool, layer("b", Kind.GEMM, "a", "b", in_shape=(4, 4, 2), residual="a")).gains  # noqa: B018
+        network(pool, adds, more).gains  # noqa: B018
     absorbed = layer("b", Kind.GEMM, "image", "a", kernel=(3, 3), output_channel=2)  # its weights take the gain over
     assert network(pool, absorbed).gains["a"] == 16 / 9
     mixed = layer("b", Kind.MAX_POOL, "image", "a", kernel=(3, 3), output_channel=2)

@@ -134,6 +134,19 @@ def test_half_of_a_shuffled_map_is_joined_again_by_one_layer(tmp_path: Path) -> 
     assert len(network.layers) == 7
 
 
+def test_a_convolution_that_is_added_to_an_average_takes_its_gain(tmp_path: Path) -> None:
+    """A sum pool's divisor is a power of two: what is left of 1 / 9 is in the weights, and no copy is made."""
+    g = Graph()
+    value = g.op("Relu", g.conv("image", 4, 3))
+    mean = g.op("AveragePool", value, kernel_shape=[3, 3])
+    total = g.op("Add", g.conv(value, 4, 4), mean)
+    total = g.op("Relu", g.op("Add", total, g.conv(mean, 4, 4, 1)))
+    network = read(tmp_path, g, g.head(total, 4))
+    assert [layer.kind for layer in network.layers[:4]] == [Kind.GEMM, Kind.SUM_POOL, Kind.GEMM, Kind.GEMM]
+    assert len(network.layers) == 6  # with the head's two
+    assert network.gains[network.layers[3].output] == 16 / 9
+
+
 def test_a_clip_of_what_is_clipped_already_costs_nothing(tmp_path: Path) -> None:
     g = Graph()
     value = g.op("Clip", g.conv("image", 4, 3), g.const(-1.0), g.const(0.5))
