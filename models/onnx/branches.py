@@ -49,7 +49,7 @@ class Taps(NamedTuple):
 
 
 def branch(value: Value) -> Draft | None:
-    """Return the convolution that writes a value and nothing else, and may still become another; else None."""
+    """Return the convolution that writes a value and nothing else and may become another; else None."""
     plane = value.plane
     alone = value.foldable and len(plane.own) == 1 and not plane.pieces
     fits = alone and plane.own[0].kind is Kind.GEMM and plane.own[0].clip == (None, None)

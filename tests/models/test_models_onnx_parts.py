@@ -135,7 +135,7 @@ def test_half_of_a_shuffled_map_is_joined_again_by_one_layer(tmp_path: Path) -> 
 
 
 def test_a_convolution_that_is_added_to_an_average_takes_its_gain(tmp_path: Path) -> None:
-    """A sum pool's divisor is a power of two: what is left of 1 / 9 is in the weights, and no copy is made."""
+    """A sum pool divides by a power of two: what is left of 1 / 9 is in the weights, and no copy is made."""
     g = Graph()
     value = g.op("Relu", g.conv("image", 4, 3))
     mean = g.op("AveragePool", value, kernel_shape=[3, 3])
