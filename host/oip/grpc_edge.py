@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
+from google.protobuf import json_format
 from google.protobuf.message import Message as ProtoMessage
 
 from ..errors import AccessError, DriverUsageError, HostError, ProtocolError, QueueFullError, UnsupportedError
@@ -21,6 +22,7 @@ from .access import Access, acting, note_refusal
 from .budget import Budget, Holder
 from .calls import Answer, Call, Parameter, read_id, read_names
 from .classes import read_classification
+from .configuration import configuration
 from .front import Front
 from .http_body import read_json
 from .limits import OTHER_BYTES, Bounds
@@ -242,6 +244,11 @@ class _Edge:
         told = self.inference.model_metadata(request.name, request.version)
         told.pop("class_names", None)  # for which the message has no field
         return _made("ModelMetadataResponse", **told)
+
+    async def ModelConfig(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        metadata = self.inference.model_metadata(request.name, request.version)
+        config = configuration(metadata, self.inference.limits.batch)
+        return json_format.ParseDict({"config": config}, message("ModelConfigResponse")())
 
     async def ModelStatistics(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         return _made("ModelStatisticsResponse", **self.inference.statistics(request.name, request.version))

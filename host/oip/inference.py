@@ -44,7 +44,15 @@ from .tensors import Array, TensorInfo
 NAME = "fluidnpu"
 PLATFORM = "fluidnpu"
 TAIL_THREADS = max(1, min(4, (os.cpu_count() or 2) - 1))  # one core is left to the thread that owns the NPU
-EXTENSIONS = ("binary_tensor_data", "classification", "parameters", "statistics", "model_repository", "schedule_policy")
+EXTENSIONS = (
+    "binary_tensor_data",
+    "classification",
+    "parameters",
+    "statistics",
+    "model_repository",
+    "model_configuration",
+    "schedule_policy",
+)
 
 
 class Mailbox:

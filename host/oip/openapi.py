@@ -63,6 +63,7 @@ def document(version: str, programs: Programs, *, admin: bool, tenants: Sequence
         top = f"/v2/models/{{name}}{prefix}"
         found: Schema = {
             top: {"get": _operation("model metadata", "ModelMetadata", 404, 503)},
+            f"{top}/config": {"get": _operation("model configuration", "ModelConfiguration", 404, 503)},
             f"{top}/ready": {"get": _operation("model readiness", "ModelReady", 404, 503)},
             f"{top}/stats": {"get": _operation("model statistics", "Statistics", 404)},
             f"{top}/infer": {"post": _infer()},
@@ -140,6 +141,7 @@ def _list(items: Schema) -> Schema:
 
 def _schemas(programs: Programs, tenants: Sequence[str]) -> Schema:
     tensor = _object({"name": _STRING, "datatype": {"enum": list(KNOWN)}, "shape": _list(_COUNT)})
+    sized = _object({"name": _STRING, "data_type": _STRING, "dims": _list({"type": "integer"})})
     duration = _object({"count": _COUNT, "ns": _COUNT})
     computed = {"compute_input": duration, "compute_infer": duration, "compute_output": duration}
     counted = dict.fromkeys(("success", "fail", "queue", *computed, "cache_hit", "cache_miss"), duration)
@@ -181,6 +183,17 @@ def _schemas(programs: Programs, tenants: Sequence[str]) -> Schema:
                 ),
             },
             class_names=_list(_STRING),
+        ),
+        "ModelConfiguration": _object(
+            {
+                "name": _STRING,
+                "platform": _STRING,
+                "backend": _STRING,
+                "max_batch_size": _COUNT,
+                "input": _list(sized),
+                "output": _list(sized),
+                "parameters": {"type": "object", "additionalProperties": _object({"string_value": _STRING})},
+            }
         ),
         "Statistics": _object({"model_stats": _list(statistics)}),
         "Index": _list(index),

@@ -25,6 +25,7 @@ from ..errors import AccessError, HostError, ProtocolError, QueueFullError, TooL
 from .access import PAGES, Access, acting, note_refusal
 from .budget import Budget, Holder
 from .calls import Call
+from .configuration import configuration
 from .front import Front
 from .http_body import LENGTH_HEADER, check_json, read_call, read_json, write_answer
 from .limits import OTHER_BYTES, PARSED_BYTES, Bounds
@@ -70,6 +71,7 @@ def application(inference: Front, access: Access, held: Budget, *, admin: bool =
     for prefix in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
         routes += [
             Route(prefix, edge.model_metadata),
+            Route(f"{prefix}/config", edge.model_configuration),
             Route(f"{prefix}/ready", edge.model_ready),
             Route(f"{prefix}/stats", edge.statistics),
             Route(f"{prefix}/infer", _Infer(edge), methods=["POST"]),
@@ -104,6 +106,10 @@ class _Edge:
 
     async def model_metadata(self, request: Request) -> Response:
         return JSONResponse(self.inference.model_metadata(*_model(request)))
+
+    async def model_configuration(self, request: Request) -> Response:
+        metadata = self.inference.model_metadata(*_model(request))
+        return JSONResponse(configuration(metadata, self.inference.limits.batch))
 
     async def model_ready(self, request: Request) -> Response:
         name, version = _model(request)

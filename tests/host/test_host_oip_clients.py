@@ -154,7 +154,7 @@ def test_triton_grpc(s: Served) -> None:
             client.unload_model(NAME)
         assert "PERMISSION_DENIED" in str(caught.value.status())
         with pytest.raises(triton_grpc.InferenceServerException) as caught:
-            client.get_model_config(NAME)
+            client.get_log_settings()
         assert "UNIMPLEMENTED" in str(caught.value.status())
 
 
@@ -241,13 +241,16 @@ def test_every_message_is_tritons() -> None:
             oneof = found.containing_oneof.name if found.containing_oneof is not None else None
             assert oneof == (ours.oneof_decl[field.oneof_index].name if field.HasField("oneof_index") else None)
             if field.type_name:
-                assert found.message_type.full_name == field.type_name.removeprefix(".")
+                assert (found.message_type or found.enum_type).full_name == field.type_name.removeprefix(".")
             compared += 1
         for inner in ours.nested_type:
             compare(inner, f"{prefix}.{ours.name}")
 
     for one in file.message_type:
         compare(one, file.package)
+    for kind in file.enum_type:
+        values = theirs.FindEnumTypeByName(f"{file.package}.{kind.name}").values_by_name
+        assert {value.name: value.number for value in kind.value} == {name: values[name].number for name in values}
     assert compared > 100
     service = theirs.FindServiceByName(messages.SERVICE)
     for method in file.service[0].method:
@@ -259,6 +262,21 @@ def test_every_message_is_tritons() -> None:
 def test_one_process_may_hold_both_descriptors() -> None:
     ours = messages.message("ModelInferRequest")(model_name="m")
     assert triton_grpc.service_pb2.ModelInferRequest.FromString(ours.SerializeToString()).model_name == "m"
+
+
+def test_tritons_configuration_over_both_transports(s: Served) -> None:
+    """perf_analyzer asks for it, and sends nothing to a server that has none."""
+    with triton_http.InferenceServerClient(s.place) as client:
+        http = client.get_model_config(NAME)
+    grpc = triton_grpc.InferenceServerClient(s.grpc_place).get_model_config(NAME, as_json=True)["config"]
+    shape = list(s.w.images(1).shape[1:])
+    assert http["input"] == [{"name": s.input, "data_type": "TYPE_UINT8", "dims": shape}]
+    assert http["max_batch_size"] == grpc["max_batch_size"] == s.server.options.limits.batch
+    assert [one["name"] for one in http["output"]] == [one["name"] for one in grpc["output"]]
+    assert [int(size) for size in grpc["input"][0]["dims"]] == shape
+    metadata = s.call("GET", f"/v2/models/{NAME}")[1]
+    assert [[-1, *one["dims"]] for one in http["output"]] == [one["shape"] for one in metadata["outputs"]]
+    assert s.call("GET", "/v2/models/nobody/config")[0] == 404
 
 
 # -- curl and raw HTTP ---------------------------------------------------------------------------------------
