@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,6 +22,9 @@ from ..options import JSON, PATH, reading, reading_options, takes
 from .check_board import check_board
 from .networks import is_full_size, read_model_or_name, say_assumed
 from .prepare import prepared_report, print_intake
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +100,7 @@ def check_model(options: CheckOptions) -> None:
         for exit in report["exits"]
     ]
     if isinstance(model, models.Network):
+        say_rewritten(out, model)
         print_intake(out, model)
     out.print(show.table("Exits", ("exit", "MMAC to here", "threshold", "rate", "accuracy"), rows))
     if report.get("outputs"):
@@ -118,6 +122,17 @@ def check_model(options: CheckOptions) -> None:
         )
     if isinstance(model, models.Network):
         say_assumed(out, model)
+
+
+def say_rewritten(out: Console, model: models.Network) -> None:
+    """Say what the file was before it was read, where that is not what the NPU computes."""
+    if "quantised" in model.metadata:
+        out.print(
+            f"The file is quantised ({model.metadata['quantised']}): answers are within the step of its integers, not "
+            "bit-exact to onnxruntime"
+        )
+    if "inputs" in model.metadata:
+        out.print(f"The file joins several inputs, which are one image: {model.metadata['inputs']}, in this order")
 
 
 def tail_report(model: models.Network, tail: Tail) -> dict[str, Any]:
@@ -149,6 +164,7 @@ def model_report(model: models.Network | models.Workload) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     if isinstance(model, models.Network):
         facts = prepared_report(model)
+        facts |= {key: model.metadata[key] for key in ("quantised", "inputs") if key in model.metadata}
         shown = [(one.name, list(one.shape), one.activation, one.stage) for one in model.outputs]
         if model.tail is not None:
             facts["tail"] = tail_report(model, model.tail)

@@ -10,6 +10,7 @@ import textwrap
 from pathlib import Path
 
 from .constants import FOLDS
+from .quantised import HANDLERS
 from .reader import OPERATORS
 from .refusals import REMEDIES
 
@@ -57,7 +58,8 @@ TAKEN: dict[str, tuple[str, str]] = {
     "MatMul": ("a layer: over a vector, or over the channels of each pixel", "a constant matrix"),
     "Max": ("a clip; of activations two layers for each beside the first", "constant bounds, values of one shape"),
     "MaxPool": (
-        MERGED + "; large windows along rows, then columns; borders of values that may be negative are pools of their own",
+        MERGED
+        + "; large windows along rows, then columns; borders of values that may be negative are pools of their own",
         "",
     ),
     "Min": ("as Max", "as Max"),
@@ -98,11 +100,43 @@ TAKEN: dict[str, tuple[str, str]] = {
     "Upsample": ("as Resize", "opset 7 to 9"),
 }
 
+REWRITTEN: dict[str, tuple[str, str]] = {  # operators of `HANDLERS`: what they are read as, and a limit
+    "QuantizeLinear": ("Clip to the numbers of its integers; of constants, folded", "one scale for an activation"),
+    "DequantizeLinear": ("nothing, as Mul and Add where its scale is another; of constants, folded", "likewise"),
+    "QLinearConv": ("Conv, then as QuantizeLinear", "constant weights"),
+    "QLinearMatMul": ("MatMul, then as QuantizeLinear", ""),
+    "DynamicQuantizeLinear": ("nothing: its scale is 1", ""),
+    "ConvInteger": ("Conv", "behind DynamicQuantizeLinear"),
+    "MatMulInteger": ("MatMul", "behind DynamicQuantizeLinear"),
+    "com.microsoft.QuantizeLinear": ("as QuantizeLinear", ""),
+    "com.microsoft.DequantizeLinear": ("as DequantizeLinear", ""),
+    "com.microsoft.QGemm": ("Gemm, then as QuantizeLinear", "constant weights"),
+    "com.microsoft.QLinearAdd": ("Add, then as QuantizeLinear", ""),
+    "com.microsoft.QLinearMul": ("Mul, then as QuantizeLinear", "by one number for each channel"),
+    "com.microsoft.QLinearConcat": ("Concat, then as QuantizeLinear", ""),
+    "com.microsoft.QLinearAveragePool": ("AveragePool, then as QuantizeLinear", "channels first"),
+    "com.microsoft.QLinearGlobalAveragePool": ("GlobalAveragePool, then as QuantizeLinear", "channels first"),
+    "com.microsoft.QLinearLeakyRelu": ("LeakyRelu, then as QuantizeLinear", ""),
+    "com.microsoft.QLinearSigmoid": ("Sigmoid", "as Sigmoid"),
+    "com.microsoft.QLinearSoftmax": ("Softmax", "as Softmax"),
+    "com.microsoft.DynamicQuantizeMatMul": ("MatMul and Add", "constant weights"),
+    "com.microsoft.MatMulIntegerToFloat": ("MatMul and Add", "constant weights"),
+    "com.microsoft.DynamicQuantizeLSTM": ("LSTM", "as LSTM"),
+    "qonnx.Quant": ("Clip; of constants, rounded and folded", "activations of 8 bits or more"),
+    "qonnx.BipolarQuant": ("folded", "constants"),
+}
+
 
 def taken_table() -> str:
     """Return the table of the operators that are read."""
     rows = [f"| {name} | {TAKEN[name][0]} | {TAKEN[name][1]} |" for name in OPERATORS]
     return "\n".join(["| operator | on the NPU | which |", "|---|---|---|", *rows])
+
+
+def rewritten_table() -> str:
+    """Return the table of the operators on integers."""
+    rows = [f"| {name} | {REWRITTEN[name][0]} | {REWRITTEN[name][1]} |" for name in HANDLERS]
+    return "\n".join(["| operator | is read as | which |", "|---|---|---|", *rows])
 
 
 def refused_table() -> str:
@@ -121,7 +155,12 @@ def folded_line() -> str:
 
 def tables() -> dict[str, str]:
     """Return the generated parts of the page by name."""
-    return {"taken": taken_table(), "refused": refused_table(), "folded": folded_line()}
+    return {
+        "taken": taken_table(),
+        "rewritten": rewritten_table(),
+        "refused": refused_table(),
+        "folded": folded_line(),
+    }
 
 
 def written(page: str) -> str:

@@ -92,9 +92,9 @@ def dequantised(file: OnnxFile) -> OnnxFile:
 
 def _handler(node: onnx.NodeProto) -> _Handler | None:
     if node.domain in _STANDARD:
-        return _HANDLERS.get(node.op_type)
+        return HANDLERS.get(node.op_type)
     family = "qonnx" if node.domain in _QONNX else node.domain
-    return _HANDLERS.get(f"{family}.{node.op_type}")
+    return HANDLERS.get(f"{family}.{node.op_type}")
 
 
 class _Dequantiser:
@@ -538,7 +538,7 @@ def _bipolar(to: _Dequantiser, node: onnx.NodeProto) -> None:
     to.float_result(node, "Where", [positive, to.put(scale, f"{name}_scale"), to.put(-scale, f"{name}_minus")])
 
 
-_HANDLERS: dict[str, _Handler] = {
+HANDLERS: dict[str, _Handler] = {
     "QuantizeLinear": _quantize,
     "DequantizeLinear": _dequantize,
     "DynamicQuantizeLinear": _dynamic,

@@ -17,7 +17,6 @@ NO_GATES = "use blocks without squeeze-and-excitation or self-gating (ResNet, Mo
 NO_SEQUENCES = "a sequence model needs another accelerator; of a hybrid network export the convolutional part alone"
 NO_TABLE = "train with ReLU, ReLU6 or LeakyReLU"
 NO_NORM = "train with batch normalisation, which folds into convolutions"
-_FLOAT = "give the float model: fluidnpu quantises it itself"
 _EXITS = "export the exits as plain outputs: the runtime decides, not the graph"
 
 REMEDIES: dict[str, str] = {
@@ -43,10 +42,6 @@ REMEDIES: dict[str, str] = {
     "Softplus": NO_TABLE,
     "Swish": NO_TABLE,
     "Tanh": NO_TABLE,
-    "QuantizeLinear": _FLOAT,
-    "DequantizeLinear": _FLOAT,
-    "QLinearConv": _FLOAT,
-    "ConvInteger": _FLOAT,
     "ArgMax": "give out the logits or the map: the host takes the largest",
     "TopK": "give out the logits: the host takes the largest",
     "NonMaxSuppression": "give out the detection heads: the host suppresses boxes",

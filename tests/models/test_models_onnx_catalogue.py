@@ -11,7 +11,8 @@ import pytest
 from onnx_mutations import OPERATORS as MUTATED
 
 from fluidnpu import options
-from fluidnpu.models.onnx.catalogue import TAKEN, tables, written
+from fluidnpu.models.onnx.catalogue import REWRITTEN, TAKEN, tables, written
+from fluidnpu.models.onnx.quantised import HANDLERS
 from fluidnpu.models.onnx.reader import OPERATORS
 from fluidnpu.models.onnx.refusals import REMEDIES
 from fluidnpu.models.onnx.walk import MOST_WEIGHTS
@@ -27,7 +28,8 @@ def test_the_page_has_the_tables_of_the_program() -> None:
 
 def test_every_operator_is_described_once_and_exists() -> None:
     assert sorted(TAKEN) == list(OPERATORS)
-    assert not set(TAKEN) & set(REMEDIES)
+    assert sorted(REWRITTEN) == sorted(HANDLERS)
+    assert not {*TAKEN, *REWRITTEN} & set(REMEDIES)
     known = {schema.name for schema in onnx.defs.get_all_schemas()}
     assert set(TAKEN) <= known
     assert set(REMEDIES) - known <= {"Swish"}  # newer than the oldest onnx that is supported
