@@ -2,16 +2,16 @@
 
     python benchmarks/exact_cycles.py [--network resnet50] [--board zc706] [--memory pl] [--core hls]
                                       [--ideal] [--latency N] [--batches 1,2,4,8] [--point T_P,T_C | --search]
-                                      [--model-only] [--losses]
+                                      [--runs rtl] [--model-only] [--losses]
 
 `--memory`: of the board, its first by default (`DramModel.of`; simulated: efficiency, latency and refresh are
-assumptions). `--core`: the one that must fit and place; both take the same cycles. `--ideal`: a memory that
-never lets the ports wait stands behind them instead. The array is the `paper` model's best that fits, the one
-named, or that of `search_exact`. `--model-only` leaves the RTL out, which takes minutes a batch size. Last
-comes the share of busy multipliers beside three references: the device's DSPs, the roofline of device and
-memory, and the `paper` model's dataflow on the same array. `--losses` says where the rest of the time
-went. What took how long goes to standard error. Exit code 1 when a layer differs. `make tables` makes the
-pages of docs/explanation/cycles.
+assumptions). `--core`: the one that must fit and place, and that a search counts; `--runs`: the one that the
+table counts and Verilator runs. `--ideal`: a memory that never lets the ports wait stands behind them
+instead. The array is the `paper` model's best that fits, the one named, or that of `search_exact`.
+`--model-only` leaves the RTL out, which takes minutes a batch size. Last comes the share of busy multipliers
+beside three references: the device's DSPs, the roofline of device and memory, and the `paper` model's
+dataflow on the same array. `--losses` says where the rest of the time went. What took how long goes to
+standard error. Exit code 1 when a layer differs. `make tables` makes the pages of docs/explanation/cycles.
 """
 
 from __future__ import annotations
@@ -132,6 +132,7 @@ def main() -> None:
     parser.add_argument("--board", default="zc706")
     parser.add_argument("--memory")
     parser.add_argument("--core", choices=CORES, default="hls")
+    parser.add_argument("--runs", choices=CORES, default="rtl")
     parser.add_argument("--ideal", action="store_true")
     parser.add_argument("--latency", type=int, help="cycles of the memory's latency, there and back")
     parser.add_argument("--batches", default="1,2,4,8")
@@ -157,7 +158,7 @@ def main() -> None:
     )
     print(f"designed in {time.monotonic() - began:.1f} s", file=sys.stderr)
     program = compile_program(qnet, design)
-    rtl = None if wanted.model_only else BareNpu.of(design, dram)
+    rtl = None if wanted.model_only else BareNpu.of(design, dram, wanted.runs)
     wrong, spent, every = 0, [0.0, 0.0], []
     for batch in batches:
         started = time.process_time()
@@ -167,7 +168,7 @@ def main() -> None:
             spent[1] += time.process_time() - started
         started = time.process_time()
         first = 0 if runs is None else runs[0].start_cycle
-        found = modelled(program, design, dram, batch, first_cycle=first)
+        found = modelled(program, design, dram, batch, core=wanted.runs, first_cycle=first)
         spent[0] += time.process_time() - started
         every.append(found)
         wrong += table(design, batch, found, runs)

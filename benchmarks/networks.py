@@ -26,7 +26,7 @@ from fluidnpu.models import LayerShape, Workload
 from fluidnpu.models.zoo import full_size
 
 DEEPEST = 8192  # rows of a bank, before RAM is shared
-CORE = "hls"  # which asks nothing of columns; the reference core takes as many cycles
+CORE = "hls"  # which asks nothing of columns
 WORST = 5  # layers that are named
 PLACES = (("zc706", "ps_striped"), ("zc706", "pl"), ("zcu104", "ps_striped"))
 CASES = {
