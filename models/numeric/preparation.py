@@ -20,9 +20,9 @@ from typing import Any
 import numpy.typing as npt
 
 from ..errors import DataError, NetworkError
+from ..exits.labelling import Task, fitted_labels
 from ..exits.measuring import measured, with_rates, with_thresholds
 from ..exits.rule import Floats
-from ..exits.scores import check_labels
 from ..exits.selection import choose_threshold
 from ..graph.network import Network
 from ..images.image_set import ImageSet
@@ -57,8 +57,7 @@ def prepare(
     if tolerance_points is not None:
         _check_tolerance(network, images, thresholds, tolerance_points)
     if images is not None:
-        if images.labelled:
-            check_labels(network, images.labels)
+        images = fitted_labels(Task.of(network), images)
         found = examine(network, images.images, progress=progress)
         network = network.recalibrated(found.ranges)
         if tolerance_points is not None:

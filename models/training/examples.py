@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError
+from ..exits.labelling import Task, fitted_labels
 from ..exits.scores import check_labels
 from ..graph.checks import MapCheck
 from ..graph.network import Network
@@ -44,9 +45,9 @@ class Examples:
         """Take all of a data set. Raises DataError and NetworkError for what the network cannot take."""
         if not len(data):
             raise DataError("training needs labelled images, and the data set is empty")
-        found = cls(network=network, data=data, indices=np.arange(len(data)))
         if isinstance(data, ImageSet):
-            check_labels(network, data.labels)
+            data = fitted_labels(Task.of(network), data)
+        found = cls(network=network, data=data, indices=np.arange(len(data)))
         found.network.intake.arranged(found[:1].images_and_labels()[0])
         return found
 

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError, NetworkError, TrainingError
+from ..exits.labelling import Task, fitted_labels
 from ..exits.measuring import measured, with_thresholds
 from ..exits.rule import early_exit_predictions
-from ..exits.scores import check_labels
 from ..graph.network import Layer, Network, Parameters
 from ..graph.shapes import Kind
 from ..images.image_set import ImageSet
@@ -67,7 +67,7 @@ def fit_heads(
     heads = {name: _head(network, name) for name in exits}
     if not heads:
         raise NetworkError("fitting needs the names of exits, and none came")
-    check_labels(network, images.labels)
+    images = fitted_labels(Task.of(network), images)
     fit, held = _split(images, seed)
     features = tuple(head.input for head in heads.values())
     found = examine(network, images.images, features, progress)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from fluidnpu.models import ImageSet, ModelsError, Network
 from fluidnpu.models.exits import Task, check_labels, fitted_labels
 from fluidnpu.models.graph import ExitCheck, MapTask
+from fluidnpu.models.numeric import prepare
+from fluidnpu.models.training.examples import Examples
 from fluidnpu.models.zoo import random_network
 from fluidnpu.models.zoo.hourglass import random_hourglass
 
@@ -94,3 +98,19 @@ def test_maps_have_labels_of_their_own_kind(which: MapTask) -> None:
     np.testing.assert_array_equal(found.labels, truths)
     with pytest.raises(ModelsError, match="needs"):
         fitted_labels(Task.of(network), ImageSet(images=pixels, labels=np.zeros(2, np.int64)))
+
+
+def test_the_library_asks_at_the_same_door() -> None:
+    """Preparing and training follow the names, too."""
+    network = random_network(1)
+    names = tuple(f"class {number}" for number in range(network.classes))
+    network = replace(network, class_names=names, preprocessing=None)
+    pixels = np.random.default_rng(0).integers(0, 256, (network.classes, *network.tensors[network.input]), np.uint8)
+    right = ImageSet(images=pixels, labels=np.arange(len(names)))
+    turned = ImageSet(images=pixels, labels=np.arange(len(names))[::-1], class_names=names[::-1])
+    assert prepare(network, images=turned).exits == prepare(network, images=right).exits
+    np.testing.assert_array_equal(Examples.of(network, turned).images_and_labels()[1], right.labels)
+    few = ImageSet(images=pixels, labels=np.zeros(len(pixels), np.int64), class_names=("strange", names[0]))
+    for work in (lambda: prepare(network, images=few), lambda: Examples.of(network, few)):
+        with pytest.raises(ModelsError, match="'strange' is none of"):
+            work()
