@@ -23,7 +23,8 @@ from fluidnpu.host import Bundle, Driver, HostError, SimulatedNpu, serve_request
 from fluidnpu.host.errors import ProtocolError
 from fluidnpu.host.serving.tails import check_joinable
 from fluidnpu.models import golden, quantise, read_onnx
-from fluidnpu.models.tail import Tail, TailOutput
+from fluidnpu.models.tail import Tail
+from fluidnpu.models.tail.graph import TailOutput
 from fluidnpu.scheduler import Request, make_policy
 
 Array = npt.NDArray[Any]

@@ -13,8 +13,7 @@ import onnxruntime
 import pytest
 from onnx import helper
 
-from fluidnpu.models.tail import OPERATORS, Tail
-from fluidnpu.models.tail.graph import TailNode, evaluated
+from fluidnpu.models.tail.graph import OPERATORS, TailNode, evaluated
 
 Array = npt.NDArray[Any]
 DEFAULT, MANY = 3, 60  # cases of an operator
@@ -497,7 +496,6 @@ def agree(operator: str, seeds: Iterator[int]) -> None:
 
 def test_every_operator_has_cases() -> None:
     assert sorted(CASES) == sorted(OPERATORS)
-    assert Tail  # the door of the room
 
 
 @pytest.mark.parametrize("operator", sorted(OPERATORS))
