@@ -66,6 +66,8 @@ def fitted_labels(task: Task, images: ImageSet) -> ImageSet:
         numbers = None if isinstance(task.check, MapCheck) else _numbers(task, images)
         labels = images.labels if numbers is None else numbers[images.labels]
         check_labels(task, labels)
+        if numbers is None and (order := _in_one_order(task, images)):
+            remarks = (*remarks, order)
         names = task.class_names or (images.class_names if len(images.class_names) == task.classes else ())
     return ImageSet(images=images.images, labels=labels, source=images.source, class_names=names, remarks=remarks)
 
@@ -80,6 +82,8 @@ def _numbers(task: Task, images: ImageSet) -> np.ndarray[tuple[int], np.dtype[np
             raise DataError(
                 f"labels of {images.source} must be among the {len(theirs)} classes named there, not {label}"
             )
+    if theirs == ours:
+        return None
     strange = [name for name in theirs if ours.count(name) != 1]
     if ours and not strange:
         return np.array([ours.index(name) for name in theirs], np.int64)
@@ -95,3 +99,11 @@ def _numbers(task: Task, images: ImageSet) -> np.ndarray[tuple[int], np.dtype[np
             f"name all {task.classes} in their order, in a {CLASSES_FILE} there or with --classes"
         )
     return None
+
+
+def _in_one_order(task: Task, images: ImageSet) -> str:
+    """Return the remark that classes were taken by their numbers though both sides name them otherwise."""
+    theirs, ours = images.class_names, task.class_names
+    if not theirs or not ours or theirs == tuple(map(str, range(len(theirs)))):
+        return ""
+    return f"names of classes differ, so those of {images.source} are taken in one order: '{theirs[0]}' is '{ours[0]}'"

@@ -34,6 +34,7 @@ def task(*names: str, classes: int = 3) -> Task:
         (NAMES, ("bee", "cat"), [1, 2, 1]),  # fewer
         (NAMES, ("one", "two", "three"), [0, 1, 2]),  # none alike, and as many: in one order
         ((), ("x", "y", "z"), [0, 1, 2]),
+        (NAMES, ("0", "1", "2"), [0, 1, 2]),
         (NAMES, (), [0, 1, 2]),
         (("crane", "bee", "crane"), ("a", "b", "c"), [0, 1, 2]),  # two of one name
     ],
@@ -42,7 +43,13 @@ def test_classes_that_fit(ours: tuple[str, ...], theirs: tuple[str, ...], labels
     given = range(3) if len(theirs) != 2 else (0, 1, 0)
     found = fitted_labels(task(*ours), images(*given, names=theirs))
     assert (found.labels.tolist(), found.class_names) == (labels, ours or theirs)
-    assert (found.remarks, found.source) == (("odd",), "these")
+    differ = bool(ours and theirs) and set(theirs).isdisjoint({*ours, "0"})
+    assert (found.remarks[0], len(found.remarks), found.source) == ("odd", 1 + differ, "these")
+    if differ:
+        assert found.remarks[1] == (
+            f"names of classes differ, so those of these are taken in one order: '{theirs[0]}' is '{ours[0]}'"
+        )
+    assert fitted_labels(task(*ours), found).remarks == found.remarks
 
 
 @pytest.mark.parametrize(
