@@ -1,4 +1,4 @@
-"""What the host makes of answered requests where a network ends on the host (`models/tail`).
+"""The outputs of answered requests where a network ends on the host (`models/tail`).
 
 A tail runs on the thread that calls: never on the one that owns the device, which would keep the NPU waiting.
 """

@@ -42,7 +42,7 @@ _SINGLES = {AttributeProto.INT: "i", AttributeProto.FLOAT: "f", AttributeProto.S
 
 @dataclass(frozen=True, kw_only=True)
 class Cut:
-    """Where a graph is cut: the nodes behind, what they read of the network, and the first refusal.
+    """The cut of a graph: the nodes behind it, what they read of the network, and the first refusal.
 
     `ends` are the outputs of the graph before the cut: those of the user that are left, and `values`.
     """

@@ -25,7 +25,7 @@ DTYPES: Mapping[int, str] = {
 
 @dataclass(frozen=True)
 class Call:
-    """What an operator reads. `inputs` has None where an optional input is left out."""
+    """The inputs and attributes of one call. `inputs` has None where an optional input is left out."""
 
     inputs: Sequence[Array | None]
     attributes: Mapping[str, Any] = field(default_factory=dict)

@@ -57,7 +57,7 @@ class TailOutput:
 
     @property
     def batched(self) -> bool:
-        """True if samples lie along its first axis, one each; else each has so many rows as it has."""
+        """True if samples lie along its first axis, one each; else its length is the number of a sample's rows."""
         return bool(self.shape) and self.shape[0] == 1
 
     @property
@@ -73,7 +73,7 @@ class TailOutput:
 
 @dataclass(frozen=True, kw_only=True)
 class Tail:
-    """What runs on the host: nodes in order, constants by name, and the user's outputs.
+    """The part that runs on the host: nodes in order, constants by name, and the user's outputs.
 
     `inputs` are the names of outputs of the network, each with the batch of one in front. An output may be an
     input, untouched. Raises TailError for a graph that does not hold together.
@@ -195,7 +195,7 @@ class Tail:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What one sample takes: operators, the values that they make, and multiply-accumulates."""
+    """The work of one sample: operators, the values that they make, and multiply-accumulates."""
 
     nodes: int
     values: int
