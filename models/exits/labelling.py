@@ -104,6 +104,9 @@ def _numbers(task: Task, images: ImageSet) -> np.ndarray[tuple[int], np.dtype[np
 def _in_one_order(task: Task, images: ImageSet) -> str:
     """Return the remark that classes were taken by their numbers though both sides name them otherwise."""
     theirs, ours = images.class_names, task.class_names
-    if not theirs or not ours or theirs == tuple(map(str, range(len(theirs)))):
+    if not theirs or not ours or theirs in (ours, tuple(map(str, range(len(theirs))))):
         return ""
-    return f"names of classes differ, so those of {images.source} are taken in one order: '{theirs[0]}' is '{ours[0]}'"
+    return (
+        f"the classes of {images.source} have other names than those of '{task.name}', and are taken in one order: "
+        f"'{theirs[0]}' is '{ours[0]}'"
+    )

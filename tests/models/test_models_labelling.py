@@ -47,7 +47,8 @@ def test_classes_that_fit(ours: tuple[str, ...], theirs: tuple[str, ...], labels
     assert (found.remarks[0], len(found.remarks), found.source) == ("odd", 1 + differ, "these")
     if differ:
         assert found.remarks[1] == (
-            f"names of classes differ, so those of these are taken in one order: '{theirs[0]}' is '{ours[0]}'"
+            "the classes of these have other names than those of 'net', and are taken in one order: "
+            f"'{theirs[0]}' is '{ours[0]}'"
         )
     assert fitted_labels(task(*ours), found).remarks == found.remarks
 
