@@ -170,6 +170,9 @@
   logic filled_bank;
   assign filled_bank = bank_of(32'(port_word(32'(place_of_q[0])) + 32'(beat_q)) << PortBits);
 
+  logic stuck_was_q = 1'b0;
+  always_ff @(posedge clk_i) stuck_was_q <= rst_ni && stuck;
+
   always_comb begin
     flying = '0;
     for (int i = 0; i < Flight; i++) if (4'(i) < level_q) flying[lane_of_q[i]] = flying[lane_of_q[i]] + 4'd1;
@@ -177,6 +180,7 @@
 
   always_comb begin
     if (past_q) begin
+      assert (stuck_o == stuck_was_q);
       assert (level_q <= 4'(Flight) && 32'(beats_q) + building <= BeatQueue);
       if (!started_q) assert (more == '0 && level_q == '0 && asked_q == '0 && loaded_q == '0 && beat_q == '0 && !fallen_q);
       if (level_q == '0) assert (beat_q == '0);
