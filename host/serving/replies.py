@@ -43,12 +43,13 @@ class Reply(_Ended):
     """The answer to one request, times in nanoseconds on the requests' scale.
 
     `npu_ns` is the time in runs, `batch` the size of the last of them, `logits` float64 (classes,) of the
-    exit that it left at, `outputs` what the network gives out beside its exits, by name. An exit that gives
-    maps has them flat in `logits` and names no class (-1); its answer is `keypoints` float32 (landmarks, 3),
-    row and column as shares of the image and confidence, or `label_map` uint8 (height, width). `because`:
-    the clause of the criterion, or the reason of the policy, for which it left where it did. `onward`: of a
-    sample that goes on from a part of a network, int16 (height, width, channels) as stored; what else is said
-    is then that of the exit at which it did not leave.
+    exit that it left at, `outputs` what the network gives out beside its exits, by name: in real values, or
+    int16 as stored where the host ends the network, since `tail_outputs` does the rest on another thread. An
+    exit that gives maps has them flat in `logits` and names no class (-1); its answer is `keypoints` float32
+    (landmarks, 3), row and column as shares of the image and confidence, or `label_map` uint8 (height,
+    width). `because`: the clause of the criterion, or the reason of the policy, for which it left where it
+    did. `onward`: of a sample that goes on from a part of a network, int16 (height, width, channels) as
+    stored; what else is said is then that of the exit at which it did not leave.
     """
 
     prediction: int
@@ -57,7 +58,7 @@ class Reply(_Ended):
     npu_ns: int = 0
     batch: int = 0
     logits: npt.NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
-    outputs: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict, compare=False, repr=False)
+    outputs: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict, compare=False, repr=False)
     keypoints: npt.NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
     label_map: npt.NDArray[np.uint8] | None = field(default=None, compare=False, repr=False)
     onward: npt.NDArray[np.int16] | None = field(default=None, compare=False, repr=False)

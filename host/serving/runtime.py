@@ -363,7 +363,11 @@ class Runtime:
         """Make a sample's reply of its fate, or of another that it may still have."""
         end_ns, stage, outcome, because = fate or (sample.end_ns, sample.exit, sample.outcome, sample.because)
         request, slots = sample.request, _slots_of([sample])
-        outputs = self.driver.outputs(slots, stage) if self.driver.program.outputs else {}
+        outputs: Mapping[str, Image] = {}
+        if (program := self.driver.programs[self.networks.of(request)]).tail is not None:
+            outputs = self.driver.stored_outputs(slots, stage)  # the rest is done on another thread
+        elif program.outputs:
+            outputs = self.driver.outputs(slots, stage)
         points, pixels = map_answers(logits, self._check_of(request))
         return Reply(
             request_id=request.id,

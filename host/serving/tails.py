@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.hls import Program
@@ -28,13 +29,18 @@ def tail_outputs(
     if program.tail is None:
         return {}
     try:
-        samples = [
-            program.tail.run({name: values[None] for name, values in reply.outputs.items()}, wanted)
-            for reply in replies
-        ]
+        samples = [program.tail.run(_real(program, reply), wanted) for reply in replies]
         return program.tail.joined(samples, wanted)
     except NetworkError as error:
         raise HostError(f"the host's part of '{program.network}' must run on what the NPU gives: {error}") from None
+
+
+def _real(program: Program, reply: Reply) -> dict[str, npt.NDArray[np.float32]]:
+    """Return the outputs of a reply in real values, with the batch of one in front."""
+    known = {one.output.name: one for one in program.outputs}
+    return {
+        name: known[name].output.activated(stored[None] * known[name].scale) for name, stored in reply.outputs.items()
+    }
 
 
 def check_joinable(program: Program, samples: int) -> None:

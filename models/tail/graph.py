@@ -57,7 +57,7 @@ class TailOutput:
 
     @property
     def batched(self) -> bool:
-        """True if samples lie along its first axis, one each; else its length is the number of a sample's rows."""
+        """True if samples lie along its first axis, one each; else that has the rows of one sample."""
         return bool(self.shape) and self.shape[0] == 1
 
     @property
