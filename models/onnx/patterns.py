@@ -225,7 +225,7 @@ _POOLS = ("GlobalAveragePool", "ReduceMean", "GlobalMaxPool", "ReduceMax", "Aver
 def _gate(patterns: Patterns, index: int) -> Pattern | None:
     """A map times what is pooled from it: squeeze-and-excitation, or along channels a spatial gate."""
     node = patterns.nodes[index]
-    if node.op_type != "Mul" or not patterns.live.issuperset(node.input):
+    if node.op_type != "Mul" or len(node.input) != 2 or not patterns.live.issuperset(node.input):
         return None
     for reads, factor in (tuple(node.input), tuple(node.input)[::-1]):
         inside = patterns.above(factor, stop=reads)

@@ -9,8 +9,18 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx_mutations import Mutator
 
-from fluidnpu.models import ModelsError, Network, golden, quantise, read_onnx, shipped_file, shipped_images
+from fluidnpu.models import (
+    ModelsError,
+    Network,
+    NetworkError,
+    golden,
+    quantise,
+    read_onnx,
+    shipped_file,
+    shipped_images,
+)
 from fluidnpu.models.numeric import run_float
 from fluidnpu.models.numeric.float_reference import run_float_outputs
 
@@ -328,6 +338,62 @@ def test_what_has_no_float_form_is_refused(tmp_path: Path) -> None:
     g = Quantised()
     g.nodes.append(helper.make_node("QLinearConv", ["image"], ["n0"], name="n0"))
     assert "must" in refusal(g, path, "n0")
+
+
+def bases(tmp_path: Path) -> list[onnx.ModelProto]:
+    """Return good graphs on integers of every family."""
+    made = []
+    for case in ("sum", "join", "dense", "pool", "dynamic", "moved"):
+        g = Quantised((6, 2, 2) if case == "dense" else SHAPE)
+        if case == "dense":
+            x = g.op("Flatten", g.op("QuantizeLinear", "image", *g.grid(1 / 255, 0)))
+            weights = g.integers(24, 8), g.const(np.full(8, 0.002)), g.const(np.zeros(8), np.int8)
+            bias = g.const(np.zeros(8), np.int32)
+            last = g.op("QGemm", x, *g.grid(1 / 255, 0), *weights, bias, *g.grid(), domain=MICROSOFT)
+        elif case == "sum":
+            x, y = qlinear_conv(g), qlinear_conv(g)
+            last = g.op("QLinearAdd", x, *g.grid(), y, *g.grid(), *g.grid(), domain=MICROSOFT)
+        elif case == "join":
+            x, y = qlinear_conv(g), qlinear_conv(g)
+            last = g.op("QLinearConcat", *g.grid(), x, *g.grid(), y, *g.grid(), domain=MICROSOFT, axis=1)
+        elif case == "pool":
+            last = g.op("QLinearGlobalAveragePool", qlinear_conv(g), *g.grid(), *g.grid(), domain=MICROSOFT)
+        elif case == "moved":
+            last = g.op("MaxPool", qlinear_conv(g), kernel_shape=[2, 2])
+        else:
+            q = g.op("DynamicQuantizeLinear", "image", outputs=3)
+            last = g.op("ConvInteger", q, g.integers(8, 6, 3, 3), f"{q}_2")
+            last = g.op("Mul", g.op("Cast", last, to=TensorProto.FLOAT), f"{q}_1")
+        end = last if case == "dynamic" else numbers(g, last)
+        g.save(tmp_path / "base.onnx", end)
+        made.append(onnx.load(tmp_path / "base.onnx"))
+    return made
+
+
+def damaged_files_are_read_or_refused(tmp_path: Path, seeds: range) -> None:
+    good = bases(tmp_path)
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        try:
+            data = Mutator(rng)(good[int(rng.integers(len(good)))]).SerializeToString()
+        except (ValueError, TypeError):  # damage that protobuf itself cannot write down
+            continue
+        (tmp_path / "damaged.onnx").write_bytes(data)
+        told = "a network"
+        try:
+            read_onnx(tmp_path / "damaged.onnx")
+        except NetworkError as error:
+            told = str(error)
+        assert told.isprintable(), seed
+
+
+def test_damaged_quantised_files_give_a_network_or_one_sentence(tmp_path: Path) -> None:
+    damaged_files_are_read_or_refused(tmp_path, range(200))
+
+
+@pytest.mark.long
+def test_many_damaged_quantised_files_give_a_network_or_one_sentence(tmp_path: Path) -> None:
+    damaged_files_are_read_or_refused(tmp_path, range(10_000, 14_000))
 
 
 class Calibration:
