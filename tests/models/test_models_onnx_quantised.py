@@ -23,6 +23,8 @@ from fluidnpu.models import (
 )
 from fluidnpu.models.numeric import run_float
 from fluidnpu.models.numeric.float_reference import run_float_outputs
+from fluidnpu.models.onnx.file import OnnxFile
+from fluidnpu.models.onnx.quantised import dequantised
 
 onnxruntime = pytest.importorskip("onnxruntime")
 MICROSOFT = "com.microsoft"
@@ -220,6 +222,22 @@ def test_dynamic_integers_are_the_numbers_themselves(kind: str, tmp_path: Path) 
             made = g.op("Add", g.op("Mul", made, g.op("Mul", f"{q}_1", scale)), bias)
     network = g.read(tmp_path, made, steps=3)
     assert len(network.layers) == 1
+
+
+def test_dynamic_lstm_is_onnx_lstm_of_the_same_numbers(tmp_path: Path) -> None:
+    """It stands in what the host computes, so its float form is held to onnxruntime by itself."""
+    g, hidden = Quantised((4, 9)), 5
+    steps = g.op("Transpose", "image", perm=[2, 0, 1])
+    matrices = g.integers(1, 4, 4 * hidden), g.integers(1, hidden, 4 * hidden)
+    grids = [g.const([0.01]), g.const([3], np.int8), g.const([0.008]), g.const([-2], np.int8)]
+    given = (steps, *matrices, g.const(g.rng.normal(0, 0.3, (1, 8 * hidden))), "", "", "", "", *grids)
+    g.op("DynamicQuantizeLSTM", *given, outputs=3, domain=MICROSOFT, hidden_size=hidden)
+    g.save(tmp_path / "m.onnx", "n1_1")
+    onnx.save(dequantised(OnnxFile(tmp_path / "m.onnx")).model, tmp_path / "float.onnx")
+    images = np.random.default_rng(1).random((3, *g.shape), np.float32)
+    whole, plain = (session(tmp_path / name).run(None, {"image": images})[0] for name in ("m.onnx", "float.onnx"))
+    np.testing.assert_allclose(plain, whole, atol=0.02)
+    assert whole.std() > 0.1
 
 
 def scaled(scale: Any, shape: tuple[int, ...]) -> Any:
