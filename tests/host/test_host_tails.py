@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import tritonclient.grpc as triton_grpc
+from fleet_worlds import NAME as FLEET_NAME
+from fleet_worlds import fleet, fleet_file
 from host_worlds import HostWorld, Images, design_of, pixels
 from oip_worlds import NAME, served
 from tail_graphs import GRAPHS
@@ -152,3 +154,20 @@ def test_shapes_of_their_own_want_requests_of_their_own(tmp_path: Path) -> None:
     check_joinable(program, 1)
     with pytest.raises(ProtocolError, match=r"must hold one sample, since output '.*' has another shape for each, not 2"):
         check_joinable(program, 2)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["suppressed", "segmented"])
+def test_boards_of_a_fleet_run_the_tails_of_their_answers(name: str, tmp_path: Path) -> None:
+    w = world_of(name, tmp_path)
+    images = pixels(w.qnet, 12)
+    tail = tail_of(w)
+    right = tail.joined(expected(w, images))
+    devices = '[[devices]]\ntype = "board"\ncount = 2\n'
+    with fleet(fleet_file(tmp_path, devices, w)) as (server, _), fluidnpu.connect(server.url(), FLEET_NAME) as npu:
+        told = {one["name"]: one["shape"] for one in npu.metadata()["outputs"]}
+        for one in tail.outputs:
+            assert told[one.name] == [-1, *one.shape[1:]]
+        answer = npu.infer(images)
+        for key, values in right.items():
+            np.testing.assert_array_equal(answer.outputs[key], values)
