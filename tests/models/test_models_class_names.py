@@ -11,8 +11,7 @@ import onnx
 import pytest
 
 from fluidnpu import hls
-from fluidnpu.boards import load_board
-from fluidnpu.dse import explore
+from fluidnpu.dse.testing import design_for
 from fluidnpu.models import ImageSet, ModelsError, NetworkError, quantise, read_onnx, shipped_file, shipped_images
 from fluidnpu.models.exits import single_exit, with_map_head
 from fluidnpu.models.graph import MapTask
@@ -97,7 +96,7 @@ def test_a_file_of_names(tmp_path: Path) -> None:
 
 def test_a_program_keeps_the_names_and_one_without_is_as_it_was(plain: Path, tmp_path: Path) -> None:
     network = read_onnx(plain)
-    design = explore(network.workload, load_board("zc706"), b_max=1).design
+    design = design_for(network.workload)
     images = shipped_images(4).images
     programs = {}
     for names in ((), TEN):
