@@ -29,7 +29,7 @@ from ..errors import DeviceError, ProtocolError, QueueFullError, TooLargeError, 
 from ..serving.model import Model
 from ..serving.models import VERSION, Models
 from ..serving.replies import Reply
-from ..serving.tails import check_joinable, tail_outputs
+from ..serving.tails import Run, check_joinable, tail_engine, tail_outputs
 from .calls import LONGEST_WHY, Answer, Call, Parameter, Wishes, read_wishes
 from .classes import CLASS_NAME, CLASSIFIED, classified, names_of
 from .interface import called, input_of, named_classes, outputs_of, tail_names
@@ -94,6 +94,7 @@ class _Face:
     outputs: tuple[str, ...]
     others: tuple[Output, ...]  # the outputs that are no exits
     tails: Mapping[str, str]  # the user's names of what the host makes, by output
+    engine: Run | None  # of its tail
     onward: tuple[int, ...]  # shape of the tensor with which samples go on from a part
 
 
@@ -131,6 +132,7 @@ class Inference:
         """Load every model. Raises as `Model.load`."""
         for model in self.models:
             await asyncio.get_running_loop().run_in_executor(None, model.load)
+            self._face(model)  # refuses an engine that cannot run its tail
 
     async def close(self) -> None:
         """Unload every model, answering all requests first."""
@@ -267,7 +269,7 @@ class Inference:
             face.bundle.program.class_names,
         )
         if ended := {name: face.tails[name] for name in wanted if name in face.tails}:
-            work = partial(tail_outputs, face.bundle.program, replies, ended.values())
+            work = partial(tail_outputs, face.bundle.program, replies, ended.values(), face.engine)
             found = await asyncio.get_running_loop().run_in_executor(self._tails, work)
             made |= {name: found[own] for name, own in ended.items()}
         return Answer(
@@ -290,6 +292,7 @@ class Inference:
                 tuple(each.name for each in outputs),
                 tuple(one.output for one in program.outputs),
                 tail_names(program),
+                tail_engine(program),
                 next((each.shape[1:] for each in outputs if each.name == "onward"), ()),
             )
             self._faces[model.name] = known

@@ -5,7 +5,8 @@ A tail runs on the thread that calls: never on the one that owns the device, whi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,22 +15,45 @@ import numpy.typing as npt
 from fluidnpu.hls import Program
 from fluidnpu.models import NetworkError
 
-from ..errors import HostError, ProtocolError
+from ..errors import DriverUsageError, HostError, ProtocolError
 from .replies import Reply
+
+ENGINE = "FLUIDNPU_TAIL"  # in the environment
+Run = Callable[[Mapping[str, npt.NDArray[Any]], "Collection[str] | None"], dict[str, npt.NDArray[Any]]]
+
+
+def tail_engine(program: Program) -> Run | None:
+    """Return what runs the tail of a program: NumPy, or onnxruntime where the environment asks for it.
+
+    None where the network has no tail. Raises DriverUsageError for another value of FLUIDNPU_TAIL, and where
+    onnxruntime cannot run it.
+    """
+    chosen = os.environ.get(ENGINE, "numpy")
+    if chosen not in ("numpy", "onnxruntime"):
+        raise DriverUsageError(f"{ENGINE} must be numpy or onnxruntime, not '{chosen:.40}'")
+    if program.tail is None or chosen == "numpy":
+        return None if program.tail is None else program.tail.run
+    from fluidnpu.models.onnx import tail_session  # a board has no onnx
+
+    try:
+        return tail_session(program.tail)
+    except NetworkError as error:
+        raise DriverUsageError(str(error)) from None
 
 
 def tail_outputs(
-    program: Program, replies: Sequence[Reply], wanted: Collection[str] | None = None
+    program: Program, replies: Sequence[Reply], wanted: Collection[str] | None = None, engine: Run | None = None
 ) -> dict[str, npt.NDArray[Any]]:
     """Return the user's outputs of answered requests by their names, joined as `Tail.joined` describes.
 
-    `wanted`: those alone. None where the network has no tail: then `Reply.outputs` are the user's. Raises
-    HostError where the tail fails on a request's data.
+    `wanted`: those alone. `engine` runs the tail (default: NumPy). None where the network has no tail: then
+    `Reply.outputs` are the user's. Raises HostError where the tail fails on a request's data.
     """
     if program.tail is None:
         return {}
+    run = program.tail.run if engine is None else engine
     try:
-        samples = [program.tail.run(_real(program, reply), wanted) for reply in replies]
+        samples = [run(_real(program, reply), wanted) for reply in replies]
         return program.tail.joined(samples, wanted)
     except NetworkError as error:
         raise HostError(f"the host's part of '{program.network}' must run on what the NPU gives: {error}") from None

@@ -3,6 +3,7 @@ from .export import write_onnx as write_onnx
 from .processor import processor_name as processor_name
 from .rewriting import rewritten as rewritten
 from .survey import survey as survey
+from .tail_session import tail_session as tail_session
 from .timing import measure_stages as measure_stages
 from .timing import measured_on as measured_on
 from .timing import peak_bytes as peak_bytes

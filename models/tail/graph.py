@@ -114,7 +114,7 @@ class Tail:
 
         `values` are inputs with the batch of one in front. Raises TailError where an operator fails.
         """
-        wanted = [one for one in self._chosen(names) if self.needs[one.name] <= values.keys()]
+        wanted = [one for one in self.chosen(names) if self.needs[one.name] <= values.keys()]
         made = self.made(values, {one.name for one in wanted})
         return {one.name: made[one.name] for one in wanted}
 
@@ -151,7 +151,7 @@ class Tail:
                 nodes.append(node)
         return nodes[::-1]
 
-    def _chosen(self, names: Collection[str] | None) -> list[TailOutput]:
+    def chosen(self, names: Collection[str] | None) -> list[TailOutput]:
         """Return all outputs, or those that are named themselves or by their rows."""
         return [one for one in self.outputs if names is None or not {one.name, one.name + ROWS}.isdisjoint(names)]
 
@@ -163,7 +163,7 @@ class Tail:
         sample's. Raises TailError where samples do not make one array.
         """
         made = {}
-        for one in self._chosen(names):
+        for one in self.chosen(names):
             empty = np.full(
                 [1 if one.batched else 0, *(max(0, size) for size in one.row)], _nothing(one.dtype), one.dtype
             )

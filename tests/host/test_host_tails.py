@@ -1,4 +1,4 @@
-"""Networks that the host ends, served: the user's outputs over REST and gRPC, and through a front of boards."""
+"""Networks that the host ends, served: the user's outputs over REST and gRPC, and of a fleet."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ import fluidnpu
 from fluidnpu.hls import Program, ProgramError, compile_program
 from fluidnpu.hls.program import program as programs
 from fluidnpu.host import Bundle, Driver, HostError, SimulatedNpu, serve_requests, tail_outputs
-from fluidnpu.host.errors import ProtocolError
-from fluidnpu.host.serving.tails import check_joinable
+from fluidnpu.host.errors import DriverUsageError, ProtocolError
+from fluidnpu.host.serving.tails import check_joinable, tail_engine
 from fluidnpu.models import golden, quantise, read_onnx
 from fluidnpu.models.tail import Tail
 from fluidnpu.models.tail.graph import TailOutput
@@ -126,7 +126,9 @@ def test_bundles_carry_the_tail(tmp_path: Path) -> None:
     raw["tail"]["nodes"][0][0] = "Exec"
     del raw["digest"]
     manifest.write_text(json.dumps({**raw, "digest": programs._digest(raw)}))  # so that the tail itself is looked at
-    with pytest.raises(ProgramError, match=r"program.json: a node of a tail must be one of its \d+ operators, not 'Exec'"):
+    with pytest.raises(
+        ProgramError, match=r"program.json: a node of a tail must be one of its \d+ operators, not 'Exec'"
+    ):
         Program.load(tmp_path / "bundle")
     with pytest.raises(ProgramError, match="must read outputs of it"):
         replace(w.program, outputs=())
@@ -141,7 +143,10 @@ def test_python_has_the_users_outputs_of_replies(tmp_path: Path) -> None:
     for key, values in tail_of(w).joined(expected(w, images)).items():
         np.testing.assert_array_equal(found[key], values)
     assert tail_outputs(replace(w.program, tail=None), run.answers) == {}
-    broken = replace(tail_of(w), nodes=(replace(tail_of(w).nodes[0], operator="Concat", attributes={"axis": 9}), *tail_of(w).nodes[1:]))
+    broken = replace(
+        tail_of(w),
+        nodes=(replace(tail_of(w).nodes[0], operator="Concat", attributes={"axis": 9}), *tail_of(w).nodes[1:]),
+    )
     with pytest.raises(HostError, match=r"the host's part of 'tailed' must run on what the NPU gives: 'Concat'"):
         tail_outputs(replace(w.program, tail=broken), run.answers)
 
@@ -152,8 +157,36 @@ def test_shapes_of_their_own_want_requests_of_their_own(tmp_path: Path) -> None:
     ragged = replace(tail_of(w), outputs=(TailOutput(tail_of(w).outputs[0].name, "float32", (1, -1)),))
     program = replace(w.program, tail=ragged)
     check_joinable(program, 1)
-    with pytest.raises(ProtocolError, match=r"must hold one sample, since output '.*' has another shape for each, not 2"):
+    with pytest.raises(
+        ProtocolError, match=r"must hold one sample, since output '.*' has another shape for each, not 2"
+    ):
         check_joinable(program, 2)
+
+
+@pytest.mark.parametrize("name", ["peaks", "text", "best", "old"])
+def test_onnxruntime_runs_tails_where_the_environment_asks(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    w = world_of(name, tmp_path, threshold=0.0)
+    images = pixels(w.qnet, 2)
+    single = expected(w, images)
+    monkeypatch.setenv("FLUIDNPU_TAIL", "onnxruntime")
+    engine = tail_engine(w.program)
+    assert engine is not None
+    stored = golden.run_outputs(w.qnet, images)
+    real = {key: w.qnet.output(key, values) for key, values in stored.items()}
+    for row, wanted in enumerate(single):
+        found = engine({key: values[row : row + 1] for key, values in real.items()}, None)
+        assert list(found) == list(wanted)
+        for key, values in wanted.items():
+            assert (found[key].dtype, found[key].shape) == (values.dtype, values.shape)
+            np.testing.assert_allclose(found[key], values, rtol=1e-4, atol=1e-5)
+    assert engine({}, None) == {}  # of a sample that left early
+    monkeypatch.setenv("FLUIDNPU_TAIL", "torch")
+    with pytest.raises(DriverUsageError, match="FLUIDNPU_TAIL must be numpy or onnxruntime, not 'torch'"):
+        tail_engine(w.program)
+    monkeypatch.delenv("FLUIDNPU_TAIL")
+    assert tail_engine(replace(w.program, tail=None)) is None
 
 
 @pytest.mark.long
