@@ -1,9 +1,11 @@
 from .bundle import Bundle as Bundle
+from .devices.counting import LayerCounts as LayerCounts
 from .devices.device import Device as Device
 from .devices.device import VirtualClock as VirtualClock
 from .devices.device import WallClock as WallClock
 from .devices.opening import open_device as open_device
 from .devices.simulated import SimulatedNpu as SimulatedNpu
+from .driver import PATIENCE as PATIENCE
 from .driver import Driver as Driver
 from .errors import BuildMismatch as BuildMismatch
 from .errors import BundleError as BundleError

@@ -9,6 +9,7 @@ becomes a `DeviceAccessError`, so every failure of the device is a `DeviceError`
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -18,14 +19,15 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.dse import Design
-from fluidnpu.hls import Cause, Program, register
-from fluidnpu.hls.program import link
+from fluidnpu.hls import COUNTERS, Cause, Program, register
+from fluidnpu.hls.program import DESCRIPTOR_BYTES, link
 from fluidnpu.models import NetworkError as ImageError
 from fluidnpu.models.exits import decide_exits, sureness_of_exits
 from fluidnpu.scheduler.simulation import Networks
 
 from .bus import Bus
 from .devices import claims
+from .devices.counting import CountedJob, LayerCounts
 from .devices.device import Buffer, Device
 from .errors import (
     BuildMismatch,
@@ -51,6 +53,7 @@ _GRACE_NS = 20_000_000  # for the host to be scheduled again, on top of any pred
 _CTRL, _STATUS, _ERROR = register("CTRL"), register("STATUS"), register("ERROR")
 _START, _EXIT, _MERGE = (_CTRL.field(name).mask for name in ("START", "EXIT", "MERGE"))
 _EVENTS = sum(field.mask for field in register("IRQ_STATUS").fields)
+_ADDRESSES = ("PROGRAM", "WEIGHTS", "SLOT_BASE")  # registers of two halves
 _OFFSETS = {
     name: register(name).offset for name in ("CTRL", "STATUS", "IRQ_STATUS", "SLOT_MASK", "FIRST_LAYER", "LAST_LAYER")
 }
@@ -142,7 +145,8 @@ class Driver:
     def load(self) -> None:
         """Identify the device, then give it the program, zeroed slots and the FBCB.
 
-        Raises BuildMismatch, DeviceAccessError, OutOfMemory, NpuTimeout, DeviceInUseError.
+        Raises BuildMismatch, DeviceAccessError, OutOfMemory, NpuTimeout, DeviceInUseError, and IntegrityError
+        where descriptors, weights or FBCB do not read back as they were written.
         """
         claims.check(self.device, self)
         self.identify()
@@ -173,7 +177,7 @@ class Driver:
         (code, code_at), (_, data_at) = (_aligned(buffer) for buffer in self._buffers)
         code[: len(self._image)] = self._image
         self._bus.flush(self._buffers[0])
-        addresses = {"PROGRAM": code_at, "WEIGHTS": code_at + self._linked.weights_offset, "SLOT_BASE": data_at}
+        addresses = dict(zip(_ADDRESSES, (code_at, code_at + self._linked.weights_offset, data_at), strict=True))
         self._settings = {"SLOT_BYTES": self._linked.slot_bytes, "LAYERS": self._linked.layers}
         for name, address in addresses.items():
             self._settings |= {f"{name}_LO": address & 0xFFFF_FFFF, f"{name}_HI": address >> 32}
@@ -195,13 +199,17 @@ class Driver:
             raise _silent(register) if word == _SILENCE else BuildMismatch(what=register, expected=expected, found=word)
 
     def _load_fbcb(self) -> None:
-        """Write every word; the index counts them, and ERROR is set by a word that the device cannot hold."""
+        """Write every word; the index counts them, and ERROR is set by a word that the device cannot hold.
+
+        Then all that was loaded is read back.
+        """
         self._write("FBCB_INDEX", 0)
         for word in self._linked.fbcb_words:
             self._write("FBCB_DATA", word)
         self._expect("FBCB_INDEX", len(self._linked.fbcb_words))
         if _STATUS.field("ERROR").get(self._read("STATUS")):
             raise self._npu_error()
+        self.check_loaded()
 
     def close(self) -> None:
         """Free the program's memory and the slots."""
@@ -466,7 +474,7 @@ class Driver:
         """Raise IntegrityError where a finished job cannot be believed.
 
         The canaries in its logits must be gone, the registers that lead it must be as they were written, and
-        the program in memory must equal the program, byte by byte.
+        so must its words of the FBCB and the program in memory, byte by byte.
         """
         for slot, tensor in self._results(last):
             self._bus.invalidate(self._buffers[1], *self._bytes_of(slot, tensor))
@@ -480,6 +488,8 @@ class Driver:
         code, _ = _aligned(self._buffers[0])
         if not np.array_equal(code[: len(self._image)], self._image):
             raise IntegrityError("the program in the NPU's memory must equal the bundle's, and it is damaged")
+        batch = self._active.bit_count()
+        self._check_fbcb(layer * self.design.b_max + batch - 1 for layer in range(first, last + 1))
 
     def _results(self, last: int) -> Iterator[tuple[int, str]]:
         """Yield (slot, tensor) of the logits of the exit whose stage ends with this layer, by active slot."""
@@ -534,6 +544,60 @@ class Driver:
             cycles=self._read_cycles(),
             saturations=self._read("SATURATIONS"),
         )
+
+    # -- what is loaded, and what is counted -----------------------------------------------------------------
+
+    def check_loaded(self) -> None:
+        """Compare descriptors, weights and FBCB in the NPU with the programs. Raises IntegrityError.
+
+        The NPU must be idle: a running job alone can read the FBCB.
+        """
+        self._check_memory()
+        self._check_fbcb(range(len(self._linked.fbcb_words)))
+
+    def _check_memory(self) -> None:
+        self._bus.invalidate(self._buffers[0])
+        code, _ = _aligned(self._buffers[0])
+        found, expected = (zlib.crc32(one) for one in (code[: len(self._image)], self._image))
+        if found != expected:
+            raise IntegrityError(
+                f"descriptors and weights in the NPU's memory must have the CRC-32 {expected:#010x} of the bundle's, not {found:#010x}"
+            )
+
+    def _check_fbcb(self, places: Iterable[int]) -> None:
+        for place in places:
+            self._write("FBCB_INDEX", place)
+            found, expected = self._read("FBCB_DATA"), self._linked.fbcb_words[place]
+            if found != expected:
+                raise IntegrityError(f"FBCB word {place} must be {expected:#x} as written, and it is {found:#x}")
+
+    def read_counts(self, first: int, last: int) -> list[LayerCounts]:
+        """Read the counters of layers first..last, each of the last job that ran it to its end."""
+        found = []
+        for layer in range(first, last + 1):
+            self._write("COUNTERS_LAYER", layer)
+            counts = {counter.name.lower(): self._read(f"LAYER_{counter.name}") for counter in COUNTERS}
+            found.append(LayerCounts(**counts))
+        return found
+
+    def expected_counts(self, first: int, last: int) -> list[LayerCounts]:
+        """Count layers first..last by the exact model, as one job on the active batch that ran just now.
+
+        A simulation in RTL tells its core, and the cycle with which its memory's refresh is in step. Of a
+        board the core is the design's, and the phase of the refresh is unknown and taken as zero. Raises
+        DesignError where the design carries no facts of its board.
+        """
+        batch, registers = len(self.active), self._settings
+        base = {name: registers[f"{name}_HI"] << 32 | registers[f"{name}_LO"] for name in _ADDRESSES}
+        job = CountedJob(
+            program=base["PROGRAM"] + DESCRIPTOR_BYTES * first,
+            weights=base["WEIGHTS"],
+            words=[self._linked.fbcb_words[layer * self.design.b_max + batch - 1] for layer in range(first, last + 1)],
+            descriptors=self._linked.descriptors[first : last + 1],
+            slots=[base["SLOT_BASE"] + slot * registers["SLOT_BYTES"] for slot in self.active],
+            first_cycle=getattr(self.device, "first_cycle", 0),
+        )
+        return job.counts(self.design, getattr(self.device, "core", None))
 
     # -- helpers ---------------------------------------------------------------------------------------------
 

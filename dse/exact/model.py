@@ -224,6 +224,15 @@ class LayerCycles:
     write_bursts: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class LayerTraffic:
+    """A layer's cycles, with the bursts that its masters ask for, of any number of narrow ports."""
+
+    layer: LayerCycles
+    read_bursts: int
+    write_bursts: int
+
+
 @dataclass(frozen=True)
 class LayerCost:
     """Cycles of a layer that comes first in a job: `lead` from START until it begins, `run` from there on."""
@@ -336,9 +345,27 @@ def job_cycles(
 
     `first_cycle` counts from reset, since the DRAM model's refresh does.
     """
-    counts = _counts(jobs, slots, machine, dram, first_cycle, limit)
-    names = [field.name for field in fields(LayerCycles)]
-    return tuple(LayerCycles(**{name: count[name] for name in names}) for count in counts)
+    return tuple(one.layer for one in job_traffic(jobs, slots, machine, dram, first_cycle=first_cycle, limit=limit))
+
+
+def job_traffic(
+    jobs: Sequence[LayerJob],
+    slots: Sequence[int],
+    machine: Machine,
+    dram: DramModel = DramModel.IDEAL,
+    *,
+    first_cycle: int = 0,
+    limit: int = 1 << 40,
+) -> tuple[LayerTraffic, ...]:
+    """Count as `job_cycles`, and the bursts of the masters before they are spread over narrow ports."""
+    names, made = [field.name for field in fields(LayerCycles)], []
+    for count in _counts(jobs, slots, machine, dram, first_cycle, limit):
+        layer = LayerCycles(**{name: count[name] for name in names})
+        reads, writes = sum(layer.read_bursts), layer.write_bursts
+        if machine.stripes > 1:
+            reads, writes = count["striped_reads"], count["striped_writes"]
+        made.append(LayerTraffic(layer=layer, read_bursts=reads, write_bursts=writes))
+    return tuple(made)
 
 
 def layer_cost(

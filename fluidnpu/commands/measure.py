@@ -16,6 +16,8 @@ from .. import show
 from ..errors import UsageError
 from ..options import FILE_OUT, FOLDER_OUT, JSON, PATH, is_default, reading, takes
 from ..outputs import is_same
+from .addresses import ADDRESSES, physical
+from .measure_layers import COUNTED, measure_layers, print_layers
 from .networks import read_model_or_name
 
 
@@ -30,12 +32,22 @@ class MeasureOptions:
     out: Path | None
     worker: Path | None
     as_json: bool
+    layers: bool = False
+    device: str = "simulated"
+    registers: str | None = None
+    reserved: str | None = None
 
 
 @click.command("measure")
 @click.argument("model", type=PATH, metavar="MODEL|BUNDLE")
 @reading
-@click.option("--batch", type=click.IntRange(1, 256), default=8, show_default=True, help="MODEL: the largest batch")
+@click.option(
+    "--batch",
+    type=click.IntRange(1, 256),
+    default=8,
+    show_default=True,
+    help="MODEL: the largest batch; --layers: the samples of the job  [default there: the largest batch of the bundle]",
+)
 @click.option("--threads", type=click.IntRange(1, 1024), default=1, show_default=True, help="MODEL: of onnxruntime")
 @click.option(
     "--seconds", type=float, default=0.5, show_default=True, help="at least, a stage and batch size; five runs at least"
@@ -44,6 +56,15 @@ class MeasureOptions:
 @click.option(
     "--worker", type=FOLDER_OUT, metavar="FOLDER", help="BUNDLE: where to write the bundle that a processor serves"
 )
+@click.option("--layers", is_flag=True, help="BUNDLE of an NPU: what it counts in each layer, beside the exact model")
+@click.option(
+    "--device",
+    default="simulated",
+    show_default=True,
+    type=click.Choice(COUNTED),
+    help="--layers: the NPU, simulated, in Verilator (rtl, cosim) or of this board, as `serve --device` takes it",
+)
+@ADDRESSES
 @JSON
 @takes(MeasureOptions)
 def command(options: MeasureOptions) -> None:
@@ -53,12 +74,22 @@ def command(options: MeasureOptions) -> None:
     thread. --worker writes the bundle that `serve --device cpu` serves, and that a type of kind "cpu" of a
     fleet file names.
 
+    With --layers an NPU runs the network of a BUNDLE once, and what it has counted is printed layer by layer:
+    cycles, cycles without input, words and bursts of memory. Where a number is not that of the exact model,
+    the difference stands behind it. Simulated and RTL devices differ in none; a board has its own memory.
+
     A MODEL is timed with onnxruntime in float32, for plans alone: its profile may stand in a fleet file, too.
 
     Exit code: 0 measured; 1 the measuring process failed; 2 bad input.
     """
     if not 0 < options.seconds < 3600:
         raise UsageError(f"--seconds must be above 0 and below an hour, not {options.seconds:g}")
+    if options.layers:
+        _measure_layers(options)
+        return
+    for name, given in (("--device", "device"), ("--registers", "registers"), ("--reserved", "reserved")):
+        if not is_default(given):
+            raise UsageError(f"{name} is for --layers: all else is measured on this processor")
     if options.model.is_dir():
         _measure_bundle(options)
         return
@@ -94,6 +125,18 @@ def command(options: MeasureOptions) -> None:
     out.print(f"{1e9 * options.batch / whole:.4g} samples a second in batches of {options.batch} without early exits")
     if options.out is not None:
         out.print(f"profile written to [bold]{options.out}[/]")
+
+
+def _measure_layers(options: MeasureOptions) -> None:
+    for name, given in (("--threads", "threads"), ("--seconds", "seconds"), ("--out", "out"), ("--worker", "worker")):
+        if not is_default(given):
+            raise UsageError(f"{name} is for times on a processor, and --layers counts on an NPU")
+    if not options.model.is_dir():
+        raise UsageError(f"--layers is for a BUNDLE, and '{options.model}' is none")
+    inside = options.model / "bundle"  # of a project
+    folder = inside if inside.is_dir() else options.model
+    batch = None if is_default("batch") else options.batch
+    print_layers(measure_layers(folder, options.device, batch, physical(options)), as_json=options.as_json)
 
 
 def _measure_bundle(options: MeasureOptions) -> None:

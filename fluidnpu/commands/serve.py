@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,8 +23,9 @@ from fluidnpu.scheduler.policies import POLICY_FILES, SERVING_POLICY
 from .. import show
 from ..errors import UsageError, add_note
 from ..options import DATA, EXIT_RATES, JSON, PATH, POWER, is_default, numbers, read_power, takes
+from .addresses import ADDRESSES, physical
 from .board_power import board_power, energies, energy_lines, read_meanwhile
-from .data import CLASSES, given_classes, read_data
+from .data import CLASSES, given_classes, read_data, refuse_classes_without
 from .networks import noise
 from .serve_fleet import serve_fleet
 from .serve_network import NetworkOptions, serve_network, surfaces
@@ -34,7 +34,6 @@ MOST_CLASSES = 12  # that a screen counts
 NOISE_IMAGES = 1000  # where no images are named
 RATED_IMAGES = 256  # on which exit rates are measured before the first request
 *_BUT_LAST, _LAST = sorted(POLICY_FILES)
-_UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,14 +67,6 @@ class ServeOptions(NetworkOptions):
     allow_absent: bool = False
     board_token_file: Path | None = None
     as_json: bool = False
-
-    @property
-    def addresses(self) -> dict[str, Any]:
-        """The NPU's physical addresses, understood."""
-        return {
-            "registers": None if self.registers is None else _address("--registers", self.registers),
-            "reserved": None if self.reserved is None else parse_reserved(self.reserved),
-        }
 
 
 @click.command("serve")
@@ -175,17 +166,7 @@ class ServeOptions(NetworkOptions):
 @DATA
 @CLASSES
 @EXIT_RATES
-@click.option(
-    "--registers",
-    metavar="ADDRESS",
-    help="devmem: physical address of the NPU's registers  [default: that of the board's generated design]",
-)
-@click.option(
-    "--reserved",
-    metavar="ADDRESS:SIZE",
-    help="devmem: physical memory that Linux leaves to the NPU, such as 0x30000000:128MiB  [default: the programmable "
-    "logic's own]",
-)
+@ADDRESSES
 @click.option(
     "--patience",
     type=click.FloatRange(min=1),
@@ -263,7 +244,7 @@ def command(options: ServeOptions) -> None:
             adapt=options.adapt,
             watching=_watching(options),
             as_json=options.as_json,
-            **options.addresses,
+            **physical(options),
         )
     else:
         if options.adapt is not None:
@@ -315,6 +296,7 @@ def serve_bundle(options: ServeOptions) -> None:
     out = show.console(options.as_json)
     if options.rate is None or options.slo is None:
         raise UsageError("a measured stream must have --rate and --slo, and a server --http or --grpc: one is missing")
+    refuse_classes_without(options.data)
     if len(options.bundles) != 1:
         raise UsageError(f"a measured stream is of one bundle, not of {len(options.bundles)}")
     project = Path(options.bundles[0])
@@ -331,7 +313,7 @@ def serve_bundle(options: ServeOptions) -> None:
     power = board_power(options.power, bundle, options.device)
     if power.unknown:
         out.print(f"  [dim]energy is not modelled: {escape(power.unknown)}[/]")
-    with host.open_device(options.device, bundle, folder, **options.addresses) as device:
+    with host.open_device(options.device, bundle, folder, **physical(options)) as device:
         driver = host.Driver(device, bundle.program, bundle.design)
         driver.load()
         if rates is None and bundle.design.exit_rates is None and bundle.design.stages > 1:
@@ -471,23 +453,3 @@ def remarks(served: host.ServeResult, metrics: scheduler.Metrics) -> list[str]:
             "see to the NPU's interrupt"
         )
     return lines
-
-
-def parse_reserved(text: str) -> tuple[int, int]:
-    """Read physical address and bytes of memory. Raises UsageError.
-
-    >>> parse_reserved("0x30000000:128MiB")
-    (805306368, 134217728)
-    """
-    address, _, size = text.partition(":")
-    match = re.fullmatch(rf"(\d+)({'|'.join(_UNITS)})", size, re.ASCII)
-    if match is None:
-        raise UsageError(f"--reserved must be ADDRESS:SIZE such as 0x30000000:128MiB, not '{text}'")
-    return _address("--reserved", address), int(match[1]) * _UNITS[match[2]]
-
-
-def _address(option: str, text: str) -> int:
-    try:
-        return int(text, 0)
-    except ValueError:
-        raise UsageError(f"{option} must have a physical address such as 0x30000000, not '{text}'") from None

@@ -24,6 +24,7 @@ class Image:
     """
 
     content: bytes
+    descriptors: tuple[Descriptor, ...]
     weights_offset: int
     fbcb_words: tuple[int, ...]
     slot_bytes: int
@@ -44,6 +45,7 @@ def link(programs: Sequence[Program]) -> Image:
     counts = [len(program.descriptors) for program in programs]
     return Image(
         content=table.ljust(offset, b"\0") + weights,
+        descriptors=tuple(descriptors),
         weights_offset=offset,
         fbcb_words=tuple(word for program in programs for word in program.fbcb_words),
         slot_bytes=max(program.slot_bytes for program in programs),

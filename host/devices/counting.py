@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fluidnpu.dse import Design
-from fluidnpu.dse.exact import LayerCycles, Machine, job_cycles
+from fluidnpu.dse.exact import LayerTraffic, Machine, job_traffic
 from fluidnpu.hls import COUNTERS
 from fluidnpu.hls.program import DESCRIPTOR_BYTES, Descriptor, layer_job
 
@@ -35,21 +35,22 @@ class LayerCounts:
         return tuple(getattr(self, counter.name.lower()) for counter in COUNTERS)
 
     @classmethod
-    def of_model(cls, layer: LayerCycles, stripes: int) -> LayerCounts:
+    def of_model(cls, traffic: LayerTraffic, stripes: int) -> LayerCounts:
         """What an NPU counts of a layer that takes these cycles.
 
-        The model counts at the ports of the memory, the NPU at its masters, before a word of theirs is spread
-        over `stripes` narrow ports.
+        The model counts beats at the ports of the memory, the NPU at its masters, before a word of theirs is
+        spread over `stripes` narrow ports.
         """
+        layer = traffic.layer
         return cls(
             cycles=layer.cycles,
             inputs=layer.input_beats,
             starved=layer.starved_cycles,
             blocked=layer.blocked_cycles,
             read_beats=sum(layer.read_beats) // stripes,
-            read_bursts=sum(layer.read_bursts),
+            read_bursts=traffic.read_bursts,
             write_beats=layer.write_beats // stripes,
-            write_bursts=layer.write_bursts,
+            write_bursts=traffic.write_bursts,
         )
 
 
@@ -62,10 +63,13 @@ class CountedJob:
     words: Sequence[int]  # of the FBCB, one a layer
     descriptors: Sequence[Descriptor]
     slots: Sequence[int]
-    first_cycle: int
+    first_cycle: int = 0  # of the modelled memory's refresh
 
-    def counts(self, design: Design) -> list[LayerCounts]:
-        """The counters of each layer, by the exact model. Raises DseError for a design without facts."""
+    def counts(self, design: Design, core: str | None = None) -> list[LayerCounts]:
+        """The counters of each layer with a core, by default the design's, in the exact model.
+
+        Raises DesignError for a design without facts.
+        """
         jobs = [
             layer_job(
                 design,
@@ -77,6 +81,6 @@ class CountedJob:
             )
             for i, (layer, word) in enumerate(zip(self.descriptors, self.words, strict=True))
         ]
-        machine = Machine.of(design)
-        layers = job_cycles(jobs, list(self.slots), machine, design.dram, first_cycle=self.first_cycle)
+        machine = Machine.of(design, core)
+        layers = job_traffic(jobs, list(self.slots), machine, design.dram, first_cycle=self.first_cycle)
         return [LayerCounts.of_model(layer, machine.stripes) for layer in layers]

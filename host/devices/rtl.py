@@ -56,10 +56,10 @@ class RtlClock:
 
 
 class RtlDevice:
-    """A `Device` over an `RtlNpu` that runs at `clock_hz`."""
+    """A `Device` over an `RtlNpu` with the core "rtl" or "hls" that runs at `clock_hz`."""
 
-    def __init__(self, npu: RtlNpu, clock_hz: int) -> None:
-        self.npu = npu
+    def __init__(self, npu: RtlNpu, clock_hz: int, core: str = "rtl") -> None:
+        self.npu, self.core = npu, core
         self.memory = SimulatedMemory(npu.base, storage=npu.memory)
         self._clock = RtlClock(npu, clock_hz)
 
@@ -67,6 +67,11 @@ class RtlDevice:
     def clock(self) -> RtlClock:
         """The clock of simulated cycles."""
         return self._clock
+
+    @property
+    def first_cycle(self) -> int:
+        """The first cycle of the last job, on the clock of the modelled memory's refresh."""
+        return self.npu.began + 1
 
     def read(self, offset: int) -> int:
         """Read the 32-bit register at `offset`."""
@@ -102,7 +107,7 @@ def rtl_device(design: Design, dram: DramModel | None = None, *, core: str = "rt
 
     dram = design.dram if dram is None else dram
     npu = RtlNpu(NpuModel.of(design, core=core), dram=dram, seed=seed)
-    return RtlDevice(npu, design.clock_hz)
+    return RtlDevice(npu, design.clock_hz, core)
 
 
 def _checked(offset: int) -> int:

@@ -228,7 +228,8 @@ class SimulatedNpu:
     def _counter(self, place: int) -> int:
         """Read a counter of the layer that COUNTERS_LAYER names, as the exact model counts it.
 
-        Zero for a layer that has not run, and for an NPU whose design has no facts of its memory.
+        Refresh of the memory begins with the job. Zero for a layer that has not run, and for an NPU whose
+        design has no facts of its memory.
         """
         layer = self._stored["COUNTERS_LAYER"]
         job = self._ran.get(layer)
@@ -246,7 +247,6 @@ class SimulatedNpu:
             words=job.fetch.words[: len(job.descriptors)],
             descriptors=job.descriptors,
             slots=[job.slots.base + slot * job.slots.stride for slot in job.slots.active],
-            first_cycle=self._times.cycles(job.start_ns),
         )
         try:
             return counted.counts(self.design)

@@ -4,12 +4,14 @@ import pytest
 from npu_worlds import DESIGN
 
 from fluidnpu.dse import DramModel
+from fluidnpu.dse.exact import job_traffic
 from fluidnpu.hls import COUNTERS, register
+from fluidnpu.host.devices.counting import LayerCounts
 from fluidnpu.rtl_tb import NpuModel, SimulationError
 from fluidnpu.rtl_tb.npu.campaign import FAR, ROUGH, timeline
 from fluidnpu.rtl_tb.npu.device import LayerRun
 from fluidnpu.rtl_tb.npu.settings import SETTINGS, settings_in_every_state, written_in_a_job
-from fluidnpu.rtl_tb.npu.world import STEADY, World
+from fluidnpu.rtl_tb.npu.world import ARRAY, STEADY, World, model_of
 
 MODEL = NpuModel.of(DESIGN)  # the build of test_rtl_npu
 
@@ -63,6 +65,26 @@ def test_counters_are_those_of_each_layer(dram: DramModel) -> None:
         world.ends()
         seen += len(_compared(world, world.npu.take_layers()))
     assert seen > 15
+
+
+@pytest.mark.parametrize("stripes", [None, 2])
+def test_counters_are_those_of_the_exact_model(stripes: int | None) -> None:
+    """Words and bursts are those of the masters, also where these are spread over narrow ports."""
+    world = World.of(4, model_of(ARRAY, stripes=stripes), ARRAY, dram=ROUGH)
+    for _ in range(6):
+        layers = world.draw_layers(4)
+        world.draw_batch()
+        world.draw_plans(layers)
+        world.start(layers)
+        world.ends()
+        jobs = [world._job(layer) for layer in layers]
+        slots = [world.at(world.program.slot_base + slot * world.program.slot_bytes) for slot in world.active]
+        begun = world.npu.take_layers()[0].start_cycle
+        job = job_traffic(jobs, slots, world.npu.model.machine, world.npu.dram, first_cycle=begun)
+        for layer, traffic in zip(layers, job, strict=True):
+            world.put("COUNTERS_LAYER", layer)
+            counted = tuple(world.get(f"LAYER_{counter.name}") for counter in COUNTERS)
+            assert counted == LayerCounts.of_model(traffic, stripes or 1).numbers, (layer, traffic)
 
 
 def _compared(world: World, runs: list[LayerRun]) -> list[LayerRun]:

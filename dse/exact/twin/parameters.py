@@ -120,3 +120,5 @@ class Counts:
     read_bursts: Annotated[list[int], MASTERS]
     write_beats: int
     write_bursts: int
+    striped_reads: int  # bursts of the masters, which stripes cut
+    striped_writes: int

@@ -62,6 +62,7 @@ class Cut:
     sent: int  # words of the oldest burst
     within: int  # words of its chunk at this port
     taken: int  # bursts
+    told: int  # of these, in layers that have ended
     passed: int  # bursts whose words have all passed
     bursts: Annotated[list[Burst], READ_BURSTS]
     ports: Annotated[list[Narrow], MAX_STRIPES]
@@ -293,9 +294,19 @@ def step_striped_memory(stripes: Stripes, dram: Dram, masters: Masters, setup: S
     _step_write_stripe(stripes.m2_write, masters.m2_write, dram, setup, granted >> WRITES * ports)
 
 
+@jit
+def _bursts(cut: Cut) -> int:
+    """Return the bursts since the last call."""
+    bursts = cut.taken - cut.told
+    cut.told = cut.taken
+    return bursts
+
+
 @jit_apart
 def collect_striped(stripes: Stripes, counts: Counts) -> None:
-    """Move the counts of all narrow ports to those of a layer."""
+    """Move the counts of all narrow ports to those of a layer, and those of the bursts that were cut."""
+    counts.striped_reads += _bursts(stripes.m0.cut) + _bursts(stripes.m1.cut) + _bursts(stripes.m2_read.cut)
+    counts.striped_writes += _bursts(stripes.m2_write.cut)
     for port in range(MAX_STRIPES):
         collect_reads(stripes.m0.memory[port], counts, 0)
         collect_reads(stripes.m1.memory[port], counts, 1)
