@@ -26,10 +26,11 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 
-from fluidnpu.models import Network, quantise, read_onnx
+from fluidnpu.models import Network, read_onnx
 from fluidnpu.models.errors import NetworkError
-from fluidnpu.models.numeric.comparison import compare
+from fluidnpu.models.numeric import guarded
 from fluidnpu.models.numeric.float_reference import run_float, run_float_outputs
+from fluidnpu.models.numeric.guard import DeviationError
 from fluidnpu.models.onnx import survey
 from fluidnpu.models.onnx.inputs import with_input_size
 
@@ -95,7 +96,10 @@ def look(path: Path, what: str, size: tuple[int, ...] | None) -> Row:
         return Row(name=path.stem, what=what, size=text, obstacles=_in_the_way(path, size, error))
     shape = (IMAGES, *network.tensors[network.input])
     images = np.random.default_rng(0).integers(0, 256, shape).astype(np.float32) / 255
-    error = compare(network, quantise(network, images), images).error
+    try:
+        comparison = guarded(network, images).comparison
+    except DeviationError as far:  # a random network may be chaotic, and a trained one is not on noise
+        comparison = far.comparison
     row = Row(
         name=path.stem,
         what=what,
@@ -104,7 +108,7 @@ def look(path: Path, what: str, size: tuple[int, ...] | None) -> Row:
         macs=network.workload.macs,
         tail=0 if network.tail is None else len(network.tail.nodes),
         real=agreement(path, size, network, images),
-        stored=error,
+        stored=comparison.error,
     )
     print(f"{path.stem}: {time.process_time() - begin:.1f} CPU s", file=sys.stderr, flush=True)
     return row
@@ -118,7 +122,7 @@ def _in_the_way(path: Path, size: tuple[int, ...] | None, error: NetworkError) -
     kinds: dict[str, int] = {}
     for obstacle in obstacles:
         kinds[obstacle.kind] = kinds.get(obstacle.kind, 0) + obstacle.count
-    return ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or str(error)
+    return ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or str(error).split(", and node ")[-1]
 
 
 def agreement(path: Path, size: Sequence[int] | None, network: Network, images: npt.NDArray[np.float32]) -> float:

@@ -65,11 +65,14 @@ def survey_model(options: CheckOptions) -> None:
     shown = ", ".join(f"{obstacle.count} {obstacle.kind}" for obstacle in found.obstacles)
     unseen = f"; {found.unseen} nodes behind them could not be looked at" if found.unseen else ""
     if not options.as_json:
-        rows = [
-            (str(obstacle.count), obstacle.kind, ", ".join(obstacle.nodes), obstacle.remedy or obstacle.first)
-            for obstacle in found.obstacles
-        ]
-        show.console().print(show.table("What stands in the way", ("nodes", "what", "the first", "remedy"), rows))
+        out, remedies = show.console(), dict[str, list[str]]()
+        rows = [(str(obstacle.count), obstacle.kind, ", ".join(obstacle.nodes)) for obstacle in found.obstacles]
+        out.print(show.table("What stands in the way", ("nodes", "what", "the first"), rows))
+        for obstacle in found.obstacles:
+            remedy = (obstacle.remedy or obstacle.first).split("; what can be used is")[0]
+            remedies.setdefault(remedy, []).append(obstacle.kind)
+        for remedy, kinds in remedies.items():
+            out.print(f"{', '.join(dict.fromkeys(kinds))}: {remedy}", highlight=False, markup=False)
     answer = {"usable": False, **dataclasses.asdict(found), "path": str(found.path)}
     raise NegativeAnswerError(
         f"{found.path} cannot be used as it is: of its {found.nodes} nodes stand in the way {shown}{unseen}", answer

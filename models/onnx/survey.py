@@ -6,7 +6,7 @@ whole pattern is one obstacle. What can no longer be looked at, since a shape is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -19,7 +19,7 @@ from .drafts import Plane
 from .file import OnnxFile, label
 from .inputs import open_input, with_input_size
 from .patterns import Pattern, Patterns
-from .reader import visit
+from .reader import read_parsed, visit
 from .refusals import NO_SEQUENCES
 from .rewrites import rewrite
 from .tails import possible
@@ -59,10 +59,20 @@ def survey(path: Path | str, *, size: Sequence[int] | None = None, most_weights:
     file = OnnxFile(Path(path))
     with_input_size(file.model, size)
     file = rewrite(file)
+    found = _read_on(file, most_weights, possible(file))
+    if found.tail and not found.obstacles:
+        try:
+            read_parsed(file, most_weights=most_weights)
+        except NetworkError:  # what would be left to the host is too much for it
+            found = _read_on(file, most_weights, frozenset())
+    return found
+
+
+def _read_on(file: OnnxFile, most_weights: int, may_be_host: Collection[str]) -> Survey:
+    """Walk a graph past refusals; `may_be_host` are the values that the host could compute."""
     walk = Walk(file, most_weights)
     open_input(walk)
     patterns, shapes = Patterns(file), _shapes(file, walk)
-    may_be_host = possible(file)
     found: dict[str, Obstacle] = {}
     passed: set[str] = set()  # outputs inside patterns that are an obstacle already
     host: set[str] = set()  # values that the host computes
@@ -83,7 +93,7 @@ def survey(path: Path | str, *, size: Sequence[int] | None = None, most_weights:
             except NetworkError as refusal:
                 error = refusal
         pattern = patterns.of(node) if unknown or error else None
-        if error and outputs <= may_be_host:
+        if error and outputs.issubset(may_be_host):
             host |= outputs
         elif pattern is not None:
             _add(found, node, pattern, error)
