@@ -58,9 +58,9 @@ TAKEN: dict[str, tuple[str, str]] = {
     "MatMul": ("a layer: over a vector, or over the channels of each pixel", "a constant matrix"),
     "Max": ("a clip; of activations two layers for each beside the first", "constant bounds, values of one shape"),
     "MaxPool": (
-        MERGED
-        + "; large windows along rows, then columns; borders of values that may be negative are pools of their own",
-        "",
+        MERGED + "; borders of values that may be negative are pools of their own "
+        "([ADR 67](../adr/0067-pools-with-borders-and-resizes-by-axes.md))",
+        "any padding; at most 64 kinds of windows at a border",
     ),
     "Min": ("as Max", "as Max"),
     "Mul": (FOLDED, "by one number for each channel"),
