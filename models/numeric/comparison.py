@@ -28,7 +28,7 @@ from ..graph.maps import keypoints, label_map
 from ..graph.network import Network
 from ..graph.outputs import Output
 from . import golden
-from .float_reference import Images, Progress, float_batches
+from .float_reference import Images, Progress, channel_sizes, float_batches
 from .quantise import INT16_MAX, INT16_MIN, Doubles, Int16s, QuantisedNetwork
 
 MOST_IMAGES, LEAST_IMAGES = 64, 4  # that are compared
@@ -158,7 +158,7 @@ def compare(network: Network, qnet: QuantisedNetwork, images: Images, progress: 
         saturated += sum(_at_the_ends(value) for value in stored.values())
         got = {name: qnet.real(name, value) for name, value in stored.items()}
         for name, value in real.items():
-            sizes[name] = np.maximum(sizes[name], np.abs(value).max(axis=(0, 1, 2)))
+            sizes[name] = np.maximum(sizes[name], channel_sizes(value))
         layers[None].add(got[network.input], real[network.input])
         for layer in network.layers:
             layers[layer.name].add(layer.written(got[layer.output]), layer.written(real[layer.output]))

@@ -165,6 +165,17 @@ def test_networks_without_classes_are_calibrated_on_a_folder_of_folders(folder: 
     assert labels["check"].startswith("segmentation")
 
 
+def test_classes_of_folders_are_no_truths_of_maps(folder: Path, tmp_path: Path) -> None:
+    write_onnx(maps(), tmp_path / "maps.onnx")
+    said(
+        "exits", tmp_path / "maps.onnx", "--head", "segmentation", "--output", "labels", "--out", tmp_path / "seg.onnx"
+    )
+    result = run("prepare", tmp_path / "seg.onnx", "--calibrate", folder)
+    assert result.exit_code == 0, result.output
+    assert "'maps' answers with maps, and they are classes of images" in result.stderr
+    assert "mean IoU" in result.output
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
