@@ -52,8 +52,8 @@ def fitted_labels(task: Task, images: ImageSet) -> ImageSet:
 
     Where the names of the data are among the network's, labels follow the names; where none of them is, or
     the network has none, they are as many and in one order. A network without classes needs no labels, and
-    one with maps no classes of whole images: they are left out with a remark. Raises DataError for classes that do
-    not fit, and NetworkError for labels out of range.
+    one with maps no classes of whole images: they are left out with a remark. Raises DataError for classes
+    that do not fit, and NetworkError for labels out of range.
     """
     remarks = images.remarks
     if not images.labelled:
