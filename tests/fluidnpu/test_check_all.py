@@ -1,0 +1,81 @@
+"""`fluidnpu check --all` and `--input`: what a stranger is told about a file that does not fit as it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+from click.testing import CliRunner, Result
+from onnx import TensorProto, helper, numpy_helper
+
+from fluidnpu.cli import main
+
+
+def swish(path: Path, dims: tuple[int | str, ...] = (1, 3, "h", "w"), activation: bool = True) -> str:
+    """Two convolutions with a SiLU between, or a ReLU."""
+    nodes = [helper.make_node("Conv", ["image", "w"], ["a"], name="first", pads=[1, 1, 1, 1])]
+    if activation:
+        nodes += [helper.make_node("Sigmoid", ["a"], ["s"]), helper.make_node("Mul", ["a", "s"], ["b"], name="bend")]
+    else:
+        nodes.append(helper.make_node("Relu", ["a"], ["b"]))
+    nodes.append(helper.make_node("Conv", ["b", "w"], ["map"], name="last", pads=[1, 1, 1, 1]))
+    weights = numpy_helper.from_array(np.full((3, 3, 3, 3), 0.1, np.float32), "w")
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, dims)
+    end = helper.make_tensor_value_info("map", TensorProto.FLOAT, (1, 3, "h", "w"))
+    graph = helper.make_graph(nodes, "swish", [image], [end], [weights])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return str(path)
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(main, list(words))
+
+
+def test_all_obstacles_are_listed_and_the_answer_is_no(tmp_path: Path) -> None:
+    model = swish(tmp_path / "swish.onnx")
+    told = run("check", model, "--input", "8x8", "--all")
+    assert told.exit_code == 1
+    assert "1      SiLU       bend" in told.stdout
+    assert "SiLU: train with ReLU" in told.stdout
+    report = json.loads(run("check", model, "--input", "8x8", "--all", "--json").stdout)
+    assert report["usable"] is False
+    assert [(one["kind"], one["count"], one["nodes"]) for one in report["obstacles"]] == [("SiLU", 1, ["bend"])]
+
+
+def test_a_refusal_names_the_way_to_see_all(tmp_path: Path) -> None:
+    model = swish(tmp_path / "swish.onnx")
+    told = run("check", model, "--input", "3x8x8")
+    assert told.exit_code == 2
+    assert f"`fluidnpu check {model} --all` lists all" in told.stderr
+
+
+def test_an_open_size_asks_for_the_option(tmp_path: Path) -> None:
+    told = run("check", swish(tmp_path / "swish.onnx", activation=False))
+    assert told.exit_code == 2
+    assert "say its size with --input, as in --input 3x320x320" in told.stderr
+
+
+def test_what_fits_is_checked_as_ever(tmp_path: Path) -> None:
+    model = swish(tmp_path / "relu.onnx", activation=False)
+    plain, read_on = (run("check", model, "--input", "8x8", *more) for more in ((), ("--all",)))
+    assert plain.exit_code == read_on.exit_code == 0
+    assert plain.stdout == read_on.stdout
+    assert "8 x 8 x 3" in plain.stdout
+
+
+def test_a_prepared_file_keeps_its_size(tmp_path: Path) -> None:
+    model, ready = swish(tmp_path / "relu.onnx", activation=False), str(tmp_path / "ready.onnx")
+    assert run("prepare", model, "--input", "3x8x8", "--scale", "1/255", "--out", ready).exit_code == 0
+    assert run("check", ready).exit_code == 0
+
+
+def test_text_that_is_no_size(tmp_path: Path) -> None:
+    told = run("check", swish(tmp_path / "swish.onnx"), "--input", "large")
+    assert told.exit_code == 2
+    assert "--input must be sizes as in 3x320x320 or 320x320, not 'large'" in told.stderr
+
+
+def test_the_names_of_full_size_networks_have_nothing_in_the_way() -> None:
+    assert run("check", "resnet50", "--all").exit_code == 0
