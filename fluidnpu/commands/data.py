@@ -12,6 +12,7 @@ from fluidnpu import models
 from fluidnpu.models import exits as model_exits
 from fluidnpu.models import images as model_images
 
+from ..errors import UsageError
 from ..options import PATH
 
 _CLASSES = "fluidnpu.classes"  # what `CLASSES` keeps of the command line, in the context's meta
@@ -38,6 +39,12 @@ def given_classes() -> Path | None:
     """Return the file that `--classes` names, `none` among them; None where nobody gave it."""
     context = click.get_current_context(silent=True)
     return None if context is None else context.meta.get(_CLASSES)
+
+
+def refuse_classes_without(data: Path | None) -> None:
+    """Refuse `--classes` where no data is read and no names are written. Raises UsageError."""
+    if data is None and given_classes() is not None:
+        raise UsageError("--classes names the classes of the images that are read here, so it needs --data")
 
 
 def read_data(network: model_exits.Judged, intake: model_images.Intake, data: Path) -> models.ImageSet:

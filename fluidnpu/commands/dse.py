@@ -33,7 +33,7 @@ from ..options import (
     reading,
     takes,
 )
-from .data import CLASSES, read_data
+from .data import CLASSES, read_data, refuse_classes_without
 from .designs import DEFAULT_B_MAX, DEFAULT_CORE, DEFAULT_CYCLES, LONG, Search, explored
 from .exits import parse_places, with_exits
 from .import_reports import print_scaled, read_record, scaled
@@ -204,6 +204,7 @@ def _print_mix(out: Console, found: dse.Exploration) -> None:
 
 def workload_of(options: DseOptions) -> models.Workload:
     """Give the layers of a model, with further exits and exit rates where asked. Raises UsageError."""
+    refuse_classes_without(options.data)
     model = read_model_or_name(options.model)
     if options.exits is not None:
         model = with_exits(model, parse_places(options.exits))

@@ -22,7 +22,7 @@ from ..options import DATA, EXPLAIN, FILE_OUT, FOLDER_OUT, JSON, PATH, POWER, ta
 from ..outputs import check_output, is_same
 from ..reports.remarks import remarks
 from .circumstances import Circumstances, read_serving
-from .data import CLASSES
+from .data import CLASSES, refuse_classes_without
 from .memory import refuse_above
 from .simulate_drift import drift_simulated
 from .tenants import simulate_tenants
@@ -193,6 +193,7 @@ def command(options: SimulateOptions) -> None:
     Exit code: 0 compared (in --json an unstable policy has "unstable": true); 1 --replay found a difference;
     2 bad input.
     """
+    refuse_classes_without(options.data)
     if options.budgets is not None and options.tenants is None:
         raise UsageError("--budgets are those of tenants that share an NPU, so it needs --tenants")
     if options.study is not None:

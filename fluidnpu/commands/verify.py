@@ -13,7 +13,7 @@ from fluidnpu.hls import core as hls_core
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
 from ..options import BOARD, DATA, DESIGN_B_MAX, DESIGN_FILE, JSON, PATH, reading, takes
-from .data import CLASSES
+from .data import CLASSES, refuse_classes_without
 from .designs import Search, chosen_design, default_cycles
 from .networks import NOISE_SEED, given_images, noise, quantised, read_network
 
@@ -51,6 +51,7 @@ def command(options: VerifyOptions) -> None:
 
 def verify_core(options: VerifyOptions) -> None:
     """Compare C simulation with golden; a mismatch is exit code 1."""
+    refuse_classes_without(options.data)
     out = show.console(options.as_json)
     board, network = boards.load_board(options.board), read_network(options.model)
     images = given_images(network, options.data)

@@ -253,6 +253,14 @@ def test_names_go_from_a_file_into_model_and_bundle(places: dict[str, Path], tmp
     screen = re.search(r"answers by class: (\w+) (\d+), ", run(stream, known).stdout)
     assert screen is not None
     assert report["classes"][screen[1]] == int(screen[2]) == most
+    for words in (
+        "serve {new} --rate 1000 --slo 20ms --classes {names}",
+        "dse {model} --board zc706 --cycles paper --classes {names}",
+        "verify {model} --board zc706 --classes {names}",
+        "simulate {bundle}/design.json --policy serial --rate 9 --slo 9ms --classes {names}",
+    ):
+        refused(run(words, known), "--classes names the classes of the images that are read here, so it needs --data")
+    refused(run("train --classes {names} --out {new}.onnx", known), "--classes belongs to fine-tuning")
     refused(
         run("serve {bundle} --http 0 --classes {names}", known),
         "--requests, --data and --classes are for a measured stream",
