@@ -49,7 +49,7 @@ def with_maps(
             f"'{chosen.name}' of '{network.name}' ends in {chosen.activation or 'none'}"
         )
     check = MapCheck(task=task, shape=shape, count=count, top=top, every=every)
-    outputs = tuple(one for one in network.outputs if one is not chosen)
+    outputs = tuple(one for one in network.outputs if one is not chosen or network.tail is not None)  # it reads it
     names = network.class_names if len(network.class_names) == channels else ()
     exits = (Exit(name=last.name, logits=chosen.tensor),)
     return replace(network, exits=exits, outputs=outputs, check=check, class_names=names)

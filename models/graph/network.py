@@ -216,6 +216,8 @@ class Network:
             raise NetworkError(
                 f"'{self.name}' must have a name for each of its {self.classes} classes, not {len(self.class_names)}"
             )
+        if self.tail is not None and not {output.name for output in self.outputs}.issuperset(self.tail.inputs):
+            raise NetworkError(f"the tail of '{self.name}' must read outputs of the network, and it reads others")
         last = self.exits[-1]
         rate = 1.0 if len(self.exits) == 1 else last.rate
         exits = (*self.exits[:-1], replace(last, threshold=None, assumed=False, rate=rate))

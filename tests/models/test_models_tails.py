@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ import onnxruntime
 import pytest
 from tail_graphs import GRAPHS, TailGraph
 
-from fluidnpu.models import Network, golden, quantise, read_onnx
+from fluidnpu.models import Network, NetworkError, golden, quantise, read_onnx
 from fluidnpu.models.errors import TailError, UnsupportedOperatorError
+from fluidnpu.models.exits import with_maps
+from fluidnpu.models.graph import MapTask
 from fluidnpu.models.numeric.float_reference import run_float_outputs
 from fluidnpu.models.onnx import onnx_bytes
 from fluidnpu.models.tail import facts_of, tail_of
@@ -111,6 +114,17 @@ def test_exits_work_before_the_tail(tmp_path: Path) -> None:
     assert [one.operator for one in network.tail.nodes] == ["Softmax", "TopK"]
     stages = {one.name: one.stage for one in network.outputs}
     assert {stages[name] for name in network.tail.inputs} == {1}
+
+
+def test_a_segmenter_may_answer_with_its_map_and_keep_its_tail(tmp_path: Path) -> None:
+    network = with_maps(read_onnx(saved(tmp_path, GRAPHS["segmented"]())), MapTask.SEGMENTATION)
+    again = tmp_path / "again.onnx"
+    again.write_bytes(onnx_bytes(network))
+    read = read_onnx(again)
+    assert (read.check, read.exits[-1].logits) == (network.check, network.exits[-1].logits)
+    agree(read, again, images_of(read))
+    with pytest.raises(NetworkError, match="the tail of 'tailed' must read outputs of the network"):
+        replace(network, outputs=())
 
 
 def test_rows_that_the_data_decide_follow_one_another(tmp_path: Path) -> None:
