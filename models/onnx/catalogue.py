@@ -9,6 +9,7 @@ import argparse
 import textwrap
 from pathlib import Path
 
+from ..tail.graph import OPERATORS as HOST_OPERATORS
 from .constants import FOLDS
 from .quantised import HANDLERS
 from .reader import OPERATORS
@@ -153,6 +154,11 @@ def folded_line() -> str:
     return textwrap.fill(", ".join(sorted(FOLDS)) + ".", 110)
 
 
+def host_line() -> str:
+    """Return the operators that the host knows behind the NPU."""
+    return textwrap.fill(", ".join(sorted(HOST_OPERATORS)) + ".", 110)
+
+
 def tables() -> dict[str, str]:
     """Return the generated parts of the page by name."""
     return {
@@ -160,6 +166,7 @@ def tables() -> dict[str, str]:
         "rewritten": rewritten_table(),
         "refused": refused_table(),
         "folded": folded_line(),
+        "host": host_line(),
     }
 
 
