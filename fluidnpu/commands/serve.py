@@ -227,7 +227,7 @@ def command(options: ServeOptions) -> None:
     elif not options.bundles:
         raise UsageError("serve must be given a bundle, several, or --fleet FILE.toml, and it has none")
     elif options.wanted:
-        if not options.requests is options.data is given_classes() is None:
+        if any(given is not None for given in (options.requests, options.data, given_classes())):
             raise UsageError(
                 "--requests, --data and --classes are for a measured stream, which has no --http, --grpc or --admin"
             )

@@ -123,6 +123,13 @@ def outcome(refusal: type[Exception], work: Callable[[], object]) -> str:
     return "taken"
 
 
+def encoded(w: HostWorld, head: bytes, raw: bytes) -> object:
+    """Take the one image of a body as a server does: read within the model's bounds, then by the driver."""
+    info = input_of(w.program)
+    call = read_call("m", "", head + raw, len(head), bounds_of(Limits(), info))
+    return w.driver.encode(call.inputs[info.name][0])
+
+
 def resizing(w: HostWorld, resize: str) -> HostWorld:
     """The world with a program that resizes."""
     intake = replace(w.program.input_intake, preprocessing=Preprocessing(resize=resize))
@@ -159,12 +166,10 @@ def test_tensors_are_taken_as_the_table_says(kind: str) -> None:
     told = set(re.findall(r"`([A-Z]+[0-9]*)`", cell.partition(";")[0])) - {"INT8", "INT64"}
     assert told <= set(about.tensors), "every datatype that the table names is tried"
     info = input_of(w.program)
-    bounds = bounds_of(Limits(), info)
     for datatype, raw in about.tensors.items():
         tensor = {"name": info.name, "datatype": datatype, "shape": [1, *about.shape]}
         head = json.dumps({"inputs": [tensor | {"parameters": {"binary_data_size": len(raw)}}]}).encode()
-        asked = partial(read_call, "m", "", head + raw, len(head), bounds)
-        taken = outcome(HostError, lambda asked=asked: w.driver.encode(asked().inputs[info.name][0]))
+        taken = outcome(HostError, partial(encoded, w, head, raw))
         assert cell.startswith(taken), datatype
 
 
