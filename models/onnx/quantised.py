@@ -27,6 +27,8 @@ from .metadata import record
 _STANDARD = ("", "ai.onnx")
 _QONNX = ("qonnx.custom_op.general", "finn.custom_op.general", "onnx.brevitas")
 _MOVES = {
+    "Clip",
+    "Concat",
     "DepthToSpace",
     "Dropout",
     "Expand",
@@ -36,6 +38,7 @@ _MOVES = {
     "Identity",
     "MaxPool",
     "Reshape",
+    "Resize",
     "Slice",
     "SpaceToDepth",
     "Split",
@@ -103,6 +106,7 @@ class _Dequantiser:
     def __init__(self, source: OnnxFile) -> None:
         self.source = source
         self.nodes: list[onnx.NodeProto] = []
+        self.kinds: dict[str, str] = {}  # the operator that writes a name of the float graph
         self.constants: dict[str, TensorProto] = {}
         self.names: dict[str, str] = {}  # of the float graph for a name of the old one, where it is another
         self.grids: dict[str, Grid] = {}  # by name of the old graph
@@ -135,7 +139,7 @@ class _Dequantiser:
                 raise
             except (ValueError, IndexError, TypeError, KeyError, OverflowError) as error:
                 raise refuse(node, f"must be well formed, and reading it failed with: {str(error)[:120]}") from error
-        for name in self.outputs & set(self.grids):
+        for name in sorted(self.outputs & set(self.grids)):
             raise refuse(self.producers[name], f"gives out '{name}' as integers: end the graph with a DequantizeLinear")
         model = onnx.ModelProto()
         model.CopyFrom(self.source.model)
@@ -178,13 +182,14 @@ class _Dequantiser:
         if index >= len(node.input) or not node.input[index]:
             return None
         name = node.input[index]
+        producer = self.producers.get(name)
+        while producer is not None and producer.op_type == "Identity" and producer.input:
+            name = producer.input[0]
+            producer = self.producers.get(name)
         if name in self.source.protos:
             return self.source.constant(name)
-        producer = self.producers.get(name)
-        if producer is not None and producer.op_type == "Identity":
-            return self.constant(producer, 0)
         if producer is None or producer.op_type != "Constant":
-            raise refuse(node, f"must have a constant at input {index}, and '{name}' is computed")
+            raise refuse(node, f"must have a constant at input {index}, and '{node.input[index]}' is computed")
         return constant_node(producer)
 
     def array(self, node: onnx.NodeProto, index: int) -> npt.NDArray[Any]:
@@ -259,8 +264,13 @@ class _Dequantiser:
     def add(self, operator: str, inputs: list[str], output: str, label: str = "", **attributes: Any) -> str:
         """Add a node whose output has a name of this graph alone, and return that name."""
         made = self.free(output)
-        self.nodes.append(helper.make_node(operator, inputs, [made], name=label or made, **attributes))
+        self.append(helper.make_node(operator, inputs, [made], name=label or made, **attributes))
         return made
+
+    def append(self, node: onnx.NodeProto) -> None:
+        """Add a node to the float graph."""
+        self.nodes.append(node)
+        self.kinds.update(dict.fromkeys(node.output, node.op_type))
 
     def affine(self, source: str, name: str, factor: float, shift: float) -> str:
         """Add value * factor + shift."""
@@ -272,24 +282,24 @@ class _Dequantiser:
         made = onnx.NodeProto()
         made.CopyFrom(node)
         made.input[:] = [self.named(name) for name in node.input]
-        self.nodes.append(made)
+        self.append(made)
         return made
 
     def move(self, node: onnx.NodeProto) -> None:
         """Keep a node that gives out integers of its input, as numbers."""
         grids = {self.grids.get(name) for name in node.input if name in self.computed}
-        grid = next(iter(grids))
-        if node.op_type == "Clip" and grid is not None:
+        grid = grids.pop() if len(grids) == 1 else None
+        pads = node.op_type == "Pad"
+        if grid is None or node.domain not in _STANDARD or not (pads or node.op_type in _MOVES):
+            raise refuse(node, f"reads the integers '{node.input[0]}', which only operators on integers can")
+        if node.op_type == "Clip":
             self.narrow(node, grid)
             return
-        joins = node.op_type == "Concat" and len(grids) == 1
-        pads = node.op_type == "Pad" and len(node.input) > 2
-        if pads and self.constant(node, 2) is not None:
-            joins = grid is not None and float(self.array(node, 2).reshape(())) == grid.zero
-        if grid is None or not (node.domain in _STANDARD and (node.op_type in _MOVES or joins)):
-            raise refuse(node, f"reads the integers '{node.input[0]}', which only operators on integers can")
+        border = self.constant(node, 2) if pads else None
+        if pads and grid.zero != (0 if border is None else float(border.reshape(()))):
+            raise refuse(node, f"must pad integers with their zero point, {grid.zero:g}, which stands for zero")
         made = self.keep(node)
-        if pads:
+        if len(made.input) > 2 and pads:
             made.input[2] = ""
         for output in filter(None, node.output):
             self.grids[output] = grid
@@ -314,16 +324,15 @@ class _Dequantiser:
         low, high = grid.clip
         self.ranges[output] = grid.largest
         if not self._saturates(source, output, grid):
-            self.ranges[source] = grid.largest
+            self.ranges[source] = max(grid.largest, self.ranges.get(source, 0.0))
             self.names[output] = source
             return
         bounds = [self.put(bound, f"{output}_{end}") for bound, end in ((low, "least"), (high, "most"))]
-        self.nodes.append(helper.make_node("Clip", [source, *bounds], [output], name=label(node)))
+        self.append(helper.make_node("Clip", [source, *bounds], [output], name=label(node)))
 
     def _saturates(self, source: str, output: str, grid: Grid) -> bool:
         """False where a clip would cost a layer and change nothing but what calibration has not seen."""
-        producer = next((node for node in reversed(self.nodes) if source in node.output), None)
-        if source in self.images or (producer is not None and producer.op_type in _ENDS):
+        if source in self.images or self.kinds.get(source) in _ENDS:
             return False
         readers = list(self.readers.get(output, ()))
         ends = [
@@ -336,7 +345,7 @@ class _Dequantiser:
     def float_result(self, node: onnx.NodeProto, operator: str, inputs: list[str], **attributes: Any) -> None:
         """Add a node that writes the output of an old one."""
         made = helper.make_node(operator, inputs, [node.output[0]], name=label(node), **attributes)
-        self.nodes.append(made)
+        self.append(made)
 
 
 def _along(values: Any, array: npt.NDArray[Any], axis: int) -> Any:
@@ -430,7 +439,7 @@ def _dynamic_lstm(to: _Dequantiser, node: onnx.NodeProto) -> None:
         ends = [one.reshape((array.shape[0], 1, -1)) if one.size > 1 else one.reshape(()) for one in (scales, zeros)]
         inputs[index] = to.put(((array - ends[1]) * ends[0]).transpose(0, 2, 1), node.input[index])
     made = helper.make_node("LSTM", inputs, list(node.output), name=label(node), **_attributes(node))
-    to.nodes.append(made)
+    to.append(made)
 
 
 def _qlinear_conv(to: _Dequantiser, node: onnx.NodeProto) -> None:

@@ -17,6 +17,8 @@ from .file import MOST_NODES, Attributes, OnnxFile
 from .metadata import record
 from .quantised import dequantised, is_quantised
 
+MOST_DEEP = 100  # functions that call one another
+
 
 def rewrite(file: OnnxFile) -> OnnxFile:
     """Return a file as the walk reads it; the same one where nothing is to be done. Raises ModelFileError."""
@@ -52,6 +54,8 @@ def _check_calls(file: OnnxFile) -> None:
     def size(key: tuple[str, str], above: tuple[tuple[str, str], ...]) -> int:
         if key in above:
             raise ModelFileError(f"the functions of {file.path} must not call themselves, and '{key[1]}' does")
+        if len(above) >= MOST_DEEP:
+            raise ModelFileError(f"the functions of {file.path} must call each other at most {MOST_DEEP} deep")
         if key not in sizes:
             inner = ((node.domain, node.op_type) for node in bodies[key])
             sizes[key] = sum(size(call, (*above, key)) if call in bodies else 1 for call in inner)

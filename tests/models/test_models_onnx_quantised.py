@@ -50,7 +50,7 @@ class Quantised:
 
     def const(self, value: Any, dtype: Any = np.float32) -> str:
         self.constants.append(numpy_helper.from_array(np.asarray(value, dtype), f"c{len(self.constants)}"))
-        return self.constants[-1].name
+        return f"c{len(self.constants) - 1}"
 
     def op(self, operator: str, *inputs: str, outputs: int = 1, **attributes: Any) -> str:
         name = f"n{len(self.nodes)}"
@@ -122,7 +122,8 @@ def test_a_pair_of_one_activation_is_the_relu_that_was_removed(tmp_path: Path) -
     bias = g.op("DequantizeLinear", g.const(g.rng.integers(-300, 300, 8), np.int32), g.const(1e-3))
     made = g.op("QuantizeLinear", g.op("Conv", x, weights, bias), *g.grid(0.01, 0))
     network = g.read(tmp_path, numbers(g, made, *g.grid(0.01, 0)), step=0.01)
-    assert [layer.clip for layer in network.layers] == [(0.0, pytest.approx(2.55))]
+    (layer,) = network.layers
+    assert layer.clip == pytest.approx((0.0, 2.55))
 
 
 def test_sums_of_quantised_maps_stay_residuals(tmp_path: Path) -> None:
@@ -193,6 +194,17 @@ def test_integers_are_moved(tmp_path: Path) -> None:
     made = g.op("Transpose", made, perm=[0, 2, 3, 1])
     network = g.read(tmp_path, numbers(g, made))
     assert len(network.layers) == 2
+
+
+def test_integers_are_padded_and_enlarged(tmp_path: Path) -> None:
+    g = Quantised()
+    made = g.op("Pad", qlinear_conv(g), g.const([0, 0, 1, 0, 0, 0, 0, 2], np.int64), g.const(100, np.uint8))
+    made = g.op("Resize", made, "", g.const([1, 1, 2, 2]), mode="nearest", coordinate_transformation_mode="asymmetric")
+    g.read(tmp_path, numbers(g, made))
+    g = Quantised()
+    made = g.op("Pad", qlinear_conv(g), g.const([0, 0, 1, 0, 0, 0, 0, 2], np.int64))
+    told = refusal(g, tmp_path / "m.onnx", numbers(g, made))
+    assert "must pad integers with their zero point, 100, which stands for zero" in told
 
 
 def test_another_scale_is_read_as_it_says(tmp_path: Path) -> None:
@@ -316,7 +328,7 @@ def test_qonnx_bipolar_weights_and_activations(tmp_path: Path) -> None:
     node = helper.make_node("Quant", ["sum", "s", "z", "b"], ["out"], domain="qonnx.custom_op.general", signed=0)
     constants = {"w": weights, "s": 0.1, "z": 0, "b": 8}
     qonnx_model(tmp_path / "m.onnx", node, constants, activation=True)
-    assert read_onnx(tmp_path / "m.onnx").layers[0].clip == (0.0, pytest.approx(25.5))
+    assert read_onnx(tmp_path / "m.onnx").layers[0].clip == pytest.approx((0.0, 25.5))
     qonnx_model(tmp_path / "m.onnx", node, {**constants, "b": 4}, activation=True)
     with pytest.raises(ModelsError, match=r"node 'out' \(Quant\) must give activations of at least 255 steps"):
         read_onnx(tmp_path / "m.onnx")

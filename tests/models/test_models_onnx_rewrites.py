@@ -73,6 +73,8 @@ def test_functions_that_never_end_or_grow_without_bound_are_refused(tmp_path: Pa
     levels = [function(f"L{i}", call(f"L{i + 1}", "x", "w", "a"), call(f"L{i + 1}", "a", "w", "y")) for i in range(40)]
     told = refused(*levels, function("L40", helper.make_node("Relu", ["x"], ["y"])))
     assert "nodes with its functions inlined" in told
+    deep = [function(f"D{i}", call(f"D{i + 1}", "x", "w", "y")) for i in range(2000)]
+    assert "must call each other at most 100 deep" in refused(*deep, function("D2000"))
     few = helper.make_function(DOMAIN, "A", ["x"], ["y"], [helper.make_node("Relu", ["x"], ["y"])], [])
     assert "must be well formed, and inlining them failed" in refused(few)
     assert "nothing ends there" in refused(function("A", helper.make_node("Relu", ["x"], [])))
