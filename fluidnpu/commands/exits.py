@@ -239,7 +239,7 @@ def list_exits(options: ExitsOptions) -> None:
         content = (
             model_onnx.onnx_bytes(network)
             if rebuilt
-            else model_onnx.rewritten(options.model, network, reading_options()["size"])
+            else model_onnx.with_metadata(options.model, network, reading_options()["size"])
         )
         files.write_file(options.out, content)
     report = _report(before, network, options.out) | {

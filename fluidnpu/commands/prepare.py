@@ -128,7 +128,7 @@ def prepare_model(options: PrepareOptions) -> None:
     record = changed_record(options, network.preprocessing)
     network, compared = prepared(out, network, options, record)
     if options.out is not None:
-        files.write_file(options.out, model_onnx.rewritten(options.model, network, reading_options()["size"]))
+        files.write_file(options.out, model_onnx.with_metadata(options.model, network, reading_options()["size"]))
     report = prepared_report(network) | {"int16": guard_report(compared)}
     report |= {"model": None if options.out is None else str(options.out)}
     if options.as_json:

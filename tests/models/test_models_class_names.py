@@ -17,7 +17,7 @@ from fluidnpu.models.exits import single_exit, with_map_head
 from fluidnpu.models.graph import MapTask
 from fluidnpu.models.images import checked_class_names
 from fluidnpu.models.images.class_names import names_of_metadata, read_class_names
-from fluidnpu.models.onnx import rewritten, write_onnx
+from fluidnpu.models.onnx import with_metadata, write_onnx
 
 TEN = tuple(f"class {number}" for number in range(10))
 
@@ -42,7 +42,7 @@ def _with(plain: Path, path: Path, **metadata: str) -> Path:
 def test_a_model_file_keeps_the_names(plain: Path, tmp_path: Path) -> None:
     network = replace(read_onnx(plain), class_names=TEN)
     write_onnx(network, tmp_path / "exported.onnx")
-    (tmp_path / "rewritten.onnx").write_bytes(rewritten(plain, network))
+    (tmp_path / "rewritten.onnx").write_bytes(with_metadata(plain, network))
     for name in ("exported", "rewritten"):
         assert read_onnx(tmp_path / f"{name}.onnx").class_names == TEN
     assert read_onnx(plain).class_names == ()

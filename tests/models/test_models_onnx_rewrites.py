@@ -16,7 +16,7 @@ from test_models_onnx_parts import read
 
 from fluidnpu.models import ModelsError, Network, read_onnx
 from fluidnpu.models.numeric import run_float
-from fluidnpu.models.onnx import rewritten
+from fluidnpu.models.onnx import with_metadata
 
 onnxruntime = pytest.importorskip("onnxruntime")
 DOMAIN = "my.blocks"
@@ -54,7 +54,7 @@ def test_functions_of_the_models_own_are_inlined(tmp_path: Path) -> None:
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     (found,) = run_float(network, np.ascontiguousarray(np.moveaxis(images, 1, -1)))
     np.testing.assert_allclose(found, session.run(None, {"image": images})[0], rtol=1e-4, atol=1e-4)
-    path.write_bytes(rewritten(path, network))
+    path.write_bytes(with_metadata(path, network))
     assert len(onnx.load(path).functions) == 2  # the user's file keeps its functions
 
 
@@ -117,7 +117,7 @@ def test_images_that_are_only_joined_are_one_image_of_all_channels(joined: tuple
     whole = np.concatenate([images[name] for name in joined], axis=1)
     (found,) = run_float(network, np.ascontiguousarray(np.moveaxis(whole, 1, -1)))
     np.testing.assert_allclose(found, session.run(None, images)[0], rtol=1e-4, atol=1e-4)
-    (tmp_path / "m.onnx").write_bytes(rewritten(tmp_path / "m.onnx", network))
+    (tmp_path / "m.onnx").write_bytes(with_metadata(tmp_path / "m.onnx", network))
     assert read_onnx(tmp_path / "m.onnx").metadata == network.metadata
 
 

@@ -13,7 +13,7 @@ from test_models_onnx_patterns import Sketch
 from fluidnpu.models import read_onnx
 from fluidnpu.models.errors import ModelFileError, NetworkError
 from fluidnpu.models.numeric.float_reference import run_float_outputs
-from fluidnpu.models.onnx import onnx_bytes, rewritten, survey
+from fluidnpu.models.onnx import onnx_bytes, survey
 
 
 def silu(sketch: Sketch, x: str) -> str:
@@ -103,7 +103,7 @@ def test_a_size_is_given_to_what_leaves_it_open(
     path = open_size(tmp_path / "open.onnx", dims)
     network = read_onnx(path, size=size)
     assert network.tensors[network.input] == (12, 16, 3)
-    (tmp_path / "kept.onnx").write_bytes(rewritten(path, network, size))
+    (tmp_path / "kept.onnx").write_bytes(with_metadata(path, network, size))
     kept = read_onnx(tmp_path / "kept.onnx")  # a file that `prepare` wrote needs no size any more
     assert kept.tensors == network.tensors
     images = network.intake.random(2)

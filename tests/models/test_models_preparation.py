@@ -18,7 +18,7 @@ from fluidnpu.models.exits.rule import confidence
 from fluidnpu.models.images import Preprocessing
 from fluidnpu.models.numeric import prepare, run_float
 from fluidnpu.models.numeric.float_reference import examine
-from fluidnpu.models.onnx import rewritten, write_onnx
+from fluidnpu.models.onnx import with_metadata, write_onnx
 from fluidnpu.models.onnx.export import build_onnx
 from fluidnpu.models.training import fit_heads
 from fluidnpu.models.zoo import random_network
@@ -127,7 +127,7 @@ def test_a_file_keeps_its_graph_and_foreign_metadata(tmp_path: Path) -> None:
     assert [exit.threshold for exit in network.exits] == [0.8, 0.8, None]
     assert [exit.assumed for exit in network.exits] == [True, True, False]
     ready = prepare(network, images=images_of(network), thresholds=[0.5, 0.6], preprocessing=Preprocessing(std=(0.5,)))
-    (tmp_path / "ready.onnx").write_bytes(rewritten(tmp_path / "mine.onnx", ready))
+    (tmp_path / "ready.onnx").write_bytes(with_metadata(tmp_path / "mine.onnx", ready))
     again = read_onnx(tmp_path / "ready.onnx")
     assert (again.exits, again.preprocessing) == (ready.exits, ready.preprocessing)
     assert again.calibration == pytest.approx(ready.calibration)
@@ -135,7 +135,7 @@ def test_a_file_keeps_its_graph_and_foreign_metadata(tmp_path: Path) -> None:
     assert strip(written) == strip(model)
     assert {one.key for one in written.metadata_props} > {"author", "fluidnpu.exits", "fluidnpu.preprocessing"}
     with pytest.raises(ModelFileError, match="must read back as it was written"):
-        rewritten(
+        with_metadata(
             tmp_path / "mine.onnx", replace(ready, exits=(replace(ready.exits[0], name="a\x07"), *ready.exits[1:]))
         )
 
@@ -146,7 +146,7 @@ def test_weights_beside_a_file_come_along(tmp_path: Path) -> None:
     )
     ready = prepare(read_onnx(tmp_path / "mine.onnx"), images=images_of(bare()))
     (tmp_path / "away").mkdir()
-    (tmp_path / "away" / "ready.onnx").write_bytes(rewritten(tmp_path / "mine.onnx", ready))
+    (tmp_path / "away" / "ready.onnx").write_bytes(with_metadata(tmp_path / "mine.onnx", ready))
     again = read_onnx(tmp_path / "away" / "ready.onnx")
     for name, parameters in ready.parameters.items():
         np.testing.assert_array_equal(again.parameters[name].weights, parameters.weights)

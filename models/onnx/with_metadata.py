@@ -21,7 +21,7 @@ from .reader import read_parsed
 MOST_BYTES = (1 << 31) - 1  # of one protobuf message
 
 
-def rewritten(source: Path | str, network: Network, size: Sequence[int] | None = None) -> bytes:
+def with_metadata(source: Path | str, network: Network, size: Sequence[int] | None = None) -> bytes:
     """Return the file of `source` with the metadata of `network`, which was read from it at the input `size`.
 
     Weights that lie in a file beside it come along. The result is read back and compared; ModelFileError
