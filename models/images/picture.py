@@ -62,7 +62,7 @@ def read_picture(path: Path, intake: Intake | None) -> npt.NDArray[np.uint8]:
                 pixels = np.asarray(upright.convert(mode), np.uint8)
     except DataError:
         raise
-    except (OSError, ValueError, SyntaxError, MemoryError, Warning, Image.DecompressionBombError) as error:
+    except Exception as error:  # Pillow's parsers raise of all kinds for a stranger's bytes
         raise DataError(f"'{path}' must be an image ({', '.join(FORMATS)}), and reading it failed: {error}") from None
     image = pixels[..., None] if pixels.ndim == 2 else pixels
     if intake is None:

@@ -15,12 +15,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image, ImageOps, TiffImagePlugin
 
 from fluidnpu.models import ImageSet, NetworkError
 from fluidnpu.models.errors import DataError
 from fluidnpu.models.images import Intake, Preprocessing, read_images
 from fluidnpu.models.images.files import write_image_file
+from fluidnpu.models.images.picture import read_picture
 
 SHAPE = (4, 6, 3)
 RNG = np.random.default_rng(0)
@@ -355,6 +358,42 @@ def test_damaged_exif_costs_the_orientation_and_not_the_image(tmp_path: Path) ->
     exif[0x0112] = 6
     Image.fromarray(PIXELS[0]).save(tmp_path / "0.png", exif=exif.tobytes()[:14])
     np.testing.assert_array_equal(read_images(tmp_path, intake()).images[0], PIXELS[0])
+
+
+@settings(max_examples=150)
+@given(data=st.data())
+def test_spoilt_files_are_images_or_refused(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(WHOLE)))
+    raw = bytearray(WHOLE[name])
+    for place in data.draw(st.lists(st.integers(0, len(raw) - 1), min_size=1, max_size=8)):
+        raw[place] = data.draw(st.integers(0, 255))
+    path = tmp_path_factory.mktemp("spoilt") / name
+    path.write_bytes(raw[: data.draw(st.integers(1, len(raw)))])
+    try:
+        assert read_picture(path, intake(resize="stretch")).shape == SHAPE
+    except DataError as error:
+        assert "\n" not in str(error)
+
+
+def _whole() -> dict[str, bytes]:
+    """A small file of each format, with EXIF where it has any."""
+    exif, found = Image.Exif(), {}
+    exif[0x0112] = 6
+    for name, image in (
+        ("a.png", PIXELS[0]),
+        ("b.jpg", PIXELS[0]),
+        ("c.bmp", PIXELS[0]),
+        ("d.png", DEEP),
+        ("e.tif", DEEP),
+    ):
+        stream = io.BytesIO()
+        options = {"exif": exif} if name[2:] in ("png", "jpg") else {}
+        Image.fromarray(image).save(stream, {"jpg": "JPEG", "tif": "TIFF"}.get(name[2:], name[2:].upper()), **options)
+        found[name] = stream.getvalue()
+    return found
+
+
+WHOLE = _whole()
 
 
 # -- folders -------------------------------------------------------------------------------------------------
