@@ -13,7 +13,7 @@ from test_models_onnx_patterns import Sketch
 from fluidnpu.models import read_onnx
 from fluidnpu.models.errors import ModelFileError, NetworkError
 from fluidnpu.models.numeric.float_reference import run_float_outputs
-from fluidnpu.models.onnx import onnx_bytes, survey
+from fluidnpu.models.onnx import onnx_bytes, survey, with_metadata
 
 
 def silu(sketch: Sketch, x: str) -> str:
