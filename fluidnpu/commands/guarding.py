@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fluidnpu import models
-from fluidnpu.models import numeric
-from fluidnpu.models.graph import INT16_RECORD
+from fluidnpu.models import graph, numeric
 
 from .. import show
 
@@ -69,7 +68,7 @@ def say_guarded(out: Console, network: models.Network, found: numeric.Guarded | 
     if lacks:
         out.print(f"  [yellow]{escape(lacks)}[/]")
     elif found is None:
-        record = network.metadata.get(INT16_RECORD)
+        record = network.metadata.get(graph.INT16_RECORD)
         said = (
             "was not compared with float: that needs images"
             if record is None
