@@ -19,6 +19,7 @@ from .resizing import fitted
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+    from PIL.ImageFile import ImageFile
 
 FORMATS = ("PNG", "JPEG", "BMP", "PPM", "WEBP", "TIFF")
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp", ".tif", ".tiff"})
@@ -73,13 +74,13 @@ def read_picture(path: Path, intake: Intake | None) -> npt.NDArray[np.uint8]:
         raise DataError(f"'{path}': {error}") from None
 
 
-def _check(path: Path, opened: Image) -> None:
+def _check(path: Path, opened: ImageFile) -> None:
     """Refuse what would take too much, and what has no one meaning as pixels of 8 bits."""
     if opened.width * opened.height > MOST_PIXELS:
         raise DataError(f"'{path}' must have at most {MOST_PIXELS} pixels, and it has {opened.width} x {opened.height}")
     if opened.format == "TIFF" and getattr(opened, "n_frames", 1) > 1:
         raise DataError(f"'{path}' must be one image, and it has {getattr(opened, 'n_frames', 1)} pages")
-    if opened.format == "TIFF" and opened.tile[0].codec_name == "raw" and _orientation(opened) in _SIDEWAYS:
+    if opened.format == "TIFF" and any(part[0] == "raw" for part in opened.tile) and _orientation(opened) in _SIDEWAYS:
         raise DataError(f"'{path}' must be upright or compressed: Pillow misreads uncompressed TIFF that lies sideways")
     wide = _is_wide(opened)
     tag, white_is_zero = _WHITE_IS_ZERO
@@ -92,12 +93,12 @@ def _check(path: Path, opened: Image) -> None:
         )
 
 
-def _is_wide(opened: Image) -> bool:
+def _is_wide(opened: ImageFile) -> bool:
     """True for grey of 16 unsigned bits."""
     return opened.mode.startswith("I;16") or (opened.mode == "I" and opened.format in _WHOLE_I)
 
 
-def _of_eight_bits(opened: Image) -> Image:
+def _of_eight_bits(opened: ImageFile) -> Image:
     """Return an image of 8 bits a channel; Pillow's own conversion of 16 bits would clip, not scale."""
     if not _is_wide(opened):
         return opened
