@@ -273,7 +273,7 @@ def with_tail(network: Network, cut: Cut, file: OnnxFile, given: Collection[str]
     except TailError:
         raise cut.refusal from None
     if macs > network.workload.macs:
-        raise cut.refusal
+        raise _too_much(cut.refusal, macs, network.workload.macs)
     left = tuple(node for node in nodes if not still.issuperset(node.outputs))
     read = {*users, *(name for node in left for name in node.inputs)}
     tail = replace(
@@ -283,6 +283,13 @@ def with_tail(network: Network, cut: Cut, file: OnnxFile, given: Collection[str]
         constants={name: made[name] for name in (*cut.constants, *still) if name in read},
     )
     return replace(network, tail=_typed(tail, {name: made[name].dtype.name for name in users}))
+
+
+def _too_much(refusal: ModelFileError, host: int, npu: int) -> ModelFileError:
+    """Return the refusal, which now says also why the host does not go on there."""
+    share = 100 * host / (host + npu)
+    refusal.args = (f"{refusal}; the host could go on there, but would do {share:.0f} % of the multiplications",)
+    return refusal
 
 
 def _typed(tail: Tail, made: Mapping[str, str]) -> Tail:

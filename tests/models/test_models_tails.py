@@ -158,7 +158,7 @@ def test_what_the_host_should_not_do_is_refused_as_before(tmp_path: Path) -> Non
     line = g.reshape(g.op("Tanh", g.conv("image", 1, 1, 1)), 1, 16)
     for _ in range(2):  # most of the work
         line = g.op("MatMul", line, g.random(16, 16))
-    with pytest.raises(UnsupportedOperatorError, match="Tanh"):
+    with pytest.raises(UnsupportedOperatorError, match=r"Tanh.*the host could go on there, but would do 97 % of the mul"):
         read_onnx(saved(tmp_path, g.model((g.op("Tanh", line), 1, ["batch", 16]))))
 
 
