@@ -52,6 +52,7 @@ _SPURIOUS_NS = 1_000  # between looks at a device that interrupts without a reas
 _GRACE_NS = 20_000_000  # for the host to be scheduled again, on top of any predicted time
 _CTRL, _STATUS, _ERROR = register("CTRL"), register("STATUS"), register("ERROR")
 _START, _EXIT, _MERGE = (_CTRL.field(name).mask for name in ("START", "EXIT", "MERGE"))
+_IDLE, _BUSY = (_STATUS.field(name).mask for name in ("IDLE", "BUSY"))
 _EVENTS = sum(field.mask for field in register("IRQ_STATUS").fields)
 _ADDRESSES = ("PROGRAM", "WEIGHTS", "SLOT_BASE")  # registers of two halves
 _OFFSETS = {
@@ -520,7 +521,8 @@ class Driver:
         started = self.device.clock.now_ns()
         deadline = started + _GRACE_NS
         self._write("CTRL", _CTRL.field("SOFT_RESET").mask)
-        while not _STATUS.field("IDLE").get(status := self._read("STATUS")):
+        # Settings that come while a job is still being dropped are refused, so idle must be meant.
+        while (status := self._read("STATUS")) & (_IDLE | _BUSY) != _IDLE and status != _SILENCE:
             if self.device.clock.now_ns() >= deadline:
                 layer = _STATUS.field("LAYER").get(status)
                 waited = self.device.clock.now_ns() - started

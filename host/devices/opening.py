@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from fluidnpu.hls import register
 from fluidnpu.hls.project import PLATFORMS
 
 from ..bundle import Bundle, bitstream
@@ -28,6 +29,7 @@ from .pynq.overlay import open_overlay, simulated_pynq_device
 from .rtl import rtl_device
 from .simulated import SimulatedNpu
 
+_LOOKS = 1000  # at STATUS; a bus that owes an answer for longer never gives one
 KINDS = ("simulated", "cpu", "rtl", "cosim", "pynq", "devmem")
 
 
@@ -55,14 +57,14 @@ def open_device(
     if kind != "devmem" and (registers is not None or reserved is not None):
         raise DriverUsageError(f"physical addresses are for the device 'devmem' alone, not for '{kind}'")
     if kind == "devmem":
-        with locked("devmem"), open_npu(board_target(bundle, registers), reserved, places) as npu:
+        with locked("devmem"), open_npu(board_target(bundle, registers), reserved, places) as npu, left_idle(npu):
             yield npu
     elif kind == "pynq":
         if folder is None:
             raise DriverUsageError("a board needs the folder that holds its bitstream, and none came")
         _check_reachable(bundle)
-        with locked("pynq"):
-            yield open_overlay(bitstream(folder))
+        with locked("pynq"), left_idle(open_overlay(bitstream(folder))) as npu:
+            yield npu
     elif kind in ("rtl", "cosim"):
         if clock is not None:
             raise DriverUsageError("the RTL counts time in its own cycles, so no clock can be given to it")
@@ -85,9 +87,27 @@ def open_device(
                 yield SimulatedNpu(bundle.design, clock=clock)
                 return
             bit = write_simulated_bitstream(scratch, bundle.design, family=_family(bundle))
-            yield open_overlay(bit, device)
+            with left_idle(open_overlay(bit, device)) as npu:
+                yield npu
     else:
         raise DriverUsageError(f"a device must be one of {', '.join(KINDS)}, not '{kind}'")
+
+
+@contextmanager
+def left_idle(npu: Device) -> Iterator[Device]:
+    """Drop the NPU's job at the end of the `with` block, and wait until memory owes it nothing.
+
+    A bitstream that is loaded over a burst, or a reset of the fabric in it, leaves the processing system's
+    port with words that the next NPU takes for its own. A device that does not answer is left as it is.
+    """
+    try:
+        yield npu
+    finally:
+        with suppress(OSError):
+            npu.write(register("CTRL").offset, register("CTRL").field("SOFT_RESET").mask)
+            for _ in range(_LOOKS):
+                if register("STATUS").field("IDLE").get(npu.read(register("STATUS").offset)):
+                    break
 
 
 def board_target(bundle: Bundle, registers: int | None = None) -> Target:

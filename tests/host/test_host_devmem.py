@@ -2,6 +2,7 @@
 
 import mmap
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -121,7 +122,9 @@ def test_events_are_polled(path: Path) -> None:
 
 
 class Echo(DevMemNpu):
-    """Silicon behind the file, as far as plain memory cannot play it: FBCB_INDEX steps, IRQ_STATUS clears."""
+    """Silicon behind the file, as far as memory cannot play it: the FBCB, and IRQ_STATUS that clears."""
+
+    fbcb: ClassVar[dict[int, int]] = {}
 
     def write(self, offset: int, value: int) -> None:
         if offset == register("IRQ_STATUS").offset:
@@ -129,7 +132,13 @@ class Echo(DevMemNpu):
         super().write(offset, value)
         if offset == register("FBCB_DATA").offset:
             index = register("FBCB_INDEX").offset
+            self.fbcb[self.read(index)] = value
             super().write(index, self.read(index) + 1)
+
+    def read(self, offset: int) -> int:
+        if offset == register("FBCB_DATA").offset:
+            return self.fbcb[super().read(register("FBCB_INDEX").offset)]
+        return super().read(offset)
 
 
 def test_a_driver_loads_and_times_out_over_the_file(path: Path) -> None:

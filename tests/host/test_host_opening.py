@@ -11,6 +11,7 @@ from host_worlds import HostWorld, traffic_of, world
 
 from fluidnpu.boards import list_boards, load_board
 from fluidnpu.dse import Design
+from fluidnpu.hls import REGISTERS, register
 from fluidnpu.host import (
     Bundle,
     BundleError,
@@ -156,3 +157,29 @@ def test_devmem_says_what_is_missing(w: HostWorld, tmp_path: Path) -> None:
         bundle = Bundle(design=design, program=replace(w.program, design_digest=design.digest))
         with pytest.raises(error, match=message), open_device(kind, bundle, **given):
             pass
+
+
+class Bus:
+    """Registers that only know how long a job takes to be dropped."""
+
+    def __init__(self, looks: int) -> None:
+        self.looks, self.log = looks, list[tuple[str, int]]()
+
+    def write(self, offset: int, value: int) -> None:
+        self.log.append((next(one.name for one in REGISTERS if one.offset == offset), value))
+
+    def read(self, offset: int) -> int:
+        if self.looks < 0:
+            raise OSError(5, "the bus failed")
+        self.looks -= 1
+        return register("STATUS").field("IDLE" if self.looks <= 0 else "BUSY").mask
+
+
+@pytest.mark.parametrize("looks", [1, 40, 10**9, -1])
+def test_a_board_is_left_idle(looks: int) -> None:
+    """Its job is dropped and memory owes it nothing, whatever ended the block; a dead bus ends the wait."""
+    bus = Bus(looks)
+    with pytest.raises(KeyError), opening.left_idle(bus):  # type: ignore[arg-type]
+        raise KeyError
+    assert bus.log == [("CTRL", register("CTRL").field("SOFT_RESET").mask)]
+    assert bus.looks in (0, -1, 10**9 - opening._LOOKS)

@@ -153,7 +153,8 @@ def test_soft_reset_drops_the_job_and_empties_the_batch() -> None:
     write(w.npu, "CTRL", CTRL["START"])
     w.npu.clock.sleep_until(10**12)
     assert field(w.npu, "STATUS", "BUSY")
-    kept = ("STATUS", "ACTIVE", "CYCLES_LO", "CYCLES_HI")
+    assert read(w.npu, "FBCB_DATA") == 0, "a running job alone reads the FBCB"
+    kept = ("STATUS", "ACTIVE", "CYCLES_LO", "CYCLES_HI", "FBCB_DATA")
     before = snapshot(w.npu, but=kept)
     write(w.npu, "CTRL", CTRL["SOFT_RESET"])
     assert snapshot(w.npu, but=kept) == before
