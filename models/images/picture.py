@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import DataError
+from ..errors import DataError, FileError
 from ..files import regular_file
 from .intake import Intake
 from .resizing import fitted
@@ -52,7 +52,8 @@ def read_picture(path: Path, intake: Intake | None) -> npt.NDArray[np.uint8]:
         ) from None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # Pillow warns of bombs
+            warnings.simplefilter("ignore")  # of odd metadata and palettes, whose pixels are whole
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(regular_file(path, MOST_FILE_BYTES), formats=FORMATS) as opened:
                 _check(path, opened)
                 mode = _mode(opened.mode, intake)
@@ -61,7 +62,7 @@ def read_picture(path: Path, intake: Intake | None) -> npt.NDArray[np.uint8]:
                 whole = _of_eight_bits(opened)
                 upright = whole if turn is None else whole.transpose(Image.Transpose[turn])
                 pixels = np.asarray(upright.convert(mode), np.uint8)
-    except DataError:
+    except (DataError, FileError):
         raise
     except Exception as error:  # Pillow's parsers raise of all kinds for a stranger's bytes
         raise DataError(f"'{path}' must be an image ({', '.join(FORMATS)}), and reading it failed: {error}") from None

@@ -312,6 +312,13 @@ def test_eight_bits_of_any_mode_are_pillows_rgb(tmp_path: Path, mode: str) -> No
     np.testing.assert_array_equal(read_images(tmp_path, intake()).images[0], wanted)
 
 
+def test_a_palette_with_transparency_has_its_colours(tmp_path: Path) -> None:
+    """Pillow warns of such a file, which is a common one of the web; what is transparent keeps its colour."""
+    palette = Image.fromarray(PIXELS[0]).quantize(200)
+    palette.save(tmp_path / "0.png", transparency=bytes(range(200)))
+    np.testing.assert_array_equal(read_images(tmp_path, intake()).images[0], np.asarray(palette.convert("RGB")))
+
+
 def test_depths_without_one_meaning_are_refused_by_name(tmp_path: Path) -> None:
     whole = np.arange(24, dtype=np.int32).reshape(4, 6)
     inverted = TiffImagePlugin.ImageFileDirectory_v2()
