@@ -50,8 +50,8 @@ def classified(logits: Array, count: int, class_names: Sequence[str]) -> Array:
     """
     order = np.argsort(-logits, axis=1, kind="stable")[:, :count]
     texts = np.empty(order.shape, np.object_)
-    for (row, place), found in np.ndenumerate(order):
-        number = int(found)
+    for (row, place), which in np.ndenumerate(order):
+        number = int(which)
         name = f":{class_names[number]}" if number < len(class_names) else ""
         texts[row, place] = f"{logits[row, number]:f}:{number}{name}"
     return texts

@@ -2,8 +2,8 @@
 
 Load generators such as perf_analyzer ask for it before they send anything. Sizes leave the batch out.
 
->>> found = configuration({"name": "m", "platform": "p", "inputs": [], "outputs": []}, 8)
->>> found["max_batch_size"], found["output"]
+>>> config = configuration({"name": "m", "platform": "p", "inputs": [], "outputs": []}, 8)
+>>> config["max_batch_size"], config["output"]
 (8, [])
 """
 
@@ -27,12 +27,12 @@ def configuration(metadata: Mapping[str, Any], batch: int) -> dict[str, Any]:
         "platform": metadata["platform"],
         "backend": metadata["platform"],
         "max_batch_size": batch,
-        "input": [_tensor(one) for one in metadata["inputs"]],
-        "output": [_tensor(one) for one in metadata["outputs"]],
+        "input": [_tensor(tensor) for tensor in metadata["inputs"]],
+        "output": [_tensor(tensor) for tensor in metadata["outputs"]],
         "parameters": {"class_names": {"string_value": json.dumps(names)}} if names else {},
     }
 
 
-def _tensor(one: Mapping[str, Any]) -> dict[str, Any]:
-    kind = _STRING if one["datatype"] == "BYTES" else f"TYPE_{one['datatype']}"
-    return {"name": one["name"], "data_type": kind, "dims": list(one["shape"][1:])}
+def _tensor(tensor: Mapping[str, Any]) -> dict[str, Any]:
+    kind = _STRING if tensor["datatype"] == "BYTES" else f"TYPE_{tensor['datatype']}"
+    return {"name": tensor["name"], "data_type": kind, "dims": list(tensor["shape"][1:])}

@@ -241,9 +241,9 @@ class _Edge:
         return _made("ServerMetadataResponse", **self.inference.server_metadata())
 
     async def ModelMetadata(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
-        told = self.inference.model_metadata(request.name, request.version)
-        told.pop("class_names", None)  # for which the message has no field
-        return _made("ModelMetadataResponse", **told)
+        metadata = self.inference.model_metadata(request.name, request.version)
+        metadata.pop("class_names", None)  # for which the message has no field
+        return _made("ModelMetadataResponse", **metadata)
 
     async def ModelConfig(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         metadata = self.inference.model_metadata(request.name, request.version)

@@ -75,8 +75,8 @@ def named_classes(program: Program) -> dict[str, list[str]]:
 
 
 def _of_names(program: Program) -> tuple[TensorInfo, ...]:
-    told = program.class_names and program.task.classes and not isinstance(program.check, MapCheck)
-    return (TensorInfo(CLASS_NAME, "BYTES", (-1,)),) if told else ()
+    named = program.class_names and program.task.classes and not isinstance(program.check, MapCheck)
+    return (TensorInfo(CLASS_NAME, "BYTES", (-1,)),) if named else ()
 
 
 def _of_parts(program: Program) -> tuple[TensorInfo, ...]:

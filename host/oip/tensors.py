@@ -113,14 +113,14 @@ def to_bytes(array: Array) -> bytes:
 
 def _texts(name: str, sizes: tuple[int, ...], raw: bytes | memoryview) -> Array:
     """Invert `to_bytes` for texts. Raises ProtocolError."""
-    at, found = 0, list[str]()
+    at, texts = 0, list[str]()
     while at < len(raw):
         end = at + 4 + int.from_bytes(raw[at : at + 4], "little")
-        found.append(bytes(raw[at + 4 : end]).decode(errors="replace"))
+        texts.append(bytes(raw[at + 4 : end]).decode(errors="replace"))
         at = end
-    if at != len(raw) or len(found) != math.prod(sizes):
+    if at != len(raw) or len(texts) != math.prod(sizes):
         raise ProtocolError(f"tensor '{name}' must hold {math.prod(sizes)} texts in its {len(raw)} bytes")
-    return np.array(found, np.object_).reshape(sizes)
+    return np.array(texts, np.object_).reshape(sizes)
 
 
 def _dtype(name: str, datatype: Any) -> np.dtype[Any]:
@@ -144,8 +144,8 @@ def from_bytes(name: str, datatype: Any, shape: Any, raw: bytes | memoryview, mo
         raise ProtocolError(
             f"tensor '{name}' must hold {wanted} bytes for {datatype} of shape {list(sizes)}, not {len(raw)}"
         )
-    found = np.frombuffer(raw, stored).reshape(sizes)
-    return found if stored is dtype else (found.astype(np.uint32) << 16).view(dtype)  # BF16: the upper half of FP32
+    numbers = np.frombuffer(raw, stored).reshape(sizes)
+    return numbers if stored is dtype else (numbers.astype(np.uint32) << 16).view(dtype)  # BF16: the upper half of FP32
 
 
 def from_list(name: str, datatype: Any, shape: Any, data: Any, most: int = MOST_ELEMENTS) -> Array:

@@ -26,15 +26,15 @@ def checked_class_names(names: Iterable[Any], where: str) -> tuple[str, ...]:
     """Return the names without spaces around them; two classes may share one, as in ImageNet. Raises
     DataError.
     """
-    found = tuple(name.strip() if isinstance(name, str) else name for name in names)
-    if not 1 <= len(found) <= MOST_CLASSES:
-        raise DataError(f"the names of classes in {where} must be 1 to {MOST_CLASSES}, not {len(found)}")
-    for number, name in enumerate(found):
+    checked = tuple(name.strip() if isinstance(name, str) else name for name in names)
+    if not 1 <= len(checked) <= MOST_CLASSES:
+        raise DataError(f"the names of classes in {where} must be 1 to {MOST_CLASSES}, not {len(checked)}")
+    for number, name in enumerate(checked):
         if not isinstance(name, str) or not 1 <= len(name) <= LONGEST_NAME or not name.isprintable():
             raise DataError(
                 f"the name of class {number} in {where} must be 1 to {LONGEST_NAME} printable characters, not {name!r:.60}"
             )
-    return found
+    return checked
 
 
 def few_names(names: Sequence[str]) -> str:

@@ -51,17 +51,17 @@ def read_image_folder(folder: Path, intake: Intake | None) -> ImageSet:
     given = read_class_names(folder / CLASSES_FILE) if (folder / CLASSES_FILE).is_file() else ()
     remarks = _left_out(folder)
     if classes:
-        found, class_names = _of_classes(folder, classes, given, remarks)
-        paths = [path for path, _ in found]
+        pairs, class_names = _of_classes(folder, classes, given, remarks)
+        paths = [path for path, _ in pairs]
     else:
-        found, class_names, paths = [], given, loose
+        pairs, class_names, paths = [], given, loose
     if not 1 <= len(paths) <= MOST_FILES:
         raise DataError(
             f"'{folder}' must hold 1 to {MOST_FILES} images ({', '.join(sorted(SUFFIXES))}), not {len(paths)}"
         )
     return ImageSet(
         images=_stack(folder, paths, intake),
-        labels=np.array([label for _, label in found], np.int64) if classes else _labels(folder, paths),
+        labels=np.array([label for _, label in pairs], np.int64) if classes else _labels(folder, paths),
         source=f"those in {folder}",
         class_names=class_names,
         remarks=tuple(remarks),
@@ -108,32 +108,32 @@ def _left_out(folder: Path) -> list[str]:
 def _of_classes(
     folder: Path, classes: Sequence[Path], given: tuple[str, ...], remarks: list[str]
 ) -> tuple[list[tuple[Path, int]], tuple[str, ...]]:
-    """Return the images with their labels, and the names of the classes; remarks are added."""
+    """Return the pairs with their labels, and the names of the classes; remarks are added."""
     names = _ordered(folder, [entry.name for entry in classes], given, remarks)
-    found, deep = list[tuple[Path, int]](), list[Path]()
+    pairs, deep = list[tuple[Path, int]](), list[Path]()
     for entry in classes:
         inside = _below(entry, remarks)
         if not inside and not given:
             raise DataError(
-                f"'{entry}' must hold images, since every folder is a class: take it away, or name all classes in a "
+                f"'{entry}' must hold pairs, since every folder is a class: take it away, or name all classes in a "
                 f"{CLASSES_FILE} beside it"
             )
         deep += [path.parent for path in inside if path.parent != entry]
-        found += [(path, names.index(entry.name)) for path in inside]
+        pairs += [(path, names.index(entry.name)) for path in inside]
     if deep:
-        remarks.append(f"{len(deep)} images lie in folders below those of their classes, such as '{deep[0]}'")
-    return sorted(found, key=lambda pair: pair[1]), names
+        remarks.append(f"{len(deep)} pairs lie in folders below those of their classes, such as '{deep[0]}'")
+    return sorted(pairs, key=lambda pair: pair[1]), names
 
 
 def _below(folder: Path, remarks: list[str], depth: int = 0) -> list[Path]:
     """Return the image files of a folder, then those of its folders; remarks are added."""
     remarks += _left_out(folder)
-    found = _image_files(folder)
+    images = _image_files(folder)
     for inner in _folders(folder):
         if depth == MOST_DEPTH:
             raise DataError(f"images must lie at most {MOST_DEPTH} folders below that of their class, not in '{inner}'")
-        found += _below(inner, remarks, depth + 1)
-    return found
+        images += _below(inner, remarks, depth + 1)
+    return images
 
 
 def _ordered(folder: Path, names: Sequence[str], given: tuple[str, ...], remarks: list[str]) -> tuple[str, ...]:

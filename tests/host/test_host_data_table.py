@@ -70,8 +70,8 @@ def pages(folder: Path) -> None:
 
 def floats(values: Any) -> dict[str, bytes]:
     """The bytes of float pixels in every float datatype; BF16 is the upper half of FP32."""
-    found = {name: values.astype(DTYPES[name]).tobytes() for name in OF_PIXELS if name.startswith("FP")}
-    return found | {"BF16": (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16).tobytes()}
+    raw = {name: values.astype(DTYPES[name]).tobytes() for name in OF_PIXELS if name.startswith("FP")}
+    return raw | {"BF16": (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16).tobytes()}
 
 
 NOT_NUMBERS = np.full((1, *SHAPE), np.nan)
@@ -144,15 +144,15 @@ def test_the_table_has_these_kinds_in_this_order() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_files_are_taken_as_the_table_says(kind: str, tmp_path: Path) -> None:
     intake = Intake.of(Preprocessing(resize=KINDS[kind].resize), SHAPE)
-    said = re.match(r"taken|refused", rows()[kind][0])
-    assert said is not None
+    first_word = re.match(r"taken|refused", rows()[kind][0])
+    assert first_word is not None
     for number, make in enumerate(KINDS[kind].files):
         folder = tmp_path / str(number)
         folder.mkdir()
         make(folder)
         data = folder / "data.npz"
         read = partial(read_images, data if data.exists() else folder, intake)
-        assert outcome(ModelsError, read) == said[0], number
+        assert outcome(ModelsError, read) == first_word[0], number
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -163,8 +163,8 @@ def test_tensors_are_taken_as_the_table_says(kind: str) -> None:
         return
     w = resizing(world(3, loaded=False), about.resize)
     w.driver.programs = (w.program,)
-    told = set(re.findall(r"`([A-Z]+[0-9]*)`", cell.partition(";")[0])) - {"INT8", "INT64"}
-    assert told <= set(about.tensors), "every datatype that the table names is tried"
+    named = set(re.findall(r"`([A-Z]+[0-9]*)`", cell.partition(";")[0])) - {"INT8", "INT64"}
+    assert named <= set(about.tensors), "every datatype that the table names is tried"
     info = input_of(w.program)
     for datatype, raw in about.tensors.items():
         tensor = {"name": info.name, "datatype": datatype, "shape": [1, *about.shape]}

@@ -27,8 +27,8 @@ def s(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     w = world(3, loaded=False)
     names = ("crane", "süß", *(f"class {number}" for number in range(2, w.program.task.classes - 1)), "crane")
     w.program = replace(w.program, class_names=names)
-    with served(tmp_path_factory.mktemp("classes"), w) as one:
-        yield one
+    with served(tmp_path_factory.mktemp("classes"), w) as world_served:
+        yield world_served
 
 
 def test_answers_and_metadata_have_names(s: Served) -> None:
@@ -40,9 +40,9 @@ def test_answers_and_metadata_have_names(s: Served) -> None:
         answer = npu.infer(images)
         assert answer.outputs["class_name"].tolist() == wanted
         assert npu.infer(images[0]).class_name == wanted[0]
-    status, said = s.call("POST", INFER, s.request(images[0], outputs=[{"name": "class_name"}]))
+    status, body = s.call("POST", INFER, s.request(images[0], outputs=[{"name": "class_name"}]))
     assert status == 200
-    assert said["outputs"] == [{"name": "class_name", "datatype": "BYTES", "shape": [1], "data": wanted[:1]}]
+    assert body["outputs"] == [{"name": "class_name", "datatype": "BYTES", "shape": [1], "data": wanted[:1]}]
 
 
 def test_tritonclient_reads_names_and_the_best_classes(s: Served) -> None:
@@ -56,9 +56,9 @@ def test_tritonclient_reads_names_and_the_best_classes(s: Served) -> None:
         ]
         for binary in (True, False):
             best = http.InferRequestedOutput("logits", binary_data=binary, class_count=2)
-            found = client.infer(NAME, [asked], outputs=[best]).as_numpy("logits")
-            assert found.shape == (3, 2)
-            _check(found, plain.as_numpy("logits"), names)
+            best_classes = client.infer(NAME, [asked], outputs=[best]).as_numpy("logits")
+            assert best_classes.shape == (3, 2)
+            _check(best_classes, plain.as_numpy("logits"), names)
 
 
 def _check(found: Any, logits: Any, names: tuple[str, ...]) -> None:
@@ -91,8 +91,8 @@ def test_grpc_gives_the_best_classes_and_its_metadata_stays_as_it_is(s: Served) 
         asked.outputs.add(name="logits").parameters["classification"].int64_param = 3
         best = call("ModelInfer", asked, "ModelInferResponse")
         assert (best.outputs[0].datatype, list(best.outputs[0].shape)) == ("BYTES", [2, 3])
-        found = from_bytes("logits", "BYTES", [2, 3], best.raw_output_contents[0])
-        _check(found, rows["logits"], s.w.program.class_names)
+        best_classes = from_bytes("logits", "BYTES", [2, 3], best.raw_output_contents[0])
+        _check(best_classes, rows["logits"], s.w.program.class_names)
         metadata = call("ModelMetadata", message("ModelMetadataRequest")(name=NAME), "ModelMetadataResponse")
         assert "class_name" in [output.name for output in metadata.outputs]
 
@@ -113,8 +113,8 @@ def test_without_names_there_are_numbers_alone(tmp_path_factory: pytest.TempPath
         assert "class_names" not in metadata
         assert "class_name" not in json.dumps(metadata)
         best = [{"name": "logits", "parameters": {"classification": 1}}]
-        status, said = s.call("POST", INFER, s.request(s.w.images(1)[0], outputs=best))
+        status, answer = s.call("POST", INFER, s.request(s.w.images(1)[0], outputs=best))
         assert status == 200
-        assert said["outputs"][0]["data"][0].count(":") == 1
+        assert answer["outputs"][0]["data"][0].count(":") == 1
         with fluidnpu.connect(s.url, NAME) as npu:
             assert npu.infer(s.w.images(1)[0]).class_name == ""

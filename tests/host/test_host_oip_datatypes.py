@@ -22,8 +22,8 @@ INFER = f"/v2/models/{NAME}/infer"
 
 @pytest.fixture(scope="module")
 def s(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("datatypes")) as one:
-        yield one
+    with served(tmp_path_factory.mktemp("datatypes")) as world_served:
+        yield world_served
 
 
 def bfloat16(values: Array) -> bytes:
@@ -57,24 +57,24 @@ def over_grpc(s: Served, images: Array, datatype: str, raw: bytes) -> Any:
 
 
 def logits(s: Served, images: Array, datatype: str, raw: bytes) -> Array:
-    status, said = over_http(s, images, datatype, raw)
-    assert status == 200, said
-    return np.array(said["outputs"][0]["data"], np.float32).reshape(said["outputs"][0]["shape"])
+    status, answer = over_http(s, images, datatype, raw)
+    assert status == 200, answer
+    return np.array(answer["outputs"][0]["data"], np.float32).reshape(answer["outputs"][0]["shape"])
 
 
 @pytest.mark.parametrize("datatype", OF_PIXELS)
 def test_pixels_mean_the_same_in_every_datatype_and_over_both_transports(s: Served, datatype: str) -> None:
     images = s.w.images(3)
     raw = sent(images, datatype)
-    found = logits(s, images, datatype, raw)
+    logits_of = logits(s, images, datatype, raw)
     kept = from_bytes("x", datatype, images.shape, raw)  # rounded to the datatype
     if datatype != "UINT8":
-        np.testing.assert_array_equal(found, logits(s, images, "FP64", kept.astype(np.float64).tobytes()))
+        np.testing.assert_array_equal(logits_of, logits(s, images, "FP64", kept.astype(np.float64).tobytes()))
     whole = logits(s, images, "UINT8", images.tobytes())
-    np.testing.assert_allclose(found, whole, atol={"BF16": 0.1, "FP16": 0.02}.get(datatype, 1e-3) * np.ptp(whole))
+    np.testing.assert_allclose(logits_of, whole, atol={"BF16": 0.1, "FP16": 0.02}.get(datatype, 1e-3) * np.ptp(whole))
     answer = over_grpc(s, images, datatype, raw)
     place = [output.name for output in answer.outputs].index("logits")
-    np.testing.assert_array_equal(np.frombuffer(answer.raw_output_contents[place], np.float32), found.ravel())
+    np.testing.assert_array_equal(np.frombuffer(answer.raw_output_contents[place], np.float32), logits_of.ravel())
 
 
 @pytest.mark.parametrize("datatype", sorted({*KNOWN, "bf16", "COMPLEX64"} - set(OF_PIXELS)))
@@ -92,9 +92,9 @@ def test_all_other_datatypes_are_refused_over_both_transports(s: Served, datatyp
 def test_bfloat16_is_the_upper_half_of_a_float() -> None:
     values = np.array([0, 1, -2.5, 3.0e38, np.inf], np.float32)
     halves = bfloat16(values)
-    found = from_bytes("x", "BF16", [5], halves)
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, values, rtol=2**-8)
+    floats = from_bytes("x", "BF16", [5], halves)
+    assert floats.dtype == np.float32
+    np.testing.assert_allclose(floats, values, rtol=2**-8)
     assert np.isnan(from_bytes("x", "BF16", [1], b"\xc0\x7f")[0])
     with pytest.raises(ProtocolError, match="must hold 10 bytes for BF16"):
         from_bytes("x", "BF16", [5], halves[:-1])

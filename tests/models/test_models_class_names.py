@@ -33,7 +33,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _with(plain: Path, path: Path, **metadata: str) -> Path:
     model = onnx.load(plain)
-    kept = {one.key: one.value for one in model.metadata_props}
+    kept = {pair.key: pair.value for pair in model.metadata_props}
     onnx.helper.set_model_props(model, kept | {key.replace("__", "."): value for key, value in metadata.items()})
     onnx.save(model, path)
     return path

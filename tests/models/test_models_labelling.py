@@ -41,16 +41,16 @@ def task(*names: str, classes: int = 3) -> Task:
 )
 def test_classes_that_fit(ours: tuple[str, ...], theirs: tuple[str, ...], labels: list[int]) -> None:
     given = range(3) if len(theirs) != 2 else (0, 1, 0)
-    found = fitted_labels(task(*ours), images(*given, names=theirs))
-    assert (found.labels.tolist(), found.class_names) == (labels, ours or theirs)
+    fitted = fitted_labels(task(*ours), images(*given, names=theirs))
+    assert (fitted.labels.tolist(), fitted.class_names) == (labels, ours or theirs)
     differ = bool(ours and theirs) and set(theirs).isdisjoint({*ours, "0"})
-    assert (found.remarks[0], len(found.remarks), found.source) == ("odd", 1 + differ, "these")
+    assert (fitted.remarks[0], len(fitted.remarks), fitted.source) == ("odd", 1 + differ, "these")
     if differ:
-        assert found.remarks[1] == (
+        assert fitted.remarks[1] == (
             "the classes of these have other names than those of 'net', and are taken in one order: "
             f"'{theirs[0]}' is '{ours[0]}'"
         )
-    assert fitted_labels(task(*ours), found).remarks == found.remarks
+    assert fitted_labels(task(*ours), fitted).remarks == fitted.remarks
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_unlabelled_images_bring_names_that_are_as_many() -> None:
 
 def test_a_network_without_classes_leaves_labels_out() -> None:
     """A detector's ranges may be calibrated on whatever folders there are."""
-    found = fitted_labels(task(*NAMES, classes=0), images(5, 7, names=("x",) * 9))
-    assert (found.labelled, found.class_names) == (False, NAMES)
+    fitted = fitted_labels(task(*NAMES, classes=0), images(5, 7, names=("x",) * 9))
+    assert (fitted.labelled, fitted.class_names) == (False, NAMES)
     with pytest.raises(ModelsError, match="'net' tells none apart"):
         check_labels(task(classes=0), np.array([0]))
 
@@ -102,8 +102,8 @@ def test_maps_have_labels_of_their_own_kind(which: MapTask) -> None:
     height, width, channels = network.check.shape  # type: ignore[union-attr]
     truths = np.zeros((2, channels, 2)) if which is MapTask.LANDMARKS else np.zeros((2, height, width), np.int64)
     pixels = np.zeros((2, 1, 1, 1), np.uint8)
-    found = fitted_labels(Task.of(network), ImageSet(images=pixels, labels=truths))
-    np.testing.assert_array_equal(found.labels, truths)
+    fitted = fitted_labels(Task.of(network), ImageSet(images=pixels, labels=truths))
+    np.testing.assert_array_equal(fitted.labels, truths)
     with pytest.raises(ModelsError, match="needs"):
         fitted_labels(Task.of(network), ImageSet(images=pixels, labels=np.zeros(2, np.int64)))
 
