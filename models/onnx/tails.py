@@ -17,7 +17,7 @@ from onnx import AttributeProto, TensorProto
 from ..errors import ModelFileError, NetworkError, TailError
 from ..graph.network import Network
 from ..tail.call import DTYPES, Array
-from ..tail.graph import OPERATORS, Tail, TailNode, TailOutput, evaluated
+from ..tail.graph import OPERATORS, Tail, TailNode, TailOutput, Work, evaluated
 from ..tail.reductions import is_weighted_sum
 from .ends import shown
 from .file import Attributes, OnnxFile, array_of
@@ -35,6 +35,7 @@ _SIZED_BY = {
     "Tile": (1,),
     "TopK": (1,),
 }  # inputs that say how large a result is
+_MOST_VALUES = 1 << 28  # that are made to read a tail, so that reading ends soon
 _FLOATS = (TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
 _LISTS = {AttributeProto.INTS: "ints", AttributeProto.FLOATS: "floats", AttributeProto.STRINGS: "strings"}
 _SINGLES = {AttributeProto.INT: "i", AttributeProto.FLOAT: "f", AttributeProto.STRING: "s"}
@@ -62,6 +63,7 @@ class Behind:
         self.nodes: list[onnx.NodeProto] = []
         self.refusal: ModelFileError | None = None
         self._written: set[str] = set()
+        self._work = Work(most_values=_MOST_VALUES, most_macs=_MOST_VALUES)  # of constants
         self._may: set[str] | None = None  # outputs of nodes that may run on the host
 
     def reads(self, node: onnx.NodeProto) -> bool:
@@ -170,7 +172,7 @@ class Behind:
         if made is None or not all(name in known for name in made.inputs if name):
             raise self.refusal
         try:
-            return dict(zip(made.outputs, evaluated(made, known, self.file.opset), strict=False))
+            return dict(zip(made.outputs, evaluated(made, known, self.file.opset, self._work), strict=False))
         except TailError:
             raise self.refusal from None
 
@@ -267,13 +269,11 @@ def with_tail(network: Network, cut: Cut, file: OnnxFile, given: Collection[str]
     )
     drawn, depends = draft.drawn({one.name: one.shape for one in network.outputs}), _depends(draft)
     still = {name for name, how in depends.items() if how == (False, False)}
+    work = Work(most_values=_MOST_VALUES, most_macs=network.workload.macs)
     try:
-        made = {**cut.constants, **draft.made(drawn, {*users, *still})}
-        macs = draft.work(drawn).macs
+        made = {**cut.constants, **draft.made(drawn, {*users, *still}, work)}
     except TailError:
-        raise cut.refusal from None
-    if macs > network.workload.macs:
-        raise _too_much(cut.refusal, macs, network.workload.macs)
+        raise _too_much(cut.refusal, work, network.workload.macs) from None
     left = tuple(node for node in nodes if not still.issuperset(node.outputs))
     read = {*users, *(name for node in left for name in node.inputs)}
     tail = replace(
@@ -285,10 +285,10 @@ def with_tail(network: Network, cut: Cut, file: OnnxFile, given: Collection[str]
     return replace(network, tail=_typed(tail, {name: made[name].dtype.name for name in users}))
 
 
-def _too_much(refusal: ModelFileError, host: int, npu: int) -> ModelFileError:
-    """Return the refusal, which now says also why the host does not go on there."""
-    share = 100 * host / (host + npu)
-    refusal.args = (f"{refusal}; the host could go on there, but would do {share:.0f} % of the multiplications",)
+def _too_much(refusal: ModelFileError, work: Work, npu: int) -> ModelFileError:
+    """Return the refusal, which also says so where the host would have too much to do."""
+    if work.macs > npu:
+        refusal.args = (f"{refusal}; the host could go on there, but would do most of the multiplications",)
     return refusal
 
 

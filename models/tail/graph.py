@@ -127,8 +127,8 @@ class Tail:
         count = min((len(outputs[name]) for name in self.inputs), default=0)
         return [self.run({name: outputs[name][at : at + 1] for name in self.inputs}) for at in range(count)]
 
-    def made(self, values: Mapping[str, Array], wanted: Collection[str]) -> dict[str, Array]:
-        """Return all values that are wanted; others are forgotten after their last reader."""
+    def made(self, values: Mapping[str, Array], wanted: Collection[str], work: Work | None = None) -> dict[str, Array]:
+        """Return all values that are wanted, and count `work`; others are forgotten when they were read."""
         nodes = self._needed(wanted)
         left: dict[str, int] = {}
         for node in nodes:
@@ -136,7 +136,7 @@ class Tail:
                 left[name] = left.get(name, 0) + 1
         made = {**self.constants, **values}
         for node in nodes:
-            made.update(zip(node.outputs, evaluated(node, made, self.opset), strict=False))
+            made.update(zip(node.outputs, evaluated(node, made, self.opset, work), strict=False))
             for name in node.inputs:
                 left[name] -= 1
                 if not left[name] and name not in wanted:
@@ -178,43 +178,62 @@ class Tail:
         return made
 
     def drawn(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
-        """Return drawn numbers for the inputs of one sample; `shapes` of the outputs of the network."""
+        """Return drawn numbers for the inputs of one sample; `shapes` of the outputs of the network.
+
+        They are mostly below zero, as of a detector that finds little: few boxes then meet a score.
+        """
         rng = np.random.default_rng(0)
-        return {name: rng.standard_normal((1, *shapes[name])).astype(np.float32) for name in self.inputs}
+        return {name: rng.normal(-3, 1, (1, *shapes[name])).astype(np.float32) for name in self.inputs}
 
     def work(self, values: Mapping[str, Array]) -> Work:
         """Return what one sample takes the host, by running it."""
-        made, count, macs = {**self.constants, **values}, 0, 0
-        for node in self.nodes:
-            found = evaluated(node, made, self.opset)
-            macs += macs_of(node.operator, [made[name] if name else None for name in node.inputs], found)
-            count += sum(array.size for array in found)
-            made.update(zip(node.outputs, found, strict=False))
-        return Work(nodes=len(self.nodes), values=count, macs=macs)
+        work = Work()
+        self.made(values, {one.name for one in self.outputs}, work)
+        return work
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Work:
-    """The work of one sample: operators, the values that they make, and multiply-accumulates."""
+    """The work of one sample: operators, values that they make, multiply-accumulates; and its limits."""
 
-    nodes: int
-    values: int
-    macs: int
+    nodes: int = 0
+    values: int = 0
+    macs: int = 0
+    most_values: int | None = None
+    most_macs: int | None = None
+
+    def add(self, macs: int = 0, values: int = 0) -> None:
+        """Count more work. Raises TailError where it is more than allowed."""
+        self.macs, self.values = self.macs + macs, self.values + values
+        for what, count, most in (("values", self.values, self.most_values), ("MACs", self.macs, self.most_macs)):
+            if most is not None and count > most:
+                raise TailError(f"a tail must take at most {most} {what}, and it takes {count} or more")
 
 
-def evaluated(node: TailNode, values: Mapping[str, Array], opset: int) -> tuple[Array, ...]:
-    """Return what a node gives for known values. Raises TailError of one sentence."""
+def evaluated(node: TailNode, values: Mapping[str, Array], opset: int, work: Work | None = None) -> tuple[Array, ...]:
+    """Return what a node gives for known values, and count its `work` before it is done.
+
+    Raises TailError of one sentence.
+    """
     call = Call([values[name] if name else None for name in node.inputs], node.attributes, opset, len(node.outputs))
     try:
+        if work is not None:
+            work.nodes += 1
+            work.add(macs=macs_of(node.operator, call))
         with np.errstate(all="ignore"):
             made = OPERATORS[node.operator](call)
+    except TailError:
+        raise
     except (ValueError, IndexError, TypeError, KeyError, OverflowError, MemoryError, ZeroDivisionError) as error:
         shapes = ", ".join(str(array.shape) for array in call.inputs if array is not None)
         said = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise TailError(
             f"'{node.operator}' for '{next(iter(node.outputs), '')}' must fit what it reads ({shapes}), and it fails: {said}"
         ) from None
-    return made if isinstance(made, tuple) else (made,)
+    given = made if isinstance(made, tuple) else (made,)
+    if work is not None:
+        work.add(values=sum(array.size for array in given))
+    return given
 
 
 def _nothing(dtype: str) -> float | int | bool:

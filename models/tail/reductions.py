@@ -173,17 +173,17 @@ REDUCTIONS: dict[str, Operator] = {
 }
 
 
-def macs_of(operator: str, inputs: list[Array | None], outputs: tuple[Array, ...]) -> int:
-    """Return the multiply-accumulates of one call, of matrices, sums over channels and recurrent cells."""
-    known = [array for array in inputs if array is not None]
-    if operator in ("MatMul", "Gemm", "Conv") and len(known) > 1:
-        depth = (
-            known[1].shape[1]
-            if operator == "Conv"
-            else math.prod(known[0].shape) // max(1, math.prod(outputs[0].shape[:-1]))
-        )
-        return outputs[0].size * depth
+def macs_of(operator: str, call: Call) -> int:
+    """Return the multiply-accumulates of a call: of matrices, sums over channels and recurrent cells."""
+    if operator == "MatMul":
+        a, b = call[0].shape, call[1].shape
+        batch = np.broadcast_shapes(a[:-2], b[:-2])
+        return math.prod((*batch, *a[-2:], *(b[-1:] if len(b) > 1 else ())))
+    if operator == "Gemm":
+        depth = call[0].shape[0 if call.integer("transA", 0) else 1]
+        return call[0].size * call[1].size // max(1, depth)
+    if operator == "Conv":
+        return call[0].size * call[1].shape[0]
     if operator in ("LSTM", "GRU", "RNN"):
-        steps = known[0].shape[0] * known[0].shape[1]
-        return steps * (known[1].size + known[2].size)
+        return call[0].shape[0] * call[0].shape[1] * (call[1].size + call[2].size)
     return 0
