@@ -108,20 +108,20 @@ def _left_out(folder: Path) -> list[str]:
 def _of_classes(
     folder: Path, classes: Sequence[Path], given: tuple[str, ...], remarks: list[str]
 ) -> tuple[list[tuple[Path, int]], tuple[str, ...]]:
-    """Return the pairs with their labels, and the names of the classes; remarks are added."""
+    """Return the images with their labels, and the names of the classes; remarks are added."""
     names = _ordered(folder, [entry.name for entry in classes], given, remarks)
     pairs, deep = list[tuple[Path, int]](), list[Path]()
     for entry in classes:
         inside = _below(entry, remarks)
         if not inside and not given:
             raise DataError(
-                f"'{entry}' must hold pairs, since every folder is a class: take it away, or name all classes in a "
+                f"'{entry}' must hold images, since every folder is a class: take it away, or name all classes in a "
                 f"{CLASSES_FILE} beside it"
             )
         deep += [path.parent for path in inside if path.parent != entry]
         pairs += [(path, names.index(entry.name)) for path in inside]
     if deep:
-        remarks.append(f"{len(deep)} pairs lie in folders below those of their classes, such as '{deep[0]}'")
+        remarks.append(f"{len(deep)} images lie in folders below those of their classes, such as '{deep[0]}'")
     return sorted(pairs, key=lambda pair: pair[1]), names
 
 
