@@ -294,7 +294,7 @@ def _too_much(refusal: ModelFileError, work: Work, npu: int) -> ModelFileError:
 
 def _typed(tail: Tail, made: Mapping[str, str]) -> Tail:
     """Return a tail whose outputs are cast to the types that the file declares; `made`: those they have."""
-    numbers = {dtype: number for number, dtype in reversed(DTYPES.items())}
+    numbers = {dtype: number for number, dtype in sorted(DTYPES.items(), reverse=True)}
     odd = {one.name: one.dtype for one in tail.outputs if one.dtype != made[one.name] and one.name not in tail.inputs}
     before: Callable[[str], str] = lambda name: f"{name}/{made[name]}" if name in odd else name  # noqa: E731
     nodes = [

@@ -110,7 +110,8 @@ def _gather_nd(call: Call) -> Array:
     bounded([*indices.shape[:-1], *x.shape[batches + depth :]])
     index = [grid.reshape(*grid.shape, *(1,) * (indices.ndim - 1 - batches)) for grid in np.indices(lead)]
     places = [_indices(indices[..., one], x.shape[batches + one]) for one in range(depth)]
-    return x[(*index, *places)]
+    whole = (*index, *places)
+    return np.asarray(x[whole])
 
 
 def _scatter_nd(call: Call) -> Array:

@@ -95,7 +95,7 @@ class _Checked:
         self.facts: Mapping[str, Any] = facts
 
     def whole(self, key: str, least: int, most: int) -> int:
-        value = self.facts.get(key)
+        value: Any = self.facts.get(key)
         if not _is_whole(value) or not least <= value <= most:
             raise TailError(f"the {key} of a tail must be a whole number in {least}..{most}, not {str(value)[:40]}")
         return int(value)

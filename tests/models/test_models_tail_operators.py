@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +23,7 @@ DEFAULT, MANY = 3, 60  # cases of an operator
 class Case:
     """Inputs (None: left out) and attributes of one call."""
 
-    inputs: list[Array | None]
+    inputs: Sequence[Array | None]
     attributes: dict[str, Any] = field(default_factory=dict)
     opset: int = 17
     outputs: int = 1
@@ -37,6 +37,9 @@ class Draw:
 
     def size(self, low: int = 1, high: int = 5) -> int:
         return int(self.rng.integers(low, high + 1))
+
+    def case(self, *choices: Case) -> Case:
+        return choices[int(self.rng.integers(len(choices)))]
 
     def pick(self, *choices: Any) -> Any:
         return choices[int(self.rng.integers(len(choices)))]
@@ -165,12 +168,12 @@ def squeeze(draw: Draw) -> Case:
     x, axes = draw.floats(1, 3, 1, 2), draw.pick([0], [2], [0, 2], [-2], None)
     if axes is None:
         return Case([x])
-    return draw.pick(Case([x, np.array(axes)]), Case([x], {"axes": axes}, opset=11))
+    return draw.case(Case([x, np.array(axes)]), Case([x], {"axes": axes}, opset=11))
 
 
 def unsqueeze(draw: Draw) -> Case:
     x, axes = draw.floats(3, 2), draw.pick([0], [1, 3], [-1], [2, 0])
-    return draw.pick(Case([x, np.array(axes)]), Case([x], {"axes": axes}, opset=11))
+    return draw.case(Case([x, np.array(axes)]), Case([x], {"axes": axes}, opset=11))
 
 
 def transpose(draw: Draw) -> Case:
@@ -191,7 +194,7 @@ def concat(draw: Draw) -> Case:
 
 def split(draw: Draw) -> Case:
     x, axis = draw.floats(2, 6, 3), draw.pick(1, -2)
-    return draw.pick(
+    return draw.case(
         Case([x, np.array([1, 3, 2])], {"axis": axis}, outputs=3),
         Case([x], {"axis": axis}, outputs=3),
         Case([x], {"axis": axis, "split": [2, 4]}, opset=11, outputs=2),
@@ -324,7 +327,7 @@ def running(draw: Draw) -> Case:
 
 
 def matrices(draw: Draw) -> Case:
-    return draw.pick(
+    return draw.case(
         Case([draw.floats(3, 4), draw.floats(4, 5)]),
         Case([draw.floats(2, 1, 3, 4), draw.floats(6, 4, 5)]),
         Case([draw.floats(4), draw.floats(2, 4, 5)]),
