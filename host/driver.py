@@ -52,6 +52,7 @@ _SPURIOUS_NS = 1_000  # between looks at a device that interrupts without a reas
 _GRACE_NS = 20_000_000  # for the host to be scheduled again, on top of any predicted time
 _CTRL, _STATUS, _ERROR = register("CTRL"), register("STATUS"), register("ERROR")
 _START, _EXIT, _MERGE = (_CTRL.field(name).mask for name in ("START", "EXIT", "MERGE"))
+_VERSION = register("SHAPE").field("VERSION").mask
 _IDLE, _BUSY = (_STATUS.field(name).mask for name in ("IDLE", "BUSY"))
 _EVENTS = sum(field.mask for field in register("IRQ_STATUS").fields)
 _ADDRESSES = ("PROGRAM", "WEIGHTS", "SLOT_BASE")  # registers of two halves
@@ -197,7 +198,11 @@ class Driver:
     def _expect(self, register: str, expected: int) -> None:
         word = self._read(register)
         if word != expected:
-            raise _silent(register) if word == _SILENCE else BuildMismatch(what=register, expected=expected, found=word)
+            if word == _SILENCE:
+                raise _silent(register)
+            old = register == "SHAPE" and not (word ^ expected) & ~_VERSION
+            hint = ", an NPU of another version of fluidnpu: make its bitstream again" if old else ""
+            raise BuildMismatch(what=register, expected=expected, found=word, hint=hint)
 
     def _load_fbcb(self) -> None:
         """Write every word; the index counts them, and ERROR is set by a word that the device cannot hold.

@@ -127,8 +127,8 @@ class DeviceError(HostError, RuntimeError):
 class BuildMismatch(DeviceError):  # noqa: N818  -- named as what happened
     """The device was built from another design than the one the host holds; nothing was run."""
 
-    def __init__(self, *, what: str, expected: int, found: int) -> None:
-        super().__init__(f"{what} of the NPU must be {expected:#010x} for this design, not {found:#010x}")
+    def __init__(self, *, what: str, expected: int, found: int, hint: str = "") -> None:
+        super().__init__(f"{what} of the NPU must be {expected:#010x} for this design, not {found:#010x}{hint}")
         self.what, self.expected, self.found = what, expected, found
 
 

@@ -36,7 +36,7 @@ class LayerCounts:
 
     @classmethod
     def of_model(cls, traffic: LayerTraffic, stripes: int) -> LayerCounts:
-        """What an NPU counts of a layer that takes these cycles.
+        """Convert a layer of the model to what an NPU counts of it.
 
         The model counts beats at the ports of the memory, the NPU at its masters, before a word of theirs is
         spread over `stripes` narrow ports.
