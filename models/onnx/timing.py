@@ -10,7 +10,7 @@ import importlib.util
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -43,7 +43,7 @@ def stage_models(network: Network) -> list[onnx.ModelProto]:
     """Cut a network into a model a stage. Raises NetworkError for one that has an end without classes."""
     if any(exit.logits is None for exit in network.exits):
         raise NetworkError(f"every exit of '{network.name}' must give classes to be timed, and one does not")
-    whole = build_onnx(network)
+    whole = build_onnx(replace(network, tail=None))  # which is not timed
     extractor, made = Extractor(onnx.shape_inference.infer_shapes(whole)), []
     for stage, exit in enumerate(network.exits):
         layers = [network.layers[index] for index in network.stage_layers(stage)]
