@@ -47,6 +47,7 @@ _MOVES = {
     "Transpose",
     "Unsqueeze",
 }  # they give out integers of their input, whose scale they keep
+_WITHIN = {"AveragePool", "GlobalAveragePool", *_MOVES}  # they give nothing beyond what they read, and zero
 _ENDS = {"Softmax", "LogSoftmax", "Sigmoid"}  # the host's
 _LINEAR = {
     "Add",
@@ -107,6 +108,7 @@ class _Dequantiser:
         self.source = source
         self.nodes: list[onnx.NodeProto] = []
         self.kinds: dict[str, str] = {}  # the operator that writes a name of the float graph
+        self.bounds: dict[str, tuple[float, float]] = {}  # of its numbers, where they are known
         self.constants: dict[str, TensorProto] = {}
         self.names: dict[str, str] = {}  # of the float graph for a name of the old one, where it is another
         self.grids: dict[str, Grid] = {}  # by name of the old graph
@@ -271,6 +273,10 @@ class _Dequantiser:
         """Add a node to the float graph."""
         self.nodes.append(node)
         self.kinds.update(dict.fromkeys(node.output, node.op_type))
+        reads = node.input if node.op_type == "Concat" else node.input[:1]
+        if node.op_type in _WITHIN and all(name in self.bounds for name in reads):
+            ends = [(0.0, 0.0), *(self.bounds[name] for name in reads)]
+            self.bounds.update(dict.fromkeys(node.output, (min(one[0] for one in ends), max(one[1] for one in ends))))
 
     def affine(self, source: str, name: str, factor: float, shift: float) -> str:
         """Add value * factor + shift."""
@@ -329,11 +335,15 @@ class _Dequantiser:
             return
         bounds = [self.put(bound, f"{output}_{end}") for bound, end in ((low, "least"), (high, "most"))]
         self.append(helper.make_node("Clip", [source, *bounds], [output], name=label(node)))
+        self.bounds[output] = grid.clip
 
     def _saturates(self, source: str, output: str, grid: Grid) -> bool:
-        """False where a clip would cost a layer and change nothing but what calibration has not seen."""
+        """False where a clip would change nothing, or only what calibration has not seen, for a layer more."""
         if source in self.images or self.kinds.get(source) in _ENDS:
             return False
+        if source in self.bounds:  # it is saturated already: more of that is a ReLU, or of what no calibration saw
+            (least, most), (low, high), step = grid.clip, self.bounds[source], grid.scale
+            return (low + step < least and least >= 0) or (high - step > most and most <= 0)
         readers = list(self.readers.get(output, ()))
         ends = [
             end

@@ -188,6 +188,20 @@ def test_joined_maps_of_other_scales(tmp_path: Path) -> None:
     assert len(network.layers) == 2
 
 
+def test_what_is_saturated_already_takes_no_layer(tmp_path: Path) -> None:
+    """A DenseNet's maps are joined and scaled anew, and read elsewhere, too; a ReLU among that stays."""
+    g = Quantised()
+    first, second = qlinear_conv(g), qlinear_conv(g)
+    joined = g.op("QLinearConcat", *g.grid(0.018, 110), first, *g.grid(), second, *g.grid(), domain=MICROSOFT, axis=1)
+    again = g.op("QLinearConcat", *g.grid(0.021, 95), joined, *g.grid(0.018, 110), first, *g.grid(),
+                 domain=MICROSOFT, axis=1)  # fmt: skip
+    network = g.read(tmp_path, numbers(g, again, *g.grid(0.021, 95)), step=0.021)
+    assert len(network.layers) == 3  # the second join of the first map is a copy
+    positive = g.op("QLinearConcat", *g.grid(0.01, 0), joined, *g.grid(0.018, 110), domain=MICROSOFT, axis=1)
+    network = g.read(tmp_path, numbers(g, positive, *g.grid(0.01, 0)), step=0.01, steps=5)
+    assert [layer.clip[0] for layer in network.layers[-2:]] == [0.0, 0.0]
+
+
 def test_integers_are_moved(tmp_path: Path) -> None:
     g = Quantised()
     made = g.op("MaxPool", qlinear_conv(g), kernel_shape=[2, 2])
