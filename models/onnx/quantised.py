@@ -338,7 +338,7 @@ class _Dequantiser:
         self.bounds[output] = grid.clip
 
     def _saturates(self, source: str, output: str, grid: Grid) -> bool:
-        """False where a clip would change nothing, or only what calibration has not seen, for a layer more."""
+        """False where a clip would change nothing, or for a layer more what calibration has not seen."""
         if source in self.images or self.kinds.get(source) in _ENDS:
             return False
         if source in self.bounds:  # it is saturated already: more of that is a ReLU, or of what no calibration saw
