@@ -51,9 +51,9 @@ def fitted_labels(task: Task, images: ImageSet) -> ImageSet:
     """Return the images with labels and names of classes as the network has them.
 
     Where the names of the data are among the network's, labels follow the names; where none of them is, or
-    the network has none, they are as many and in one order. A network without classes needs no labels, and
-    one with maps no classes of whole images: they are left out with a remark. Raises DataError for classes
-    that do not fit, and NetworkError for labels out of range.
+    the network has none, they are as many and in one order. A network without classes needs no labels:
+    they are left out with a remark. Raises DataError for classes that do not fit, and NetworkError for labels
+    out of range.
     """
     remarks = images.remarks
     if not images.labelled:
@@ -63,12 +63,6 @@ def fitted_labels(task: Task, images: ImageSet) -> ImageSet:
     elif not task.classes:
         names, labels = task.class_names, None
         remarks = (*remarks, f"the labels are not used: '{task.name}' tells no classes apart")
-    elif isinstance(task.check, MapCheck) and images.labels.ndim == 1:  # folders of images always have classes
-        names, labels = task.class_names, None
-        remarks = (
-            *remarks,
-            f"the labels are not used: '{task.name}' answers with maps, and they are classes of images",
-        )
     else:
         numbers = None if isinstance(task.check, MapCheck) else _numbers(task, images)
         labels = images.labels if numbers is None else numbers[images.labels]

@@ -96,7 +96,8 @@ def check_labels(network: Judged, truths: npt.NDArray[Any]) -> None:
             what = f"a label of 0..{channels - 1} for each pixel, (N, {height}, {width}), -1 where none is judged"
             low, high = UNJUDGED, channels - 1
         if truths.shape[1:] != wanted or not good:
-            raise NetworkError(f"'{name}' needs {what}, and {truths.dtype} {truths.shape} came")
+            rest = "; --classes none leaves the labels of images out" if truths.ndim == 1 else ""
+            raise NetworkError(f"'{name}' needs {what}, and {truths.dtype} {truths.shape} came{rest}")
         known = truths[np.isfinite(truths)] if len(truths) else truths
         if known.size and not low <= float(known.min()) <= float(known.max()) <= high:
             raise NetworkError(f"'{name}' needs {what}, and values of {known.min():g}..{known.max():g} came")

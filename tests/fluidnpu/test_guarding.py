@@ -170,10 +170,10 @@ def test_classes_of_folders_are_no_truths_of_maps(folder: Path, tmp_path: Path) 
     said(
         "exits", tmp_path / "maps.onnx", "--head", "segmentation", "--output", "labels", "--out", tmp_path / "seg.onnx"
     )
-    result = run("prepare", tmp_path / "seg.onnx", "--calibrate", folder)
-    assert result.exit_code == 0, result.output
-    assert "'maps' answers with maps, and they are classes of images" in result.stderr
-    assert "mean IoU" in result.output
+    refused(
+        run("prepare", tmp_path / "seg.onnx", "--calibrate", folder), "a label of 0..2 for each pixel", "--classes none"
+    )
+    assert "mean IoU" in said("prepare", tmp_path / "seg.onnx", "--calibrate", folder, "--classes", "none")
 
 
 @pytest.mark.parametrize(
