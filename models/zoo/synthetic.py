@@ -115,14 +115,15 @@ class _Sketch:
         return self.add(Kind.GEMM, source, classes, self.tensors[source][:2], output=f"logits{self.net.stage}")
 
 
-def random_network(seed: int, *, exits: int = 2, steps: int = 3, classes: int = 5) -> Network:
+def random_network(seed: int, *, exits: int = 2, steps: int = 3, classes: int = 5, least: int = 5) -> Network:
     """Return a small random network: convolutions of every kind, residuals, concatenations, pools and
     heads.
 
-    It has `exits` heads of `classes` logits each.
+    It has `exits` heads of `classes` logits each. `least`: rows and columns of an image, at least; there are up to
+    five more.
     """
     rng = np.random.default_rng(seed)
-    size = [int(n) for n in rng.integers(5, 11, 2)]
+    size = [int(n) for n in rng.integers(least, least + 6, 2)]
     sketch = _Sketch(rng, Builder({"image": (size[0], size[1], int(rng.integers(1, 5)))}))
     tensor = "image"
     drawn = []

@@ -20,6 +20,7 @@ from fluidnpu.models.zoo import random_network
 from fluidnpu.rtl_tb import DramModel, NpuModel, RtlNpu
 
 BASE_SEED, EXITS = 0, 3
+ROOM = ((108, 7),)  # of the NPU, as in tests/rtl_tb/npu_worlds: channels and pixels of a pooled row
 ROUGH = DramModel(
     latency_cycles=37, write_latency_cycles=23, link_words=5.3, total_words=7.1, links=(0, 1, 0),
     refresh_interval_cycles=900, refresh_cycles=60, outstanding=3,
@@ -31,6 +32,12 @@ def network(seed: int) -> QuantisedNetwork:
     return quantise(random_network(seed, exits=EXITS))
 
 
+@cache
+def pooled() -> QuantisedNetwork:
+    """A network of every kind of layer, with a max pool that is merged with the layer before it."""
+    return quantise(random_network(72, exits=EXITS, least=10))
+
+
 Shape = tuple[tuple[str, int | bool], ...]
 SMALL: Shape = (
     ("t_r", 24),
@@ -40,7 +47,7 @@ SMALL: Shape = (
 
 def design_of(seed: int, plan: BatchPlan | None = None, shape: Shape = SMALL) -> Design:
     design = design_for(network(seed).network.workload, plan=plan, **dict(shape))  # type: ignore[arg-type]
-    return design.changed(board="zc706", facts=load_board("zc706"))
+    return design.changed(board="zc706", facts=load_board("zc706")).with_room(ROOM)
 
 
 @cache

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rtl_worlds import BASE_SEED, EXITS, ROUGH, RtlWorld, design_of, model, network, rtl_world
+from rtl_worlds import BASE_SEED, EXITS, ROUGH, RtlWorld, design_of, model, network, pooled, rtl_world
 
 from fluidnpu.dse import CORES, BatchPlan, DesignError
 from fluidnpu.dse.design import Stack
@@ -59,6 +59,17 @@ def check_all_exits(w: RtlWorld, batch: int, seed: int = 0) -> None:
 def test_every_exit_equals_golden_for_every_batch_and_plan(plan: str, dram: DramModel, core: str) -> None:
     w = rtl_world(plan=PLANS[plan], dram=dram, core=core)
     for batch in range(1, w.design.b_max + 1):
+        check_all_exits(w, batch, seed=batch)
+
+
+@CORE
+@pytest.mark.parametrize(
+    "plan", [name for name in PLANS if name != "samples_in_lanes"]
+)  # which no pooled layer may have
+def test_merged_pools_change_no_bit(plan: str, core: str) -> None:
+    w = rtl_world(plan=PLANS[plan], dram=ROUGH, core=core, qnet=pooled())
+    assert [layer.merged for layer in w.program.descriptors].count(1) == 1
+    for batch in (1, w.design.b_max):
         check_all_exits(w, batch, seed=batch)
 
 

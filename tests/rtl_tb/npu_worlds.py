@@ -18,8 +18,13 @@ from fluidnpu.rtl_tb.npu.job import BareNpu
 
 SEED = 0
 QNET: QuantisedNetwork = quantise(random_network(SEED, exits=3))
+ROOM = ((108, 7),)  # of the NPU: channels and pixels of a pooled row
 # The design of tests/host, to the digest, so one build of each core serves both.
-DESIGN: Design = design_for(QNET.network.workload, t_r=24, split=True).changed(board="zc706", facts=load_board("zc706"))
+DESIGN: Design = (
+    design_for(QNET.network.workload, t_r=24, split=True)
+    .changed(board="zc706", facts=load_board("zc706"))
+    .with_room(ROOM)
+)
 PROGRAM: Program = compile_program(QNET, DESIGN)
 SLOTS = 0x1010_0000
 LAYERS = len(DESIGN.layers)

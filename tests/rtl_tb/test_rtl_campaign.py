@@ -9,6 +9,7 @@ from npu_worlds import DESIGN
 
 from fluidnpu.dse import Design
 from fluidnpu.hls.core import execute_streams_reference
+from fluidnpu.hls.formats import FBCB
 from fluidnpu.rtl_tb import NpuModel, SimulationError
 from fluidnpu.rtl_tb.npu import coverage
 from fluidnpu.rtl_tb.npu.campaign import ONCE, PARTS, campaign, misplaced, right_jobs, timeline
@@ -77,7 +78,8 @@ def test_a_wrong_byte_a_wrong_cycle_and_a_foreign_byte_are_told() -> None:
         w.dropped(before, whole)
     w.memory[:] = before
     good = w.words[1]
-    w.words[1] = good ^ (1 << 7)  # the models think of another row block
+    # the models think of another row block
+    w.words[1] = FBCB.pack(FBCB.unpack(good) | {"block": 3 if FBCB.number("block", good) != 3 else 4})
     with pytest.raises(SimulationError, match=r"cycles must be the model's|memory must be the model's"):
         w.right(layers)
 

@@ -64,7 +64,7 @@ def run_jobs(seed: int, model: NpuModel, design: Design, jobs: int = JOBS) -> in
 @pytest.mark.parametrize("core", CORES)
 def test_layers_of_every_shape_take_as_long_as_in_the_model(core: str) -> None:
     """The builds of tests/host."""
-    assert sum(run_jobs(seed, NpuModel.of(DESIGN, core=core), DESIGN) for seed in range(5)) > 30_000
+    assert sum(run_jobs(seed, NpuModel.of(DESIGN, core=core), DESIGN) for seed in range(5)) > 25_000
 
 
 def test_a_core_that_waits_longer_is_told() -> None:

@@ -16,7 +16,7 @@ from fluidnpu.rtl_tb import DramModel, NpuModel, RtlNpu, SimulationError
 
 def test_it_says_what_it_is() -> None:
     npu = npu_of()
-    assert read(npu, "BUILD_ID") == digest_build_id(DESIGN.digest)
+    assert read(npu, "BUILD_ID") == digest_build_id(DESIGN.hardware_digest)
     shape = register("SHAPE")
     assert [shape.field(f).get(read(npu, "SHAPE")) for f in ("B_MAX", "T_P", "T_C", "STACKABLE", "SPLIT")] == [
         4,

@@ -26,6 +26,7 @@ class Neighbours:
         self.starts: list[int] = []
         self.done = self.errors = 0
         self.cause = Cause.NONE
+        self.failed = -1  # the layer that shows with the last error
         self.lookups: list[int] = []
         self.told = -1  # the layer to be fetched, a cycle ago
         self.early = 0  # lookups of a layer while another one ran
@@ -48,6 +49,7 @@ class Neighbours:
             self.done += int(dut.done_o.value)
             if dut.error_o.value:
                 self.errors += 1
+                self.failed = layer
                 self.cause = Cause(int(dut.cause_o.value))
             fetched = int(bool(dut.fetch_o.value) and self.rng.random() < 0.3)
             if dut.lookup_o.value:
@@ -206,6 +208,8 @@ async def force_ends_a_job(dut: Dut) -> None:
         }
         assert (around.errors, around.cause) == (int(how in causes), causes.get(how, Cause.NONE))
         assert around.done == 0
+        if how == "plan_bad":  # of layer 1, and told when it is its turn
+            assert (around.failed, len(around.commands)) == (1, len(cases[0].tiles))
         assert not dut.flush_o.value
         around.bad_plan, around.commands = -1, []
         await pulse(dut, "start_i")
