@@ -42,15 +42,17 @@ def _extreme(walk: Walk, node: onnx.NodeProto) -> None:
     """Bound an activation by constants, and take the larger or smaller of several."""
     larger = node.op_type == "Max"
     own = [index for index, name in enumerate(node.input) if not walk.known(name)] or [0]
-    total = walk.value(node, own[0])
+    total = first = walk.value(node, own[0])
     for index in own[1:]:
         other = replace(walk.value(node, index), exclusive=False)
+        if other.plane is total.plane and np.array_equal(other.view.index, total.view.index):
+            continue  # no difference, which would have no resolution
         rest = _clipped(walk, node, _difference(walk, node, total, other), (0.0, None) if larger else (None, 0.0))
         total = add_two(walk, node, rest, other)
-    if len(own) > 1:
-        walk.renamed(node, total)
-    else:
+    if total is first:
         walk.alias(node, total)
+    else:
+        walk.renamed(node, total)
     for index in (index for index in range(len(node.input)) if index not in own):
         _bounded(walk, node, walk.constant(node, index), larger)
 

@@ -161,10 +161,12 @@ def _fields(node: onnx.NodeProto, source: Value) -> dict[str, Any]:
     """Return a pool's kernel, stride, dilation and own padding. Raises UnsupportedOperatorError."""
     fields = window_of(node, source, _kernel(node, source))
     same = Attributes(node).text("auto_pad", "NOTSET").startswith("SAME")
-    if same and any(k > 1 < d for k, d in zip(fields["kernel"], fields["dilation"], strict=True)):
+    windows = zip(fields["kernel"], fields["dilation"], fields["stride"], strict=True)
+    if same and any(kernel > 1 < dilation or kernel + 1 < stride for kernel, dilation, stride in windows):
         raise reject(
             node,
-            "has dilations and an auto_pad of SAME, for which ONNX's text and onnxruntime pad differently; give it pads",
+            "has dilations or gaps and an auto_pad of SAME, for which ONNX's text and onnxruntime pad differently; give "
+            "it pads",
         )
     return fields
 

@@ -149,18 +149,20 @@ def repeated(outputs: int, beside: int) -> list[Pass]:
     each pixel that there is, with one layer. So first some by a window, then each of them by phases.
     """
 
-    def by(phases: int) -> list[Pass]:
-        some = -(-outputs // phases)
-        window = Pass(outputs=some, runs=[Run(0, 0, some, 1 - some, (Fraction(1),) * some)])
-        counts = [-(-(outputs - phase) // phases) for phase in range(phases)]
-        runs = [Run(phase, 0, count, 0, (Fraction(1),)) for phase, count in enumerate(counts)]
-        last = Pass(outputs=outputs, runs=runs, phases=phases)
-        return [one for one, needed in ((window, some > 1), (last, phases > 1)) if needed]
-
     def cost(passes: Sequence[Pass]) -> float:
         return sum(_cost(one, Pass.none(1), beside) for one in passes)
 
-    return min((by(phases) for phases in range(1, min(outputs, MOST_PHASES) + 1)), key=cost)
+    return min((_repetition(outputs, phases) for phases in range(1, min(outputs, MOST_PHASES) + 1)), key=cost)
+
+
+def _repetition(outputs: int, phases: int) -> list[Pass]:
+    """Return the passes that repeat one pixel by a window and each pixel of that by a number of phases."""
+    some = -(-outputs // phases)
+    window = Pass(outputs=some, runs=[Run(0, 0, some, 1 - some, (Fraction(1),) * some)])
+    counts = [-(-(outputs - phase) // phases) for phase in range(phases)]
+    runs = [Run(phase, 0, count, 0, (Fraction(1),)) for phase, count in enumerate(counts)]
+    last = Pass(outputs=outputs, runs=runs, phases=phases)
+    return [one for one, needed in ((window, some > 1), (last, phases > 1)) if needed]
 
 
 def _cost(rows: Pass, columns: Pass, channels: int) -> float:
@@ -219,11 +221,22 @@ def _passes(
             return []
         return [Pass(outputs=outputs, runs=runs, phases=rate.denominator, stride=rate.numerator)]
 
+    def at_once(axis: int, passes: list[Pass]) -> list[Pass]:
+        """Return the forms that are a single pass along an axis."""
+        outputs = targets[axis][0]
+        if size[axis] > 1 or outputs == 1:
+            return passes
+        forms = (_repetition(outputs, phases) for phases in (1, min(outputs, MOST_PHASES)))
+        return [form[0] for form in forms if len(form) == 1]
+
     (height, _), (width, _) = targets
     rows, columns = along(0, size[1]), along(1, size[0])
-    if len(rows) == len(columns) == 1 and min(size) > 1 and len(rows[0].runs) * len(columns[0].runs) <= MOST_AT_ONCE:
-        return [(rows[0], columns[0])]
+    single = [(one, other) for one in at_once(0, rows) for other in at_once(1, columns)]
+    single = [(one, other) for one, other in single if len(one.runs) * len(other.runs) <= MOST_AT_ONCE]
+    if single and min(size) > 1:
+        return single
     forms = [
+        *([one] for one in single),
         [*((one, Pass.none(size[1])) for one in rows), *((Pass.none(height), one) for one in along(1, height))],
         [*((Pass.none(size[0]), one) for one in columns), *((one, Pass.none(width)) for one in along(0, width))],
     ]

@@ -69,6 +69,12 @@ def largest_of_two_halves(g: Graph) -> str:
     return g.op("Max", value, f"{value}_1")
 
 
+@case(2)
+def largest_of_itself(g: Graph) -> str:
+    value = g.conv("image", 2, 3)
+    return g.op("Relu", g.op("Max", value, value))
+
+
 @case(7)
 def least_of_three_and_a_bound(g: Graph) -> str:
     values = [g.conv("image", 2, 3) for _ in range(3)]

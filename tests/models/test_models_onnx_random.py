@@ -312,10 +312,12 @@ class RandomGraph:
     def resize(self, source: str) -> str:
         """Another size, of anything the corners of which are aligned or not."""
         channels, height, width = self.maps[source]
-        size = (self.pick(height, 2 * height, 3), self.pick(width, 2 * width, 4))
+        mode = self.pick("linear", "nearest")  # of whole factors: else onnxruntime's floor is that of a float32
+        size = (height * self.pick(1, 2, 3), width * self.pick(1, 2, 3))
+        size = (self.pick(size[0], 3), self.pick(size[1], 4)) if mode == "linear" else size
         if math.prod(size) > 400:
             return self.nothing(source)
-        facts = {"mode": self.pick("linear", "nearest"), "nearest_mode": "floor"}
+        facts = {"mode": mode, "nearest_mode": "floor"}
         facts["coordinate_transformation_mode"] = self.pick("half_pixel", "align_corners", "asymmetric")
         sizes = self.const([3, channels, *size], np.int64)
         return self.put(self.op("Resize", source, "", "", sizes, **facts), (channels, *size))
