@@ -42,24 +42,24 @@ def compared(
     It is not refused, since its weights cost hours: where int16 is too far from float, the sentence says so.
     """
     try:
-        found = guarded(out, network, images, None)
+        guard = guarded(out, network, images, None)
     except models.NetworkError as error:
         return network, None, str(error)
-    return found.network, found, ""
+    return guard.network, guard, ""
 
 
-def guard_report(found: numeric.Guarded | None) -> dict[str, Any] | None:
+def guard_report(guard: numeric.Guarded | None) -> dict[str, Any] | None:
     """Give the comparison in plain JSON types; null where there was none.
 
     The error without equalisation is null where int16 did not take the network, or nothing was equalised now.
     """
-    if found is None:
+    if guard is None:
         return None
-    before = found.before if found.before is not None and math.isfinite(found.before) else None
-    return found.comparison.to_dict() | {"equalised": sorted(found.network.equalisation), "error_before": before}
+    before = guard.before if guard.before is not None and math.isfinite(guard.before) else None
+    return guard.comparison.to_dict() | {"equalised": sorted(guard.network.equalisation), "error_before": before}
 
 
-def say_guarded(out: Console, network: models.Network, found: numeric.Guarded | None, lacks: str = "") -> None:
+def say_guarded(out: Console, network: models.Network, guard: numeric.Guarded | None, lacks: str = "") -> None:
     """Print how near int16 comes to float, and what was equalised for it; else what keeps it from that, or
     what the model's file says.
     """
@@ -67,24 +67,24 @@ def say_guarded(out: Console, network: models.Network, found: numeric.Guarded | 
 
     if lacks:
         out.print(f"  [yellow]{escape(lacks)}[/]")
-    elif found is None:
+    elif guard is None:
         record = network.metadata.get(graph.INT16_RECORD)
-        said = (
+        words = (
             "was not compared with float: that needs images"
             if record is None
             else f"beside float, as prepared: {record}"
         )
-        out.print(f"  [dim]int16 {escape(said)}[/]")
+        out.print(f"  [dim]int16 {escape(words)}[/]")
     else:
-        _say(out, found)
+        _say(out, guard)
 
 
-def _say(out: Console, found: numeric.Guarded) -> None:
+def _say(out: Console, guard: numeric.Guarded) -> None:
     from rich.markup import escape
 
-    out.print(f"int16 beside float on {found.comparison.images} images: {escape(found.comparison.text)}")
-    if found.before is not None:
-        tensors = sorted(found.network.equalisation)
+    out.print(f"int16 beside float on {guard.comparison.images} images: {escape(guard.comparison.text)}")
+    if guard.before is not None:
+        tensors = sorted(guard.network.equalisation)
         more = f" and {len(tensors) - 3} more" if len(tensors) > 3 else ""
-        without = f"{found.before:.2g} without" if math.isfinite(found.before) else "int16 does not take it otherwise"
+        without = f"{guard.before:.2g} without" if math.isfinite(guard.before) else "int16 does not take it otherwise"
         out.print(f"  channels equalised in {escape(', '.join(tensors[:3]))}{more} ({without})")

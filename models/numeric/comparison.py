@@ -6,8 +6,8 @@ images and elements. So it has no unit, and 0.01 is a hundredth of what tells on
 >>> from fluidnpu.models import quantise
 >>> from fluidnpu.models.zoo import random_network
 >>> network = random_network(1)
->>> found = compare(network, quantise(network), network.intake.random(4, 0))
->>> [one.name for one in found.answers], found.error < 0.01
+>>> result = compare(network, quantise(network), network.intake.random(4, 0))
+>>> [answer.name for answer in result.answers], result.error < 0.01
 (['exit0', 'exit1'], True)
 """
 
@@ -95,7 +95,7 @@ class Comparison:
     @property
     def worst(self) -> Answer:
         """The exit or output with the largest error, rms over spread."""
-        return max(self.answers, key=lambda one: one.rms or 0.0)
+        return max(self.answers, key=lambda answer: answer.rms or 0.0)
 
     @property
     def error(self) -> float:
@@ -105,16 +105,16 @@ class Comparison:
     @property
     def worst_layer(self) -> LayerError:
         """The layer that makes most error of what it reads."""
-        return max(self.layers, key=lambda one: one.after - one.before)
+        return max(self.layers, key=lambda layer: layer.after - layer.before)
 
     @property
     def text(self) -> str:
         """Say in a few words how near int16 comes: of each figure that of the worst exit or output."""
         words = [f"off by {self.error:.2g} of the spread at '{self.worst.name}'"]
-        words.append(f"{max(one.largest or 0.0 for one in self.answers):.2g} at most")
-        same = [one.same_class for one in self.answers if one.same_class is not None]
-        overlaps = [one.overlap for one in self.answers if one.overlap is not None]
-        scores = [one.largest_score for one in self.answers if one.largest_score is not None]
+        words.append(f"{max(answer.largest or 0.0 for answer in self.answers):.2g} at most")
+        same = [answer.same_class for answer in self.answers if answer.same_class is not None]
+        overlaps = [answer.overlap for answer in self.answers if answer.overlap is not None]
+        scores = [answer.largest_score for answer in self.answers if answer.largest_score is not None]
         words += [f"same class on {100 * min(same):.4g} %"] if same and not overlaps else []
         words += [f"mean IoU {100 * min(overlaps):.4g} %"] if overlaps else []
         words += [f"scores within {max(scores):.2g}"] if scores else []
@@ -124,7 +124,7 @@ class Comparison:
         """Return the figures in plain JSON types."""
         return {
             "images": self.images,
-            "answers": [asdict(one) for one in self.answers],
+            "answers": [asdict(answer) for answer in self.answers],
             "worst_layer": asdict(self.worst_layer),
             "saturations": self.saturations,
         }
@@ -167,14 +167,17 @@ def compare(network: Network, qnet: QuantisedNetwork, images: Images, progress: 
         for answers, output in zip(of_outputs, network.outputs, strict=True):
             answers.add(output.arranged(got[output.tensor]), output.arranged(real[output.tensor]))
         of_tail.add(
-            *({one.name: one.activated(one.arranged(of[one.tensor])) for one in network.outputs} for of in (got, real))
+            *(
+                {output.name: output.activated(output.arranged(of[output.tensor])) for output in network.outputs}
+                for of in (got, real)
+            )
         )
         done += len(part)
         if progress is not None:
             progress(done, len(images))
     return Comparison(
         images=done,
-        answers=(*(one.answer() for one in (*of_exits, *of_outputs)), *of_tail.answers()),
+        answers=(*(answers.answer() for answers in (*of_exits, *of_outputs)), *of_tail.answers()),
         layers=tuple(_layer_errors(network, layers, {name: qnet.in_units(name, some) for name, some in sizes.items()})),
         saturations=saturated,
     )
@@ -243,7 +246,8 @@ class _Errors:
 
     @property
     def rms(self) -> float:
-        return float((self._errors / max(1, self.count)) ** 0.5 / self.spread)
+        error = (self._errors / max(1, self.count)) ** 0.5 / self.spread
+        return float(error) if np.isfinite(error) else float("inf")
 
     @property
     def largest(self) -> float:
@@ -274,18 +278,18 @@ class _Answers:
     def _add_output(self, output: Output, got: npt.NDArray[Any], real: npt.NDArray[Any]) -> None:
         if not output.activation:
             return
-        pair = [output.activated(np.asarray(one, np.float64)) for one in (got, real)]
+        pair = [output.activated(np.asarray(values, np.float64)) for values in (got, real)]
         if output.activation != "log_softmax":
             self.score = max(self.score or 0.0, float(np.abs(pair[0] - pair[1]).max(initial=0.0)))
         labels = pair[0].shape[output.axis] if output.shape else 1
         if output.activation == "sigmoid" or not 2 <= labels <= MOST_LABELS:
             return
-        self.add_labels(*(np.argmax(one, axis=output.axis) for one in pair))
+        self.add_labels(*(np.argmax(values, axis=output.axis) for values in pair))
 
     def add_labels(self, ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> None:
         """Add classes (N,) or label maps (N, height, width); others are compared one by one alone."""
         self._add_names(ours.reshape(len(ours), -1), theirs.reshape(len(theirs), -1))
-        labels = 1 + max(int(one.max(initial=0)) for one in (ours, theirs))
+        labels = 1 + max(int(classes.max(initial=0)) for classes in (ours, theirs))
         if ours.ndim == 3 and labels <= MOST_LABELS and min(ours.min(initial=0), theirs.min(initial=0)) >= 0:
             self.overlaps += label_overlap(ours, theirs, labels).tolist()
 
@@ -309,7 +313,7 @@ class _TailAnswers:
     def __init__(self, network: Network) -> None:
         self._tail = network.tail
         ends = () if self._tail is None else self._tail.outputs
-        whole = (one.name for one in ends if np.issubdtype(np.dtype(one.dtype), np.integer) and -1 not in one.shape)
+        whole = (end.name for end in ends if np.issubdtype(np.dtype(end.dtype), np.integer) and -1 not in end.shape)
         self._kept = {name: _Answers(name, None, None) for name in whole}
 
     def add(self, got: Mapping[str, npt.NDArray[Any]], real: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -324,7 +328,7 @@ class _TailAnswers:
                 answers.add_labels(np.atleast_1d(ours[name]), np.atleast_1d(theirs[name]))
 
     def answers(self) -> list[Answer]:
-        return [one.answer() for one in self._kept.values()]
+        return [answers.answer() for answers in self._kept.values()]
 
 
 def _mean(shares: Sequence[float]) -> float | None:

@@ -91,18 +91,18 @@ def _least_for_weights(network: Network, layer: Layer, exponents: Mapping[str, E
     weights = _folded(layer, network.parameters[layer.name], read, np.zeros(layer.channels, np.int64)).weights
     largest = np.abs(weights).max(axis=1).reshape(-1).astype(np.float64)
     awake = sizes[layer.output_channel : layer.output_channel + layer.channels] > 0
-    told = np.ldexp(largest, -written_exponents(layer, exponents))[awake & (largest > 0)]
-    if not len(told):
+    sizes_of_weights = np.ldexp(largest, -written_exponents(layer, exponents))[awake & (largest > 0)]
+    if not len(sizes_of_weights):
         return np.zeros(layer.channels, np.int64)
-    most = np.median(told) * np.where(awake, 2.0**MOST_WEIGHT_BITS, 1.0)
+    most = np.median(sizes_of_weights) * np.where(awake, 2.0**MOST_WEIGHT_BITS, 1.0)
     with np.errstate(divide="ignore"):
         least = np.ceil(np.log2(largest / most))
     return np.asarray(np.clip(least, -MOST_EXPONENT, MOST_EXPONENT), np.int64)
 
 
 def _part(exponents: Mapping[str, Exponents], tensor: str, first: int, count: int) -> Exponents:
-    found = exponents.get(tensor)
-    return np.zeros(count, np.int64) if found is None else found[first : first + count]
+    whole = exponents.get(tensor)
+    return np.zeros(count, np.int64) if whole is None else whole[first : first + count]
 
 
 def _folded(layer: Layer, own: Parameters, exponents: Mapping[str, Exponents], written: Exponents) -> Parameters:
@@ -123,14 +123,14 @@ def _classes(network: Network) -> Mapping[str, Exponents]:
         total += shape[2]
     parents = list(range(total))
 
-    def root(one: int) -> int:
-        while parents[one] != one:
-            parents[one] = parents[parents[one]]
-            one = parents[one]
-        return one
+    def root(channel: int) -> int:
+        while parents[channel] != channel:
+            parents[channel] = parents[parents[channel]]
+            channel = parents[channel]
+        return channel
 
-    for one, other in _ties(network, starts):
-        low, high = sorted((root(one), root(other)))
+    for first, second in _ties(network, starts):
+        low, high = sorted((root(first), root(second)))
         parents[high] = low
     return {
         name: np.array([root(starts[name] + channel) for channel in range(shape[2])], np.int64)
@@ -161,5 +161,5 @@ def _spread(classes: Mapping[str, Exponents], own: Mapping[str, Exponents]) -> d
     for name, some in classes.items():
         np.maximum.at(largest, some, own[name])
     largest[0] = 0
-    found = {name: largest[some] for name, some in classes.items()}
-    return {name: some for name, some in found.items() if some.any()}
+    exponents = {name: largest[some] for name, some in classes.items()}
+    return {name: some for name, some in exponents.items() if some.any()}

@@ -89,7 +89,7 @@ def guarded(
     The network's metadata then say how near int16 came. Raises DeviationError where it is not near enough,
     NetworkError, and QuantisationError where int16 takes it in neither form.
     """
-    if not most_error >= 0:
+    if not 0 <= most_error < np.inf:
         raise NetworkError(
             f"the error that int16 may make must be a share of the spread of at least 0, not {most_error}"
         )
@@ -103,14 +103,14 @@ def guarded(
     except QuantisationError as error:
         refused = error
     best = first
-    if first is None or first.comparison.error > most_error:
+    if first is None or not first.comparison.error <= most_error:
         second = _equalised(network, images, some, progress)
         if second is not None and (first is None or second.comparison.error < first.comparison.error):
             best = replace(second, before=float("inf") if first is None else first.comparison.error)
     if best is None:
         assert refused is not None
         raise refused
-    if best.comparison.error > most_error:
+    if not best.comparison.error <= most_error:
         raise DeviationError(_too_far(best, most_error), best.comparison)
     record = f"{best.comparison.text}; {best.comparison.images} images"
     return replace(best, network=replace(best.network, metadata={**best.network.metadata, INT16_RECORD: record}))
@@ -134,11 +134,11 @@ def _equalised(network: Network, images: Images, some: Images, progress: Progres
         return None
 
 
-def _too_far(found: Guarded, most_error: float) -> str:
-    answer, comparison = found.comparison.worst, found.comparison
+def _too_far(guard: Guarded, most_error: float) -> str:
+    answer, comparison = guard.comparison.worst, guard.comparison
     saturated = f", and {comparison.saturations} values saturated" if comparison.saturations else ""
     return (
-        f"int16 must stay within {most_error:g} of the spread of float's values, and '{found.network.name}' is off by "
+        f"int16 must stay within {most_error:g} of the spread of float's values, and '{guard.network.name}' is off by "
         f"{comparison.error:.2g} at '{answer.name}' on {comparison.images} images: {comparison.worst_layer.text}{saturated}"
     )
 

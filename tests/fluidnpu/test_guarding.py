@@ -27,15 +27,15 @@ def run(*words: object) -> Result:
     return CliRunner(env={"COLUMNS": "200"}).invoke(main, [str(word) for word in words])
 
 
-def said(*words: object) -> str:
+def screen(*words: object) -> str:
     result = run(*words)
     assert result.exit_code == 0, (result.output, result.exception)
     return result.output
 
 
 def answer(*words: object) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(said(*words, "--json").splitlines()[-1])
-    return found
+    report: dict[str, Any] = json.loads(screen(*words, "--json").splitlines()[-1])
+    return report
 
 
 def far_apart(bits: int) -> Network:
@@ -88,7 +88,7 @@ def images(tmp_path: Path) -> Path:
 def test_what_is_far_apart_is_equalised_written_down_and_built(images: Path, tmp_path: Path) -> None:
     write_onnx(far_apart(20), tmp_path / "apart.onnx")
     ready = tmp_path / "ready.onnx"
-    text = said("prepare", tmp_path / "apart.onnx", "--calibrate", images, "--out", ready)
+    text = screen("prepare", tmp_path / "apart.onnx", "--calibrate", images, "--out", ready)
     assert "int16 beside float on 16 images: off by " in text
     assert "channels equalised in average" in text
     network = read_onnx(ready)
@@ -102,7 +102,7 @@ def test_what_is_far_apart_is_equalised_written_down_and_built(images: Path, tmp
     assert built["int16"]["answers"][0]["rms"] < MOST_ERROR / 10
     kept = json.loads((tmp_path / "project" / "bundle" / "int16.json").read_text())
     assert kept == built["int16"]
-    assert "int16 beside float, as prepared: off by" in said("build", ready, *SMALL, "--out", tmp_path / "without")
+    assert "int16 beside float, as prepared: off by" in screen("build", ready, *SMALL, "--out", tmp_path / "without")
     assert not (tmp_path / "without" / "bundle" / "int16.json").exists()
     programs = [(tmp_path / name / "bundle" / "program.bin").read_bytes() for name in ("project", "without")]
     assert programs[0] == programs[1]
@@ -114,14 +114,14 @@ def test_what_is_far_apart_is_equalised_written_down_and_built(images: Path, tmp
 def test_other_ranges_and_other_heads_take_the_equalisation_along_or_leave_it(images: Path, tmp_path: Path) -> None:
     write_onnx(far_apart(20), tmp_path / "apart.onnx")
     ready = tmp_path / "ready.onnx"
-    said("prepare", tmp_path / "apart.onnx", "--calibrate", images, "--out", ready)
-    said("exits", ready, "--exits", 2, "--out", tmp_path / "two.onnx")  # another pool reads the same channels
+    screen("prepare", tmp_path / "apart.onnx", "--calibrate", images, "--out", ready)
+    screen("exits", ready, "--exits", 2, "--out", tmp_path / "two.onnx")  # another pool reads the same channels
     two = read_onnx(tmp_path / "two.onnx")
     assert two.equalisation == read_onnx(ready).equalisation
     quantise(two)
     again = answer("exits", tmp_path / "two.onnx", "--calibrate", images, "--out", tmp_path / "again.onnx")
     assert again["int16"]["answers"][-1]["rms"] < MOST_ERROR
-    said("prepare", ready, "--mean", "0.5", "--out", tmp_path / "other.onnx")
+    screen("prepare", ready, "--mean", "0.5", "--out", tmp_path / "other.onnx")
     assert read_onnx(tmp_path / "other.onnx").equalisation == {}
 
 
@@ -136,10 +136,10 @@ def test_what_equalisation_cannot_mend_is_refused_with_its_layer(images: Path, t
     refused(run("prepare", tmp_path / "good.onnx", *words, "--most-error", "-1"), "a share of the spread of at least 0")
     assert not (tmp_path / "none.onnx").exists()
     write_onnx(far_apart(20), tmp_path / "apart.onnx")
-    text = said("prepare", tmp_path / "apart.onnx", *words, "--most-error", 100)
+    text = screen("prepare", tmp_path / "apart.onnx", *words, "--most-error", 100)
     assert "equalised" not in text
     for command in ("prepare", "exits", "build"):
-        assert f"[default: {MOST_ERROR}]" in " ".join(said(command, "--help").split())
+        assert f"[default: {MOST_ERROR}]" in " ".join(screen(command, "--help").split())
 
 
 def test_networks_without_classes_are_calibrated_on_a_folder_of_folders(folder: Path, tmp_path: Path) -> None:
@@ -153,9 +153,9 @@ def test_networks_without_classes_are_calibrated_on_a_folder_of_folders(folder: 
     network = read_onnx(ready)
     assert set(network.calibration) == set(network.tensors)
     assert network.exits[-1].accuracy is None
-    found = answer("build", ready, *SMALL, "--data", folder, "--out", tmp_path / "project")
-    assert (found["int16_accuracy"], found["float_accuracy"]) == (None, None)
-    answers = {row["name"]: row for row in found["int16"]["answers"]}
+    report = answer("build", ready, *SMALL, "--data", folder, "--out", tmp_path / "project")
+    assert (report["int16_accuracy"], report["float_accuracy"]) == (None, None)
+    answers = {row["name"]: row for row in report["int16"]["answers"]}
     assert answers["labels"]["overlap"] > 0.98
     assert answers["scores"]["largest_score"] < 1e-2
     assert answers["boxes"] | {"rms": 0, "largest": 0} == {
@@ -167,13 +167,13 @@ def test_networks_without_classes_are_calibrated_on_a_folder_of_folders(folder: 
 
 def test_classes_of_folders_are_no_truths_of_maps(folder: Path, tmp_path: Path) -> None:
     write_onnx(maps(), tmp_path / "maps.onnx")
-    said(
+    screen(
         "exits", tmp_path / "maps.onnx", "--head", "segmentation", "--output", "labels", "--out", tmp_path / "seg.onnx"
     )
     refused(
         run("prepare", tmp_path / "seg.onnx", "--calibrate", folder), "a label of 0..2 for each pixel", "--classes none"
     )
-    assert "mean IoU" in said("prepare", tmp_path / "seg.onnx", "--calibrate", folder, "--classes", "none")
+    assert "mean IoU" in screen("prepare", tmp_path / "seg.onnx", "--calibrate", folder, "--classes", "none")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from fluidnpu.models import Exit, ImageSet, Kind, Layer, Network, NetworkError, 
 from fluidnpu.models.errors import QuantisationError
 from fluidnpu.models.graph import Builder, MapCheck, MapTask, Output
 from fluidnpu.models.graph.network import INT16_RECORD, Parameters
+from fluidnpu.models.images import Preprocessing
 from fluidnpu.models.numeric import guarded, prepare, run_float
 from fluidnpu.models.numeric.comparison import compare, sample
 from fluidnpu.models.numeric.equalisation import chosen_equalisation, folded, settled, written_exponents
@@ -42,7 +43,8 @@ def unbalanced(seed: int, bits: int) -> tuple[Network, Images]:
     network = random_network(seed)
     rng = np.random.default_rng(seed)
     drawn = {name: tuple(-rng.integers(0, bits + 1, shape[2])) for name, shape in network.tensors.items()}
-    network = rescaled(replace(network, equalisation=drawn))
+    record = Preprocessing(mean=(0.5,), std=(0.25,)) if seed % 2 else None  # folded in beside the exponents
+    network = rescaled(replace(network, equalisation=drawn, preprocessing=record))
     images = network.intake.random(16, seed)
     return network.recalibrated(examine(network, images).ranges), images
 
@@ -104,23 +106,23 @@ def test_a_network_that_int16_fits_keeps_every_bit(seed: int) -> None:
     network = random_network(seed)
     images = network.intake.random(8, 1)
     network = network.recalibrated(examine(network, images).ranges)
-    found = guarded(network, images)
-    assert (found.network.equalisation, found.before) == ({}, None)
-    assert found.qnet.digest == quantise(network).digest
-    assert found.network.metadata[INT16_RECORD] == f"{found.comparison.text}; 8 images"
+    guard = guarded(network, images)
+    assert (guard.network.equalisation, guard.before) == ({}, None)
+    assert guard.qnet.digest == quantise(network).digest
+    assert guard.network.metadata[INT16_RECORD] == f"{guard.comparison.text}; 8 images"
 
 
 @pytest.mark.parametrize(("ratio", "lost"), [(1e-4, 0.05), (1e-5, 0.3)])
 def test_pieces_of_a_concat_get_scales_of_their_own(ratio: float, lost: float) -> None:
     network, images = pieces(ratio)
-    found = guarded(network, images)
-    assert found.before is not None
-    assert found.before > lost
-    assert found.comparison.error < 1e-3
-    small, large = np.split(np.array(found.network.equalisation["both"]), 2)
+    guard = guarded(network, images)
+    assert guard.before is not None
+    assert guard.before > lost
+    assert guard.comparison.error < 1e-3
+    small, large = np.split(np.array(guard.network.equalisation["both"]), 2)
     assert max(small) <= -10
     assert max(large) == 0
-    assert quantise(found.network).digest == found.qnet.digest  # the network says it all
+    assert quantise(guard.network).digest == guard.qnet.digest  # the network says it all
 
 
 def test_channels_that_are_given_out_keep_their_scale_and_the_network_is_refused() -> None:
@@ -148,19 +150,19 @@ def test_exponents_that_cannot_stand_are_made_to() -> None:
     network, images = pieces(1.0)
     network = network.recalibrated(examine(network, images).ranges)
     odd = {"image": (-3, -3), "both": (-1,) * 6, "reader_out": (-4, -3, -2, -1), "logits": (5, 5, 5)}
-    found = replace(network, equalisation=odd)
-    assert {name: some.tolist() for name, some in settled(found).items()} == {"both": [-1] * 6}
-    pooled = replace(found, equalisation=odd | {"average_out": (-4, -4, -4, -4)})
+    network = replace(network, equalisation=odd)
+    assert {name: some.tolist() for name, some in settled(network).items()} == {"both": [-1] * 6}
+    pooled = replace(network, equalisation=odd | {"average_out": (-4, -4, -4, -4)})
     assert settled(pooled)["reader_out"].tolist() == settled(pooled)["average_out"].tolist() == [-4, -3, -2, -1]
     np.testing.assert_array_equal(run_float(rescaled(pooled), images)[0], run_float(network, images)[0])
 
 
 def test_new_ranges_forget_what_was_chosen_and_measured_for_the_old_ones() -> None:
     network, images = pieces(1e-4)
-    found = guarded(network, images).network
-    again = prepare(found, images=ImageSet(images=images))
+    guard = guarded(network, images).network
+    again = prepare(guard, images=ImageSet(images=images))
     assert again.equalisation == {}
-    assert INT16_RECORD in found.metadata
+    assert INT16_RECORD in guard.metadata
     assert INT16_RECORD not in again.metadata
 
 
@@ -185,11 +187,11 @@ def test_outputs_are_compared_as_their_user_sees_them() -> None:
     network, images = heads()
     qnet = quantise(network, weight_bits=4)  # so that labels differ
     real, stored = run_float_outputs(network, images), golden.run_outputs(qnet, images)
-    got = {name: qnet.output(name, one) for name, one in stored.items()}
-    found = {one.name: one for one in compare(network, qnet, images).answers}
+    got = {name: qnet.output(name, values) for name, values in stored.items()}
+    answers = {answer.name: answer for answer in compare(network, qnet, images).answers}
     ours, theirs = got["labels"].argmax(axis=1), real["labels"].argmax(axis=1)
-    assert found["labels"].same_class == pytest.approx(np.mean(ours == theirs))
-    assert found["labels"].same_class != 1
+    assert answers["labels"].same_class == pytest.approx(np.mean(ours == theirs))
+    assert answers["labels"].same_class != 1
     overlaps = [
         np.mean([
             np.sum((a == label) & (b == label)) / np.sum((a == label) | (b == label))
@@ -198,15 +200,15 @@ def test_outputs_are_compared_as_their_user_sees_them() -> None:
         ])
         for a, b in zip(ours, theirs, strict=True)
     ]  # fmt: skip
-    assert found["labels"].overlap == pytest.approx(np.mean(overlaps))
+    assert answers["labels"].overlap == pytest.approx(np.mean(overlaps))
     for name in ("labels", "scores"):
-        assert found[name].largest_score == pytest.approx(np.abs(got[name] - real[name]).max(), rel=1e-3)
+        assert answers[name].largest_score == pytest.approx(np.abs(got[name] - real[name]).max(), rel=1e-3)
     difference = got["boxes"] - real["boxes"]
     spread = real["boxes"].std(dtype=np.float64)
-    assert found["boxes"].rms == pytest.approx(np.sqrt(np.mean(difference**2)) / spread, rel=1e-3)
-    assert found["boxes"].largest == pytest.approx(np.abs(difference).max() / spread, rel=1e-3)
-    assert (found["boxes"].same_class, found["boxes"].overlap, found["boxes"].largest_score) == (None, None, None)
-    assert found["scores"].overlap is None
+    assert answers["boxes"].rms == pytest.approx(np.sqrt(np.mean(difference**2)) / spread, rel=1e-3)
+    assert answers["boxes"].largest == pytest.approx(np.abs(difference).max() / spread, rel=1e-3)
+    assert (answers["boxes"].same_class, answers["boxes"].overlap, answers["boxes"].largest_score) == (None, None, None)
+    assert answers["scores"].overlap is None
 
 
 def test_exits_with_maps_are_compared_by_pixels_and_labels() -> None:
@@ -221,7 +223,7 @@ def test_exits_with_maps_are_compared_by_pixels_and_labels() -> None:
 
 def test_classes_that_the_host_names_are_compared_too() -> None:
     network, images = heads()
-    raw = tuple(replace(one, activation="") for one in network.outputs)
+    raw = tuple(replace(output, activation="") for output in network.outputs)
     tail = Tail(
         opset=17,
         inputs=("labels", "boxes"),
@@ -229,12 +231,12 @@ def test_classes_that_the_host_names_are_compared_too() -> None:
         outputs=(TailOutput("map", "int64", (1, 6, 5)), TailOutput("boxes", "float32", (1, 4, 6, 5))),
     )
     qnet = quantise(network, weight_bits=4)
-    told = {one.name: one for one in compare(network, qnet, images).answers}["labels"]
-    found = compare(replace(network, outputs=raw, tail=tail), qnet, images)
-    assert found.answers[-1].name == "map"
-    assert (found.answers[-1].same_class, found.answers[-1].overlap) == (told.same_class, told.overlap)
-    assert (found.answers[-1].rms, found.answers[-1].largest) == (None, None)
-    assert found.worst.rms == found.error > 0
+    direct = {answer.name: answer for answer in compare(network, qnet, images).answers}["labels"]
+    comparison = compare(replace(network, outputs=raw, tail=tail), qnet, images)
+    assert comparison.answers[-1].name == "map"
+    assert (comparison.answers[-1].same_class, comparison.answers[-1].overlap) == (direct.same_class, direct.overlap)
+    assert (comparison.answers[-1].rms, comparison.answers[-1].largest) == (None, None)
+    assert comparison.worst.rms == comparison.error > 0
 
 
 def test_a_large_network_is_compared_on_fewer_images() -> None:
