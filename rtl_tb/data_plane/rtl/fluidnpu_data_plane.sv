@@ -141,6 +141,10 @@ module fluidnpu_data_plane #(
   logic [15:0] first_layer, last_layer, layers, layer_index, fetch_layer;
   logic [63:0] program_base, weights_base, slot_base;
   logic [4:0]  b_act;
+  logic        layer_ends, counted_valid;
+  logic [15:0] counters_layer;
+  logic [2:0]  counter;
+  logic [31:0] counted, loaded;
   logic        flush, run_n, masters_idle;
 
   // Each part has registers of reset of its own: of the NPU's, or of the job's, which a flush resets as well. A
@@ -176,11 +180,6 @@ module fluidnpu_data_plane #(
   );
 
   // -- counters
-  logic        layer_ends;
-  logic [15:0] counters_layer;
-  logic [2:0]  counter;
-  logic [31:0] counted, loaded;
-  logic        counted_valid;
   logic [fluidnpu_registers_pkg::Counters-1:0][1:0] events;
   always_comb begin
     events = '0;
