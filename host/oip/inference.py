@@ -102,7 +102,8 @@ class _Face:
 class _Counts:
     """Requests of one model, each of which may hold several samples; times in ns.
 
-    Of the answered `queue_ns` until its last sample began, and `infer_ns` of its longest on the NPU.
+    Of the answered `queue_ns` until its last sample began, `infer_ns` of its longest on the NPU, `tail_ns` of
+    what the host did behind it.
     """
 
     success: int = 0
@@ -111,6 +112,7 @@ class _Counts:
     fail_ns: int = 0
     queue_ns: int = 0
     infer_ns: int = 0
+    tail_ns: int = 0
 
 
 class Inference:
@@ -215,6 +217,7 @@ class Inference:
         counts.success_ns += time.perf_counter_ns() - began
         counts.queue_ns += 1_000 * int(answer.parameters["queue_us"])
         counts.infer_ns += 1_000 * int(answer.parameters["npu_us"])
+        counts.tail_ns += 1_000 * int(answer.parameters.get("tail_us", 0))
         return with_best(answer, call, self.models.find(call.model, call.version).bundle)
 
     def refused(self, name: str) -> None:
@@ -261,24 +264,15 @@ class Inference:
                 future.cancel()
             raise
         replies = [future.result() for future in futures]
-        made = joined(
-            replies,
-            [name for name in wanted if name not in face.tails],
-            face.others,
-            face.onward,
-            face.bundle.program.class_names,
-        )
+        told = parameters_of(replies, model.energy_nj) | _numbers(model, replies)
+        made = joined(replies, [name for name in wanted if name not in face.tails], face.others, face.onward)
         if ended := {name: face.tails[name] for name in wanted if name in face.tails}:
+            began = time.perf_counter_ns()
             work = partial(tail_outputs, face.bundle.program, replies, ended.values(), face.engine)
             found = await asyncio.get_running_loop().run_in_executor(self._tails, work)
             made |= {name: found[own] for name, own in ended.items()}
-        return Answer(
-            call.model,
-            VERSION,
-            call.id,
-            {name: made[name] for name in wanted},
-            parameters_of(replies, model.energy_nj) | _numbers(model, replies),
-        )
+            told["tail_us"] = (time.perf_counter_ns() - began) // 1_000
+        return Answer(call.model, VERSION, call.id, {name: made[name] for name in wanted}, told)
 
     def _face(self, model: Model) -> _Face:
         bundle, known = model.bundle, self._faces.get(model.name)
@@ -586,7 +580,7 @@ def _statistics(model: Model, requests: _Counts, hits: int) -> dict[str, Any]:
             "queue": {"count": answered, "ns": requests.queue_ns},
             "compute_input": {"count": answered, "ns": 0},
             "compute_infer": {"count": answered, "ns": requests.infer_ns},
-            "compute_output": {"count": answered, "ns": 0},
+            "compute_output": {"count": answered, "ns": requests.tail_ns},
             "cache_hit": {"count": hits, "ns": 0},
             "cache_miss": none,
         },

@@ -175,7 +175,8 @@ def test_truncated_model(model: Path, tmp_path: Path) -> None:
 def test_unsupported_operator_is_located(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["c"], name="first"),
-        helper.make_node("Sin", ["c"], ["y"], name="gate"),
+        helper.make_node("Sin", ["c"], ["s"], name="gate"),
+        helper.make_node("GlobalAveragePool", ["s"], ["y"]),
     ]
     path = save(tmp_path / "m.onnx", nodes, conv_weights())
     refused(run("check", path), "gate", "Sin")
@@ -183,6 +184,21 @@ def test_unsupported_operator_is_located(tmp_path: Path) -> None:
     assert found["node"] == "gate"
     assert found["operator"] == "Sin"
     assert found["error"]
+
+
+def test_check_says_what_the_host_does(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("Sin", ["c"], ["s"]),
+        helper.make_node("ReduceMax", ["s"], ["y"], axes=[1]),
+    ]
+    path = save(tmp_path / "m.onnx", nodes, conv_weights())
+    told = run("check", path)
+    assert told.exit_code == 0
+    assert "The host ends the network, for each image: 2 nodes (1 Sin, 1 ReduceMax)" in told.stdout.replace("\n", " ")
+    found = json.loads(run("check", path, "--json").stdout)
+    assert found["tail"]["operators"] == {"Sin": 1, "ReduceMax": 1}
+    assert [(one["name"], one["activation"]) for one in found["outputs"]] == [("y", "host")]
 
 
 def test_nan_weights(tmp_path: Path) -> None:

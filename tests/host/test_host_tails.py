@@ -91,6 +91,11 @@ def test_a_user_gets_outputs_of_his_own_over_rest_and_grpc(
             answer = npu.infer(images)
             for key, values in right.items():
                 np.testing.assert_array_equal(answer.outputs[key], values)
+            assert answer.parameters["tail_us"] >= 0
+            told_us = npu.statistics()["inference_stats"]["compute_output"]["ns"] // 1000
+            assert told_us >= answer.parameters["tail_us"]
+        asked = world.request(images[0], outputs=[{"name": "exit"}])
+        assert "tail_us" not in world.call("POST", f"/v2/models/{NAME}/infer", asked)[1]["parameters"]
         stub = triton_grpc.InferenceServerClient(world.grpc_place)
         tensor = triton_grpc.InferInput(world.input, list(images.shape), "UINT8")
         tensor.set_data_from_numpy(images)
