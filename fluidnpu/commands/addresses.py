@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import click
 
 from ..errors import UsageError
 
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-
-
-class _Given(Protocol):
-    registers: str | None
-    reserved: str | None
 
 
 def ADDRESSES(command: Callable[..., Any]) -> Callable[..., Any]:  # noqa: N802  -- as the options that several commands share
@@ -34,11 +29,11 @@ def ADDRESSES(command: Callable[..., Any]) -> Callable[..., Any]:  # noqa: N802 
     return registers(reserved(command))
 
 
-def physical(given: _Given) -> dict[str, Any]:
+def physical(registers: str | None, reserved: str | None) -> dict[str, Any]:
     """Read both addresses, as `host.open_device` takes them. Raises UsageError."""
     return {
-        "registers": None if given.registers is None else _address("--registers", given.registers),
-        "reserved": None if given.reserved is None else parse_reserved(given.reserved),
+        "registers": None if registers is None else _address("--registers", registers),
+        "reserved": None if reserved is None else parse_reserved(reserved),
     }
 
 

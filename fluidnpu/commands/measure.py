@@ -136,7 +136,10 @@ def _measure_layers(options: MeasureOptions) -> None:
     inside = options.model / "bundle"  # of a project
     folder = inside if inside.is_dir() else options.model
     batch = None if is_default("batch") else options.batch
-    print_layers(measure_layers(folder, options.device, batch, physical(options)), as_json=options.as_json)
+    print_layers(
+        measure_layers(folder, options.device, batch, physical(options.registers, options.reserved)),
+        as_json=options.as_json,
+    )
 
 
 def _measure_bundle(options: MeasureOptions) -> None:

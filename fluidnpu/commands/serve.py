@@ -244,7 +244,7 @@ def command(options: ServeOptions) -> None:
             adapt=options.adapt,
             watching=_watching(options),
             as_json=options.as_json,
-            **physical(options),
+            **physical(options.registers, options.reserved),
         )
     else:
         if options.adapt is not None:
@@ -313,7 +313,7 @@ def serve_bundle(options: ServeOptions) -> None:
     power = board_power(options.power, bundle, options.device)
     if power.unknown:
         out.print(f"  [dim]energy is not modelled: {escape(power.unknown)}[/]")
-    with host.open_device(options.device, bundle, folder, **physical(options)) as device:
+    with host.open_device(options.device, bundle, folder, **physical(options.registers, options.reserved)) as device:
         driver = host.Driver(device, bundle.program, bundle.design)
         driver.load()
         if rates is None and bundle.design.exit_rates is None and bundle.design.stages > 1:
