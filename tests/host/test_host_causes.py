@@ -175,6 +175,11 @@ JOBS: dict[str, tuple[Cause, int, Callable[[HostWorld], None]]] = {
     ),
     "b_r beyond the batch": (Cause.BAD_FBCB, 0, lambda w: fbcb(w, 0, register("FBCB_DATA").field("B_R").put(2))),
     "a pool on an NPU without room for one": (Cause.BAD_DESCRIPTOR, 1, lambda w: edit(w, 1, pool_kernel=2)),
+    "more P-tiles than a command can ask for": (
+        Cause.BAD_DESCRIPTOR,
+        1,
+        lambda w: edit(w, 1, kind=0, kernel_h=255, kernel_w=255, group_words=60),
+    ),
     "program nowhere": (Cause.BUS_READ, 0, lambda w: write(w.npu, "PROGRAM_HI", 7)),
     "weights nowhere": (Cause.BUS_READ, 0, lambda w: write(w.npu, "WEIGHTS_HI", 7)),
     "slots nowhere": (Cause.BUS_READ, 0, lambda w: write(w.npu, "SLOT_BASE_HI", 7)),
