@@ -19,25 +19,28 @@ def _corners(boxes: Array, centred: bool) -> Array:
     return np.concatenate([np.minimum(first, second), np.maximum(first, second)], axis=1)
 
 
-def _overlaps(box: Array, others: Array, limit: float) -> Array:
-    """True for boxes that share more than a share of their union with a box; empty boxes share nothing."""
-    low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
-    shared = np.maximum(high - low, 0).prod(axis=1)
-    areas = (others[:, 2:] - others[:, :2]).prod(axis=1)
-    area = (box[2:] - box[:2]).prod()
-    union = area + areas - shared
-    valid = (shared > 0) & (areas > 0) & (area > 0) & (union > 0)
-    return np.asarray(valid & (shared > np.float32(limit) * np.where(valid, union, 1)))
-
-
 def _kept(boxes: Array, scores: Array, most: int, overlap: float, least: float | None) -> list[int]:
-    """Return the boxes of one class that are kept."""
+    """Return the boxes of one class that are kept.
+
+    A box leaves if it shares more than `overlap` of the union with a kept one; empty boxes share nothing.
+    """
     known = np.arange(len(scores)) if least is None else np.nonzero(scores > np.float32(least))[0]
-    left = known[np.argsort(-scores[known], kind="stable")]
+    order = known[np.argsort(-scores[known], kind="stable")]
+    top, left, bottom, right = np.ascontiguousarray(boxes[order].T)
+    areas = (bottom - top) * (right - left)
+    gone = np.zeros(len(order), np.bool_)
     kept: list[int] = []
-    while len(left) and len(kept) < most:
-        kept.append(int(left[0]))
-        left = left[1:][~_overlaps(boxes[left[0]], boxes[left[1:]], overlap)]
+    for index, box in enumerate(order):
+        if gone[index]:
+            continue
+        if len(kept) == most:
+            break
+        kept.append(int(box))
+        rest = slice(index + 1, None)
+        height = np.minimum(bottom[index], bottom[rest]) - np.maximum(top[index], top[rest])
+        width = np.minimum(right[index], right[rest]) - np.maximum(left[index], left[rest])
+        shared = np.maximum(height, 0) * np.maximum(width, 0)
+        gone[rest] |= (shared > 0) & (shared / (areas[index] + areas[rest] - shared) > np.float32(overlap))
     return kept
 
 

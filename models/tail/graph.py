@@ -29,8 +29,9 @@ from .layout import LAYOUT
 from .pointwise import POINTWISE
 from .recurrent import RECURRENT
 from .reductions import REDUCTIONS, macs_of
+from .resizing import RESIZING
 
-OPERATORS: Mapping[str, Operator] = {**POINTWISE, **LAYOUT, **REDUCTIONS, **RECURRENT, **BOXES}
+OPERATORS: Mapping[str, Operator] = {**POINTWISE, **LAYOUT, **REDUCTIONS, **RESIZING, **RECURRENT, **BOXES}
 ROWS = ".rows"  # follows the name of an output of so many rows a sample
 
 
