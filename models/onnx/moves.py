@@ -296,7 +296,7 @@ def _tile(walk: Walk, node: onnx.NodeProto) -> None:
     """Repeat a value along its axes by constants, as Tile does, or up to a shape, as Expand does."""
     source = walk.raw(node)
     sizes = (1, *source.onnx_shape)
-    given = [int(one) for one in walk.constant(node, 1).reshape(-1)]
+    given = [int(size) for size in walk.constant(node, 1).reshape(-1)]
     whole = given
     if node.op_type == "Expand" and len(given) <= len(sizes):
         whole = [1] * (len(sizes) - len(given)) + given
@@ -320,12 +320,13 @@ def _repeat(walk: Walk, node: onnx.NodeProto, source: Value, axis: int, times: i
     view, count = source.view, source.onnx_shape[axis]
     across = axis > 0 and (view.is_map or view.is_line)
     if not across and view.holds(axis, "") and _pure(view):
-        taken = walk.moved(node, lambda one: one.take(axis, np.tile(np.arange(count), times)), source)
+        taken = walk.moved(node, lambda view: view.take(axis, np.tile(np.arange(count), times)), source)
         assert taken is not None
         walk.alias(node, taken)
         return
     if not across:
         raise misfit(node, f"repeats axis {axis + 1} of {_told(source.onnx_shape)}", "repeat before axes are moved")
+    walk.value(node, lazy=True)  # refuses what an activation ends
     value = walk.settle(node, source)
     token = value.window_axes[axis]
     if count == 1:

@@ -242,7 +242,7 @@ def _parts(source: Value, window: _Window, size: Pair) -> tuple[list[Border], li
     """Return the borders of a max pool; values that are not negative have none: no zero wins."""
     if source.plane.non_negative or max(window.padding) <= 0:
         whole = (Border(0, count, 0, taps, taps) for count, taps in zip(window.outputs, window.kernel, strict=True))
-        rows, columns = ([one] for one in whole)
+        rows, columns = ([part] for part in whole)
         return rows, columns
     return window.groups(size, (0, 0))
 
@@ -277,9 +277,9 @@ def _average_pool(walk: Walk, node: onnx.NodeProto) -> None:
     ceil, counted = (bool(Attributes(node).integer(name, 0)) for name in ("ceil_mode", "count_include_pad"))
     own = fields["padding"]
     ceiled = _ceiled(source, fields) if ceil else own
-    adds_up = not any(before < 0 < one for before, one in zip(source.pad, own, strict=True))
+    adds_up = not any(before < 0 < more for before, more in zip(source.pad, own, strict=True))
     if any(source.pad) and source.factor is None and adds_up and (counted or not any(own)) and ceiled == own:
-        both = {**fields, "padding": tuple(before + one for before, one in zip(source.pad, own, strict=True))}
+        both = {**fields, "padding": tuple(before + more for before, more in zip(source.pad, own, strict=True))}
         walk.put(node, _sums(walk, node, source, both))  # zeros of a Pad node count as values do
         return
     source, first, order = walk.per_channel(node, walk.settle(node, source))

@@ -6,7 +6,7 @@ takes fewer cycles (ADR 41, 67). Along an axis of one pixel all outputs are that
 >>> resized(size=4, outputs=8, weights=Sampling(linear=True, coordinates="half_pixel").weights)[:2]
 [Run(phase=0, first=0, outputs=1, at=0, weights=(Fraction(1, 1),)), \
 Run(phase=0, first=1, outputs=3, at=-1, weights=(Fraction(1, 4), Fraction(3, 4)))]
->>> [(one.phases, one.outputs, len(one.runs)) for one in repeated(32, beside=32 * 32)]
+>>> [(part.phases, part.outputs, len(part.runs)) for part in repeated(32, beside=32 * 32)]
 [(1, 8, 1), (4, 32, 4)]
 """
 
@@ -150,7 +150,7 @@ def repeated(outputs: int, beside: int) -> list[Pass]:
     """
 
     def cost(passes: Sequence[Pass]) -> float:
-        return sum(_cost(one, Pass.none(1), beside) for one in passes)
+        return sum(_cost(part, Pass.none(1), beside) for part in passes)
 
     return min((_repetition(outputs, phases) for phases in range(1, min(outputs, MOST_PHASES) + 1)), key=cost)
 
@@ -162,7 +162,7 @@ def _repetition(outputs: int, phases: int) -> list[Pass]:
     counts = [-(-(outputs - phase) // phases) for phase in range(phases)]
     runs = [Run(phase, 0, count, 0, (Fraction(1),)) for phase, count in enumerate(counts)]
     last = Pass(outputs=outputs, runs=runs, phases=phases)
-    return [one for one, needed in ((window, some > 1), (last, phases > 1)) if needed]
+    return [part for part, needed in ((window, some > 1), (last, phases > 1)) if needed]
 
 
 def _cost(rows: Pass, columns: Pass, channels: int) -> float:
@@ -231,18 +231,18 @@ def _passes(
 
     (height, _), (width, _) = targets
     rows, columns = along(0, size[1]), along(1, size[0])
-    single = [(one, other) for one in at_once(0, rows) for other in at_once(1, columns)]
-    single = [(one, other) for one, other in single if len(one.runs) * len(other.runs) <= MOST_AT_ONCE]
+    single = [(first, second) for first in at_once(0, rows) for second in at_once(1, columns)]
+    single = [(first, second) for first, second in single if len(first.runs) * len(second.runs) <= MOST_AT_ONCE]
     if single and min(size) > 1:
         return single
     forms = [
-        *([one] for one in single),
-        [*((one, Pass.none(size[1])) for one in rows), *((Pass.none(height), one) for one in along(1, height))],
-        [*((Pass.none(size[0]), one) for one in columns), *((one, Pass.none(width)) for one in along(0, width))],
+        *([pair] for pair in single),
+        [*((part, Pass.none(size[1])) for part in rows), *((Pass.none(height), part) for part in along(1, height))],
+        [*((Pass.none(size[0]), part) for part in columns), *((part, Pass.none(width)) for part in along(0, width))],
     ]
-    costs = [(sum(_cost(*one, channels) for one in form), index) for index, form in enumerate(forms)]
+    costs = [(sum(_cost(*pair, channels) for pair in form), index) for index, form in enumerate(forms)]
     best = forms[min(costs)[1]]
-    if sum(len(one.runs) * len(other.runs) for one, other in best) > MOST_LAYERS:
+    if sum(len(first.runs) * len(second.runs) for first, second in best) > MOST_LAYERS:
         raise _irregular(node, MOST_LAYERS)
     return best
 
@@ -292,24 +292,24 @@ def _targets(walk: Walk, node: onnx.NodeProto, source: Value) -> tuple[_Target, 
     if named is None or not named.size:
         raise refuse(node, "must have scales or sizes as constants")
     by_size = named is sizes
-    values = [float(one) for one in named.reshape(-1)]
-    full = [0.0 if by_size else 1.0, *([float(one) for one in have] if by_size else [1.0] * len(have))]
+    values = [float(value) for value in named.reshape(-1)]
+    full = [0.0 if by_size else 1.0, *([float(value) for value in have] if by_size else [1.0] * len(have))]
     places = range(len(full)) if axes is None else [axis % len(full) for axis in axes]
-    if len(values) != len(places) or not all(math.isfinite(one) for one in values):
+    if len(values) != len(places) or not all(math.isfinite(value) for value in values):
         raise refuse(node, f"must have a number for each of its {len(places)} axes, and {len(values)} came")
-    for place, one in zip(places, values, strict=True):
-        full[place] = one
+    for place, value in zip(places, values, strict=True):
+        full[place] = value
     if attributes.text("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise misfit(node, "keeps the aspect ratio", "give the scales or sizes themselves")
     if full[1] != (have[0] if by_size else 1) or not (by_size or full[0] == 1):
         raise misfit(node, "resizes the batch or the channels", "resize height and width alone")
     targets = []
-    for size, one in zip(have[1:], full[2:], strict=True):
-        outputs = int(one) if by_size else math.floor(size * one)
-        if not 1 <= outputs <= MOST_EXTENT or one <= 0:
+    for size, value in zip(have[1:], full[2:], strict=True):
+        outputs = int(value) if by_size else math.floor(size * value)
+        if not 1 <= outputs <= MOST_EXTENT or value <= 0:
             raise refuse(node, f"must have an output of sizes 1..{MOST_EXTENT}, not {outputs}")
-        near = Fraction(one).limit_denominator(MOST_PHASES)
-        exact = near if np.float32(float(near)) == np.float32(one) else Fraction(one)
+        near = Fraction(value).limit_denominator(MOST_PHASES)
+        exact = near if np.float32(float(near)) == np.float32(value) else Fraction(value)
         targets.append((outputs, Fraction(outputs, size) if by_size else exact))
     one_to_one = (1, Fraction(1))
     if len(targets) == 1:
@@ -333,7 +333,7 @@ def _resampled(walk: Walk, node: onnx.NodeProto, source: Value, axes: tuple[Pass
                 size = tuple(-(-(shape[axis] - phase[axis]) // step[axis]) for axis in (0, 1))
                 made[phase] = Plane(name=name, shape=(size[0], size[1], channels))
             weights = np.array([[float(r * c) for c in columns.weights] for r in rows.weights], np.float32)
-            sides = [_borders(plain.shape[axis], one, stride[axis]) for axis, one in enumerate((rows, columns))]
+            sides = [_borders(plain.shape[axis], run, stride[axis]) for axis, run in enumerate((rows, columns))]
             draft = walk.draft(
                 node,
                 plain,

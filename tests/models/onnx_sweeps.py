@@ -76,12 +76,12 @@ def sweep(build: Build, indices: Iterable[int], expected: Sequence[str] = ()) ->
     counts: Counter[str] = Counter()
     wrong: list[Any] = []
     for index in indices:
-        told = verdict(*build(index))
-        kind = told.partition(":")[0]
+        outcome = verdict(*build(index))
+        kind = outcome.partition(":")[0]
         counts[kind] += 1
         if kind not in (RIGHT, ON_THE_HOST, NO_REFERENCE, REFUSED) or (
-            kind == REFUSED and not any(one in told for one in expected)
+            kind == REFUSED and not any(words in outcome for words in expected)
         ):
-            wrong.append((index, told))
+            wrong.append((index, outcome))
     assert not wrong, (counts, wrong[:12])
     return counts

@@ -6,9 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from test_models_onnx_operators import Graph
 from test_models_onnx_upsampling import compare
+
+from fluidnpu.models import read_onnx
 
 BUILT: dict[str, tuple[Callable[[Graph], str], int]] = {}  # with the layers that it takes
 
@@ -112,7 +115,7 @@ def some_columns(g: Graph) -> str:
 @case(2)
 def a_row_of_what_was_moved(g: Graph) -> str:
     moved = g.op("Transpose", g.conv("image", 4, 3), perm=[0, 2, 3, 1])
-    facts = [g.const([one], np.int64) for one in (2, 3, 1)]
+    facts = [g.const([number], np.int64) for number in (2, 3, 1)]
     return g.op("Squeeze", g.op("Slice", moved, *facts), g.const([1], np.int64))
 
 
@@ -135,3 +138,10 @@ def test_a_sequence_is_tiled_along_its_length(tmp_path: Path) -> None:
     graph = Graph(shape=(3, 5))
     value = graph.op("Conv", "image", graph.random(4, 3, 3))
     assert len(compare(tmp_path, graph, graph.op("Tile", value, graph.const([1, 1, 2], np.int64))).layers) == 3
+
+
+def test_the_host_repeats_what_an_activation_ends(tmp_path: Path) -> None:
+    graph = Graph()
+    gate = graph.op("Sigmoid", graph.op("GlobalAveragePool", graph.conv("image", 4, 3)))
+    onnx.save(graph.model(graph.op("Expand", gate, graph.const([1, 4, 3, 2], np.int64))), tmp_path / "gate.onnx")
+    assert read_onnx(tmp_path / "gate.onnx").tail is not None

@@ -93,15 +93,15 @@ def pool(index: int) -> tuple[Graph, str]:
 
 RESIZED = [*((True, outputs) for outputs in (1, 2, 3, 4, 7, 8)), *((False, s) for s in (0.5, 1, 1.5, 2, 3, 4))]
 RESIZES = [
-    one
-    for one in product(
+    values
+    for values in product(
         (1, 2, 3, 4, 5),
         RESIZED,  # by a size or by a scale
         ("linear", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
         ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "align_corners", "asymmetric"),
     )
-    if not (one[2] in ("floor", "ceil") and one[3] == "half_pixel_symmetric")  # see below
-]  # onnxruntime has such a coordinate in float32, and where it is a whole number lands beside it
+    if not (values[2] in ("floor", "ceil") and values[3] == "half_pixel_symmetric")
+]  # onnxruntime has such a coordinate in float32, and where it is a whole number may land beside it
 
 
 def resize(index: int) -> tuple[Graph, str]:
@@ -114,7 +114,10 @@ def resize(index: int) -> tuple[Graph, str]:
     value = source(graph, signed=bool(rng.integers(2)))
     if rng.random() < 0.2:
         value = graph.op("Add", graph.op("Mul", value, graph.const([[[1.5]], [[-0.7]]])), graph.const(0.3))
-    facts = {"coordinate_transformation_mode": coordinates, "mode": "linear" if mode == "linear" else "nearest"}
+    facts: dict[str, Any] = {
+        "coordinate_transformation_mode": coordinates,
+        "mode": "linear" if mode == "linear" else "nearest",
+    }
     facts |= {} if mode == "linear" else {"nearest_mode": mode}
     if by_size:
         return graph, graph.op("Resize", value, "", "", graph.const([2, 2, down, across], np.int64), **facts)
@@ -155,8 +158,8 @@ def conv_transpose(index: int) -> tuple[Graph, str]:
 # -- slices ------------------------------------------------------------------------------------------
 
 SLICES = [
-    one
-    for one in product(
+    values
+    for values in product(
         (1, 2, 3),  # axis
         (0, 1, -1, -3, 99, -99),  # start
         (0, 1, 4, -1, -2, 99, -99),  # end
@@ -164,7 +167,7 @@ SLICES = [
         ("Slice", "Pad", "moved"),  # what stands before it
         (False, True),  # and behind it
     )
-    if one[1] == one[2] or range(4)[slice(*one[1:4])]  # of what takes nothing a part
+    if values[1] == values[2] or range(4)[slice(*values[1:4])]  # of what takes nothing a part
 ]
 
 
@@ -174,13 +177,13 @@ def slices(index: int) -> tuple[Graph, str]:
     graph = Graph(shape=(3, int(rng.integers(3, 6)), int(rng.integers(3, 6))))
     value = graph.conv("image", 5, 3, 1)
     if before == "Slice":
-        facts = [graph.const([one], np.int64) for one in (1, 99, int(rng.integers(2, 4)))]
+        facts = [graph.const([number], np.int64) for number in (1, 99, int(rng.integers(2, 4)))]
         value = graph.op("Slice", value, *facts)
     elif before == "Pad":
         value = graph.op("Pad", value, graph.const([0, 0, 1, 0, 0, 0, 0, 2], np.int64))
     else:
         value = graph.op("Transpose", value, perm=[0, *rng.permutation([1, 2, 3])])
-    value = graph.op("Slice", value, *(graph.const([one], np.int64) for one in (start, end, axis, step)))
+    value = graph.op("Slice", value, *(graph.const([number], np.int64) for number in (start, end, axis, step)))
     if not behind:
         return graph, value
     if before == "moved":
@@ -251,12 +254,18 @@ def behind_a_pad(index: int) -> tuple[Graph, str]:
     if operator == "Tile":
         return graph, graph.op(operator, value, graph.const([1, 2, 1, 2], np.int64))
     if operator == "Slice":
-        return graph, graph.op(operator, value, *(graph.const([one], np.int64) for one in (1, 99, 3)))
+        return graph, graph.op(operator, value, *(graph.const([number], np.int64) for number in (1, 99, 3)))
     if operator == "zeros alone":
         begins = max(0, top) + 4 + min(0, bottom)
-        facts = [graph.const([one], np.int64) for one in (begins, 99, 2)]
-        return graph, graph.op("Pad", graph.op("Slice", value, *facts), graph.const([0, 0, 1, 0, 0, 0, 0, 0], np.int64))
-    facts = {"DepthToSpace": {"blocksize": 2}, "ReduceMean": {"axes": [2, 3]}, "LeakyRelu": {"alpha": 0.1}}
+        places = [graph.const([number], np.int64) for number in (begins, 99, 2)]
+        return graph, graph.op(
+            "Pad", graph.op("Slice", value, *places), graph.const([0, 0, 1, 0, 0, 0, 0, 0], np.int64)
+        )
+    facts: dict[str, dict[str, Any]] = {
+        "DepthToSpace": {"blocksize": 2},
+        "ReduceMean": {"axes": [2, 3]},
+        "LeakyRelu": {"alpha": 0.1},
+    }
     return graph, graph.op(operator, value, **facts.get(operator, {}))
 
 

@@ -234,7 +234,7 @@ def test_one_pixel_is_repeated(mode: str, coordinates: str, size: Any, layers: i
     """Image pooling of DeepLab and PSPNet: a map of one pixel becomes one of the size of its neighbours."""
     graph = Graph()
     pooled = graph.conv(graph.op("GlobalAveragePool", graph.conv("image", 4, 3)), 5, 4, 1)
-    facts = {"mode": mode, "coordinate_transformation_mode": coordinates}
+    facts: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": coordinates}
     up = graph.op("Resize", pooled, "", "", graph.const([2, 5, *size], np.int64), **facts)
     network = compare(tmp_path, graph, up)
     assert len(network.layers) <= layers  # and not one a pixel
