@@ -70,7 +70,8 @@ def test_counters_are_those_of_each_layer(dram: DramModel) -> None:
 @pytest.mark.parametrize("stripes", [None, 2])
 def test_counters_are_those_of_the_exact_model(stripes: int | None) -> None:
     """Words and bursts are those of the masters, also where these are spread over narrow ports."""
-    world = World.of(4, model_of(ARRAY, stripes=stripes), ARRAY, dram=ROUGH)
+    design, model = (ARRAY, model_of(ARRAY, stripes=stripes)) if stripes else (DESIGN, MODEL)
+    world = World.of(4, model, design, dram=ROUGH)
     for _ in range(6):
         layers = world.draw_layers(4)
         world.draw_batch()
