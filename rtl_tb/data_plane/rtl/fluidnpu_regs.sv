@@ -4,7 +4,8 @@
 /// SLVERR and does nothing; every access is answered. START, EXIT, MERGE and SOFT_RESET leave as one-cycle
 /// pulses, the last a cycle late, from a register. While busy, a setting that the job works with is not
 /// written, and that is an error (BUSY). The counters of a layer are read in `CounterWait` cycles more than
-/// other registers, and some twenty more behind the end of a layer. ERROR keeps the first error since the last SOFT_RESET or START of an idle NPU; `start_refused_i`
+/// other registers, and some twenty more behind the end of a layer. ERROR keeps the first error since the
+/// last SOFT_RESET or START of an idle NPU; `start_refused_i`
 /// (same cycle) sets it again. `saturations_i` counts from zero in each job; the count of a dropped job stays
 /// when the core forgets it.
 module fluidnpu_regs #(
