@@ -1,6 +1,7 @@
 from .errors import FileError as FileError
 from .errors import ModelsError as ModelsError
 from .errors import NetworkError as NetworkError
+from .errors import UnsupportedOperatorError as UnsupportedOperatorError
 from .files.reading import read_text as read_text
 from .files.reading import regular_file as regular_file
 from .graph.layer_table import read_layer_table as read_layer_table

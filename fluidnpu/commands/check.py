@@ -13,7 +13,6 @@ import click
 
 from fluidnpu import models
 from fluidnpu.models import onnx as model_onnx
-from fluidnpu.models.errors import UnsupportedOperatorError
 from fluidnpu.models.tail import Tail
 
 from .. import show
@@ -83,7 +82,7 @@ def check_model(options: CheckOptions) -> None:
     """Read a model and print layers, operators and exits."""
     try:
         model = read_model_or_name(options.model)
-    except UnsupportedOperatorError as error:
+    except models.UnsupportedOperatorError as error:
         if not options.read_on:
             add_note(error, f"`fluidnpu check {options.model} --all` lists all that stands in the way")
         raise

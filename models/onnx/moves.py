@@ -19,10 +19,11 @@ from onnx import TensorProto
 
 from ..errors import UnsupportedOperatorError
 from ..graph.shapes import Kind, Shape
+from ..tail.sampling import Sampling
 from .drafts import Padding, Plane
 from .file import MOST_ELEMENTS, MOST_EXTENT, Attributes, label, refuse
 from .refusals import misfit
-from .resizing import Sampling, resize
+from .resizing import resize
 from .view import Indices, View
 from .walk import Value, Walk
 

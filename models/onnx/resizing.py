@@ -23,6 +23,7 @@ import onnx
 
 from ..errors import UnsupportedOperatorError
 from ..graph.shapes import Kind, Pair
+from ..tail.sampling import COORDINATES, ROUNDINGS, Sampling, exact_scale
 from .drafts import Plane
 from .file import MOST_ELEMENTS, MOST_EXTENT, Attributes, refuse
 from .refusals import misfit
@@ -45,50 +46,6 @@ class Run(NamedTuple):
     outputs: int
     at: int
     weights: tuple[Fraction, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sampling:
-    """The way in which a resize finds and weighs inputs, in the words of ONNX."""
-
-    linear: bool
-    coordinates: str
-    rounding: str = "round_prefer_floor"
-
-    def rate(self, size: int, outputs: int, scale: Fraction) -> Fraction:
-        """Return the inputs from an output to the next, along an axis of more than one input and output."""
-        return Fraction(size - 1, outputs - 1) if self.coordinates == "align_corners" else 1 / scale
-
-    def weights(self, output: int, size: int, outputs: int, scale: Fraction) -> tuple[int, tuple[Fraction, ...]]:
-        """Return the first input that an output reads, and the weights from there on."""
-        at = self._at(output, size, outputs, scale)
-        if not self.linear:
-            return min(size - 1, max(0, self._rounded(at))), (Fraction(1),)
-        at = min(Fraction(size - 1), max(Fraction(0), at))
-        first, part = math.floor(at), at - math.floor(at)
-        return first, (Fraction(1),) if part == 0 else (1 - part, part)
-
-    def _at(self, output: int, size: int, outputs: int, scale: Fraction) -> Fraction:
-        half = Fraction(1, 2)
-        if self.coordinates == "align_corners":
-            return output * Fraction(size - 1, max(1, outputs - 1))
-        if self.coordinates == "asymmetric":
-            return output / scale
-        if self.coordinates == "pytorch_half_pixel" and outputs == 1:
-            return Fraction(0)
-        at = (output + half) / scale - half
-        if self.coordinates == "half_pixel_symmetric":
-            at += Fraction(size, 2) * (1 - Fraction(outputs) / (scale * size))
-        return at
-
-    def _rounded(self, at: Fraction) -> int:
-        half = Fraction(1, 2)
-        return {
-            "round_prefer_floor": lambda: math.ceil(at - half),
-            "round_prefer_ceil": lambda: math.floor(at + half),
-            "floor": lambda: math.floor(at),
-            "ceil": lambda: math.ceil(at),
-        }[self.rounding]()
 
 
 _Weights = Callable[[int, int, int, Fraction], tuple[int, tuple[Fraction, ...]]]
@@ -171,8 +128,6 @@ def _cost(rows: Pass, columns: Pass, channels: int) -> float:
     return words * max(1, rows.taps * columns.taps / _TAPS) + len(rows.runs) * len(columns.runs) * _LAYER
 
 
-_COORDINATES = ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "align_corners", "asymmetric")
-_ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 _Target = tuple[int, Fraction]  # outputs along an axis, and the scale
 
 
@@ -264,15 +219,15 @@ def _sampling(walk: Walk, node: onnx.NodeProto) -> Sampling:
     coordinates = "asymmetric" if early else attributes.text("coordinate_transformation_mode", "half_pixel")
     rounding = "floor" if early else attributes.text("nearest_mode", "round_prefer_floor")
     odd = attributes.integer("antialias", 0) or attributes.integer("exclude_outside", 0)
-    if mode not in ("nearest", "linear", "bilinear") or coordinates not in _COORDINATES or odd:
+    if mode not in ("nearest", "linear", "bilinear") or coordinates not in COORDINATES or odd:
         raise misfit(
             node,
             f"resizes with mode '{mode[:20]}' and coordinates '{coordinates[:30]}'" + (", antialiased" if odd else ""),
             "use nearest or bilinear without antialiasing, or do it on the host with the map that the network gives out "
             "before it",
         )
-    if rounding not in _ROUNDINGS:
-        raise refuse(node, f"must have a nearest_mode of {', '.join(_ROUNDINGS)}, not '{rounding[:30]}'")
+    if rounding not in ROUNDINGS:
+        raise refuse(node, f"must have a nearest_mode of {', '.join(ROUNDINGS)}, not '{rounding[:30]}'")
     return Sampling(linear=mode != "nearest", coordinates=coordinates, rounding=rounding)
 
 
@@ -308,9 +263,7 @@ def _targets(walk: Walk, node: onnx.NodeProto, source: Value) -> tuple[_Target, 
         outputs = int(value) if by_size else math.floor(size * value)
         if not 1 <= outputs <= MOST_EXTENT or value <= 0:
             raise refuse(node, f"must have an output of sizes 1..{MOST_EXTENT}, not {outputs}")
-        near = Fraction(value).limit_denominator(MOST_PHASES)
-        exact = near if np.float32(float(near)) == np.float32(value) else Fraction(value)
-        targets.append((outputs, Fraction(outputs, size) if by_size else exact))
+        targets.append((outputs, Fraction(outputs, size) if by_size else exact_scale(value)))
     one_to_one = (1, Fraction(1))
     if len(targets) == 1:
         targets = [targets[0], one_to_one] if source.upright else [one_to_one, targets[0]]

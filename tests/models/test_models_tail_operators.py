@@ -14,6 +14,7 @@ import pytest
 from onnx import helper
 
 from fluidnpu.models.tail.graph import OPERATORS, TailNode, evaluated
+from fluidnpu.models.tail.sampling import COORDINATES, ROUNDINGS
 
 Array = npt.NDArray[Any]
 DEFAULT, MANY = 3, 60  # cases of an operator
@@ -133,6 +134,22 @@ def softmax(draw: Draw) -> Case:
     low = 0 if opset < 11 else -len(shape)
     attributes = {} if draw.pick(True, False) and len(shape) > 1 else {"axis": draw.size(low, len(shape) - 1)}
     return Case([draw.floats(*shape, scale=5)], attributes, opset)
+
+
+def resizes(draw: Draw) -> Case:
+    shape = (draw.size(1, 2), draw.size(1, 3), draw.size(1, 6), draw.size(1, 6))
+    x, mode = draw.floats(*shape), draw.pick("nearest", "linear")
+    ends = [draw.size(1, 12) for _ in shape[2:]]
+    if draw.pick(True, False):
+        scales = np.array([1, 1, *draw.pick((2.0, 3.0), (0.5, 1.5), (1.0, 4.0))], np.float32)
+        return Case([x, scales], {"mode": mode}, opset=10)
+    attributes: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": draw.pick(*COORDINATES)}
+    if mode == "nearest":
+        attributes["nearest_mode"] = draw.pick(*ROUNDINGS)
+    if draw.pick(True, False):
+        return Case([x, None, None, np.array([*shape[:2], *ends], np.int64)], attributes, opset=draw.pick(13, 19))
+    scales = np.array([1, 1, *draw.pick((2.0, 2.0), (3.0, 1.0), (0.5, 2.0), (1.5, 4.0))], np.float32)
+    return Case([x, None, scales], attributes, opset=19)
 
 
 def where(draw: Draw) -> Case:
@@ -435,6 +452,7 @@ CASES: dict[str, Callable[[Draw], Case]] = {
     "RNN": recurrent(1, "RNN"),
     "Range": number_range,
     "ReduceSum": reduction(13),
+    "Resize": resizes,
     "Reshape": reshape,
     "ScatterElements": scatter_elements,
     "ScatterND": scatter_nd,

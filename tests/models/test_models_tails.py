@@ -180,7 +180,7 @@ def damaged() -> list[tuple[str, Any, str]]:
         ("opset", True, "whole number"),
         ("nodes", {}, "the nodes of a tail must be a list of at most 20000"),
         ("nodes", [["Relu", ["x"]]], "operator, inputs, outputs and attributes"),
-        ("nodes", [["Exec", ["x"], ["y"], {}]], "one of its 96 operators, not 'Exec'"),
+        ("nodes", [["Exec", ["x"], ["y"], {}]], "one of its 97 operators, not 'Exec'"),
         ("nodes", [["Relu", ["z"], ["y"], {}]], "read what is there before it, not 'z'"),
         ("nodes", [["Relu", ["x"], ["x"], {}]], "'x' is written twice"),
         ("nodes", [["Relu", ["x"], ["y"], {"a": {"data": 1}}]], "must have a dtype, a shape and data"),
