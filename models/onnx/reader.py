@@ -61,8 +61,8 @@ def read_onnx(
     Without one, 0.8 is assumed there, and `Exit.assumed` says so. Exits stand in the order of the metadata's
     table, or without one in the order of the MACs they need. `exits` names the graph outputs that are exits
     (default: those of the table, else all vectors of logits); other outputs are given out as they are. More
-    weights than `most_weights` are refused. `size` is the image's where the file leaves it open or has a dummy:
-    (C, H, W) in the order of the file, or (H, W).
+    weights than `most_weights` are refused. `size` is the image's where the file leaves it open: (C, H, W) in
+    the order of the file, or (H, W).
     """
     if threshold is not None and not 0 <= threshold <= 1:
         raise ModelFileError(f"the threshold must be a confidence of 0..1, not {threshold}")
@@ -112,7 +112,7 @@ def read_parsed(
 
 
 def _equalisation(network: Network, metadata: Metadata) -> dict[str, tuple[int, ...]]:
-    """Return the exponents of tensors that are the network's; without its ranges, to which they belong, none."""
+    """Return the exponents of tensors that are the network's; none without its ranges, which they belong to."""
     rows = metadata.equalisation if network.calibration else {}
     return {name: some for name, some in rows.items() if len(some) == network.tensors.get(name, (0, 0, 0))[2]}
 
