@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -44,16 +45,21 @@ def _resize(call: Call) -> Array:
 
 def _along(x: Array, axis: int, outputs: int, scale: Fraction, sampling: Sampling) -> Array:
     """Resize along one axis."""
-    size = x.shape[axis]
-    reads = [sampling.weights(output, size, outputs, scale) for output in range(outputs)]
-    first = np.array([at for at, _ in reads], np.int64)
+    first, shares = _reads(x.shape[axis], outputs, scale, sampling)
     made = np.take(x, first, axis)
     if not sampling.linear:
         return made
-    share = np.array([float(weights[1]) if len(weights) > 1 else 0.0 for _, weights in reads])
-    share = share.reshape([-1 if place == axis else 1 for place in range(x.ndim)])
-    after = np.take(x, np.minimum(first + 1, size - 1), axis)
+    share = shares.reshape([-1 if place == axis else 1 for place in range(x.ndim)])
+    after = np.take(x, np.minimum(first + 1, x.shape[axis] - 1), axis)
     return made + (after.astype(np.float64) - made) * share
+
+
+@lru_cache(256)
+def _reads(size: int, outputs: int, scale: Fraction, sampling: Sampling) -> tuple[Array, Array]:
+    """Return the first input that each output reads, and the share of the one behind it; the same a sample."""
+    reads = [sampling.weights(output, size, outputs, scale) for output in range(outputs)]
+    first = np.array([at for at, _ in reads], np.int64)
+    return first, np.array([float(weights[1]) if len(weights) > 1 else 0.0 for _, weights in reads])
 
 
 RESIZING: dict[str, Operator] = {"Resize": _resize}
