@@ -56,7 +56,7 @@ def _along(x: Array, axis: int, outputs: int, scale: Fraction, sampling: Samplin
 
 @lru_cache(256)
 def _reads(size: int, outputs: int, scale: Fraction, sampling: Sampling) -> tuple[Array, Array]:
-    """Return the first input that each output reads, and the share of the one behind it; the same a sample."""
+    """Return the first input that each output reads, and the share of the one behind it."""
     reads = [sampling.weights(output, size, outputs, scale) for output in range(outputs)]
     first = np.array([at for at, _ in reads], np.int64)
     return first, np.array([float(weights[1]) if len(weights) > 1 else 0.0 for _, weights in reads])
