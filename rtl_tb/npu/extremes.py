@@ -345,7 +345,7 @@ def every_layer_counts(model: NpuModel | None = None) -> None:
 
 
 def first_wrong(model: NpuModel) -> str:
-    """What the first job that is not right has, or "" when all those that are run by default are."""
+    """Run all that is run by default; return how the first wrong job shows, or "" when all are right."""
     try:
         every_layer_counts(model)
         for extreme in EXTREMES:

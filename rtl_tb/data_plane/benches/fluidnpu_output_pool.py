@@ -45,13 +45,13 @@ async def beats_of_other_layers_pass(dut: Dut) -> None:
 
 
 def cross_of(case: Case) -> Cross:
-    """What meets in a layer."""
+    """Return the cross that a layer is."""
     several_tiles = not case.commands()[0]["block_last"]
     return case.descriptor.pool_kernel, case.descriptor.pooled_hw[0] > 1, several_tiles
 
 
 def crossing(rng: random.Random, cross: Cross) -> Case:
-    """Draw a layer in which this meets."""
+    """Draw a layer that is this cross."""
     kernel, windows, tiles = cross
     while True:
         shape = random_shape(rng, NARROW_DESIGN)
