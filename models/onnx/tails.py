@@ -31,6 +31,7 @@ _SIZED_BY = {
     "Pad": (1,),
     "Range": (0, 1, 2),
     "Reshape": (1,),
+    "Resize": (1, 2, 3),
     "Slice": (1, 2, 3, 4),
     "Tile": (1,),
     "TopK": (1,),
@@ -215,8 +216,9 @@ def _usable(file: OnnxFile, node: onnx.NodeProto) -> bool:
 
 def _node_of(node: onnx.NodeProto) -> TailNode | None:
     """Return a node as the tail has it, with floats of one width; None for one that it does not know."""
-    attributes = _attributes(node)
-    if node.domain not in ("", "ai.onnx") or node.op_type not in OPERATORS or attributes is None:
+    known = node.domain in ("", "ai.onnx") and node.op_type in OPERATORS
+    attributes = _attributes(node) if known else None
+    if attributes is None:
         return None
     if node.op_type == "Cast" and attributes.get("to") in _FLOATS:  # as constants are read
         attributes["to"] = TensorProto.FLOAT
@@ -260,17 +262,17 @@ def with_tail(network: Network, cut: Cut, file: OnnxFile, given: Collection[str]
     )
     written = {name for node in nodes for name in node.outputs}
     users = {names.get(name, name): one for name, one in file.declared.items() if name in written or name in given}
-    draft = Tail(
-        opset=file.opset,
-        inputs=tuple(names.values()),
-        nodes=nodes,
-        outputs=tuple(TailOutput(name, "float32", ()) for name in users),
-        constants=cut.constants,
-    )
-    drawn, depends = draft.drawn({one.name: one.shape for one in network.outputs}), _depends(draft)
-    still = {name for name, how in depends.items() if how == (False, False)}
     work = Work(most_values=_MOST_VALUES, most_macs=network.workload.macs)
     try:
+        draft = Tail(
+            opset=file.opset,
+            inputs=tuple(names.values()),
+            nodes=nodes,
+            outputs=tuple(TailOutput(name, "float32", ()) for name in users),
+            constants=cut.constants,
+        )
+        drawn, depends = draft.drawn({one.name: one.shape for one in network.outputs}), _depends(draft)
+        still = {name for name, how in depends.items() if how == (False, False)}
         made = {**cut.constants, **draft.made(drawn, {*users, *still}, work)}
     except TailError:
         raise _too_much(cut.refusal, work, network.workload.macs) from None

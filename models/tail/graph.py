@@ -232,6 +232,8 @@ def evaluated(node: TailNode, values: Mapping[str, Array], opset: int, work: Wor
             f"'{node.operator}' for '{next(iter(node.outputs), '')}' must fit what it reads ({shapes}), and it fails: {said}"
         ) from None
     given = made if isinstance(made, tuple) else (made,)
+    if any(node.outputs[len(given) :]):
+        raise TailError(f"'{node.operator}' must give {len(given)} outputs here, not {len(node.outputs)}")
     if work is not None:
         work.add(values=sum(array.size for array in given))
     return given

@@ -158,8 +158,17 @@ def test_what_the_host_should_not_do_is_refused_as_before(tmp_path: Path) -> Non
     line = g.reshape(g.op("Tanh", g.conv("image", 1, 1, 1)), 1, 16)
     for _ in range(2):  # most of the work
         line = g.op("MatMul", line, g.random(16, 16))
-    with pytest.raises(UnsupportedOperatorError, match=r"Tanh.*the host could go on there, but would do most of the mul"):
+    with pytest.raises(
+        UnsupportedOperatorError, match=r"Tanh.*the host could go on there, but would do most of the mul"
+    ):
         read_onnx(saved(tmp_path, g.model((g.op("Tanh", line), 1, ["batch", 16]))))
+
+
+def test_a_second_output_that_nobody_makes_is_refused(tmp_path: Path) -> None:
+    g = TailGraph()
+    value, places = g.op("MaxPool", g.op("Tanh", g.conv("image", 4, 3)), kernel_shape=[2, 2], outputs=2)
+    with pytest.raises(UnsupportedOperatorError, match="Tanh"):
+        read_onnx(saved(tmp_path, g.model((value, 1, ["batch", 4, 31, 31]), (places, 7, ["batch", 4, 31, 31]))))
 
 
 def test_reading_a_tail_ends_soon(tmp_path: Path) -> None:
