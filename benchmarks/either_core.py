@@ -1,6 +1,6 @@
 """Print what the HLS core costs beside the core in SystemVerilog, in cycles of the exact model.
 
-    python benchmarks/core_cycles.py > docs/explanation/cycles/cores.md
+    python benchmarks/either_core.py > docs/explanation/cycles/cores.md
 
 The same array with the same plans, counted with either core: ResNet-8 layer by layer on the designs that
 `fluidnpu dse` finds, then whole networks on the arrays of the page of every layer. Simulated.
@@ -17,7 +17,7 @@ from fluidnpu.dse.exact import Machine
 from fluidnpu.dse.exact.search import cycles_of_jobs
 from fluidnpu.dse.exploration.recount import layer_costs
 from fluidnpu.dse.hardware.array import ceil_div
-from fluidnpu.models import read_onnx, shipped_file
+from fluidnpu.models import Kind, read_onnx, shipped_file
 from fluidnpu.models.zoo import full_size
 
 SHIPPED = "resnet8_fashion_mnist.onnx"
@@ -33,7 +33,7 @@ FULL_SIZE = (
 )
 HEAD = """# Either core, layer by layer
 
-`make refresh` makes this page (`python benchmarks/core_cycles.py`; simulated). It counts the same array with
+`make refresh` makes this page (`python benchmarks/either_core.py`; simulated). It counts the same array with
 the same plans twice, with the HLS core and with the core in SystemVerilog. The exact model counts both, and
 each equals its core in Verilator in every layer: the C++ takes the core's place there, a call a cycle.
 
@@ -71,11 +71,14 @@ def layer_by_layer(board: str) -> Iterator[str]:
     yield f"\n## ResNet-8 on {board}, <{design.t_r}, {design.t_p}, {design.t_c}>\n"
     yield f"The wait: {waits(design)}.\n"
     yield (
-        "| layer | rows of a sample | P-tiles, B = 1 " + "".join(f"| B = {b}: HLS | RTL | more " for b in BATCHES) + "|"
+        "| layer | rows of a sample | P-tiles at B = 1, or taps "
+        + "".join(f"| B = {b}: HLS | RTL | more " for b in BATCHES)
+        + "|"
     )
     yield "|---|---:|---:|" + 3 * len(BATCHES) * "---:|"
     for index, layer in enumerate(design.layers):
-        tiles = ceil_div(layer.p, design.tile(design.mode(index, 1))[0])
+        gemm = layer.kind is Kind.GEMM
+        tiles = ceil_div(layer.p, design.tile(design.mode(index, 1))[0]) if gemm else layer.p
         pairs = ((both[0][row][index], both[1][row][index]) for row in range(len(BATCHES)))
         cells = "".join(f" {hls} | {rtl} | {more(hls, rtl)} |" for hls, rtl in pairs)
         yield f"| {layer.name} | {layer.r} | {tiles} |{cells}"

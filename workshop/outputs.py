@@ -98,6 +98,13 @@ QUICK = (
         prints=True,
     ),
     Output(
+        name="either-core",
+        files=("docs/explanation/cycles/cores.md",),
+        command="python benchmarks/either_core.py",
+        roots=("benchmarks/either_core.py",),
+        prints=True,
+    ),
+    Output(
         name="price-of-chains",
         files=("docs/explanation/chains.md",),
         command="python benchmarks/chains.py",
