@@ -25,6 +25,7 @@ WITHOUT = {
     "core_skew": DATA,
     "core_weight_bus": DATA,
     "core_pkg": TYPES,
+    "fluidnpu_counters": "counts what the other modules do, and delays none of them",
     "fluidnpu_formats_pkg": TYPES,
     "fluidnpu_pkg": TYPES,
     "fluidnpu_registers_pkg": TYPES,
