@@ -21,7 +21,7 @@ from .. import show
 from ..errors import UsageError
 from ..options import FILE_OUT, JSON, PATH, numbers, reading, reading_options, takes
 from .data import read_data, with_class_names
-from .guarding import guard_report, guarded, say_guarded
+from .guarding import guard_report, guarded, say_guarded, without_record
 from .networks import is_full_size, read_model_or_name, say_assumed, say_chance
 from .prepare import ExitSettings, exit_settings, prepared, refuse_overwriting, spread
 from .select_exits import Selecting, print_selection, refuse_without_select, selected, selection_options
@@ -233,6 +233,9 @@ def list_exits(options: ExitsOptions) -> None:
     chosen = None
     if options.select is not None:
         network, chosen = selected(out, network, options)
+    same = [exit.logits for exit in network.exits] == [exit.logits for exit in before.exits]
+    if chosen is not None or (compared is None and not same):
+        network = without_record(network)
     if options.out is not None:
         attached = (options.places, options.candidates, options.select, options.head)
         rebuilt = bare or any(one is not None for one in attached)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,12 @@ def compared(
     except models.NetworkError as error:
         return network, None, str(error)
     return guard.network, guard, ""
+
+
+def without_record(network: models.Network) -> models.Network:
+    """Return the network without what its file says of int16 beside float, which is about other exits."""
+    kept = {key: text for key, text in network.metadata.items() if key != graph.INT16_RECORD}
+    return dataclasses.replace(network, metadata=kept)
 
 
 def guard_report(guard: numeric.Guarded | None) -> dict[str, Any] | None:

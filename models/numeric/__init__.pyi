@@ -1,6 +1,7 @@
 from . import golden as golden
 from .float_reference import run_float as run_float
 from .guard import AccuracyError as AccuracyError
+from .guard import DeviationError as DeviationError
 from .guard import Guarded as Guarded
 from .guard import GuardReport as GuardReport
 from .guard import guarded as guarded

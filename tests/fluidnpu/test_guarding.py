@@ -118,6 +118,8 @@ def test_other_ranges_and_other_heads_take_the_equalisation_along_or_leave_it(im
     screen("exits", ready, "--exits", 2, "--out", tmp_path / "two.onnx")  # another pool reads the same channels
     two = read_onnx(tmp_path / "two.onnx")
     assert two.equalisation == read_onnx(ready).equalisation
+    assert INT16_RECORD in read_onnx(ready).metadata
+    assert INT16_RECORD not in two.metadata  # it was of one exit
     quantise(two)
     again = answer("exits", tmp_path / "two.onnx", "--calibrate", images, "--out", tmp_path / "again.onnx")
     assert again["int16"]["answers"][-1]["rms"] < MOST_ERROR
