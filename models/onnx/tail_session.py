@@ -45,7 +45,9 @@ def tail_session(tail: Tail) -> TailRun:
         try:
             made = session.run(wanted, {name: values[name] for name in tail.inputs})
         except Exception as error:  # its errors share no other base
-            raise TailError(f"onnxruntime must run the tail, and it fails: {str(error).splitlines()[0][:200]}") from None
+            raise TailError(
+                f"onnxruntime must run the tail, and it fails: {str(error).splitlines()[0][:200]}"
+            ) from None
         return {name: np.asarray(array) for name, array in zip(wanted, made, strict=True)}
 
     return run

@@ -51,7 +51,7 @@ def _along(x: Array, axis: int, outputs: int, scale: Fraction, sampling: Samplin
         return made
     share = shares.reshape([-1 if place == axis else 1 for place in range(x.ndim)])
     after = np.take(x, np.minimum(first + 1, x.shape[axis] - 1), axis)
-    return made + (after.astype(np.float64) - made) * share
+    return np.asarray(made + (after.astype(np.float64) - made) * share)
 
 
 @lru_cache(256)
