@@ -46,7 +46,7 @@ def tail_session(tail: Tail) -> TailRun:
             made = session.run(wanted, {name: values[name] for name in tail.inputs})
         except Exception as error:  # its errors share no other base
             raise TailError(
-                f"onnxruntime must run the tail, and it fails: {str(error).splitlines()[0][:200]}"
+                f"onnxruntime must run the tail, and it fails: {str(error)[:200]}"
             ) from None
         return {name: np.asarray(array) for name, array in zip(wanted, made, strict=True)}
 
