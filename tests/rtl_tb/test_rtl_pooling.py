@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from exact_worlds import check, random_plans, small_npu
 
 from fluidnpu.dse import Design, DramModel
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import compile_program
-from fluidnpu.models import Exit, Kind, QuantisedNetwork, quantise
+from fluidnpu.models import Exit, Kind, QuantisedNetwork, golden, quantise
 from fluidnpu.models.graph import Builder
-from fluidnpu.models.zoo import with_random_weights
+from fluidnpu.models.zoo import random_full_size, with_random_weights
 from fluidnpu.rtl_tb import NpuModel
+from fluidnpu.rtl_tb.npu.job import BareNpu
 from fluidnpu.rtl_tb.npu.world import ARRAY, model_of
 
 SLOW = DramModel(latency_cycles=37, write_latency_cycles=23, link_words=5.3, total_words=7.1, outstanding=3)
@@ -71,3 +73,24 @@ def test_a_merged_pool_moves_nothing() -> None:
     for run in merged:
         assert run.cycles < 400, "no more than a plan takes"
         assert (run.input_beats, run.output_beats, run.write_beats, sum(run.read_beats[1:])) == (0, 0, 0, 0)
+
+
+@pytest.mark.long
+def test_words_of_a_merged_pool_at_full_size() -> None:
+    """ResNet-50's first layers, whole, on one image: rows of 448 beats of pooled maxima, word by word."""
+    qnet = quantise(random_full_size("resnet50"))
+    design = design_for(qnet.network.workload, t_r=512, t_p=9, t_c=64, b_max=1, weight_slots=4, out_words=8)
+    assert design.pool_room == (8, 448)
+    program, npu = compile_program(qnet, design), BareNpu.of(design, DramModel.IDEAL)
+    images = np.random.default_rng(1).integers(0, 256, (1, *qnet.network.tensors[qnet.network.input]), dtype=np.uint8)
+    stored = qnet.quantise_input(images)
+    slot = npu.npu.view(npu.slots, program.slot_bytes).view(np.int16)
+    program.write_tensor(slot, program.input, stored[0])
+    npu.run(program, 1, range(3))
+    assert [layer.merged for layer in design.layers[:3]] == [False, True, False]
+    tensors = {qnet.network.input: stored}
+    for qlayer in qnet.layers[:3]:
+        tensors[qlayer.layer.output] = golden.run_layer(qlayer, qlayer.layer.read(tensors[qlayer.layer.input]))
+    for qlayer in qnet.layers[1:3]:
+        name = qlayer.layer.output
+        np.testing.assert_array_equal(program.read_tensor(slot, name), tensors[name][0])
