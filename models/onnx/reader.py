@@ -112,7 +112,7 @@ def read_parsed(
 
 
 def _equalisation(network: Network, metadata: Metadata) -> dict[str, tuple[int, ...]]:
-    """Return the exponents of tensors that are the network's; none without its ranges, which they belong to."""
+    """Return the exponents of tensors that are the network's; without its ranges there are none."""
     rows = metadata.equalisation if network.calibration else {}
     return {name: some for name, some in rows.items() if len(some) == network.tensors.get(name, (0, 0, 0))[2]}
 

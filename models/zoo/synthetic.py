@@ -119,8 +119,8 @@ def random_network(seed: int, *, exits: int = 2, steps: int = 3, classes: int = 
     """Return a small random network: convolutions of every kind, residuals, concatenations, pools and
     heads.
 
-    It has `exits` heads of `classes` logits each. `least`: rows and columns of an image, at least; there are up
-    to five more.
+    It has `exits` heads of `classes` logits each. `least`: rows and columns of an image, at least; there are
+    up to five more.
     """
     rng = np.random.default_rng(seed)
     size = [int(n) for n in rng.integers(least, least + 6, 2)]

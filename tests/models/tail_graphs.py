@@ -1,4 +1,4 @@
-"""Small networks that the host ends, as exporters write them: detectors, a segmenter, text, the best classes."""
+"""Small networks that the host ends, as exporters write them: detectors, a segmenter, text, top classes."""
 
 from __future__ import annotations
 
