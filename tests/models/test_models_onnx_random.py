@@ -334,11 +334,13 @@ class RandomGraph:
 
     def pair(self, source: str) -> str:
         """The difference, the larger or the smaller of two maps of one shape."""
-        same = [name for name, shape in self.maps.items() if shape == self.maps[source]]
-        made = self.op(
-            self.pick("Sub", "Max", "Min"), *self.pick((source, self.pick(*same)), (self.pick(*same), source))
-        )
-        return self.put(made, self.maps[source])
+        shape = self.maps[source]
+        kind = self.pick("Sub", "Max", "Min")
+        if kind == "Sub":
+            other = str(self.pick(*(name for name, size in self.maps.items() if size == shape)))
+        else:  # of values that are nearly alike the larger has no resolution
+            other = self.op("Conv", source, self.normal(shape[0], shape[0], 1, 1), self.normal(shape[0]))
+        return self.put(self.op(kind, *self.pick((source, other), (other, source))), shape)
 
     def tile(self, source: str) -> str:
         channels, height, width = self.maps[source]
