@@ -39,7 +39,7 @@ def worker_bundle(bundle: Bundle, times: LatencyTable, where: str) -> Bundle:
 
     A worker shares no NPU with other networks, so its design is one of its own.
     """
-    design = replace(bundle.design, latency=times, model="measured", board=where, hardware=None, facts=None)
+    design = replace(bundle.design, latency=times, model="measured", core=None, board=where, hardware=None, facts=None)
     return Bundle(design=design, program=replace(bundle.program, design_digest=design.digest))
 
 

@@ -182,6 +182,14 @@ def test_a_worker_is_the_same_program_with_other_times(tmp_path: Path) -> None:
         measure_worker(tmp_path / "b", 0.001)
 
 
+def test_a_worker_has_no_core() -> None:
+    w = world(3, loaded=False)
+    counted = replace(w.design, model="exact", core="hls")
+    bundle = Bundle(design=counted, program=replace(w.program, design_digest=counted.digest))
+    made = worker.worker_bundle(bundle, counted.latency, "one thread of a test")
+    assert (made.design.model, made.design.core) == ("measured", None)
+
+
 def test_a_measurement_that_fails_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = bundle_of(world(3, loaded=False), tmp_path / "b")
     monkeypatch.setattr(sys, "executable", "/bin/false")
