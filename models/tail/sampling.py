@@ -1,4 +1,4 @@
-"""Where a resize finds its inputs along an axis and how it weighs them, in the words of ONNX; exact.
+"""The inputs that a resize reads along an axis, and their weights, in the words of ONNX; exact.
 
 >>> half = Sampling(linear=True, coordinates="half_pixel")
 >>> half.weights(1, size=2, outputs=4, scale=Fraction(2))
