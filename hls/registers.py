@@ -30,7 +30,7 @@ class Access(str, Enum):
 
 
 class WhileBusy(str, Enum):
-    """What a write does while a job runs, or is being dropped: STATUS.BUSY is set."""
+    """The effect of a write while STATUS.BUSY is set: a job runs, or is being dropped."""
 
     __str__ = str.__str__
 

@@ -100,6 +100,6 @@ class Descriptor(LayerGeometry):
 
 
 def with_checksum(packed: int) -> tuple[int, ...]:
-    """The 32 words of a packed descriptor, its last word the CRC-32 of those before, whatever it was."""
+    """Return the 32 words of a packed descriptor; its last one becomes the CRC-32 of those before."""
     body = packed.to_bytes(DESCRIPTOR_BYTES, "little")[:-4]
     return (*struct.unpack("<31I", body), zlib.crc32(body))

@@ -1,4 +1,4 @@
-"""What a graph is made of above the level of operators: one table, each row with its name and a remedy.
+"""Blocks of a graph above the level of operators: one table, each row with a name and a remedy.
 
 A pattern is found upwards from the node that gives its result. Three users share the table (ADR 60): a
 refusal names what its node belongs to, `survey` counts what stands in the way, and the scoreboard sums that
@@ -58,7 +58,7 @@ Expression = Any | Number | Op
 
 
 def op(kinds: str, *operands: Expression, first: bool = False) -> Op:
-    """Return an operator over operands; `first`: whatever its further inputs are."""
+    """Return an operator over operands; with `first` its further inputs may be anything."""
     return Op(kinds, operands, first)
 
 

@@ -42,7 +42,7 @@ class Obstacle:
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """What a whole graph needs beside the layers of the NPU."""
+    """The needs of a whole graph beside the layers of the NPU."""
 
     path: Path
     nodes: int  # that an output needs
@@ -123,7 +123,7 @@ def _read_on(file: OnnxFile, most_weights: int, may_be_host: Collection[str]) ->
 
 
 class Layout(Enum):
-    """What is known of the axes of a stand-in."""
+    """The knowledge of the axes of a stand-in."""
 
     KNOWN = 1
     GUESSED = 2
