@@ -14,7 +14,7 @@ import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -69,7 +69,8 @@ class Extreme:
         rng = random.Random(self.name)
         made = make_program(LEAST, [self.shape], rng, words={0: self.word}, slots=1)
         ends = {name: made.slot_bytes + value for name, value in self.changes.items() if "offset" in name and value < 0}
-        program = _with(made, replace(made.descriptors[0], **{**self.changes, **ends}))
+        changes: dict[str, Any] = {**self.changes, **ends}
+        program = _with(made, replace(made.descriptors[0], **changes))
         words = program.slot_words(program.memory)
         source = np.random.default_rng(rng.getrandbits(32))
         words[:] = source.choice([-32768, -1, 0, 1, 32767], words.shape) if self.rails else 10 * words
@@ -80,11 +81,14 @@ class Extreme:
         """The layer as the hardware gets it: far away where it is lifted or apart."""
         near, layer = self.near.program, self.near.descriptor
         if self.apart:
-            return _with(near, replace(layer, **{f"{name}_row_bytes": APART for name in ("in", "out", "residual")}))
+            rows: dict[str, Any] = {f"{name}_row_bytes": APART for name in ("in", "out", "residual")}
+            return _with(near, replace(layer, **rows))
         if not self.lifted:
             return near
         slot, image = TOP - near.slot_bytes, TOP - 64 - (len(near.image) & -64)
-        offsets = {name: getattr(layer, name) + slot for name in ("in_offset", "out_offset", "residual_offset")}
+        offsets: dict[str, Any] = {
+            name: getattr(layer, name) + slot for name in ("in_offset", "out_offset", "residual_offset")
+        }
         mode0, mode1, mode2, mode3 = (part if part == NO_WEIGHTS else part + image for part in layer.weights)
         moved = _with(near, replace(layer, **offsets, weights=(mode0, mode1, mode2, mode3)))
         return replace(moved, slot_base=near.slot_base - slot, weights=near.weights - image)
