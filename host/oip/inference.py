@@ -265,7 +265,8 @@ class Inference:
             raise
         replies = [future.result() for future in futures]
         told = parameters_of(replies, model.energy_nj) | _numbers(model, replies)
-        made = joined(replies, [name for name in wanted if name not in face.tails], face.others, face.onward)
+        names = face.bundle.program.class_names
+        made = joined(replies, [name for name in wanted if name not in face.tails], face.others, face.onward, names)
         if ended := {name: face.tails[name] for name in wanted if name in face.tails}:
             began = time.perf_counter_ns()
             work = partial(tail_outputs, face.bundle.program, replies, ended.values(), face.engine)
