@@ -315,10 +315,16 @@ def _output(name: str, declared: onnx.ValueInfoProto, made: Array, ragged: bool,
     if ragged:
         dims = list(kind.shape.dim) if len(kind.shape.dim) == made.ndim else [None] * made.ndim
         shape = [
-            size if dim is not None and (dim.dim_value == size or (dim.dim_param and dim.dim_param == batch)) else -1
-            for size, dim in zip(shape, dims, strict=True)
+            size if dim is not None and _stated(dim, size, batch) else -1 for size, dim in zip(shape, dims, strict=True)
         ]
     return TailOutput(name, DTYPES.get(kind.elem_type, made.dtype.name), tuple(shape))
+
+
+def _stated(dim: onnx.TensorShapeProto.Dimension, size: int, batch: str) -> bool:
+    """Return if a file says a size: a name of its own has the value 0, and a batch is one image."""
+    if dim.HasField("dim_value"):
+        return bool(dim.dim_value == size)
+    return bool(dim.dim_param) and dim.dim_param == batch and size == 1
 
 
 def _depends(tail: Tail) -> dict[str, tuple[bool, bool]]:

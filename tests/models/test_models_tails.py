@@ -127,6 +127,21 @@ def test_a_segmenter_may_answer_with_its_map_and_keep_its_tail(tmp_path: Path) -
         replace(network, outputs=())
 
 
+def test_a_size_that_nobody_states_is_not_that_of_an_empty_draft(tmp_path: Path) -> None:
+    g = TailGraph()
+    heat = g.op("Flatten", g.conv("image", 1, 3, relu=False))
+    places = g.op("NonZero", g.op("Greater", heat, g.const(0.3, np.float32)))  # drawn values are below zero
+    rows, columns = g.op("Transpose", places, perm=[1, 0]), g.op("Unsqueeze", places, g.const([0]))
+    network = read_onnx(
+        saved(tmp_path, g.model((rows, 7, ["n", "two"]), (columns, 7, ["one", "two", "found"]), opset=13))
+    )
+    assert network.tail is not None
+    assert [one.shape for one in network.tail.outputs] == [(-1, -1), (-1, -1, -1)]
+    named = saved(tmp_path, g.model((rows, 7, ["batch", 2]), opset=13))  # rows under the name of the batch
+    assert (ended := read_onnx(named).tail) is not None
+    assert ended.outputs[0].shape == (-1, 2)
+
+
 def test_rows_that_the_data_decide_follow_one_another(tmp_path: Path) -> None:
     path = saved(tmp_path, GRAPHS["suppressed"]())
     network = read_onnx(path)
