@@ -32,7 +32,7 @@ def test_nearer_ends_are_of_fields_and_have_reasons() -> None:
         assert low <= least <= most <= high
 
 
-@pytest.mark.cpu(10, "36 jobs of up to 400,000 cycles")
+@pytest.mark.cpu(10, "33 jobs of up to 400,000 cycles")
 def test_every_extreme_is_right() -> None:
     for extreme in EXTREMES:
         if not extreme.long:
