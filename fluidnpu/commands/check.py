@@ -66,7 +66,7 @@ def survey_model(options: CheckOptions) -> None:
     if not options.as_json:
         out, remedies = show.console(), dict[str, list[str]]()
         rows = [(str(obstacle.count), obstacle.kind, ", ".join(obstacle.nodes)) for obstacle in found.obstacles]
-        out.print(show.table("What stands in the way", ("nodes", "what", "the first"), rows))
+        out.print(show.table("What stands in the way", ("times", "obstacle", "first nodes"), rows))
         for obstacle in found.obstacles:
             remedy = (obstacle.remedy or obstacle.first).split("; what can be used is")[0]
             remedies.setdefault(remedy, []).append(obstacle.kind)

@@ -37,7 +37,7 @@ def test_all_obstacles_are_listed_and_the_answer_is_no(tmp_path: Path) -> None:
     model = swish(tmp_path / "swish.onnx")
     told = run("check", model, "--input", "8x8", "--all")
     assert told.exit_code == 1
-    assert "1      SiLU       bend" in told.stdout
+    assert "1          SiLU         bend" in told.stdout
     assert "SiLU: train with ReLU" in told.stdout
     report = json.loads(run("check", model, "--input", "8x8", "--all", "--json").stdout)
     assert report["usable"] is False
