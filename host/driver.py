@@ -565,7 +565,7 @@ class Driver:
     def _check_memory(self) -> None:
         self._bus.invalidate(self._buffers[0])
         code, _ = _aligned(self._buffers[0])
-        found, expected = (zlib.crc32(one) for one in (code[: len(self._image)], self._image))
+        found, expected = (zlib.crc32(one.data) for one in (code[: len(self._image)], self._image))
         if found != expected:
             raise IntegrityError(
                 f"descriptors and weights in the NPU's memory must have the CRC-32 {expected:#010x} of the bundle's, not {found:#010x}"
