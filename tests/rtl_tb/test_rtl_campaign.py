@@ -36,7 +36,7 @@ def test_nothing_goes_wrong_and_much_is_met() -> None:
 
 @pytest.mark.parametrize(("design", "stripes"), [(LEAST, None), (ARRAY, 2)], ids=["least", "striped"])
 def test_nothing_goes_wrong_on_other_arrays(design: Design, stripes: int | None) -> None:
-    """One sample, no modes and chains in pieces; every port spread over two."""
+    """One sample and chains in pieces; every port spread over two."""
     result = campaign(1, 1, model=model_of(design, stripes=stripes), design=design)
     assert result.jobs > 150
 

@@ -22,10 +22,10 @@ def test_a_reason_is_of_an_output_that_needs_one() -> None:
 
 
 def test_every_module_with_outputs_is_looked_at() -> None:
-    found = {file: outputs(text) for file, text in sources().items() if not file.endswith("_pkg.sv")}
-    assert all(found.values())
-    assert "stuck_o" in found["fluidnpu_row_buffer.sv"]
-    assert len(found["fluidnpu_data_plane.sv"]) > 40
+    named = {file: outputs(text) for file, text in sources().items() if not file.endswith("_pkg.sv")}
+    assert all(named.values())
+    assert "stuck_o" in named["fluidnpu_row_buffer.sv"]
+    assert len(named["fluidnpu_data_plane.sv"]) > 40
 
 
 def test_a_wire_before_a_port_says_nothing_of_the_port() -> None:
