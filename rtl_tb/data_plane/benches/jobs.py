@@ -145,7 +145,9 @@ def _any_shape(rng: random.Random, design: Design) -> Shape:
         out=(rng.randrange(1, 7), rng.randrange(1, 7)),
         group_words=1 if depthwise else rng.choice([1, 3, design.t_p, 2 * design.t_p, rng.randrange(1, 24)]),
         groups=groups,
-        columns=1 if depthwise else rng.choice([1, design.t_c, max(1, design.t_c // 2), rng.randrange(1, 2 * design.t_c + 3)]),
+        columns=1
+        if depthwise
+        else rng.choice([1, design.t_c, max(1, design.t_c // 2), rng.randrange(1, 2 * design.t_c + 3)]),
         residual=rng.random() < 0.3,
         extra=rng.choice([0, 0, 1, 5]),
         spare=(rng.randrange(2), rng.randrange(2)),
