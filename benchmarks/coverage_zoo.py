@@ -8,6 +8,9 @@ noise. A file that is there already is left. Imports nothing of ours; needs torc
 timm, ultralytics, segmentation-models-pytorch and the Python files of torchvision.
 """
 
+# mypy: ignore-errors
+# Its libraries stand in an environment of their own, and mypy of ours sees none of them.
+
 from __future__ import annotations
 
 import argparse

@@ -6,6 +6,7 @@ import itertools
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -24,7 +25,7 @@ class Sketch:
         self.constants: list[onnx.TensorProto] = []
         self.names = (f"v{n}" for n in itertools.count())
 
-    def constant(self, value: np.ndarray | float) -> str:
+    def constant(self, value: npt.ArrayLike) -> str:
         """Add a constant."""
         name = next(self.names)
         self.constants.append(numpy_helper.from_array(np.asarray(value, np.float32), name))

@@ -137,7 +137,10 @@ def heads(path: Path, second: str) -> Path:
     further.
     """
     sketch = Sketch()
-    dense = lambda x: sketch.op("Gemm", x, sketch.constant(np.random.default_rng(1).normal(size=(4, 4))))  # noqa: E731
+
+    def dense(x: str) -> str:
+        return sketch.op("Gemm", x, sketch.constant(np.random.default_rng(1).normal(size=(4, 4))))
+
     trunk = wide(sketch, "image")
     pooled = sketch.op("Flatten", sketch.op("GlobalAveragePool", trunk))
     outputs = [dense(pooled)]
