@@ -274,8 +274,8 @@ def with_tail(network: Network, cut: Cut, file: OnnxFile, given: Collection[str]
         drawn, depends = draft.drawn({one.name: one.shape for one in network.outputs}), _depends(draft)
         still = {name for name, how in depends.items() if how == (False, False)}
         made = {**cut.constants, **draft.made(drawn, {*users, *still}, work)}
-    except TailError:
-        raise _too_much(cut.refusal, work, network.workload.macs) from None
+    except TailError as error:
+        raise _too_much(cut.refusal, work, network.workload.macs, error) from None
     left = tuple(node for node in nodes if not still.issuperset(node.outputs))
     read = {*users, *(name for node in left for name in node.inputs)}
     tail = replace(
@@ -287,10 +287,10 @@ def with_tail(network: Network, cut: Cut, file: OnnxFile, given: Collection[str]
     return replace(network, tail=_typed(tail, {name: made[name].dtype.name for name in users}))
 
 
-def _too_much(refusal: ModelFileError, work: Work, npu: int) -> ModelFileError:
-    """Return the refusal, which also says so where the host would have too much to do."""
-    if work.macs > npu:
-        refusal.args = (f"{refusal}; the host could go on there, but would do most of the multiplications",)
+def _too_much(refusal: ModelFileError, work: Work, npu: int, error: TailError) -> ModelFileError:
+    """Return the refusal, which also says why the host does not go on: too much work, or what failed."""
+    why = "would do most of the multiplications" if work.macs > npu else f"fails on drawn values: {error}"
+    refusal.args = (f"{refusal}; the host could go on there, but {why}",)
     return refusal
 
 

@@ -159,9 +159,10 @@ class Tail:
     def joined(self, samples: Sequence[Mapping[str, Array]], names: Collection[str] | None = None) -> dict[str, Array]:
         """Return the outputs of several samples as one array each, from what `run` gives of each.
 
-        An output of one row a sample has them along its first axis; where a sample lacks it, NaN or -1. Of
-        any other the rows of all samples follow one another, and `{name}.rows` int64 (samples,) counts each
-        sample's. Raises TailError where samples do not make one array.
+        An output of one row a sample has them along its first axis; where a sample lacks it, NaN, -1, or the
+        largest of unsigned numbers. Of any other the rows of all samples follow one another, and
+        `{name}.rows` int64 (samples,) counts each sample's. Raises TailError where samples do not make one
+        array.
         """
         made = {}
         for one in self.chosen(names):
@@ -242,4 +243,4 @@ def evaluated(node: TailNode, values: Mapping[str, Array], opset: int, work: Wor
 def _nothing(dtype: str) -> float | int | bool:
     """Return what stands where a sample has no value."""
     kind = np.dtype(dtype).kind
-    return math.nan if kind == "f" else -1 if kind == "i" else 0
+    return math.nan if kind == "f" else -1 if kind == "i" else np.iinfo(dtype).max if kind == "u" else False

@@ -156,6 +156,25 @@ def test_rows_that_the_data_decide_follow_one_another(tmp_path: Path) -> None:
     assert found[f"{boxes.name}.rows"].tolist() == [*(len(one[boxes.name]) for one in samples), 0]
 
 
+def test_what_a_sample_lacks_is_no_value_of_its_type(tmp_path: Path) -> None:
+    g = TailGraph()
+    best = g.op("ArgMax", g.conv("image", 4, 3, relu=False), axis=1, keepdims=0)
+    small = g.op("Cast", best, to=int(onnx.TensorProto.UINT8))
+    tail = read_onnx(saved(tmp_path, g.model((best, 7, ["batch", 32, 32]), (small, 2, ["batch", 32, 32])))).tail
+    assert tail is not None
+    found = tail.joined([{}])
+    assert (set(found[best].flat), set(found[small].flat)) == ({-1}, {255})  # 0 would be a label
+
+
+def test_a_tail_that_fails_on_drawn_values_is_refused_with_what_failed(tmp_path: Path) -> None:
+    g = TailGraph((1, 8, 8))
+    line = g.reshape(g.conv("image", 1, 1, relu=False), -1)
+    places = g.op("Squeeze", g.op("NonZero", g.op("Greater", line, g.const(0.9, np.float32))), g.const([0]))
+    best = g.op("ArgMax", g.op("Gather", line, places), axis=0)  # of nothing, since drawn values are below zero
+    with pytest.raises(ModelFileError, match=r"Reshape.*the host could go on there, but fails on drawn.*ArgMax"):
+        read_onnx(saved(tmp_path, g.model((best, 7, [1]))))
+
+
 def test_a_network_that_the_walk_takes_has_no_tail(tmp_path: Path) -> None:
     g = TailGraph()
     heat = g.op("Sigmoid", g.conv(g.conv("image", 8, 3), 4, 8, 1, relu=False))
