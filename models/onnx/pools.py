@@ -258,6 +258,8 @@ def _maximum(walk: Walk, node: onnx.NodeProto, source: Value, window: _Window, f
     for rows in parts[0]:
         for columns in parts[1]:
             fields = window.part(size, rows, columns, whole)
+            if not source.plane.non_negative:  # no window reads what is left of the padding
+                fields["padding"] = tuple(min(0, side) for side in fields["padding"])
             walk.draft(
                 node, source, plane, kind=Kind.MAX_POOL, channels=channels, first=first, reads=channels, **fields
             )

@@ -189,6 +189,12 @@ def relu_after_max_pool_moves_up(g: Graph) -> str:
 
 
 @case
+def signed_max_pool_whose_padding_no_window_reaches(g: Graph) -> str:
+    pool = g.op("MaxPool", g.conv("image", 4, 3), kernel_shape=[3, 2], strides=[3, 3], pads=[0, 0, 1, 1])
+    return g.head(g.op("MaxPool", pool, kernel_shape=[1, 1]), 4)
+
+
+@case
 def relu_after_shared_max_pool_copies(g: Graph) -> str:
     value = g.conv("image", 4, 3)
     pool = g.op("Relu", g.op("MaxPool", value, kernel_shape=[2, 2]))
