@@ -156,14 +156,15 @@ class Patterns:
     def number(self, name: str) -> npt.NDArray[np.float64] | None:
         """Return a small constant, or None."""
         node = self.producer(name)
+        while node is not None and node.op_type in ("Cast", "Identity") and node.input:
+            name = node.input[0]
+            node = self.producer(name)
         proto = self.file.protos.get(name)
         if node is not None and node.op_type == "Constant":
             proto = next((one.t for one in node.attribute if one.name == "value"), None)
             plain = next((one.f for one in node.attribute if one.name == "value_float"), None)
             if proto is None:
                 return None if plain is None else np.asarray(plain, np.float64)
-        if node is not None and node.op_type in ("Cast", "Identity"):
-            return self.number(node.input[0])
         if proto is None or int(np.prod(list(proto.dims), dtype=np.float64)) > MOST_CONSTANT:
             return None
         try:
@@ -318,7 +319,7 @@ def _attention(patterns: Patterns, index: int) -> Pattern | None:
             continue
         nodes |= {patterns.file.producers[one] for one in path if one in patterns.file.producers}
         scores = before.input[0]
-        while (inner := patterns.producer(scores)) is not None and inner.op_type in _SCALING:
+        while (inner := patterns.producer(scores)) is not None and inner.op_type in _SCALING and len(nodes) < MOST_UP:
             nodes.add(patterns.file.producers[scores])
             scores = next((one for one in inner.input if one in patterns.live), "")
         if inner is not None and inner.op_type == "MatMul" and patterns.live.issuperset(inner.input):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import onnx
@@ -120,6 +121,7 @@ def _equalisation(network: Network, metadata: Metadata) -> dict[str, tuple[int, 
 def _walked(file: OnnxFile, most_weights: int) -> tuple[Walk, Cut | None]:
     """Walk a graph to its end; where the host has to end it, return a walk over what is before."""
     walk, behind = Walk(file, most_weights), Behind(file)
+    patterns = cache(lambda: Patterns(walk.file))  # for the first refusal, not for each: it looks at every node
     open_input(walk)
     for node in walk.file.order:
         try:
@@ -128,7 +130,7 @@ def _walked(file: OnnxFile, most_weights: int) -> tuple[Walk, Cut | None]:
             else:
                 visit(walk, node)
         except NetworkError as error:
-            behind.refused(node, _within_pattern(walk, node, error))
+            behind.refused(node, _within_pattern(patterns, node, error))
         walk.visited(node)
     if not behind.nodes:
         return walk, None
@@ -143,9 +145,9 @@ def _class_names(network: Network, metadata: Metadata) -> tuple[str, ...]:
     return metadata.class_names or (foreign if network.classes in (0, len(foreign)) else ())
 
 
-def _within_pattern(walk: Walk, node: onnx.NodeProto, error: NetworkError) -> NetworkError:
+def _within_pattern(patterns: Callable[[], Patterns], node: onnx.NodeProto, error: NetworkError) -> NetworkError:
     """Return an error that names the block that a refused node is part of."""
-    pattern = Patterns(walk.file).of(node) if isinstance(error, UnsupportedOperatorError) else None
+    pattern = patterns().of(node) if isinstance(error, UnsupportedOperatorError) else None
     if pattern is None or len(pattern.nodes) == 1:
         return error
     return misfit(node, f"is part of a {pattern.name}, a pattern of {len(pattern.nodes)} nodes", pattern.remedy)

@@ -13,8 +13,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from fluidnpu.models import read_onnx
 from fluidnpu.models.errors import NetworkError
+from fluidnpu.models.onnx import reader
 from fluidnpu.models.onnx.file import OnnxFile
-from fluidnpu.models.onnx.patterns import SHAPES, Any, Expression, Number, Patterns
+from fluidnpu.models.onnx.patterns import MOST_UP, SHAPES, Any, Expression, Number, Patterns
 
 
 class Sketch:
@@ -136,3 +137,37 @@ def test_numbers_of_another_value_are_another_graph(tmp_path: Path) -> None:
     last = sketch.op("Div", sketch.op("Mul", x, near), sketch.constant(6.0))
     file = sketch.saved(tmp_path / "other.onnx", last)
     assert {pattern.name for pattern in Patterns(file).at.values()} == {"product of maps"}
+
+
+def test_patterns_are_looked_for_once_a_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sketch = Sketch()
+    x = sketch.conv("image", 4, 4)
+    last = sketch.op("Sum", *(sketch.op("Sin", x) for _ in range(20)))
+    file = sketch.saved(tmp_path / "many.onnx", last)
+    file.model.graph.node.pop()  # the layer behind it, so that the host may run all of them
+    file.model.graph.output[0].name = last
+    onnx.save(file.model, file.path)
+    looked: list[OnnxFile] = []
+
+    def patterns_of(file: OnnxFile) -> Patterns:
+        looked.append(file)
+        return Patterns(file)
+
+    monkeypatch.setattr(reader, "Patterns", patterns_of)
+    network = read_onnx(file.path)
+    assert network.tail is not None
+    assert len(looked) == 1 < len(network.tail.nodes)
+
+
+def test_long_chains_are_no_part_of_a_pattern(tmp_path: Path) -> None:
+    sketch = Sketch()
+    x = scores = sketch.conv("image", 4, 4)
+    number = sketch.constant(6.0)
+    for _ in range(2000):
+        scores = sketch.op("Add", scores, sketch.constant(1.0))
+        number = sketch.op("Identity", number)
+    last = sketch.op("MatMul", sketch.op("Softmax", scores), x)
+    gate = sketch.op("Mul", x, sketch.op("Clip", sketch.op("Add", x, sketch.constant(3.0)), number))
+    end = sketch.op("Add", last, sketch.op("Div", gate, number))
+    patterns = Patterns(sketch.saved(tmp_path / "long.onnx", end))
+    assert {one.name: len(one.nodes) for one in patterns.at.values()} == {"attention": MOST_UP, "HardSwish": 4}
