@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from ..errors import NetworkError, UnsupportedOperatorError
+from ..errors import ModelFileError, NetworkError, UnsupportedOperatorError
 from .drafts import Plane
 from .file import OnnxFile, label
 from .inputs import open_input, with_input_size
@@ -63,8 +63,9 @@ def survey(path: Path | str, *, size: Sequence[int] | None = None, most_weights:
     if found.tail and not found.obstacles:
         try:
             read_parsed(file, most_weights=most_weights)
-        except NetworkError:  # what would be left to the host is too much for it
-            found = _read_on(file, most_weights, frozenset())
+        except NetworkError as error:
+            if isinstance(error, ModelFileError) and error.node:  # what would be left to the host is too much
+                found = _read_on(file, most_weights, frozenset())
     return found
 
 

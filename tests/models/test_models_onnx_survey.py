@@ -61,6 +61,26 @@ def test_a_graph_that_is_taken_has_no_obstacle(tmp_path: Path) -> None:
     assert survey(file.path).obstacles == ()
 
 
+def test_an_end_on_the_host_is_not_blamed_for_what_no_node_did(tmp_path: Path) -> None:
+    sketch = Sketch()
+    early, best = wide(sketch, "image"), sketch.op("ArgMax", wide(sketch, "image"), axis=1)
+    vectors = [sketch.op("Flatten", sketch.op("GlobalAveragePool", x)) for x in (early, wide(sketch, early))]
+    heads = [
+        sketch.op("Gemm", x, sketch.constant(np.full((4, classes), 0.1)))
+        for x, classes in zip(vectors, (4, 3), strict=True)
+    ]
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, (1, 4, 8, 8))
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in heads]
+    ends.append(helper.make_tensor_value_info(best, TensorProto.INT64, None))
+    graph = helper.make_graph(sketch.nodes, "classes", [image], ends, sketch.constants)
+    path = tmp_path / "classes.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    with pytest.raises(NetworkError, match="tell the same classes apart"):
+        read_onnx(path)
+    assert read_onnx(path, exits=heads[:1]).tail is not None
+    assert (survey(path).obstacles, survey(path).tail) == ((), 1)
+
+
 def test_behind_an_unknown_shape_patterns_still_count(tmp_path: Path) -> None:
     sketch = Sketch()
     x = sketch.op("MyOwn", wide(sketch, "image"))
