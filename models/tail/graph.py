@@ -100,6 +100,9 @@ class Tail:
             known.update(node.outputs)
         if lost := [one.name for one in self.outputs if one.name not in known]:
             raise TailError(f"an output of a tail must be computed in it, and '{lost[0]}' is not")
+        names = [name for one in self.outputs for name in ((one.name,) if one.batched else (one.name, one.name + ROWS))]
+        if "" in names or len(set(names)) < len(names):
+            raise TailError(f"each output of a tail, and its rows, must have a name of its own, not {str(names)[:80]}")
 
     @cached_property
     def needs(self) -> Mapping[str, frozenset[str]]:
@@ -166,10 +169,7 @@ class Tail:
         """
         made = {}
         for one in self.chosen(names):
-            empty = np.full(
-                [1 if one.batched else 0, *(max(0, size) for size in one.row)], _nothing(one.dtype), one.dtype
-            )
-            parts = [np.atleast_1d(sample.get(one.name, empty)) for sample in samples]
+            parts = [np.atleast_1d(sample[one.name] if one.name in sample else _lacking(one)) for sample in samples]
             if len({part.shape[1:] for part in parts}) > 1:
                 raise TailError(
                     f"output '{one.name}' has another shape for each sample, so a request must hold one sample, not {len(samples)}"
@@ -240,7 +240,9 @@ def evaluated(node: TailNode, values: Mapping[str, Array], opset: int, work: Wor
     return given
 
 
-def _nothing(dtype: str) -> float | int | bool:
-    """Return what stands where a sample has no value."""
-    kind = np.dtype(dtype).kind
-    return math.nan if kind == "f" else -1 if kind == "i" else np.iinfo(dtype).max if kind == "u" else False
+def _lacking(output: TailOutput) -> Array:
+    """Return what stands where a sample has no value: one row of what is no value of the type, or no rows."""
+    kind = np.dtype(output.dtype).kind
+    nothing = math.nan if kind == "f" else -1 if kind == "i" else np.iinfo(output.dtype).max if kind == "u" else False
+    shape = [1 if output.batched else 0, *(max(0, size) for size in output.row)]
+    return np.full(shape, nothing, output.dtype)

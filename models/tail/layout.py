@@ -98,6 +98,8 @@ def _gather(call: Call) -> Array:
 def _gather_elements(call: Call) -> Array:
     x = call[0]
     axis = axis_of(call.integer("axis", 0), x.ndim)
+    if call[1].ndim != x.ndim:
+        raise ValueError(f"positions must have {x.ndim} axes, not {call[1].ndim}")
     index = list(np.indices(call[1].shape, sparse=True))
     index[axis] = _indices(call[1], x.shape[axis])
     return x[tuple(index)]
@@ -107,6 +109,8 @@ def _gather_nd(call: Call) -> Array:
     x, indices, batches = call[0], call[1], call.integer("batch_dims", 0)
     depth = indices.shape[-1]
     lead = x.shape[:batches]
+    if lead != indices.shape[:batches] or batches < 0:
+        raise ValueError(f"the first {batches} sizes must be the same")
     bounded([*indices.shape[:-1], *x.shape[batches + depth :]])
     index = [grid.reshape(*grid.shape, *(1,) * (indices.ndim - 1 - batches)) for grid in np.indices(lead)]
     places = [_indices(indices[..., one], x.shape[batches + one]) for one in range(depth)]
@@ -118,6 +122,8 @@ def _scatter_nd(call: Call) -> Array:
     made, indices, updates = call[0].copy(), call[1], call[2]
     if call.text("reduction", "none") not in ("none", "add"):
         raise ValueError("a reduction must be none or add")
+    if updates.shape != (*indices.shape[:-1], *made.shape[indices.shape[-1] :]):
+        raise ValueError(f"updates must have the shape that positions {indices.shape} pick, not {updates.shape}")
     places = tuple(_indices(indices[..., one], made.shape[one]) for one in range(indices.shape[-1]))
     if call.text("reduction", "none") == "add":
         np.add.at(made, places, updates)
@@ -130,6 +136,8 @@ def _scatter_elements(call: Call) -> Array:
     made, indices, updates = call[0].copy(), call[1], call[2]
     if call.text("reduction", "none") != "none":
         raise ValueError("a reduction must be none")
+    if indices.ndim != made.ndim or updates.shape != indices.shape:
+        raise ValueError(f"positions and updates must have {made.ndim} axes and one shape, not {updates.shape}")
     axis = axis_of(call.integer("axis", 0), made.ndim)
     index = list(np.indices(indices.shape, sparse=True))
     index[axis] = _indices(indices, made.shape[axis])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from .call import Array, Call, Operator, axis_of, bounded
+from .call import Array, Call, Operator, axis_of, bounded, together
 
 
 def _reduced(function: Callable[..., Any]) -> Operator:
@@ -80,8 +81,13 @@ def _product(call: Call) -> Array:
 def _gemm(call: Call) -> Array:
     a = call[0].T if call.integer("transA", 0) else call[0]
     b = call[1].T if call.integer("transB", 0) else call[1]
+    if a.ndim != 2 or b.ndim != 2:
+        raise ValueError("two matrices must be given")
+    bounded([a.shape[0], b.shape[1]])
     made = np.asarray(call.number("alpha", 1.0), a.dtype) * (a @ b)
     bias = call.optional(2)
+    if bias is not None and together(made, bias) != made.shape:
+        raise ValueError(f"a bias {bias.shape} must fit the product {made.shape}")
     return np.asarray(made if bias is None else made + np.asarray(call.number("beta", 1.0), a.dtype) * bias)
 
 
@@ -134,11 +140,11 @@ def _max_pool(call: Call) -> Array:
     bounded([size + sum(side) for size, side in zip(x.shape, around, strict=True)])
     made = np.pad(x, around, constant_values=least)
     for axis in range(rank):  # a window's maximum is that of its columns' maxima
-        parts = [
+        parts = (
             np.take(made, np.arange(sizes[axis]) * steps[axis] + at * spread[axis], axis=2 + axis)
             for at in range(kernel[axis])
-        ]
-        made = np.maximum.reduce(parts)
+        )  # one at a time, since a window may be as large as its map
+        made = reduce(np.maximum, parts)
     return np.asarray(made)
 
 

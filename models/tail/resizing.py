@@ -11,6 +11,8 @@ import numpy as np
 from .call import Array, Call, Operator, axis_of, bounded
 from .sampling import COORDINATES, ROUNDINGS, Sampling, exact_scale
 
+MOST_ALONG = 1 << 15  # outputs of an axis, whose reads are exact fractions: 1.4 s
+
 
 def _resize(call: Call) -> Array:
     """Resize by scales or to sizes. Raises ValueError for a mode that is not built."""
@@ -35,6 +37,8 @@ def _resize(call: Call) -> Array:
     if x.ndim > 2 and shape[0] != x.shape[0]:
         raise ValueError("the batch must keep its size")
     bounded(shape)
+    if max(shape, default=0) > MOST_ALONG:
+        raise ValueError(f"an axis must have at most {MOST_ALONG} outputs")
     made = x
     order = sorted(range(x.ndim), key=lambda axis: shape[axis] / max(1, x.shape[axis]))  # what shrinks comes first
     for axis in order:

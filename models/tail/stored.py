@@ -172,6 +172,8 @@ def _array(facts: Any, what: str) -> Array:
 def _output(row: Any) -> TailOutput:
     if not isinstance(row, list) or len(row) != 3 or not isinstance(row[0], str):
         raise TailError(f"an output of a tail must be name, type and shape, not {str(row)[:80]}")
-    return TailOutput(
-        row[0], _dtype(row[1], f"output '{row[0]:.40}'").name, _shape(row[2], f"output '{row[0]:.40}'", -1)
-    )
+    what = f"output '{row[0]:.40}'"
+    shape = _shape(row[2], what, -1)
+    if math.prod(max(1, size) for size in shape) > MOST_VALUES:
+        raise TailError(f"{what} of a tail must have at most {MOST_VALUES} values, not the shape {shape}")
+    return TailOutput(row[0], _dtype(row[1], what).name, shape)

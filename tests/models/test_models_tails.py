@@ -235,6 +235,9 @@ def damaged() -> list[tuple[str, Any, str]]:
         ("outputs", [["y", "float32", [1, -2]]], "16 whole numbers from -1"),
         ("outputs", [["q", "float32", [1]]], "must be computed in it, and 'q' is not"),
         ("outputs", ["y"], "name, type and shape"),
+        ("outputs", [["", "float32", [1]]], "a name of its own"),
+        ("outputs", [["y", "float32", [1]], ["y", "float32", [1]]], "a name of its own"),
+        ("outputs", [["y", "float32", [1, 1 << 26, 2]]], "at most 67108864 values"),
         ("constants", [], "the constants of a tail must be an object"),
         ("constants", {"c": {"dtype": "float32", "shape": [1 << 40], "data": ""}}, "whole numbers from 0"),
         ("constants", {"c": {"dtype": "float32", "shape": [1 << 13, 1 << 13, 2], "data": ""}}, "bytes of its shape"),
@@ -273,6 +276,16 @@ def test_damaged_tails_end_in_one_sentence(key: str, value: Any, said: str) -> N
         ([["Softmax", ["x"], ["y"], {"axis": "wide"}]], "it fails"),
         ([["LSTM", ["x", "x", "x"], ["y"], {}]], "it fails"),
         ([["Div", ["big", "zero"], ["y"], {}]], "must not be divided by zero"),
+        ([["GatherElements", ["x", "zero"], ["y"], {}]], "positions must have 2 axes, not 1"),
+        ([["GatherND", ["x", "two"], ["y"], {"batch_dims": 1}]], "the first 1 sizes must be the same"),
+        ([["ScatterElements", ["x", "zero", "x"], ["y"], {}]], "must have 2 axes and one shape"),
+        ([["ScatterND", ["x", "zero", "x"], ["y"], {}]], "updates must have the shape"),
+        ([["Resize", ["x", "", "", "wide"], ["y"], {}]], "at most 32768 outputs"),
+        (
+            [["Expand", ["one", "tall"], ["t"], {}], ["Gemm", ["t", "t"], ["y"], {"transB": 1}]],
+            "at most 67108864 values",
+        ),
+        ([["Gemm", ["x", "two", "two"], ["y"], {}]], "must fit the product"),
     ],
 )
 def test_a_tail_that_fails_says_where(nodes: list[Any], said: str) -> None:
@@ -283,9 +296,13 @@ def test_a_tail_that_fails_says_where(nodes: list[Any], said: str) -> None:
     constants = {
         "big": {**shape, "data": base64.b64encode(shape["data"]).decode()},  # type: ignore[arg-type]
         "zero": {"dtype": "int64", "shape": [1], "data": base64.b64encode(bytes(8)).decode()},
+        "two": {"dtype": "int64", "shape": [2, 1], "data": base64.b64encode(bytes(16)).decode()},
+        "one": {"dtype": "int64", "shape": [1, 1], "data": base64.b64encode(bytes(8)).decode()},
+        "wide": {**shape, "data": base64.b64encode(np.array([1, 1 << 16], "<i8").tobytes()).decode()},
+        "tall": {**shape, "data": base64.b64encode(np.array([1 << 14, 2], "<i8").tobytes()).decode()},
     }
     tail = tail_of({**facts, "constants": constants})
     with pytest.raises(TailError) as told:
         tail.run({"x": np.ones((1, 2), np.float32)})
     assert said in str(told.value)
-    assert nodes[0][0] in str(told.value)
+    assert nodes[-1][0] in str(told.value)
