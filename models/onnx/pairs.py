@@ -45,7 +45,7 @@ def _extreme(walk: Walk, node: onnx.NodeProto) -> None:
     total = first = walk.value(node, own[0])
     for index in own[1:]:
         other = replace(walk.value(node, index), exclusive=False)
-        if other.plane is total.plane and np.array_equal(other.view.index, total.view.index):
+        if _same(total, other):
             continue  # no difference, which would have no resolution
         rest = _clipped(walk, node, _difference(walk, node, total, other), (0.0, None) if larger else (None, 0.0))
         total = add_two(walk, node, rest, other)
@@ -55,6 +55,13 @@ def _extreme(walk: Walk, node: onnx.NodeProto) -> None:
         walk.renamed(node, total)
     for index in (index for index in range(len(node.input)) if index not in own):
         _bounded(walk, node, walk.constant(node, index), larger)
+
+
+def _same(first: Value, second: Value) -> bool:
+    """True for the same numbers in the same places: a transposed map has the channels of its plane, too."""
+    views = first.view.axes == second.view.axes and np.array_equal(first.view.channels, second.view.channels)
+    affine = first.factor is second.factor and first.shift is second.shift
+    return first.plane is second.plane and views and affine and first.pad == second.pad
 
 
 def _bounded(walk: Walk, node: onnx.NodeProto, bound: npt.NDArray[Any], larger: bool) -> None:

@@ -145,3 +145,14 @@ def test_the_host_repeats_what_an_activation_ends(tmp_path: Path) -> None:
     gate = graph.op("Sigmoid", graph.op("GlobalAveragePool", graph.conv("image", 4, 3)))
     onnx.save(graph.model(graph.op("Expand", gate, graph.const([1, 4, 3, 2], np.int64))), tmp_path / "gate.onnx")
     assert read_onnx(tmp_path / "gate.onnx").tail is not None
+
+
+@pytest.mark.parametrize("operator", ["Max", "Min"])
+def test_a_square_map_and_its_transpose_are_two_values(operator: str, tmp_path: Path) -> None:
+    graph = Graph(shape=(3, 6, 6))
+    value = graph.conv("image", 4, 3)
+    turned = graph.op("Transpose", value, perm=[0, 1, 3, 2])
+    onnx.save(graph.model(graph.op(operator, value, turned)), tmp_path / "pair.onnx")
+    network = read_onnx(tmp_path / "pair.onnx")
+    assert network.tail is not None
+    assert [node.operator for node in network.tail.nodes] == ["Transpose", operator]
