@@ -83,13 +83,15 @@ class Job:
     """One finished job; times are on the device's clock.
 
     `start_ns`, `end_ns`: from its START until the host has seen the end. `npu_ns`: the time that the NPU
-    worked, by its own counter of cycles; a simulated one counts the cycles of its model.
+    worked, by its own counter of cycles; a simulated one counts the cycles of its model. `layers`: the first
+    and the last.
     """
 
     start_ns: int
     end_ns: int
     npu_ns: int
     slots: tuple[int, ...]
+    layers: tuple[int, int]
 
 
 class Driver:
@@ -453,7 +455,7 @@ class Driver:
         if self.guarded:
             self._check_job(first, last)
         npu_ns = -(-self._read_cycles() * 1_000_000_000 // self.design.clock_hz)
-        return Job(start_ns=start, end_ns=end, npu_ns=npu_ns, slots=self.active)
+        return Job(start_ns=start, end_ns=end, npu_ns=npu_ns, slots=self.active, layers=(first, last))
 
     def _wait_job(self, deadline_ns: int) -> tuple[bool, int]:
         """Wait for the end of a job; return the interrupt's level and STATUS.
@@ -594,9 +596,13 @@ class Driver:
         board the core is the design's, and the phase of the refresh is unknown and taken as zero. Raises
         DesignError where the design carries no facts of its board.
         """
+        return self.counted_job(first, last).counts(self.design, self.core)
+
+    def counted_job(self, first: int, last: int) -> CountedJob:
+        """Describe layers first..last on the active batch to the exact model, which may count them later."""
         batch, registers = len(self.active), self._settings
         base = {name: registers[f"{name}_HI"] << 32 | registers[f"{name}_LO"] for name in _ADDRESSES}
-        job = CountedJob(
+        return CountedJob(
             program=base["PROGRAM"] + DESCRIPTOR_BYTES * first,
             weights=base["WEIGHTS"],
             words=[self._linked.fbcb_words[layer * self.design.b_max + batch - 1] for layer in range(first, last + 1)],
@@ -604,7 +610,12 @@ class Driver:
             slots=[base["SLOT_BASE"] + slot * registers["SLOT_BYTES"] for slot in self.active],
             first_cycle=getattr(self.device, "first_cycle", 0),
         )
-        return job.counts(self.design, getattr(self.device, "core", None))
+
+    @property
+    def core(self) -> str | None:
+        """The core that a simulation in RTL has; None for the design's."""
+        core: str | None = getattr(self.device, "core", None)
+        return core
 
     # -- helpers ---------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from ..errors import DeviceError
 from ..serving.model import Model
 from ..serving.models import Models
+from ..serving.sampled import SampledJob
 from ..serving.statistics import EDGES_NS, Statistics
 from .logs import dropped_lines
 
@@ -76,6 +77,8 @@ def _of_model(model: Model) -> Iterator[Row]:
         if model.tenancy_tenants:
             yield from _of_tenants(model, counts)
     yield from _of_exits(model)
+    if model.sampler is not None and model.sampler.latest is not None:
+        yield from _of_sampled(model.sampler.latest, model.sampler.jobs)
     if model.meter is not None:
         about = "power that the board's sensor measures now; covers: the whole board, or some of its rails"
         labels, values = ("covers", "sensor"), (model.meter.covers, model.meter.source)
@@ -106,6 +109,27 @@ def _of_exits(model: Model) -> Iterator[Row]:
         yield "adapt_labels", "true classes that were fed back", counter, (), (), seen.labels
         about = "batches that worked for longer than a whole one without exits"
         yield "adapt_late_batches", about, counter, (), (), seen.late_batches
+
+
+def _of_sampled(job: SampledJob, jobs: int) -> Iterator[Row]:
+    """Yield what the NPU counted in the job that was read last, summed over its layers."""
+    gauge, cycles = GaugeMetricFamily, max(1, job.cycles)
+    yield "npu_sampled_jobs", "jobs whose counters were read", CounterMetricFamily, (), (), jobs
+    yield "npu_sampled_layers", "layers of the job that was read last", gauge, (), (), job.layers
+    yield "npu_sampled_cycles", "cycles of that job's layers", gauge, (), (), job.cycles
+    about = "share of its cycles in which the core waited for input"
+    yield "npu_starved_ratio", about, gauge, (), (), job.starved / cycles
+    about = "share of its cycles in which input waited for the core"
+    yield "npu_blocked_ratio", about, gauge, (), (), job.blocked / cycles
+    for way, words, bursts in (
+        ("read", job.read_words, job.read_bursts),
+        ("write", job.write_words, job.write_bursts),
+    ):
+        yield "npu_sampled_words", "words of memory that the job moved", gauge, ("direction",), (way,), words
+        yield "npu_sampled_bursts", "bursts in which it did", gauge, ("direction",), (way,), bursts
+    if job.off_model is not None:
+        about = "layers whose cycles are not those of the exact model"
+        yield "npu_layers_off_model", about, gauge, (), (), job.off_model
 
 
 def _of_tenants(model: Model, counts: Statistics) -> Iterator[Row]:

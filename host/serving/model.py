@@ -76,6 +76,7 @@ from .options import (
     setting_of,
 )
 from .replies import Image, Observer, Reply
+from .sampled import Sampler
 from .server import Server
 from .statistics import Statistics
 
@@ -118,6 +119,7 @@ class Model:
         self.loads = 0
         self.recoveries: list[float] = []  # seconds from the failure of a device to its next server
         self.counts: tuple[Statistics, ...] = ()  # by network
+        self.sampler: Sampler | None = None  # of an NPU that counts by itself
         self._bundles: tuple[Bundle, ...] = ()
         self._server: Server | None = None
         self._driver: Driver | None = None
@@ -509,6 +511,9 @@ class Model:
             of_tenant = network_of_tenants(self._tenancy, self.names)
         side = driver.networks(of_tenant)
         observers: list[Observer] = [self.counts[0] if len(side) == 1 else Apart(side, self.counts)]
+        if self.options.device in BOARDS and not driver.design.is_measured:
+            self.sampler = Sampler(driver, jobs=self.sampler.jobs if self.sampler else 0)
+            observers.append(self.sampler)
         criteria = [
             criteria_of(driver, self._usual[network], self.options.power, network, self._recorded(network))
             for network in range(len(driver.parts))
