@@ -241,11 +241,14 @@ class SimulatedNpu:
         return job.counts[index].numbers[place] & _WORD if index < len(job.counts) else 0
 
     def _counted(self, job: _Job) -> list[LayerCounts]:
+        """Count the layers that ran; if the one fetched meanwhile was refused, another stands for it."""
+        ran, legal = job.ran, len(job.steps)
+        places = [min(place, legal - 1) for place in range(min(ran + 1, len(job.fetch.words)))]
         counted = CountedJob(
             program=job.fetch.program,
             weights=job.fetch.weights,
-            words=job.fetch.words[: len(job.descriptors)],
-            descriptors=job.descriptors,
+            words=[job.fetch.words[place] for place in places],
+            descriptors=[job.descriptors[place] for place in places],
             slots=[job.slots.base + slot * job.slots.stride for slot in job.slots.active],
         )
         try:

@@ -6,6 +6,7 @@ from rtl_worlds import design_of, rtl_world
 
 from fluidnpu.hls import VERSION, register
 from fluidnpu.host import BuildMismatch, NpuError, SimulatedNpu
+from fluidnpu.host.devices import RtlDevice
 from fluidnpu.host.devices.faulty import FaultyDevice, Mischief, Mishap
 from fluidnpu.host.driver import Driver
 from fluidnpu.host.identity import shape_word
@@ -49,6 +50,30 @@ def test_a_dropped_layer_leaves_the_counts_before() -> None:
     w.npu.clock.sleep_until(10**12)
     assert w.driver.status().cause.name == "WATCHDOG"
     assert w.driver.read_counts(0, len(w.design.layers) - 1) == before
+
+
+@pytest.mark.parametrize("name", ["FBCB_DATA", "PROGRAM"])
+def test_layers_before_one_that_is_refused_are_counted(name: str) -> None:
+    """The refused one was fetched, which counts, and has no counts of its own."""
+    design = design_of(0)
+    w = rtl_world(dram=design.dram, port_bytes=design.port_bytes)
+    simulated = Driver(SimulatedNpu(design), w.program, design)
+    simulated.load()
+    counts = []
+    for driver in (w.driver, simulated):
+        assert isinstance(driver.device, SimulatedNpu | RtlDevice)
+        driver.activate([0])
+        if name == "PROGRAM":  # a damaged descriptor
+            descriptors = driver.device.memory.view(read(driver.device, "PROGRAM_LO"), 256)
+            descriptors[130] ^= 1
+        else:
+            write(driver.device, "FBCB_INDEX", design.b_max)
+            write(driver.device, name, 31)  # b_r beyond all
+        with pytest.raises(NpuError, match="layer 1"):
+            driver.run_to_exit(0)
+        counts.append(driver.read_counts(0, 1))
+    assert counts[0][0] == counts[1][0]
+    assert counts[1][1].numbers == (0,) * 8
 
 
 def test_an_npu_that_has_run_nothing_counts_nothing() -> None:
