@@ -25,7 +25,7 @@ from fluidnpu.scheduler import Outcome
 from fluidnpu.scheduler.simulation import Terms
 
 from ..bundle import Bundle
-from ..errors import DeviceError, ProtocolError, QueueFullError, TooLargeError, UnsupportedError
+from ..errors import DeviceError, ModelUnavailableError, ProtocolError, QueueFullError, TooLargeError, UnsupportedError
 from ..serving.model import Model
 from ..serving.models import VERSION, Models
 from ..serving.replies import Reply
@@ -264,6 +264,9 @@ class Inference:
                 future.cancel()
             raise
         replies = [future.result() for future in futures]
+        face = self._face_of(model, face, replies)
+        if not set(wanted) <= set(face.outputs):
+            raise _exchanged(model)
         told = parameters_of(replies, model.energy_nj) | _numbers(model, replies)
         names = face.bundle.program.class_names
         made = joined(replies, [name for name in wanted if name not in face.tails], face.others, face.onward, names)
@@ -292,6 +295,17 @@ class Inference:
             )
             self._faces[model.name] = known
         return known
+
+    def _face_of(self, model: Model, face: _Face, replies: Sequence[Reply]) -> _Face:
+        """Return the face whose program made the replies: the model may be exchanged while a request is held.
+
+        Raises ModelUnavailableError where several did, or one that is served no more.
+        """
+        for newest in (face, self._face(model)):
+            program = None if newest.engine is None else newest.bundle.program
+            if all(reply.program is program for reply in replies):
+                return newest
+        raise _exchanged(model)
 
     def _samples(self, model: Model, call: Call, expected: TensorInfo) -> list[Array]:
         if len(call.inputs) != 1 or expected.name not in call.inputs:
@@ -461,6 +475,10 @@ class Inference:
         programs = {one.name: one.bundle.program if one.ready else None for one in self.models}
         named = [tenant.name for model in self.models for tenant in model.tenancy_tenants]
         return document(self.version, programs, admin=admin, tenants=["", *dict.fromkeys(named)])
+
+
+def _exchanged(model: Model) -> ModelUnavailableError:
+    return ModelUnavailableError(f"model '{model.name}' was loaded anew while the request waited: send it again")
 
 
 def joined(

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from fluidnpu.hls import Program
 from fluidnpu.models.graph import Check, MapCheck, MapTask, keypoints, label_map
 from fluidnpu.scheduler import Action, Outcome, Request, Run, View
 from fluidnpu.scheduler.simulation import InForce, Terms
@@ -49,7 +50,8 @@ class Reply(_Ended):
     (landmarks, 3), row and column as shares of the image and confidence, or `label_map` uint8 (height,
     width). `because`: the clause of the criterion, or the reason of the policy, for which it left where it
     did. `onward`: of a sample that goes on from a part of a network, int16 (height, width, channels) as
-    stored; what else is said is then that of the exit at which it did not leave.
+    stored; what else is said is then that of the exit at which it did not leave. `program`: that which ran,
+    where the host ends its network; another one may have been loaded while the request waited.
     """
 
     prediction: int
@@ -62,6 +64,7 @@ class Reply(_Ended):
     keypoints: npt.NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
     label_map: npt.NDArray[np.uint8] | None = field(default=None, compare=False, repr=False)
     onward: npt.NDArray[np.int16] | None = field(default=None, compare=False, repr=False)
+    program: Program | None = field(default=None, compare=False, repr=False)
     outcome: Outcome = Outcome.EXIT
     because: str = field(default="", compare=False)
 

@@ -383,6 +383,7 @@ class Runtime:
             logits=logits,
             because=because,
             tenant=request.tenant,
+            program=None if program.tail is None else program,
             outcome=outcome,
             outputs={name: values[0] for name, values in outputs.items()},
             keypoints=points,

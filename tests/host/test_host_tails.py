@@ -15,7 +15,7 @@ import tritonclient.grpc as triton_grpc
 from fleet_worlds import NAME as FLEET_NAME
 from fleet_worlds import fleet, fleet_file
 from host_worlds import HostWorld, Images, design_of, pixels
-from oip_worlds import NAME, served
+from oip_worlds import NAME, bundle_of, served
 from tail_graphs import GRAPHS
 
 import fluidnpu
@@ -23,6 +23,7 @@ from fluidnpu.hls import Program, ProgramError, compile_program
 from fluidnpu.hls.program import program as programs
 from fluidnpu.host import Bundle, Driver, HostError, SimulatedNpu, serve_requests, tail_outputs
 from fluidnpu.host.errors import DriverUsageError, ProtocolError
+from fluidnpu.host.serving import Model
 from fluidnpu.host.serving.tails import check_joinable, tail_engine
 from fluidnpu.models import golden, quantise, read_onnx
 from fluidnpu.models.tail import Tail
@@ -209,3 +210,27 @@ def test_boards_of_a_fleet_run_the_tails_of_their_answers(name: str, tmp_path: P
         answer = npu.infer(images)
         for key, values in right.items():
             np.testing.assert_array_equal(answer.outputs[key], values)
+
+
+def test_a_request_that_waits_for_another_version_is_ended_by_its_tail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    w = world_of("peaks", tmp_path / "file")
+    image = pixels(w.qnet, 1, seed=4)
+    network = read_onnx(tmp_path / "file" / "model.onnx")
+    qnet = quantise(network, np.zeros((8, *network.tensors[network.input]), np.uint8))  # of other scales
+    later = HostWorld(qnet, w.design, compile_program(qnet, w.design), w.npu, w.driver)
+    assert [one.scale for one in later.program.outputs] != [one.scale for one in w.program.outputs]
+    submit = Model.submit
+
+    def after_a_load(self: Model, *sample: Any) -> Any:
+        if self.loads == 1:
+            bundle_of(later, tmp_path / NAME)
+            self.load()
+        return submit(self, *sample)
+
+    monkeypatch.setattr(Model, "submit", after_a_load)
+    with served(tmp_path, w) as world, fluidnpu.connect(world.url, NAME) as npu:
+        answer = npu.infer(image)
+    for key, values in tail_of(later).joined(expected(later, image)).items():
+        np.testing.assert_array_equal(answer.outputs[key], values)
