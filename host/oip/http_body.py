@@ -12,9 +12,12 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
+
+import numpy as np
 
 from ..errors import ProtocolError, TooLargeError
 from .calls import Answer, Call, read_id, read_names
@@ -120,7 +123,7 @@ def write_answer(answer: Answer, call: Call) -> tuple[bytes, int | None]:
             one["parameters"] = {"binary_data_size": len(data)}
             tail.append(data)
         else:
-            one["data"] = array.reshape(-1).tolist()
+            one["data"] = _plain(array)
         outputs.append(one)
     said: dict[str, Any] = {"model_name": answer.model, "model_version": answer.version}
     if answer.id:
@@ -128,6 +131,14 @@ def write_answer(answer: Answer, call: Call) -> tuple[bytes, int | None]:
     said |= {"parameters": answer.parameters, "outputs": outputs}
     head = json.dumps(said).encode()
     return (b"".join((head, *tail)), len(head)) if tail else (head, None)
+
+
+def _plain(array: Array) -> list[Any]:
+    """Return the values of an array as JSON has them; a NaN or an infinity is `null`."""
+    values: list[Any] = array.reshape(-1).tolist()
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        return [value if math.isfinite(value) else None for value in values]
+    return values
 
 
 def _object(raw: dict[str, Any], key: str) -> dict[str, Any]:

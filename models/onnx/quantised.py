@@ -113,6 +113,7 @@ class _Dequantiser:
         self.names: dict[str, str] = {}  # of the float graph for a name of the old one, where it is another
         self.grids: dict[str, Grid] = {}  # by name of the old graph
         self.ranges: dict[str, float] = {}
+        self.left_out = 0  # saturations that a sum reads, each a layer for what calibration has not seen
         self.readers: dict[str, list[onnx.NodeProto]] = {}
         self.producers = {output: node for node in source.order for output in node.output}
         for node in source.order:
@@ -154,7 +155,8 @@ class _Dequantiser:
         graph.initializer.extend([*kept, *(one for name, one in self.constants.items() if name in needed)])
         graph.node.extend(self.nodes)
         if count:
-            record(model, "quantised", f"{count} nodes on integers, read as float", self.ranges)
+            open_ends = f"; operands of sums that are not saturated: {self.left_out}" if self.left_out else ""
+            record(model, "quantised", f"{count} nodes on integers, read as float{open_ends}", self.ranges)
         return OnnxFile(self.source.path, model)
 
     def visit(self, node: onnx.NodeProto) -> bool:
@@ -350,7 +352,9 @@ class _Dequantiser:
             for node in readers
             for end in (self.readers.get(node.output[0], []) if node.op_type == "DequantizeLinear" else [node])
         ]
-        return not (ends and all(end.op_type in _LINEAR for end in ends) and grid.clip[0] < 0 < grid.clip[1])
+        left_out = bool(ends) and all(end.op_type in _LINEAR for end in ends) and grid.clip[0] < 0 < grid.clip[1]
+        self.left_out += left_out
+        return not left_out
 
     def float_result(self, node: onnx.NodeProto, operator: str, inputs: list[str], **attributes: Any) -> None:
         """Add a node that writes the output of an old one."""

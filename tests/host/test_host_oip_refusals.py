@@ -342,6 +342,17 @@ def test_huge_shapes_cost_nothing() -> None:
         from_bytes("x", "FP64", [1 << 20, 1 << 20], b"")
 
 
+def test_what_json_cannot_say_of_a_number_is_null() -> None:
+    """An output that a sample lacks is NaN, which no strict reader of JSON takes."""
+    answer = Answer(model="m", version="1", outputs={"boxes": np.array([[1.5, np.nan], [np.inf, 2]], np.float32)})
+    text, _ = write_answer(answer, Call("m"))
+
+    def refuse(word: str) -> None:
+        raise AssertionError(word)
+
+    assert json.loads(text, parse_constant=refuse)["outputs"][0]["data"] == [1.5, None, None, 2]
+
+
 def test_an_answer_is_json_or_binary() -> None:
     from fluidnpu.host.oip.calls import Answer, Call
 
