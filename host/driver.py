@@ -598,16 +598,21 @@ class Driver:
         """
         return self.counted_job(first, last).counts(self.design, self.core)
 
-    def counted_job(self, first: int, last: int) -> CountedJob:
-        """Describe layers first..last on the active batch to the exact model, which may count them later."""
-        batch, registers = len(self.active), self._settings
+    def counted_job(self, first: int, last: int, slots: Sequence[int] | None = None) -> CountedJob:
+        """Describe layers first..last to the exact model, which may count them later.
+
+        `slots`: of the batch, by default those of the active one.
+        """
+        slots, registers = self.active if slots is None else slots, self._settings
         base = {name: registers[f"{name}_HI"] << 32 | registers[f"{name}_LO"] for name in _ADDRESSES}
         return CountedJob(
             program=base["PROGRAM"] + DESCRIPTOR_BYTES * first,
             weights=base["WEIGHTS"],
-            words=[self._linked.fbcb_words[layer * self.design.b_max + batch - 1] for layer in range(first, last + 1)],
+            words=[
+                self._linked.fbcb_words[layer * self.design.b_max + len(slots) - 1] for layer in range(first, last + 1)
+            ],
             descriptors=self._linked.descriptors[first : last + 1],
-            slots=[base["SLOT_BASE"] + slot * registers["SLOT_BYTES"] for slot in self.active],
+            slots=[base["SLOT_BASE"] + slot * registers["SLOT_BYTES"] for slot in slots],
             first_cycle=getattr(self.device, "first_cycle", 0),
         )
 

@@ -60,7 +60,8 @@ class SampledJob:
 class Sampler(Observer):
     """Reads the counters of the job that just ended, at most once in `interval_ns` on the device's clock.
 
-    `latest` is the last job of which all is known, `jobs` their number since the model was first served.
+    `latest` is the last job of which all is known, `jobs` their number since the model was first served. The
+    exact model is loaded here, before anybody waits for an answer: its compiler holds Python's lock.
     """
 
     def __init__(self, driver: Driver, *, interval_ns: int = INTERVAL_NS, jobs: int = 0) -> None:
@@ -69,6 +70,13 @@ class Sampler(Observer):
         self._driver, self._interval_ns = driver, interval_ns
         self._due_ns = 0
         self._comparing: threading.Thread | None = None
+        self._compares = has_numba()
+        if self._compares:
+            try:
+                driver.counted_job(0, 0, [0]).counts(driver.design, driver.core)
+            except DesignError as error:
+                _log.info("counters of layers are not compared: %s", error)
+                self._compares = False
 
     def began(self, view: View) -> None:
         """Read the first job of a runtime, whose time begins at 0."""
@@ -93,7 +101,7 @@ class Sampler(Observer):
         except DeviceError as error:
             _log.warning("the counters of a job were not read: %s", error)
             return
-        if has_numba():
+        if self._compares:
             work = (counts, self._driver.counted_job(*job.layers))
             self._comparing = threading.Thread(target=self._compare, args=work, name="npu-counters", daemon=True)
             self._comparing.start()
@@ -118,12 +126,8 @@ class Sampler(Observer):
             self._comparing.join(timeout_s)
 
     def _compare(self, counts: Sequence[LayerCounts], job: CountedJob) -> None:
-        off: int | None = None
-        try:
-            expected = job.counts(self._driver.design, self._driver.core)
-            off = sum(mine.cycles != theirs.cycles for mine, theirs in zip(counts, expected, strict=True))
-        except DesignError as error:
-            _log.info("the counters of a job are not compared: %s", error)
+        expected = job.counts(self._driver.design, self._driver.core)
+        off = sum(mine.cycles != theirs.cycles for mine, theirs in zip(counts, expected, strict=True))
         self._publish(replace(SampledJob.of(counts), off_model=off))
 
     def _publish(self, sampled: SampledJob) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from host_worlds import HOUR_NS, PATIENCE_S
+from host_worlds import HOUR_NS, PATIENCE_S, world
 from rtl_worlds import design_of, network, rtl_world
 
 from fluidnpu.hls import compile_program, register
@@ -109,9 +109,15 @@ def test_counters_that_cannot_be_read_cost_no_job() -> None:
     assert sampler.jobs == 1
 
 
-def test_nothing_is_compared_where_the_model_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampled, "has_numba", lambda: False)
-    _, driver = off_by_one()
+@pytest.mark.parametrize("lacking", ["facts of the board", "Numba"])
+def test_nothing_is_compared_where_the_model_cannot_count(monkeypatch: pytest.MonkeyPatch, lacking: str) -> None:
+    if lacking == "Numba":
+        monkeypatch.setattr(sampled, "has_numba", lambda: False)
+        driver = off_by_one()[1]
+    else:
+        w = world(3)
+        driver = w.driver
+        driver.write_sample(0, w.images(1)[0])
     sampler = Sampler(driver)
     run(driver, sampler)
     assert isinstance(sampler.latest, SampledJob)
