@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from oip_worlds import NAME, Served, served
 
 from fluidnpu.host.oip import Limits
-from fluidnpu.host.oip.calls import read_wishes
+from fluidnpu.host.oip.calls import Answer, Call, read_wishes
 from fluidnpu.host.oip.http_body import read_call, write_answer
 from fluidnpu.host.oip.interface import input_of
 from fluidnpu.host.oip.limits import OTHER_BYTES, Bounds
@@ -344,7 +344,7 @@ def test_huge_shapes_cost_nothing() -> None:
 
 def test_what_json_cannot_say_of_a_number_is_null() -> None:
     """An output that a sample lacks is NaN, which no strict reader of JSON takes."""
-    answer = Answer(model="m", version="1", outputs={"boxes": np.array([[1.5, np.nan], [np.inf, 2]], np.float32)})
+    answer = Answer("m", "1", "", {"boxes": np.array([[1.5, np.nan], [np.inf, 2]], np.float32)}, {})
     text, _ = write_answer(answer, Call("m"))
 
     def refuse(word: str) -> None:
@@ -354,8 +354,6 @@ def test_what_json_cannot_say_of_a_number_is_null() -> None:
 
 
 def test_an_answer_is_json_or_binary() -> None:
-    from fluidnpu.host.oip.calls import Answer, Call
-
     answer = Answer("m", "1", "", {"a": np.array([1.5], np.float32), "b": np.array([2], np.int32)}, {"exit": 0})
     text, head = write_answer(answer, Call("m"))
     assert (head, [one["data"] for one in json.loads(text)["outputs"]]) == (None, [[1.5], [2]])
