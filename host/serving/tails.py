@@ -46,7 +46,7 @@ def tail_outputs(
 ) -> dict[str, npt.NDArray[Any]]:
     """Return the user's outputs of answered requests by their names, joined as `Tail.joined` describes.
 
-    `wanted`: those alone. `engine` runs the tail (default: NumPy). None where the network has no tail: then
+    `wanted`: those alone. `engine` runs the tail (default: NumPy). Empty where the network has no tail: then
     `Reply.outputs` are the user's. Raises HostError where the tail fails on a request's data.
     """
     if program.tail is None:

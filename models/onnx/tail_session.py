@@ -27,6 +27,8 @@ def tail_session(tail: Tail) -> TailRun:
         raise NetworkError("onnxruntime is to run what the host does, and it is not installed: pip install onnxruntime")
     import onnxruntime
 
+    if not all(node.outputs for node in tail.nodes):
+        raise NetworkError("onnxruntime is to run a tail, whose nodes must have outputs, and one has none")
     nodes: list[onnx.NodeProto] = []
     constants: list[onnx.TensorProto] = []
     TailWriter(nodes, constants).write(tail)
@@ -36,7 +38,10 @@ def tail_session(tail: Tail) -> TailRun:
     model = helper.make_model(graph, opset_imports=[opset], ir_version=IR_VERSION)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 3
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    try:
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its errors share no other base
+        raise NetworkError(f"onnxruntime must take the tail, and it refuses it: {str(error)[:200]}") from None
 
     def run(values: Mapping[str, Array], names: Collection[str] | None = None) -> dict[str, Array]:
         if not values.keys() >= set(tail.inputs):
@@ -45,9 +50,7 @@ def tail_session(tail: Tail) -> TailRun:
         try:
             made = session.run(wanted, {name: values[name] for name in tail.inputs})
         except Exception as error:  # its errors share no other base
-            raise TailError(
-                f"onnxruntime must run the tail, and it fails: {str(error)[:200]}"
-            ) from None
+            raise TailError(f"onnxruntime must run the tail, and it fails: {str(error)[:200]}") from None
         return {name: np.asarray(array) for name, array in zip(wanted, made, strict=True)}
 
     return run

@@ -188,6 +188,9 @@ def test_onnxruntime_runs_tails_where_the_environment_asks(
             assert (found[key].dtype, found[key].shape) == (values.dtype, values.shape)
             np.testing.assert_allclose(found[key], values, rtol=1e-4, atol=1e-5)
     assert engine({}, None) == {}  # of a sample that left early
+    odd = replace(tail_of(w), opset=64)  # which the interpreter takes, and onnxruntime has not
+    with pytest.raises(DriverUsageError, match="onnxruntime must take the tail, and it refuses it"):
+        tail_engine(replace(w.program, tail=odd))
     monkeypatch.setenv("FLUIDNPU_TAIL", "torch")
     with pytest.raises(DriverUsageError, match="FLUIDNPU_TAIL must be numpy or onnxruntime, not 'torch'"):
         tail_engine(w.program)
