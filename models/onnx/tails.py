@@ -95,12 +95,12 @@ class Behind:
         nobody else is given ends before it, since the host is free to compute it.
         """
         assert self.refusal is not None
-        while (more := self._too_late(walk)) is not None:
-            first = self.file.model.graph.node[self.file.producers[more]]
-            if not self._can(first):
+        while late := self._too_late(walk):
+            more = [self.file.model.graph.node[self.file.producers[name]] for name in late]
+            if not all(map(self._can, more)):
                 raise self.refusal
-            self._written.update(filter(None, first.output))
-            chosen = {id(node) for node in (*self.nodes, first)}
+            self._written.update(name for node in more for name in node.output if name)
+            chosen = {id(node) for node in (*self.nodes, *more)}
             self.nodes = []
             for node in self.file.order:
                 if id(node) in chosen or self.reads(node):
@@ -120,18 +120,19 @@ class Behind:
         """Return the names that the nodes read and do not write."""
         return [name for node in self.nodes for name in node.input if name and name not in self._written]
 
-    def _too_late(self, walk: Walk) -> str | None:
-        """Return a value of the network that it cannot give out, or should not."""
+    def _too_late(self, walk: Walk) -> list[str]:
+        """Return the values of the network that it cannot give out, or should not: all of them at once."""
         assert self.refusal is not None
-        for name in self._read():
+        late = []
+        for name in dict.fromkeys(self._read()):
             value = walk.values.get(name)
             if value is None:
                 continue
             if value.unbatched or (value.activation and name not in self.file.outputs):
-                return name
-            if value.pixels or not value.plane.writers:  # the image itself
+                late.append(name)
+            elif value.pixels or not value.plane.writers:  # the image itself
                 raise self.refusal
-        return None
+        return late
 
     def _constants(self, walk: Walk) -> dict[str, Array]:
         """Return what the nodes read that depends on no image, with the batch of one in shapes.

@@ -21,6 +21,8 @@ from fluidnpu.models.exits import with_maps
 from fluidnpu.models.graph import MapTask
 from fluidnpu.models.numeric.float_reference import run_float_outputs
 from fluidnpu.models.onnx import onnx_bytes
+from fluidnpu.models.onnx.tails import Behind
+from fluidnpu.models.onnx.walk import Walk
 from fluidnpu.models.tail import facts_of, tail_of
 
 Array = npt.NDArray[Any]
@@ -214,6 +216,23 @@ def test_reading_a_tail_ends_soon(tmp_path: Path) -> None:
     heat = g.op("Add", g.op("Tanh", g.conv("image", 1, 3)), g.op("ReduceMax", wide))
     with pytest.raises(ModelFileError, match=r"'n1' \(MatMul\).*but would do most of the multiplications"):
         read_onnx(saved(tmp_path, g.model((heat, 1, ["batch", 1, 32, 32]))))
+
+
+def test_ends_that_only_the_host_can_give_are_found_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    g = TailGraph()
+    heat = g.conv("image", 4, 3)
+    waves = [g.op("Sin", g.op("Sigmoid", heat)) for _ in range(6)]
+    rounds, look = list[list[str]](), Behind._too_late
+
+    def watched(self: Behind, walk: Walk) -> list[str]:
+        rounds.append(look(self, walk))
+        return rounds[-1]
+
+    monkeypatch.setattr(Behind, "_too_late", watched)
+    network = read_onnx(saved(tmp_path, g.model(*((wave, 1, ["batch", 4, 32, 32]) for wave in waves))))
+    assert network.tail is not None
+    assert [node.operator for node in network.tail.nodes] == ["Sigmoid", "Sin"] * 6
+    assert [len(late) for late in rounds] == [6, 0], "each round looks at all nodes"
 
 
 def damaged() -> list[tuple[str, Any, str]]:
