@@ -385,7 +385,7 @@ class Program:
         manifest, binary = Path(folder) / "program.json", Path(folder) / "program.bin"
         try:
             raw, image = json.loads(read_text(manifest, "JSON")), regular_file(binary).read_bytes()
-        except (OSError, FileError, json.JSONDecodeError) as error:
+        except (OSError, FileError, json.JSONDecodeError, RecursionError) as error:
             raise ProgramError(f"'{folder}' must hold a readable program.json and program.bin: {error}") from None
         if not isinstance(raw, dict) or raw.get("schema") not in SCHEMAS:
             schema = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__

@@ -86,3 +86,9 @@ def test_programs_refuse_nonsense(chain: QuantisedNetwork) -> None:
         replace(program, input="nowhere")
     with pytest.raises(ProgramError, match="one exit for each of 2 stages, not 1"):
         replace(program, stages=((0, 1), (2, 3)))
+
+
+def test_lists_in_lists_are_no_program(tmp_path: Path) -> None:
+    (tmp_path / "program.json").write_text("[" * 100_000 + "]" * 100_000)
+    with pytest.raises(ProgramError, match="must hold a readable program"):
+        Program.load(tmp_path)
