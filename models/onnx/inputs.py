@@ -82,7 +82,7 @@ def open_input(walk: Walk) -> None:
     if len(dims) not in (2, 3, 4) or not all(d >= 1 for d in dims[1:]):
         raise no_image(
             f"input '{name}' must have the shape (N, channels, height, width) with fixed positive sizes, not {told}",
-            "say its size with --input, as in --input 3x320x320 (size= in Python)",
+            "say its size with --input, as in --input 3x320x320 or 320x320 (size= in Python)",
         )
     if max(dims[1:]) > MOST_EXTENT or math.prod(dims[1:]) > MOST_ELEMENTS:
         raise ModelFileError(
