@@ -12,6 +12,7 @@ from fluidnpu import models
 from fluidnpu.models import graph, numeric
 
 from .. import show
+from ..errors import add_note
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,8 +32,12 @@ def guarded(
 ) -> numeric.Guarded:
     """Compare int16 with float on a sample of the images. Raises DeviationError and NetworkError."""
     options = {} if most_error is None else {"most_error": most_error}
-    with show.progress(out, f"comparing int16 of '{network.name}' with float") as step:
-        return numeric.guarded(network, images.images, progress=step, **options)
+    try:
+        with show.progress(out, f"comparing int16 of '{network.name}' with float") as step:
+            return numeric.guarded(network, images.images, progress=step, **options)
+    except numeric.DeviationError as error:
+        add_note(error, "--most-error accepts more")
+        raise
 
 
 def compared(
