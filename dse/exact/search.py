@@ -38,7 +38,7 @@ from .bound import Candidates, block_sizes, lower_bound
 from .estimate import RankedPlan, estimated_plan, ranked_plans
 from .mapping import LayerMapping, joinable, joins, layer_key, mappings
 from .model import LayerCost, LayerJob, Machine, layer_cost
-from .sharing import share_memory
+from .sharing import check_windows, share_memory
 
 _log = logging.getLogger(__name__)
 TRIES = 6  # plans of a layer's best mapping that are evaluated behind the first
@@ -414,6 +414,7 @@ def _buildable_space(question: Question) -> Space:
     space = buildable(legal_space(question.board), question.target).space
     if not len(space):
         fit(LEAST, question.target)  # raises, naming what even the smallest design lacks
+    check_windows(question, LEAST)
     return space
 
 

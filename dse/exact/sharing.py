@@ -58,15 +58,34 @@ def share_memory(question: Question, point: Point) -> Shared:
         shares.append((estimated_plans(workload, machine, question.dram, b_max, question.layer_shares), fitted))
     found, best = min(shares, key=lambda share: share[0].total)
     if found.total == inf:
-        least, layer = max((_least_buffer_bytes(layer), layer.name) for layer in workload.layers)
-        raise FitError(
-            f"board '{target.board.name}' is too small: the windows of one row of layer '{layer}' need an input buffer of {least} bytes, "
-            f"and beside {point.t_p} x {point.t_c} PEs there is room for {2 * best.buffer_words}",
-            resource="buffer_bytes",
-            needed=least,
-            available=2 * best.buffer_words,
-        )
+        raise _too_small(question, best.buffer_words, f"beside {point.t_p} x {point.t_c} PEs")
     return Shared(fit=best, plans=found.plans, joins=found.joins)
+
+
+def check_windows(question: Question, least: Point) -> None:
+    """Raise FitError where even the smallest array leaves no room for a row of some layer's windows.
+
+    `least` is that array. It saves a search over thousands of arrays of which none can be built.
+    """
+    workload, target = question.workload, question.target
+    if any(layer.window is None for layer in workload.layers):
+        return
+    shares = trade_offs(least, target, _most_buffer_words(workload, question.b_max))
+    room = max(fitted.buffer_words for fitted in shares)
+    if max(map(_least_buffer_bytes, workload.layers)) > 2 * room:
+        raise _too_small(question, room, "beside the fewest PEs")
+
+
+def _too_small(question: Question, buffer_words: int, beside: str) -> FitError:
+    """Return the error for a board without room for a row of the windows of some layer."""
+    least, layer = max((_least_buffer_bytes(layer), layer.name) for layer in question.workload.layers)
+    return FitError(
+        f"board '{question.target.board.name}' is too small: the windows of one row of layer '{layer}' need an input buffer "
+        f"of {least} bytes, and {beside} there is room for {2 * buffer_words}",
+        resource="buffer_bytes",
+        needed=least,
+        available=2 * buffer_words,
+    )
 
 
 def _least_buffer_bytes(layer: LayerShape) -> int:

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.boards import load_board
-from fluidnpu.dse import CORES, DesignError, DramModel, Question, counted_with, explore
+from fluidnpu.dse import CORES, DesignError, DramModel, FitError, Question, counted_with, explore
 from fluidnpu.dse.exact import Machine
 from fluidnpu.dse.exact import search as exact_search
 from fluidnpu.dse.exact.bound import LEAST_PLAN_CYCLES, Candidates, block_sizes, lower_bound
@@ -208,3 +208,19 @@ def test_a_layer_table_is_refused() -> None:
     pools = Workload(name="none", layers=(replace(conv(2, 4, 4), kind=Kind.MAX_POOL, p=1),))
     with pytest.raises(DesignError, match="at least one GEMM"):
         explore(pools, BOARD, model="exact", core="rtl")
+
+
+def test_windows_that_no_array_leaves_room_for_are_refused_before_any_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The dilated layers of DeepLab: a row of their windows spans more of the map than a board can hold."""
+    window = Window(kernel=(3, 3), stride=(1, 1), dilation=(300, 300), out=(600, 600), channels=256)
+    shape = LayerShape(name="wide", r=360_000, p=9 * 256, c=16, kind=Kind.GEMM, window=window)
+    question = Question(workload=Workload(name="wide", layers=(shape,), exits=("final",)), board=load_board("zcu104"))
+
+    def never(*_: object) -> None:
+        raise AssertionError("no array must be looked at")
+
+    monkeypatch.setattr(exact_search, "by_bound", never)
+    with pytest.raises(
+        FitError, match=r"windows of one row of layer 'wide' need an input buffer of .* beside the fewest PEs"
+    ):
+        search_exact(question)
