@@ -64,8 +64,9 @@ module engine_proof #(
   endfunction
 
   always_comb begin
-    // A command comes when its mask and the active set have stood still (the proof `registers`).
-    if (exit_i || merge_i) assume (past_valid && mask_i == past_mask && active == past_active);
+    // A command comes when its mask has stood still (the proof `registers`), and the active set, too: only a reset
+    // clears it, and the NPU is busy from then on.
+    if (exit_i || merge_i) assume (past_valid && mask_i == past_mask && (busy_i || active == past_active));
     if (rst_n) begin
       assert (6'(b_act) == population(active));
       assert (b_act <= 5'(BMax));

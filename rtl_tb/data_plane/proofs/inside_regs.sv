@@ -143,7 +143,7 @@
       assert (s_axil_rvalid == (past_read_q || past_r_q));
       if (past_write_q) assert (s_axil_bresp == (past_ok_q ? Okay : SlvErr));
       if (past_read_q) assert (s_axil_rresp == (past_known_q ? Okay : SlvErr) && (past_known_q || s_axil_rdata == '0));
-      // Settings and the active set stand still before a command.
+      // Settings stand still before a command; of the active set engine_proof.sv says more.
       if (start_o || exit_o || merge_o || fbcb_load_o) assert (!past_write_q && (settings == past_settings_q || !running_q));
       // What is illegal does nothing.
       if (running_q && !past_ok_q) assert (settings == past_settings_q);
