@@ -50,7 +50,7 @@ SEARCHES: list[Case] = [
     ("dse {model} --board {ragged}.toml", BAD, "must be TOML"),
     ("dse {model} --board {lacking}.toml", BAD, "lacks"),
     ("dse {model} --board {minus}.toml", BAD, "dsp"),
-    ("dse {model} --board {tiny}.toml", NO, "need 99 RAMB18"),
+    ("dse {model} --board {tiny}.toml", NO, "need 100 RAMB18"),
     ("dse {model} --board zc706 --b-max -3", BAD, "b_max must be a whole number in 1..16"),
     ("dse {model} --board zc706 --b-max 17", BAD, "17"),
     ("dse {model} --board zc706 --b-max 100000000000000000000", BAD, "b_max"),
