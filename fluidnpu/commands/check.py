@@ -13,7 +13,6 @@ import click
 
 from fluidnpu import models
 from fluidnpu.models import onnx as model_onnx
-from fluidnpu.models.tail import Tail
 
 from .. import show
 from ..errors import NegativeAnswerError, add_note
@@ -24,6 +23,8 @@ from .prepare import prepared_report, print_intake
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from fluidnpu.models.tail import Tail
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,7 +46,7 @@ def test_nothing_goes_wrong_on_other_arrays(design: Design, stripes: int | None)
     "seed", [1, pytest.param(2, marks=pytest.mark.matrix), pytest.param(3, marks=pytest.mark.matrix)]
 )
 def test_functional_coverage_of_the_npu_closes(seed: int) -> None:
-    result = campaign(seed, until_closed=80)
+    result = campaign(seed, until_closed=200)
     missing = sorted(coverage.required(ARRAY) - set(result.hits))
     assert not missing, missing
 
