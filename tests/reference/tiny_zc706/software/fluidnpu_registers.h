@@ -2,7 +2,7 @@
 #ifndef FLUIDNPU_REGISTERS_H
 #define FLUIDNPU_REGISTERS_H
 
-#define FLUIDNPU_WINDOW_BYTES 0x80u
+#define FLUIDNPU_WINDOW_BYTES 0x100u
 
 /* W1S: Commands; one bit a write, several without SOFT_RESET set ERROR (BUSY), and so do START, EXIT and MERGE while busy. */
 #define FLUIDNPU_CTRL 0x00u
@@ -12,7 +12,7 @@
 #define FLUIDNPU_IRQ_ENABLE 0x08u
 /* W1C: Events since they were last cleared; SOFT_RESET leaves them. */
 #define FLUIDNPU_IRQ_STATUS 0x0Cu
-/* RO: First error since the last START or SOFT_RESET. */
+/* RO: First error since the last START or SOFT_RESET. Of several in one cycle the first of this order is told: BUS_READ, BUS_WRITE, WATCHDOG, then the plan's; each of these before the refusal of a write. */
 #define FLUIDNPU_ERROR 0x10u
 /* RO: First 32 bits of the design's digest; a driver with another bundle must refuse. */
 #define FLUIDNPU_BUILD_ID 0x14u
@@ -52,8 +52,26 @@
 #define FLUIDNPU_SATURATIONS 0x58u
 /* RW: FBCB word that FBCB_DATA writes: layer * b_max + batch - 1; steps on after each write, also a refused one. */
 #define FLUIDNPU_FBCB_INDEX 0x5Cu
-/* RW: One FBCB word (ADR 5), range-checked on the way in; reads 0. */
+/* RW: One FBCB word (ADR 5), range-checked on the way in; reads the word at FBCB_INDEX, and 0 while busy or beyond the last. */
 #define FLUIDNPU_FBCB_DATA 0x60u
+/* RW: Layer whose counters LAYER_CYCLES and those behind it show. */
+#define FLUIDNPU_COUNTERS_LAYER 0x64u
+/* RO: Cycles of the layer, from the end of the one before, or from START, to its own. */
+#define FLUIDNPU_LAYER_CYCLES 0x80u
+/* RO: Cycles in which the core took a beat of input. */
+#define FLUIDNPU_LAYER_INPUTS 0x84u
+/* RO: Cycles in which the core waited for input. */
+#define FLUIDNPU_LAYER_STARVED 0x88u
+/* RO: Cycles in which input waited for the core. */
+#define FLUIDNPU_LAYER_BLOCKED 0x8Cu
+/* RO: Words of the port that came from memory, of all masters. */
+#define FLUIDNPU_LAYER_READ_BEATS 0x90u
+/* RO: Read bursts that were asked for, of all masters. */
+#define FLUIDNPU_LAYER_READ_BURSTS 0x94u
+/* RO: Words of the port that went to memory. */
+#define FLUIDNPU_LAYER_WRITE_BEATS 0x98u
+/* RO: Write bursts that were begun. */
+#define FLUIDNPU_LAYER_WRITE_BURSTS 0x9Cu
 
 /* run layers FIRST_LAYER..LAST_LAYER for the active slots */
 #define FLUIDNPU_CTRL_START_SHIFT 0
@@ -106,6 +124,9 @@
 /* largest active batch */
 #define FLUIDNPU_SHAPE_B_MAX_SHIFT 0
 #define FLUIDNPU_SHAPE_B_MAX_MASK 0x0000001Fu
+/* of this map and of the descriptor: 1 */
+#define FLUIDNPU_SHAPE_VERSION_SHIFT 5
+#define FLUIDNPU_SHAPE_VERSION_MASK 0x000000E0u
 /* words a PE multiplies in one cycle */
 #define FLUIDNPU_SHAPE_T_P_SHIFT 8
 #define FLUIDNPU_SHAPE_T_P_MASK 0x0000FF00u
@@ -133,6 +154,8 @@
 /* beats of a row block at most; 0: as many as an accumulator bank holds */
 #define FLUIDNPU_FBCB_DATA_BLOCK_SHIFT 7
 #define FLUIDNPU_FBCB_DATA_BLOCK_MASK 0x007FFF80u
+#define FLUIDNPU_COUNTERS_LAYER_INDEX_SHIFT 0
+#define FLUIDNPU_COUNTERS_LAYER_INDEX_MASK 0x0000FFFFu
 
 #define FLUIDNPU_CAUSE_NONE 0u
 #define FLUIDNPU_CAUSE_EXIT_NOT_ACTIVE 1u

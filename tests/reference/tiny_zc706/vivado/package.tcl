@@ -60,6 +60,15 @@ foreach {name offset} {
     SATURATIONS 0x58
     FBCB_INDEX 0x5C
     FBCB_DATA 0x60
+    COUNTERS_LAYER 0x64
+    LAYER_CYCLES 0x80
+    LAYER_INPUTS 0x84
+    LAYER_STARVED 0x88
+    LAYER_BLOCKED 0x8C
+    LAYER_READ_BEATS 0x90
+    LAYER_READ_BURSTS 0x94
+    LAYER_WRITE_BEATS 0x98
+    LAYER_WRITE_BURSTS 0x9C
 } {
     set register [ipx::add_register $name $registers]
     set_property address_offset $offset $register
