@@ -158,7 +158,9 @@ def _pages(url: str, front: Any) -> None:
 
     found = json.loads(got("/live.json"))
     assert [one["state"] for one in found["boards"]] == ["READY", "READY"]
-    assert found["models"][0]["answered"] == 52, "16 alone and in one, three times 12 over gRPC, a repeat of them not at all"
+    assert found["models"][0]["answered"] == 52, (
+        "16 alone and in one, three times 12 over gRPC, a repeat of them not at all"
+    )
     page = got("/")
     assert all(f"one.{key}" in page or f'"{key}"' in page for key in ("answers", "overdue", "late", "wrong", "lag_us"))
     metrics = got("/metrics")
