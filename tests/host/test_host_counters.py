@@ -14,6 +14,7 @@ from fluidnpu.host.serving import IntegrityError
 
 
 @pytest.mark.parametrize("device", ["simulated", "rtl"])
+@pytest.mark.cpu(15, "compiles the exact model's loop where no run before did")
 def test_every_layer_counts_what_the_exact_model_counts(device: str) -> None:
     """Jobs of one stage and of several, at every batch; the RTL has counters of its own."""
     design = design_of(0)

@@ -58,8 +58,11 @@ def test_torch_computes_what_the_float_reference_defines(seed: int, patchwork: b
     if network.exits[-1].logits is None:
         return
     images = network.intake.random(2, seed)
+    # Channels first: with channels last and shapes as odd as these PyTorch 2.13 itself ended in a
+    # segmentation fault, in two of some hundred runs of the tests.
+    weights = {name: (weight.contiguous(), bias) for name, (weight, bias) in torch_weights(network).items()}
     with torch.no_grad():
-        found = forward(network, torch_weights(network), input_values(network, images))
+        found = forward(network, weights, input_values(network, images).contiguous())
     for mine, theirs in zip(run_float(network, images), found, strict=True):
         np.testing.assert_allclose(theirs.numpy(), mine, rtol=1e-3, atol=1e-4 * max(1.0, float(np.abs(mine).max())))
 
