@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from fluidnpu.boards import load_board
@@ -11,14 +15,18 @@ from fluidnpu.models import quantise
 from fluidnpu.models.zoo import random_full_size
 from fluidnpu.rtl_tb.npu.job import BareNpu, differences, modelled
 
-FULL_SIZE = [
-    ("resnet50", "zc706", "pl", Point(t_r=1024, t_p=7, t_c=128)),
-    ("resnet50", "zcu104", "ps_striped", Point(t_r=2560, t_p=27, t_c=64)),
-    ("inception_v3", "zc706", "pl", Point(t_r=2048, t_p=28, t_c=32)),
-    ("inception_v3", "zcu104", "ps_striped", Point(t_r=1536, t_p=54, t_c=32)),
-    ("mobilenet_v2", "zc706", "pl", Point(t_r=1024, t_p=18, t_c=50)),
-    ("efficientnet_lite0", "zcu104", "ps_striped", Point(t_r=2048, t_p=24, t_c=64)),
-]
+
+def full_size_cases() -> Any:
+    """Those that the page of either core counts: network, board, memory and array."""
+    folder = str(Path(__file__).parents[2] / "benchmarks")
+    sys.path.insert(0, folder)
+    try:
+        return __import__("either_core").FULL_SIZE
+    finally:
+        sys.path.remove(folder)
+
+
+FULL_SIZE = full_size_cases()
 
 
 @pytest.mark.long
