@@ -39,9 +39,21 @@ _CORE_PARAMETERS = ("TR", "TP", "TC", "AccBits", "WeightSlots", "OutWords", "InW
 _POOL_PARAMETERS = ("PoolWindows", "PoolRows")
 _WHOLE = ("clock_hz", "b_max", "port_bits", "stripes", "buffer_words", "published_t_r")
 # What networks side by side share.
-_OF_THE_NPU = ("board", "facts_digest", "memory", "model", "core", "acc_bits", "array", "hardware", *_WHOLE)
+_OF_THE_NPU = (
+    "board",
+    "facts_digest",
+    "memory",
+    "model",
+    "core",
+    "acc_bits",
+    "array",
+    "activation",
+    "hardware",
+    *_WHOLE,
+)
 # Fields that a file has only where they say something.
-_OPTIONAL = {"joins", "parts", "hardware", "facts", "core", *_CHAIN_FIELDS}
+_OPTIONAL = {"joins", "parts", "hardware", "facts", "core", "activation", *_CHAIN_FIELDS}
+ACTIVATIONS = ("lut", "dsp")  # where the multipliers of an activation unit lie
 CORES = ("hls", "rtl")  # the one that Vivado HLS makes, and the reference core in SystemVerilog
 _T = TypeVar("_T")
 
@@ -163,7 +175,8 @@ class Design:
     then, which runs the program in an NPU's place. `joins[layer]`: groups of a grouped layer that the
     array computes as one, with zeros between them (ADR 29); empty where every layer keeps its own. `core`: of
     an `exact` design the one whose cycles `latency` counts; None in files of earlier versions, whose cycles
-    are those of the core in SystemVerilog, and of other models, which know no core.
+    are those of the core in SystemVerilog, and of other models, which know no core. `activation`: where the
+    multipliers of the activation unit lie, `lut` or `dsp` (ADR 69); None of an NPU without one.
 
     `facts` is the whole record of the board, so that nobody asks for it by name (ADR 54); None for a
     processor, and for a file of an older `schema` whose board fluidnpu did not ship then.
@@ -191,6 +204,7 @@ class Design:
     port_bits: int = 128
     stripes: int = 1
     buffer_words: int = 1 << 15
+    activation: str | None = None
     joins: tuple[int, ...] = ()
     parts: tuple[Part, ...] = ()
     hardware: Hardware | None = None
@@ -209,6 +223,8 @@ class Design:
             raise DesignError(f"model must be 'paper', 'exact' or 'measured', not {self.model!r}")
         if self.core not in (None, *CORES) or (self.core and self.model != "exact"):
             raise DesignError(f"core must be 'hls' or 'rtl' of an exact design, and of others none, not {self.core!r}")
+        if self.activation not in (None, *ACTIVATIONS):
+            raise DesignError(f"activation must be 'lut', 'dsp' or none, not {self.activation!r}")
         if not 32 <= self.acc_bits <= 48:
             raise DesignError(f"acc_bits must lie in 32..48, not {self.acc_bits}")
         if len(self.plans) != len(self.layers):
@@ -461,7 +477,14 @@ class Design:
         return range(indices[0], indices[-1] + 1)
 
     def rtl_parameters(self) -> dict[str, int]:
-        """Numbers for RTL, HLS `params.h` and Verilator `-G`, which all come from here."""
+        """Numbers for RTL, HLS `params.h` and Verilator `-G`, which all come from here.
+
+        Those of an activation unit are absent without one; the RTL's own values stand for none.
+
+        >>> from fluidnpu.dse.testing import tiny_design
+        >>> tiny_design().changed(activation="dsp").rtl_parameters()["ActivationDsp"]
+        1
+        """
         return {
             "TR": self.t_r,
             "TP": self.t_p,
@@ -478,6 +501,7 @@ class Design:
             "LineWords": self.line_words,
             "Sets": self.buffer_words // (2 * self.line_words),
             **dict(zip(_POOL_PARAMETERS, self.pool_room, strict=True)),
+            **({"Activation": 1, "ActivationDsp": int(self.activation == "dsp")} if self.activation else {}),
         }
 
     def core_parameters(self) -> dict[str, int]:

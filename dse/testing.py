@@ -22,6 +22,7 @@ def design_for(
     out_words: int = 4,
     port_bits: int = 128,
     buffer_words: int = 1 << 20,
+    activation: str | None = None,
 ) -> Design:
     """A design of any size for a workload, with one plan for all layers (default: R-batching).
 
@@ -61,6 +62,7 @@ def design_for(
         published_t_r=t_r,
         port_bits=port_bits,
         buffer_words=buffer_words,
+        activation=activation,
     )
 
 

@@ -97,4 +97,5 @@ def designs(draw: st.DrawFn) -> Design:
         model=draw(st.sampled_from(("paper", "exact"))),
         published_t_r=draw(st.integers(t_r, 20_000)),
         acc_bits=draw(st.integers(32, 48)),
+        activation=draw(st.sampled_from((None, "lut", "dsp"))),
     )

@@ -64,6 +64,7 @@ def test_broken_files_end_in_one_sentence(text: str, says: str) -> None:
         ({"b_max": B_MAX_LIMIT + 1}, "b_max must lie in"),
         ({"model": "guess"}, "'paper', 'exact' or 'measured'"),
         ({"acc_bits": 16}, "acc_bits"),
+        ({"activation": "luts"}, "activation must be 'lut', 'dsp' or none, not 'luts'"),
         ({"t_c": 1}, "t_c must be at least 2"),
         ({"split": True, "t_p": 3}, "t_p must be even"),
         ({"plans": ()}, "one row for each"),
@@ -116,6 +117,19 @@ def test_a_file_of_before_the_array_was_a_record_reads() -> None:
     assert {"t_r", "t_p", "t_c", "stackable", "split", "weight_slots", "out_words"} < set(raw)
     older = replace(design, workload_digest="804c8d0c04e3b8b5f9d59e94067337c03a310a15e734907336b813390fd56055")
     assert older.digest == "a1c2b87c07418617f35d0a85d913a589e46e5c6793c1a3aa2987fecb9661faad"
+
+
+def test_a_design_without_a_unit_says_nothing_of_it() -> None:
+    """So its digest and the parameters of its RTL are those of earlier versions."""
+    design = tiny_design()
+    assert "activation" not in json.loads(design.dumps())
+    assert not [name for name in design.rtl_parameters() if name.startswith("Activation")]
+    unit = replace(design, activation="lut")
+    assert unit.digest != design.digest
+    assert Design.loads(unit.dumps()) == unit
+    assert unit.rtl_parameters() == design.rtl_parameters() | {"Activation": 1, "ActivationDsp": 0}
+    with pytest.raises(DesignError, match="differ in activation"):
+        Design.joined([design, replace(unit, network="other")])
 
 
 def test_a_design_belongs_to_layers_and_exits() -> None:
