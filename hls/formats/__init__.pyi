@@ -7,5 +7,6 @@ from .table import LAYER as LAYER
 from .table import MAGIC as MAGIC
 from .table import NO_WEIGHTS as NO_WEIGHTS
 from .table import TILE as TILE
+from .table import ActivationCode as ActivationCode
 from .table import KindCode as KindCode
 from .table import StackCode as StackCode

@@ -37,6 +37,16 @@ class StackCode(IntEnum):
     ROW_LANES = 3
 
 
+class ActivationCode(IntEnum):
+    """What the activation unit does with the words of a layer (ADR 69)."""
+
+    NONE = 0
+    TABLE = 1
+    PRODUCT = 2
+    SLOPE = 3
+    AFFINE = 4
+
+
 def _bundle(
     name: str,
     meaning: str,
@@ -55,9 +65,12 @@ def _bundle(
 MODES = Codes("mode", "Mode", Mode, 4, "What the PE array does in one command (ADR 4); the codes are `dse.Mode`.")
 KINDS = Codes("kind", "Kind", KindCode, 2, "Kinds of layers.")
 STACKS = Codes("stack", "Stack", StackCode, 2, "The k of Stackable PEs in an FBCB word (ADR 5).")
-CODES = (MODES, KINDS, STACKS)
+ACTIVATIONS = Codes(
+    "activation", "Activation", ActivationCode, 3, "What the activation unit does with the words of a layer (ADR 69)."
+)
+CODES = (MODES, KINDS, STACKS, ACTIVATIONS)
 
-MAGIC = 0xF1D0_0002
+MAGIC = 0xF1D0_0003
 # CRC-32 of IEEE 802.3, as `zlib.crc32`: bits reflected, ones before and behind.
 CRC_POLYNOMIAL, CRC_RESIDUE = 0xEDB8_8320, 0xDEBB_20E3
 NO_WEIGHTS = 0xFFFF_FFFF
@@ -70,8 +83,11 @@ DESCRIPTOR = Format(
     (
         Bits("magic", 0, 0, 32, "DescriptorMagic; its low half is the version of this layout"),
         Bits("kind", 1, 0, 2, "kind of layer", codes=KINDS),
-        Bits("has_residual", 1, 2, 1, "a residual is added before clipping"),
+        Bits(
+            "has_residual", 1, 2, 1, "a residual is added before clipping, or multiplied where `activation` is PRODUCT"
+        ),
         Bits("merged", 1, 3, 1, "a max pool that the layer before has computed (ADR 51)"),
+        Bits("residual_spread", 1, 4, 1, "the residual has one word a pixel, for all of its channels"),
         Bits("shift", 1, 8, 8, "bits that an accumulator is shifted right", most=47),
         Bits("residual_shift", 1, 16, 8, "bits that a residual is shifted left", most=31),
         Bits("kernel_h", 2, 0, 8, "rows of a window", least=1),
@@ -96,11 +112,31 @@ DESCRIPTOR = Format(
         Bits("residual_offset", 14, 0, 32, "first word of the residual; even"),
         Bits("residual_row_bytes", 15, 0, 32, "distance between rows of the residual; even"),
         Bits("residual_pixel_bytes", 16, 0, 32, "distance between pixels of the residual; even"),
-        Bits("weights", 17, 0, 32, "of mode 0, 1, 2, 3: where its weights begin, or DescriptorNoWeights", count=4),
+        Bits(
+            "weights",
+            17,
+            0,
+            32,
+            "of mode 0, 1, 2, 3: where its weights begin, or DescriptorNoWeights; a pool's pieces at 3",
+            count=4,
+        ),
         Bits("pool_kernel", 21, 0, 2, "2 or 3: outputs of a GEMM pass a max pool of stride 2 (ADR 51); 0: they do not"),
         Bits("pool_top", 21, 2, 1, "windows of that pool begin a row above the map"),
         Bits("pool_left", 21, 3, 1, "they begin a column left of it"),
         Bits("pool_pitch", 21, 16, 16, "beats from a pixel to the next in the RAM of its maxima"),
+        Bits(
+            "activation",
+            22,
+            0,
+            3,
+            "what the activation unit does with words behind the clip (ADR 69)",
+            codes=ACTIVATIONS,
+        ),
+        Bits("activation_window", 22, 4, 4, "p of a table, 8..15: its segments cover -2**p..2**p - 1; else 0"),
+        Bits("activation_shift", 22, 8, 5, "bits that a product of the unit is shifted right"),
+        Bits("pieces", 22, 16, 16, "pieces of 32 bits behind its weights, from a multiple of 64 bytes on; 0: none"),
+        Bits("activation_lo", 23, 0, 16, "lower clip bound behind the unit", signed=True),
+        Bits("activation_hi", 23, 16, 16, "upper clip bound behind the unit", signed=True),
         Bits("checksum", 31, 0, 32, "CRC-32 (IEEE 802.3) of the 124 bytes before it"),
     ),
     (
@@ -156,6 +192,7 @@ LAYER = _bundle(
         ("b_r", 5, "samples of lane 0"),
         ("block", 16, "largest number of beats of a row block"),
         ("has_residual", 1, "a residual is added before clipping"),
+        ("multiplies", 1, "a residual is a factor of the activation unit"),
         ("shift", 6, "bits that an accumulator is shifted right"),
         ("residual_shift", 5, "bits that a residual is shifted left"),
         ("lo", 16, "lower clip bound"),
@@ -174,6 +211,7 @@ LAYER = _bundle(
         ("residual_offset", 32, "first word of the residual"),
         ("residual_row", 32, "between rows of the residual"),
         ("residual_pixel", 32, "between pixels of the residual"),
+        ("residual_spread", 1, "the residual has one word a pixel, for all of its channels"),
         ("step_w", 32, "between windows side by side"),
         ("tap_w", 32, "between taps side by side"),
         ("row_bytes", 32, "of an input row, from its first window's first word to its last window's last"),
@@ -195,11 +233,18 @@ LAYER = _bundle(
         ("pool_left", 1, "they begin a column left of it"),
         ("pool_pitch", 16, "beats from a pixel to the next in the RAM of its maxima"),
         ("merged", 1, "a pool that the layer before has computed"),
+        ("activation", 3, "what the activation unit does"),
+        ("activation_window", 4, "p of a table"),
+        ("activation_shift", 5, "bits that a product of the unit is shifted right"),
+        ("activation_lo", 16, "lower clip bound behind the unit"),
+        ("activation_hi", 16, "upper clip bound behind the unit"),
+        ("pieces", 16, "pieces of 32 bits; 0: none"),
+        ("piece_address", 32, "offset of its pieces in the weight image"),
         ("weights", 32, "offset in the weight image"),
         ("block_words", 32, "words of the weight stream of one row block"),
     ),
-    codes={"mode": MODES},
-    signed=("lo", "hi"),
+    codes={"mode": MODES, "activation": ACTIVATIONS},
+    signed=("lo", "hi", "activation_lo", "activation_hi"),
 )
 
 TILE = _bundle(

@@ -46,6 +46,13 @@ class Descriptor(LayerGeometry):
     lo: int = -32768
     hi: int = 32767
     weights: tuple[int, int, int, int] = (NO_WEIGHTS,) * 4
+    residual_spread: int = 0
+    activation: int = 0
+    activation_window: int = 0
+    activation_shift: int = 0
+    activation_lo: int = 0
+    activation_hi: int = 0
+    pieces: int = 0
 
     def __post_init__(self) -> None:
         for bits in self.layout.fields:
