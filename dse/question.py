@@ -84,7 +84,8 @@ class Target:
     """A place for an NPU, its array left open: board, memory, core and the other sizes in on-chip RAM.
 
     `memory`: of the board's, the one that tensors live in, its first by default. `core`: one of CORES. The
-    FBCB has `layers` times `b_max` words. `poolings`: of the layers whose outputs pass a pool.
+    FBCB has `layers` times `b_max` words. `poolings`: of the layers whose outputs pass a pool. `activation`:
+    some layer uses an activation unit.
     """
 
     board: Board
@@ -93,6 +94,7 @@ class Target:
     b_max: int = 8
     layers: int = 0
     poolings: Poolings = ()
+    activation: bool = False
     acc_bits: int = 48
     stackable: bool = True
 
@@ -110,6 +112,7 @@ class Target:
             b_max=design.b_max,
             layers=design.hardware_layers,
             poolings=design.hardware_poolings,
+            activation=design.activation is not None,
             acc_bits=design.acc_bits,
             stackable=design.stackable,
         )

@@ -6,6 +6,9 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 
+PRODUCT = 2  # of `activation`
+
+
 @dataclass(frozen=True, kw_only=True)
 class LayerGeometry:
     """The windows of a layer and the places of its tensors, as its descriptor has them.
@@ -18,6 +21,10 @@ class LayerGeometry:
     `out_offset` and its distances are then those of the pooled map, `pool_top` and `pool_left` the rows above
     and columns left of the map that its first windows reach into, `pool_pitch` the entries of pooled maxima
     from a pixel to the next. `merged`: a pool that the layer before it has computed.
+
+    `activation`: code of what the activation unit does with the words of the layer (ADR 69), 0 for nothing;
+    `PRODUCT` multiplies them by the residual, which then is not added. `pieces` of 32 bits it takes for that.
+    `residual_spread`: the residual has one word a pixel; residual distances of 0 repeat one pixel.
     """
 
     in_offset: int
@@ -46,6 +53,9 @@ class LayerGeometry:
     pool_left: int = 0
     pool_pitch: int = 0
     merged: int = 0
+    residual_spread: int = 0
+    activation: int = 0
+    pieces: int = 0
 
     @property
     def pooled_hw(self) -> tuple[int, int]:

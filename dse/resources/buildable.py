@@ -154,7 +154,7 @@ def buildable(space: Space, target: Target, *, buffer_words: int = BUFFER_WORDS,
     shape = NpuShape.at(target, array, buffer_words)
     for need in (_beat, _dsp):
         shape = shape[judge(need(shape, target), len(shape))]
-    shape = _in_pieces(shape, target)
+    shape = _in_pieces(_unit_in_dsps(shape, target), target)
     for need in (_columns, _buffer):
         shape = shape[judge(need(shape, target), len(shape))]
     shape, ramb18 = _deepest(shape, board)
@@ -205,8 +205,22 @@ def _dsp(shape: NpuShape, target: Target) -> Limit:
     says = _PES + ": they need {needed} DSPs, and it has {available}"
     if board.dsp_most_pct < 100:
         says += f" within the {board.dsp_most_pct} % that its file lets a design take"
-    most = board.dsp * board.dsp_most_pct // 100
-    return Limit(resource="dsp", needed=dsp(shape), available=most, says=says, facts=_facts(shape, board))
+    return Limit(resource="dsp", needed=dsp(shape), available=_most_dsp(board), says=says, facts=_facts(shape, board))
+
+
+def _most_dsp(board: Board) -> int:
+    return board.dsp * board.dsp_most_pct // 100
+
+
+def _unit_in_dsps(shape: NpuShape, target: Target) -> NpuShape:
+    """The NPUs whose activation unit multiplies in DSPs where the array leaves one for every lane.
+
+    None of these is cascaded, so that no column matters to them.
+    """
+    if not shape.unit:
+        return shape
+    lanes = shape.array.out_words
+    return replace(shape, unit_dsps=np.where(dsp(shape) + lanes <= _most_dsp(target.board), lanes, 0))
 
 
 def _asks_columns(target: Target) -> bool:

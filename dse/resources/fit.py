@@ -29,7 +29,10 @@ LOGIC_NOTE = "LUTs and flip-flops are estimates calibrated against Yosys on 7-se
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """An array with the deepest accumulators that fit, and its primitives. `parts` splits `ramb18` by use."""
+    """An array with the deepest accumulators that fit, and its primitives. `parts` splits `ramb18` by use.
+
+    `activation`: as in a design.
+    """
 
     array: Array[int]
     buffer_words: int
@@ -41,12 +44,13 @@ class Fit:
     parts: Mapping[str, int]
     lut: Estimate
     ff: Estimate
+    activation: str | None = None
 
     @classmethod
     def of(cls, built: Buildable, index: int = 0) -> Fit:
         """One of the arrays that can be built."""
         many = built.shape
-        named = {name: getattr(many, name) for name in ("ultra_banks", "pool_windows", "pool_rows")}
+        named = {name: getattr(many, name) for name in ("ultra_banks", "pool_windows", "pool_rows", "unit_dsps")}
         own: dict[str, Any] = {
             name: value if isinstance(value, int) else int(value[index]) for name, value in named.items()
         }
@@ -63,6 +67,7 @@ class Fit:
             parts={use: int(count) for use, count in uses.items()},
             lut=estimate(float(built.lut[index]), interval_pct("lut")),
             ff=estimate(float(built.ff[index]), interval_pct("ff")),
+            activation=("dsp" if shape.unit_dsps else "lut") if shape.unit else None,
         )
 
     @property

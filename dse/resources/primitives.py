@@ -40,6 +40,7 @@ _SHORTEST_DSP_PRODUCT = 9  # bits, below which Yosys multiplies in logic
 _ROW_QUEUE = 8
 
 BIAS_GENERATIONS = 4
+PIECE_ROWS, PIECE_BITS = 256, 32  # of each of the two banks of a lane of the activation unit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,8 @@ class NpuShape:
     """The numbers that decide the resources of an NPU.
 
     `pool_windows`, `pool_rows`: beats that a max pool behind the core keeps (`hardware.pooling`).
+    `unit`: an activation unit stands behind the core (ADR 69); `unit_dsps`: its multipliers that are DSPs,
+    one a lane, or 0 where they are logic.
     `ultra_banks`: accumulator banks in UltraRAM, of `banks`; `ultra_buffer`: the input buffer lies there,
     too. `pool_banks`: as many banks drain as a pool has channels in a beat, as in the HLS core; the reference
     core pools without. `family`: of the device, as Yosys names it.
@@ -61,6 +64,8 @@ class NpuShape:
     buffer_words: int = BUFFER_WORDS
     pool_windows: Number = 0
     pool_rows: Number = 0
+    unit: bool = False
+    unit_dsps: Number = 0
     ultra_banks: Number = 0
     ultra_buffer: bool = False
     pool_banks: bool = False
@@ -84,6 +89,8 @@ class NpuShape:
             buffer_words=design.buffer_words,
             pool_windows=design.pool_room[0],
             pool_rows=design.pool_room[1],
+            unit=design.activation is not None,
+            unit_dsps=design.out_words if design.activation == "dsp" else 0,
             ultra_banks=ultra_banks,
             ultra_buffer=ultra_buffer,
             family=family,
@@ -91,7 +98,10 @@ class NpuShape:
 
     @classmethod
     def at(cls, target: Target, array: Array[int] | Array[Ints], buffer_words: int) -> NpuShape:
-        """The NPUs of one array or of many on a target, all their accumulators in block RAM."""
+        """The NPUs of one array or of many on a target, all their accumulators in block RAM.
+
+        A unit's multipliers are logic.
+        """
         windows, rows = pool_room(target.poolings, cast("Array[Ints]", array))
         return cls(
             array=array,
@@ -103,6 +113,7 @@ class NpuShape:
             buffer_words=buffer_words,
             pool_windows=windows,
             pool_rows=rows,
+            unit=target.activation,
             ultra_buffer=target.board.uram288 > 0,
             pool_banks=target.core == "hls",
             family=FAMILIES[target.board.family],
@@ -116,7 +127,7 @@ class NpuShape:
         """Some of many NPUs, by mask or by indices."""
         some: dict[str, Any] = {
             name: value if isinstance(value := getattr(self, name), int) else value[keep]
-            for name in ("ultra_banks", "pool_windows", "pool_rows")
+            for name in ("ultra_banks", "pool_windows", "pool_rows", "unit_dsps")
         }
         return replace(self, array=self.array.only(keep), **some)
 
@@ -181,6 +192,7 @@ def data_plane_memories(shape: NpuShape) -> tuple[Memory, ...]:
         Memory(name="write queue", count=1, depth=QUEUE_BEATS, width=9 * shape.port_bytes, forwards=True),
         Memory(name="fbcb", count=1, depth=shape.layers * shape.b_max, width=FBCB_BITS),
         Memory(name="counters", count=1, depth=shape.layers * COUNTERS, width=COUNTER_BITS),
+        Memory(name="pieces", count=shape.unit * shape.array.out_words, depth=2 * PIECE_ROWS, width=PIECE_BITS),
         Memory(name="pooled rows", count=_pools(shape), depth=np.maximum(1, shape.pool_rows), width=_out_bits(shape)),
     )
 
@@ -235,8 +247,8 @@ def _residual_job(shape: NpuShape) -> int:
 
 
 def dsp(shape: NpuShape) -> Number:
-    """DSPs of a whole NPU: one a multiply-accumulate, and the engine's."""
-    return shape.array.macs + engine_dsp(shape)
+    """DSPs of a whole NPU: one a multiply-accumulate, the engine's and those of an activation unit."""
+    return shape.array.macs + engine_dsp(shape) + shape.unit_dsps
 
 
 def engine_dsp(shape: NpuShape) -> int:
@@ -294,6 +306,7 @@ def fixed_ramb18(shape: NpuShape) -> dict[str, Ints]:
         "fbcb": ("fbcb",),
         "counters": ("counters",),
         **({"pooled_rows": ("pooled rows",)} if _pools(shape) else {}),
+        **({"pieces": ("pieces",)} if shape.unit else {}),
     }
     each = {
         one.name: one.count * mapped(one, shape.family).ramb18
@@ -314,7 +327,11 @@ def part_primitives(part: str, shape: NpuShape) -> dict[str, Ints]:
         rams = accumulator_ramb18(shape) + fixed["biases"]
         return {"dsp": np.asarray(shape.array.macs), "ramb18": rams, "uram288": np.asarray(bank_uram288(shape))}
     rams = np.asarray(sum(count for use, count in fixed.items() if use != "biases"))
-    return {"dsp": np.asarray(engine_dsp(shape)), "ramb18": rams, "uram288": np.asarray(buffer_uram288(shape))}
+    return {
+        "dsp": np.asarray(engine_dsp(shape) + shape.unit_dsps),
+        "ramb18": rams,
+        "uram288": np.asarray(buffer_uram288(shape)),
+    }
 
 
 def ramb18(shape: NpuShape) -> dict[str, Ints]:
