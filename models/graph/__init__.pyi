@@ -1,3 +1,5 @@
+from .activations import Activation as Activation
+from .activations import Use as Use
 from .builder import Builder as Builder
 from .checks import Check as Check
 from .checks import ExitCheck as ExitCheck

@@ -19,6 +19,7 @@ from ..errors import NetworkError
 from ..images.intake import Intake
 from ..images.preprocessing import Preprocessing
 from ..tail.graph import Tail
+from .activations import Activation, Use
 from .checks import Check, ExitCheck, MapCheck
 from .outputs import Output
 from .shapes import Kind, LayerShape, Pair, Pooling, Shape, Window, Workload
@@ -37,8 +38,11 @@ class Layer:
     channels) of tensor `output` from pixel `output_at` on: so tensors are sliced and joined without a copy
     (ADR 19). Its output pixels lie `output_step` rows and columns apart, so that several layers fill one
     larger map between them, as upsampling needs (ADR 41); it adds the pixels of `residual` from `residual_at`
-    on, `residual_step` apart. A negative padding leaves rows or columns of the input out. `clip` bounds the
-    output in real units: (0, None) is ReLU, (0, 6) ReLU6.
+    on, `residual_step` apart. A step of (0, 0) adds the pixel at `residual_at` to all, and `residual_spread`
+    the value of `residual_channel` to all channels. A negative padding leaves rows or columns of the input
+    out. `clip` bounds the word that the sums come to, in real units: (0, None) is ReLU, (0, 6) ReLU6. The
+    `activation` then makes of this word what is stored (ADR 69); a product takes the residual, which is then
+    not added.
     """
 
     name: str
@@ -55,6 +59,7 @@ class Layer:
     residual_channel: int = 0
     residual_at: Pair = (0, 0)
     residual_step: Pair = (1, 1)
+    residual_spread: bool = False
     in_shape: Shape  # height and width of the input tensor, channels that are read
     kernel: Pair = (1, 1)
     stride: Pair = (1, 1)
@@ -62,7 +67,28 @@ class Layer:
     padding: tuple[int, int, int, int] = (0, 0, 0, 0)  # top, left, bottom, right
     groups: int = 1
     clip: tuple[float | None, float | None] = (None, None)
+    activation: Activation | None = None
     stage: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse a use of the residual that there is none for."""
+        if self.residual is None and (self.multiplies or self.residual_spread or self.residual_step != (1, 1)):
+            what = "multiplies by" if self.multiplies else "spreads or steps through"
+            raise NetworkError(f"layer '{self.name}' {what} a residual, so it must have one")
+        if min(self.residual_step) < 1 and self.residual_step != (0, 0):
+            raise NetworkError(
+                f"the residual of layer '{self.name}' must repeat a pixel, (0, 0), or step on, not {self.residual_step}"
+            )
+
+    @property
+    def multiplies(self) -> bool:
+        """True if the residual is multiplied rather than added."""
+        return self.activation is not None and self.activation.use is Use.PRODUCT
+
+    @property
+    def inner(self) -> str | None:
+        """The name of the word in front of the activation, among ranges and gains; None without one."""
+        return None if self.activation is None else f"{self.name}:inner"
 
     @property
     def out_hw(self) -> Pair:
@@ -83,9 +109,15 @@ class Layer:
         return x[:, top : x.shape[1] - bottom, left : x.shape[2] - right]
 
     def added(self, tensor: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """View the part (B, h, w, channels) that the layer adds of its residual tensor (B, H, W, C)."""
+        """View the part (B, h, w, channels) that the layer takes of its residual tensor (B, H, W, C)."""
         rows, columns = (self._along(axis, self.residual_at, self.residual_step) for axis in (0, 1))
-        return tensor[:, rows, columns, self.residual_channel : self.residual_channel + self.channels]
+        part = tensor[:, rows, columns, self.residual_channel : self.residual_channel + self.residual_channels]
+        return np.broadcast_to(part, (len(tensor), *self.out_hw, self.channels))
+
+    @property
+    def residual_channels(self) -> int:
+        """Channels of the residual that are read."""
+        return 1 if self.residual_spread else self.channels
 
     def written(self, tensor: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """View the part (B, h, w, channels) that the layer writes of its output tensor (B, H, W, C)."""
@@ -93,16 +125,19 @@ class Layer:
         return tensor[:, rows, columns, self.output_channel : self.output_channel + self.channels]
 
     def _along(self, axis: int, at: Pair, step: Pair) -> slice:
-        return slice(at[axis], at[axis] + (self.out_hw[axis] - 1) * step[axis] + 1, step[axis])
+        return slice(at[axis], at[axis] + (self.out_hw[axis] - 1) * step[axis] + 1, step[axis] or 1)
 
     def fills(self, shape: Shape) -> bool:
         """True when the layer alone writes an output tensor of this shape."""
         return (*self.out_hw, self.channels) == shape
 
     def facts(self) -> dict[str, Any]:
-        """Return the fields in plain types. What only upsampling needs is left out where it says nothing."""
-        usual = {"output_step": (1, 1), "residual_at": (0, 0), "residual_step": (1, 1)}
-        return {key: value for key, value in asdict(self).items() if usual.get(key) != value}
+        """Return the fields in plain types. What only some layers need is left out where it says nothing."""
+        usual = {"output_step": (1, 1), "residual_at": (0, 0), "residual_step": (1, 1), "residual_spread": False}
+        facts = {key: value for key, value in asdict(self).items() if usual.get(key) != value}
+        if self.activation is None:
+            del facts["activation"]
+        return facts
 
     @property
     def pool_shift(self) -> int:
@@ -130,6 +165,9 @@ class Layer:
             groups=self.groups if gemm else 1,
             stage=self.stage,
             residual=self.residual is not None,
+            residual_spread=self.residual_spread,
+            residual_fixed=self.residual_step == (0, 0),
+            activation="" if self.activation is None else str(self.activation.use),
             window=Window(
                 kernel=self.kernel,
                 stride=self.stride,
@@ -171,14 +209,28 @@ class Exit:
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters:
-    """Float weights of one GEMM layer.
+    """Float parameters of one layer: weights of a GEMM, and slopes and offsets of an activation unit's lines.
 
-    weights: (groups, P, C), P ordered (kernel row, kernel column, input channel of the group).
-    bias: (groups * C,).
+    weights: (groups, P, C), P ordered (kernel row, kernel column, input channel of the group); empty for a
+    pool. bias: (groups * C,), empty for a pool. slopes, offsets: (channels,), empty where the activation has
+    none.
     """
 
-    weights: npt.NDArray[np.float32]
-    bias: npt.NDArray[np.float32]
+    weights: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0, 0), np.float32))
+    bias: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
+    slopes: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
+    offsets: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
+
+
+def _check_lines(layer: Layer, own: Parameters) -> None:
+    use = None if layer.activation is None else layer.activation.use
+    expected = (use in (Use.SLOPE, Use.AFFINE), use is Use.AFFINE)
+    for what, values, given in zip(("slopes", "offsets"), (own.slopes, own.offsets), expected, strict=True):
+        shape = (layer.channels if given else 0,)
+        if values.shape != shape:
+            raise NetworkError(
+                f"layer '{layer.name}' must have {shape[0]} {what} for its activation, not {values.shape}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,6 +270,9 @@ class Network:
             )
         if self.tail is not None and not {output.name for output in self.outputs}.issuperset(self.tail.inputs):
             raise NetworkError(f"the tail of '{self.name}' must read outputs of the network, and it reads others")
+        for layer in self.layers:
+            if layer.name in self.parameters:
+                _check_lines(layer, self.parameters[layer.name])
         last = self.exits[-1]
         rate = 1.0 if len(self.exits) == 1 else last.rate
         exits = (*self.exits[:-1], replace(last, threshold=None, assumed=False, rate=rate))
@@ -289,7 +344,9 @@ class Network:
             return None
         layer = self.layers[writers[0]]
         whole = layer.fills(self.tensors[pool.input]) and pool.in_shape == self.tensors[pool.input]
-        together = layer.kind is Kind.GEMM and layer.groups == 1 and layer.stage == pool.stage
+        together = (
+            layer.kind is Kind.GEMM and pool.activation is None and layer.groups == 1 and layer.stage == pool.stage
+        )
         wide = layer.out_hw[1] >= LEAST_POOLED and _pooling(pool).covers(layer.out_hw)
         return writers[0] if whole and together and wide else None
 
@@ -346,7 +403,7 @@ class Network:
         return tuple(
             self.writers(layer.input, layer.input_channel, layer.in_shape[2], before=index)
             | (
-                self.writers(layer.residual, layer.residual_channel, layer.channels, before=index)
+                self.writers(layer.residual, layer.residual_channel, layer.residual_channels, before=index)
                 if layer.residual is not None
                 else frozenset()
             )

@@ -83,6 +83,8 @@ class LayerShape:
     A GEMM multiplies R x P by P x C, `groups` times over. A pool reduces P taps to one for each of R
     positions and C channels. `window` is absent where only <R, P, C> is known. With a `pooling` only the
     pooled outputs are stored, and the pool is a layer that is `merged`: nothing is left to do for it.
+    `activation`: the layer's use of the activation unit (`Use`), empty without one. `residual_spread`: its
+    residual has one value a pixel; `residual_fixed`: one pixel for the whole map.
 
     >>> LayerShape(name="conv1", r=12544, p=147, c=64).macs
     118013952
@@ -96,6 +98,9 @@ class LayerShape:
     groups: int = 1
     stage: int = 0
     residual: bool = False
+    residual_spread: bool = False
+    residual_fixed: bool = False
+    activation: str = ""
     window: Window | None = None
     pooling: Pooling | None = None
     merged: bool = False
@@ -125,6 +130,9 @@ class LayerShape:
             del body["pooling"]
         if not self.merged:
             del body["merged"]
+        for key in ("residual_spread", "residual_fixed", "activation"):
+            if not body[key]:
+                del body[key]
         if self.window is not None and self.window.out_step == (1, 1):
             del body["window"]["out_step"]
         return body
