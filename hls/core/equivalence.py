@@ -19,7 +19,7 @@ from ..program.compiler import compile_program
 from ..program.fbcb import decode_layer
 from ..program.program import Program
 from .csim import CoreSimulator
-from .streams import layer_streams, output_maps, scatter_output
+from .streams import activated_output, layer_streams, output_maps, store_output
 
 Int16 = npt.NDArray[np.int16]
 Progress = Callable[[int, int], None]  # (layer runs done, layer runs in all)
@@ -162,8 +162,12 @@ def _run_batch(
         expected, expected_saturations = golden.run_layer_counting(qlayer, source, residual)
         saturations = 0
         if not descriptor.merged:  # else the layer before has stored what it would
-            output, saturations = core.run(layer_streams(descriptor, word, core.design, slots, program.weights))
-            scatter_output(descriptor, word, core.design, output, slots)
+            streams = layer_streams(descriptor, word, core.design, slots, program.weights)
+            output, saturations = core.run(streams)
+            if descriptor.activation:  # what lies between the core and memory is Python here
+                output, behind = activated_output(descriptor, word, core.design, output, slots, program.weights)
+                saturations += behind
+            store_output(descriptor, word, core.design, output, slots)
         views = [layer.written(program.tensors[layer.output].view(slot)[None])[0] for slot in slots]
         got = np.stack(views)
         if descriptor.pool_kernel:  # the map itself is not stored

@@ -9,7 +9,7 @@ the answers. Commands are ordered by row block, then group, then column tile.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from ..formats.table import CORE_COMMAND, NO_WEIGHTS, KindCode
 from ..program.descriptor import Descriptor
 from ..program.fbcb import FbcbEntry, decode_layer
 from ..program.layout import column_tiles, part_words, unpack_weights
+from ..program.pieces import layer_unit
 from ..program.pooling import pooled_map
 from ..program.program import WORD_BYTES
 
@@ -94,7 +95,8 @@ class Tile:
 class LayerStreams:
     """The streams of one layer.
 
-    Beats are rows of int16 words, word 0 first; `outputs` is the number of output beats to expect.
+    Beats are rows of int16 words, word 0 first; `outputs` is the number of output beats to expect. `factor`
+    are the residual beats of a product, which go to the activation unit: one for each output beat.
     """
 
     commands: tuple[Command, ...]
@@ -102,6 +104,7 @@ class LayerStreams:
     weight: Int16  # (beats, weight_slots * t_p)
     residual: Int16  # (beats, out_words)
     outputs: int
+    factor: Int16 = field(default_factory=lambda: np.zeros((0, 0), np.int16))  # (beats, out_words)
 
     def command_words(self) -> Int16:
         """The `cmd` stream as int16 (commands, 8)."""
@@ -147,7 +150,7 @@ def tiles(descriptor: Descriptor, run: FbcbEntry, design: Design) -> Iterator[Ti
             cols=cols,
             shift=descriptor.shift,
             residual_shift=descriptor.residual_shift,
-            has_residual=descriptor.has_residual,
+            has_residual=int(descriptor.adds),
             last=int(place == len(places)),
             lo=descriptor.lo,
             hi=descriptor.hi,
@@ -180,7 +183,6 @@ def layer_streams(
     inputs: list[Int16] = [np.zeros((0, design.input_words), np.int16)]
     block: tuple[int, int] | None = None  # (first row, group) of the beats at hand: column tiles of a group share them
     beats = np.zeros((0, design.input_words), np.int16)
-    residuals: list[Int16] = [np.zeros((0, design.out_words), np.int16)]
     for tile in plan:
         if descriptor.kind != KindCode.GEMM:
             inputs.append(_pool_beats(descriptor, tile, design, slots))
@@ -188,14 +190,14 @@ def layer_streams(
             if block != (int(tile.lanes[0][0]), tile.group):
                 block, beats = (int(tile.lanes[0][0]), tile.group), _gemm_beats(descriptor, tile, design, slots)
             inputs.append(beats)
-        if descriptor.has_residual:
-            residuals.append(_residual_beats(descriptor, tile, design, slots))
+    residual, none = _residual_beats(descriptor, plan, design, slots), np.zeros((0, design.out_words), np.int16)
     return LayerStreams(
         commands=tuple(tile.command for tile in plan),
         input=np.concatenate(inputs),
         weight=_weight_beats(descriptor, run.mode, design, weights, plan),
-        residual=np.concatenate(residuals),
+        residual=none if descriptor.multiplies else residual,
         outputs=sum(output_beats(tile.command, design) for tile in plan),
+        factor=residual if descriptor.multiplies else none,
     )
 
 
@@ -204,8 +206,44 @@ def output_beats(command: Command, design: Design) -> int:
     return command.rows * -(-command.cols // design.out_words)
 
 
-def scatter_output(descriptor: Descriptor, fbcb_word: int, design: Design, output: Int16, slots: Int16) -> None:
-    """Write the output stream (beats, out_words) to slot memory in place, as the data plane does."""
+def scatter_output(
+    descriptor: Descriptor, fbcb_word: int, design: Design, output: Int16, slots: Int16, weights: bytes = b""
+) -> int:
+    """Write the core's output stream (beats, out_words) to slot memory in place, as the data plane does.
+
+    It passes the layer's activation unit, then its pool. Returns the words that the unit saturated. `weights`
+    is the weight image, in which the pieces of the unit lie.
+    """
+    saturated = 0
+    if descriptor.activation:
+        output, saturated = activated_output(descriptor, fbcb_word, design, output, slots, weights)
+    store_output(descriptor, fbcb_word, design, output, slots)
+    return saturated
+
+
+def activated_output(
+    descriptor: Descriptor, fbcb_word: int, design: Design, output: Int16, slots: Int16, weights: bytes
+) -> tuple[Int16, int]:
+    """The beats (beats, out_words) of the core's output stream behind the activation unit, and the words that
+    it saturated.
+
+    Lanes without a column are zero. StreamError when the image lacks the layer's pieces.
+    """
+    run = decode_layer(design, fbcb_word, descriptor, len(slots))
+    plan = list(tiles(descriptor, run, design))
+    factor = None
+    if descriptor.multiplies:
+        beats = _residual_beats(descriptor, plan, design, slots)
+        factor = output_maps(descriptor, fbcb_word, design, beats, len(slots))
+    maps = output_maps(descriptor, fbcb_word, design, output, len(slots))
+    values, saturated = layer_unit(descriptor, run.mode, design, weights).apply(maps, factor)
+    pixels = values.reshape(-1, values.shape[3])
+    parts = [_in_beats(pixels[tile.output_rows[:, None], _channels(descriptor, tile)], design) for tile in plan]
+    return np.concatenate([np.zeros((0, design.out_words), np.int16), *parts]), saturated
+
+
+def store_output(descriptor: Descriptor, fbcb_word: int, design: Design, output: Int16, slots: Int16) -> None:
+    """Write the stream behind the unit to slot memory in place."""
     run = decode_layer(design, fbcb_word, descriptor, len(slots))
     if descriptor.pool_kernel:
         maps = output_maps(descriptor, fbcb_word, design, output, len(slots))
@@ -225,7 +263,7 @@ def scatter_output(descriptor: Descriptor, fbcb_word: int, design: Design, outpu
 
 
 def pooled_output(descriptor: Descriptor, fbcb_word: int, design: Design, output: Int16, batch: int) -> Int16:
-    """The beats (beats, out_words) of an output stream that are left behind its pool, in order.
+    """The beats (beats, out_words) of a stream behind the unit that are left behind its pool, in order.
 
     They are those of the pixels that end a window along both axes, with the largest words of the window.
     """
@@ -258,15 +296,15 @@ def _window_ends(count: int, kernel: int, before: int, size: int) -> list[int]:
 
 
 def output_maps(descriptor: Descriptor, word: int, design: Design, output: Int16, batch: int) -> Int16:
-    """The maps (batch, out_h, out_w, channels) of an output stream, before a pool."""
+    """The maps (batch, out_h, out_w, channels) of a stream of output beats, before a pool."""
     whole = _whole_map(descriptor)
     slots = np.zeros((batch, descriptor.out_h * whole.out_row_bytes // WORD_BYTES), np.int16)
-    scatter_output(whole, word, design, output, slots)
+    store_output(whole, word, design, output, slots)
     return slots.reshape(batch, descriptor.out_h, descriptor.out_w, -1)
 
 
 def _whole_map(descriptor: Descriptor) -> Descriptor:
-    """The layer without its pool, its outputs alone from the first word on."""
+    """The layer without a pool behind it, its outputs alone from the first word on."""
     pixel = WORD_BYTES * descriptor.groups * descriptor.columns
     return replace(
         descriptor, pool_kernel=0, out_offset=0, out_row_bytes=pixel * descriptor.out_w, out_pixel_bytes=pixel
@@ -309,14 +347,22 @@ def _out_strides(descriptor: Descriptor) -> tuple[int, int]:
 
 
 def _output_address(
-    descriptor: Descriptor, tile: Tile, offset: int, strides: tuple[int, int]
+    descriptor: Descriptor, tile: Tile, offset: int, strides: tuple[int, int], spread: bool = False
 ) -> tuple[npt.NDArray[np.intp], Int64]:
-    """Indices (rows, 1) and (rows, cols) into slots, of outputs or of the residual in the same order."""
+    """Indices (rows, 1) and (rows, cols) into slots, of outputs or of the residual in the same order.
+
+    `spread`: one word is for all channels of a pixel.
+    """
     samples, place = np.divmod(tile.output_rows, descriptor.out_h * descriptor.out_w)
     row, column = np.divmod(place, descriptor.out_w)
     first = (offset + row * strides[0] + column * strides[1]) // WORD_BYTES
-    first = first + tile.group * descriptor.columns + tile.first_column
-    return samples[:, None], first[:, None] + np.arange(tile.command.cols)
+    channels = np.zeros(tile.command.cols, np.int64) if spread else _channels(descriptor, tile)
+    return samples[:, None], first[:, None] + channels
+
+
+def _channels(descriptor: Descriptor, tile: Tile) -> Int64:
+    """The output channels of a tile's columns."""
+    return tile.group * descriptor.columns + tile.first_column + np.arange(tile.command.cols)
 
 
 # -- beats ---------------------------------------------------------------------------------------------------
@@ -352,12 +398,22 @@ def _pool_beats(descriptor: Descriptor, tile: Tile, design: Design, slots: Int16
     return beats.reshape(-1, design.input_words)
 
 
-def _residual_beats(descriptor: Descriptor, tile: Tile, design: Design, slots: Int16) -> Int16:
+def _residual_beats(descriptor: Descriptor, plan: Sequence[Tile], design: Design, slots: Int16) -> Int16:
+    """Residual beats of a layer, for the core or for the activation unit."""
+    parts = [np.zeros((0, design.out_words), np.int16)]
     strides = descriptor.residual_row_bytes, descriptor.residual_pixel_bytes
-    samples, address = _output_address(descriptor, tile, descriptor.residual_offset, strides)
-    command = tile.command
-    beats = np.zeros((command.rows, -(-command.cols // design.out_words) * design.out_words), np.int16)
-    beats[:, : command.cols] = slots[samples, address]
+    for tile in plan if descriptor.has_residual else ():
+        spread = bool(descriptor.residual_spread)
+        samples, address = _output_address(descriptor, tile, descriptor.residual_offset, strides, spread)
+        parts.append(_in_beats(slots[samples, address], design))
+    return np.concatenate(parts)
+
+
+def _in_beats(words: Int16, design: Design) -> Int16:
+    """Words (rows, cols) of a tile as beats (beats, out_words), zero where a lane has no column."""
+    rows, cols = words.shape
+    beats = np.zeros((rows, -(-cols // design.out_words) * design.out_words), np.int16)
+    beats[:, :cols] = words
     return beats.reshape(-1, design.out_words)
 
 

@@ -16,6 +16,10 @@ from .layout import pack_weights as pack_weights
 from .layout import part_words as part_words
 from .layout import unpack_weights as unpack_weights
 from .linking import link as link
+from .pieces import PIECE_BYTES as PIECE_BYTES
+from .pieces import layer_unit as layer_unit
+from .pieces import pieces_at as pieces_at
+from .pieces import unit_of as unit_of
 from .pooling import pooled_map as pooled_map
 from .program import WORD_BYTES as WORD_BYTES
 from .program import digest_build_id as digest_build_id

@@ -17,6 +17,7 @@ from ..formats.table import NO_WEIGHTS, KindCode
 from .descriptor import Descriptor
 from .fbcb import decode_layer, encode_fbcb
 from .layout import BIAS_WORDS, join_groups, pack_weights
+from .pieces import CHANNELS, LANE_PIECES, OF_POOLS, packed_pieces, piece_count, unit_fields
 from .program import ADDRESS_LIMIT, ALIGNMENT, WORD_BYTES, ExitOutput, Program, TensorOutput, TensorPlace, align
 from .row_buffer import buffer_bytes
 
@@ -30,6 +31,7 @@ def compile_program(qnet: QuantisedNetwork, design: Design) -> Program:
     network = qnet.network
     check_buildable(design)
     check_made_for(design, network)
+    check_unit(design, network)
     tensors = place_tensors(network)
     weights = bytearray()
     descriptors, fbcb = [], []
@@ -38,10 +40,9 @@ def compile_program(qnet: QuantisedNetwork, design: Design) -> Program:
         if design.layers[index].pooling is not None:
             check_pool(qlayer, qnet.layers[network.merged[index]])
         modes = {design.mode(index, batch) for batch in range(1, design.b_max + 1)}
-        parts = _append_weights(weights, qlayer, design.join(index), modes, design)
-        descriptors.append(
-            describe(qlayer, tensors, parts, join=design.join(index), pool=_pool(network, design, index))
-        )
+        parts, count = _append_weights(weights, qlayer, design.join(index), modes, design)
+        pool = _pool(network, design, index)
+        descriptors.append(describe(qlayer, tensors, parts, join=design.join(index), pool=pool, pieces=count))
         fbcb += _fbcb_row(design, index, descriptors[-1])
     slot_bytes = align(max(place.offset + place.size for place in tensors.values()))
     for part, size in (("slot", slot_bytes), ("weight image", len(weights))):
@@ -104,6 +105,15 @@ def check_made_for(design: Design, network: Network) -> None:
         )
 
 
+def check_unit(design: Design, network: Network) -> None:
+    """Raise ProgramError for a network that uses an activation unit on a design without one."""
+    users = [layer.name for layer in network.layers if layer.activation is not None]
+    if users and design.activation is None:
+        raise ProgramError(
+            f"the design must have an activation unit for layer '{users[0]}' and {len(users) - 1} others, and it has none"
+        )
+
+
 def check_accumulator(qlayer: QuantisedLayer, design: Design) -> None:
     """Raise ProgramError when partial sums could wrap: `accumulator_bits` is a bound for every input."""
     if qlayer.accumulator_bits > design.acc_bits:
@@ -114,9 +124,10 @@ def check_accumulator(qlayer: QuantisedLayer, design: Design) -> None:
 
 def check_pool(qlayer: QuantisedLayer, pool: QuantisedLayer) -> None:
     """Raise ProgramError for a pool that shifts or clips, which cannot be merged with a layer."""
-    if pool.shift or not pool.lo <= qlayer.lo <= qlayer.hi <= pool.hi:
+    lo, hi = (qlayer.lo, qlayer.hi) if getattr(qlayer, "unit", None) is None else (qlayer.unit.lo, qlayer.unit.hi)
+    if pool.shift or getattr(pool, "unit", None) is not None or not pool.lo <= lo <= hi <= pool.hi:
         raise ProgramError(
-            f"pool '{pool.layer.name}' must keep the {qlayer.lo}..{qlayer.hi} of layer '{qlayer.layer.name}' to be merged "
+            f"pool '{pool.layer.name}' must keep the {lo}..{hi} of layer '{qlayer.layer.name}' to be merged "
             f"with it, and it shifts by {pool.shift} and clips to {pool.lo}..{pool.hi}"
         )
 
@@ -142,10 +153,11 @@ def describe(
     *,
     join: int = 1,
     pool: Pool | None = None,
+    pieces: int = 0,
 ) -> Descriptor:
     """Describe one layer with `join` of its groups as one; ProgramError when a number does not fit its field.
 
-    With a `pool` behind it the layer stores what that would.
+    With a `pool` behind it the layer stores what that would. `pieces`: of its activation unit.
     """
     layer = qlayer.layer
     shape, (out_h, out_w) = layer.shape.joined(join), layer.out_hw
@@ -182,6 +194,8 @@ def describe(
             lo=qlayer.lo,
             hi=qlayer.hi,
             weights=weights,
+            residual_spread=int(layer.residual_spread),
+            **({} if getattr(qlayer, "unit", None) is None else unit_fields(qlayer.unit, pieces)),
         )
     except DescriptorError as error:
         raise ProgramError(f"layer '{layer.name}' does not fit a descriptor: {error}") from None
@@ -220,21 +234,33 @@ def _pool(network: Network, design: Design, index: int) -> Pool | None:
 
 def _append_weights(
     image: bytearray, qlayer: QuantisedLayer, join: int, modes: set[Mode], design: Design
-) -> tuple[int, int, int, int]:
-    """Append a layer's weights once for each mode of the FBCB; return the offset of each part."""
-    parts = [NO_WEIGHTS] * 4
-    if qlayer.layer.kind is not Kind.GEMM:
-        return (NO_WEIGHTS,) * 4
-    kernel = qlayer.layer.kernel
-    weights = join_groups(qlayer.weights, kernel[0] * kernel[1], join)
-    bias = qlayer.bias.reshape(weights.shape[0], -1)
-    for mode in sorted(modes):
-        _check_p_tiles(qlayer.layer.name, weights.shape[1], mode, design)
+) -> tuple[tuple[int, int, int, int], int]:
+    """Append a layer's weights and behind them its pieces, once for each mode of the FBCB.
+
+    Returns the offset of each part, and how many pieces there are. A layer that is no GEMM has only pieces.
+    """
+    parts, shape, unit = [NO_WEIGHTS] * 4, qlayer.layer.shape.joined(join), getattr(qlayer, "unit", None)
+    pieces = 0 if unit is None else piece_count(unit, shape, design)
+    if unit is not None and unit.use in CHANNELS and pieces > LANE_PIECES * design.out_words:
+        raise ProgramError(
+            f"the slopes of layer '{qlayer.layer.name}' must lie in {LANE_PIECES} beats of {design.out_words} words, which is "
+            f"what the activation unit holds, and they take {pieces // design.out_words}"
+        )
+    groups = []
+    if shape.kind is Kind.GEMM:
+        kernel = qlayer.layer.kernel
+        weights = join_groups(qlayer.weights, kernel[0] * kernel[1], join)
+        groups = list(zip(weights, qlayer.bias.reshape(len(weights), -1), strict=True))
+    for mode in sorted(modes) if groups or pieces else ():
         image.extend(bytes(-len(image) % ALIGNMENT))
-        parts[mode] = len(image)
-        for group_weights, group_bias in zip(weights, bias, strict=True):
+        parts[mode if groups else OF_POOLS] = len(image)
+        for group_weights, group_bias in groups:
+            _check_p_tiles(qlayer.layer.name, len(group_weights), mode, design)
             image += pack_weights(group_weights, group_bias, mode, design).astype("<i2").tobytes()
-    return parts[0], parts[1], parts[2], parts[3]
+        if unit is not None and pieces:
+            image.extend(bytes(-len(image) % ALIGNMENT))
+            image += packed_pieces(unit, shape, mode, design).astype("<i2").tobytes()
+    return (parts[0], parts[1], parts[2], parts[3]), pieces
 
 
 def _check_p_tiles(name: str, p: int, mode: Mode, design: Design) -> None:

@@ -22,10 +22,12 @@ from fluidnpu.dse.hardware import LayerGeometry
 
 from ..errors import DescriptorError, FormatError
 from ..formats.format import Format
-from ..formats.table import DESCRIPTOR, MAGIC, NO_WEIGHTS, KindCode
+from ..formats.table import DESCRIPTOR, MAGIC, NO_WEIGHTS, ActivationCode, KindCode
 
 DESCRIPTOR_BYTES = DESCRIPTOR.wire_bits // 8
-_SUMMED = 0xF1D0_0001  # magic of the layout before, whose words sum to zero modulo 2**32
+WITH_PIECES = (ActivationCode.TABLE, ActivationCode.SLOPE, ActivationCode.AFFINE)
+_SUMMED = 0xF1D0_0001  # magic of the first layout, whose words sum to zero modulo 2**32
+_BEFORE = (_SUMMED, 0xF1D0_0002)  # those of earlier versions, in which fields of the activation unit were zero
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,13 +48,10 @@ class Descriptor(LayerGeometry):
     lo: int = -32768
     hi: int = 32767
     weights: tuple[int, int, int, int] = (NO_WEIGHTS,) * 4
-    residual_spread: int = 0
-    activation: int = 0
     activation_window: int = 0
     activation_shift: int = 0
     activation_lo: int = 0
     activation_hi: int = 0
-    pieces: int = 0
 
     def __post_init__(self) -> None:
         for bits in self.layout.fields:
@@ -75,6 +74,41 @@ class Descriptor(LayerGeometry):
         if not -32768 <= self.lo <= self.hi <= 32767:
             raise DescriptorError(f"clip bounds must be ordered int16, not {self.lo}..{self.hi}")
 
+        self._check_unit()
+
+    def _check_unit(self) -> None:
+        """Raise DescriptorError where the fields of the activation unit contradict each other (ADR 69)."""
+        use, most = self.activation, self.layout.field("activation").limits[1]
+        if not 0 <= use <= most:
+            raise DescriptorError(f"activation must lie in 0..{most}, not {use}")
+        if use and self.merged:
+            raise DescriptorError(f"a pool that the layer before has computed must have no activation, not {use}")
+        window = self.activation_window
+        if not (8 <= window <= 15 if use == ActivationCode.TABLE else window == 0):
+            raise DescriptorError(f"activation_window must lie in 8..15 for a table and be 0 for others, not {window}")
+        if not (0 < self.pieces <= 0xFFFF if use in WITH_PIECES else self.pieces == 0):
+            raise DescriptorError(
+                f"pieces must be there where a table or channels need them, and nowhere else, not {self.pieces}"
+            )
+        if use == ActivationCode.PRODUCT and not self.has_residual:
+            raise DescriptorError("a product must have a residual to multiply by, and has_residual is 0")
+        if self.residual_spread and not self.has_residual:
+            raise DescriptorError("a residual must be there to be spread over channels, and has_residual is 0")
+        if not -32768 <= self.activation_lo <= self.activation_hi <= 32767:
+            raise DescriptorError(
+                f"clip bounds of the unit must be ordered int16, not {self.activation_lo}..{self.activation_hi}"
+            )
+
+    @property
+    def adds(self) -> bool:
+        """True where the core adds the residual to its sums."""
+        return bool(self.has_residual) and not self.multiplies
+
+    @property
+    def multiplies(self) -> bool:
+        """True where the residual is a factor of the activation unit, and the core gets none."""
+        return self.activation == ActivationCode.PRODUCT
+
     def words(self) -> tuple[int, ...]:
         """The 32 words, the last a CRC-32 of the others; DescriptorError for a value that is too wide."""
         try:
@@ -88,16 +122,16 @@ class Descriptor(LayerGeometry):
         return struct.pack("<32I", *self.words())
 
     @classmethod
-    def unpack(cls, data: bytes, *, summed: bool = False) -> Descriptor:
+    def unpack(cls, data: bytes, *, older: bool = False) -> Descriptor:
         """Read 128 bytes; DescriptorError when magic or checksum is wrong or a field is out of range.
 
-        With `summed` also those of a file from before the CRC, which no NPU takes any more.
+        With `older` also those in files of earlier versions, which no NPU of today takes.
         """
         if len(data) != DESCRIPTOR_BYTES:
             raise DescriptorError(f"a descriptor has {DESCRIPTOR_BYTES} bytes, not {len(data)}")
         values = cls.layout.unpack(int.from_bytes(data, "little"))
         magic = values.pop("magic")
-        if magic != MAGIC and not (summed and magic == _SUMMED):
+        if magic != MAGIC and not (older and magic in _BEFORE):
             raise DescriptorError(f"a descriptor must begin with {MAGIC:#x}, not {magic:#x}")
         words = struct.unpack("<32I", data)
         if sum(words) & 0xFFFF_FFFF if magic == _SUMMED else words[-1] != zlib.crc32(data[:-4]):

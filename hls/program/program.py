@@ -410,7 +410,7 @@ class Program:
         size = DESCRIPTOR_BYTES
         try:
             parts = (image[size * i : size * (i + 1)] for i in range(raw["layers"]))
-            descriptors = tuple(Descriptor.unpack(part, summed=True) for part in parts)
+            descriptors = tuple(Descriptor.unpack(part, older=True) for part in parts)
         except DescriptorError as error:
             raise ProgramError(f"program.bin is damaged: {error}") from None
         places = {

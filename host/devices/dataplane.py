@@ -18,14 +18,18 @@ from fluidnpu.hls import Cause, DescriptorError, FbcbError
 from fluidnpu.hls.formats import CORE_COMMAND, NO_WEIGHTS
 from fluidnpu.hls.program import (
     DESCRIPTOR_BYTES,
+    PIECE_BYTES,
     Descriptor,
     buffer_bytes,
     decode_layer,
     part_words,
+    pieces_at,
     pooled_map,
+    unit_of,
     unpack_weights,
 )
 from fluidnpu.models import Kind, Layer, NetworkError, QuantisedLayer, golden
+from fluidnpu.models.graph import Activation, Use
 
 from .memory import BusError, SimulatedMemory
 
@@ -55,12 +59,15 @@ class Slots:
 
 @dataclass(frozen=True, kw_only=True)
 class Region:
-    """A tensor in a slot: `offset`, `row` and `pixel` strides in bytes, shape (height, width, channels)."""
+    """A tensor in a slot: `offset`, `row`, `pixel` and `channel` strides in bytes, shape (height, width,
+    channels).
+    """
 
     offset: int
     shape: tuple[int, int, int]
     row: int
     pixel: int
+    channel: int = 2
 
     @property
     def aligned(self) -> bool:
@@ -76,11 +83,11 @@ class Region:
     def size(self) -> int:
         """Bytes from its first word to the end of its last, in one slot."""
         height, width, channels = self.shape
-        return (height - 1) * self.row + (width - 1) * self.pixel + 2 * channels
+        return (height - 1) * self.row + (width - 1) * self.pixel + (channels - 1) * self.channel + 2
 
     def inside(self, slot: npt.NDArray[np.uint8]) -> Int16s:
         """View the tensor in one slot's bytes, int16 of its shape."""
-        return np.ndarray(self.shape, np.int16, slot, self.offset, (self.row, self.pixel, 2))
+        return np.ndarray(self.shape, np.int16, slot, self.offset, (self.row, self.pixel, self.channel))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +167,8 @@ class DataPlane:
             raise LayerError(Cause.BAD_DESCRIPTOR)
         if descriptor.pool_kernel and not self._design.pool_room[1]:
             raise LayerError(Cause.BAD_DESCRIPTOR)
+        if descriptor.activation and self._design.activation is None:
+            raise LayerError(Cause.BAD_DESCRIPTOR)
         step = self._step(descriptor, mode, weights_base)
         if step.merged:
             return step
@@ -190,9 +199,11 @@ class DataPlane:
             descriptor = self.descriptor(address)
             descriptors.append(descriptor)
             sources.append(self._read(address, DESCRIPTOR_BYTES))
+            mode = self._mode(descriptor, word, fetch.batch)
             if not descriptor.kind:
-                weights = self._weights(descriptor, self._mode(descriptor, word, fetch.batch), fetch.weights)
-                sources.append(weights.view(np.uint8))
+                sources.append(self._weights(descriptor, mode, fetch.weights).view(np.uint8))
+            if descriptor.pieces:
+                sources.append(self._pieces(descriptor, mode, fetch.weights).view(np.uint8))
         regions = [one for step in steps for one in step.regions]
         if len(self._checked) >= MOST_JOBS:
             self._checked.clear()
@@ -247,10 +258,11 @@ class DataPlane:
 
     def _step(self, d: Descriptor, mode: Mode, weights_base: int) -> Step:
         words = np.zeros(0, np.int16) if d.kind else self._weights(d, mode, weights_base)
-        checksum = zlib.crc32(words.data)
+        pieces = self._pieces(d, mode, weights_base) if d.pieces else np.zeros(0, np.int16)
+        checksum = zlib.crc32(pieces.data, zlib.crc32(words.data))
         cached = self._decoded.get((d, weights_base, mode))
         if cached is None or cached[0] != checksum:
-            cached = self._decoded[d, weights_base, mode] = (checksum, self._decode(d, mode, words))
+            cached = self._decoded[d, weights_base, mode] = (checksum, self._decode(d, mode, words, pieces))
         return cached[1]
 
     def _weights(self, d: Descriptor, mode: Mode, base: int) -> Int16s:
@@ -263,13 +275,25 @@ class DataPlane:
         size = part_words(p=p, columns=d.columns, groups=d.groups, mode=mode, design=self._design)
         return self._read(base + offset, 2 * size).view(np.int16)
 
-    def _decode(self, d: Descriptor, mode: Mode, words: Int16s) -> Step:
-        layer = self._layer(d, mode, words)
+    def _pieces(self, d: Descriptor, mode: Mode, base: int) -> Int16s:
+        offset = pieces_at(d, mode, self._design)
+        if offset == NO_WEIGHTS or (base + offset) % ALIGNMENT:
+            raise LayerError(Cause.BAD_DESCRIPTOR)
+        return self._read(base + offset, PIECE_BYTES * d.pieces).view(np.int16)
+
+    def _decode(self, d: Descriptor, mode: Mode, words: Int16s, pieces: Int16s) -> Step:
+        layer = self._layer(d, mode, words, pieces)
         shape = (d.out_h, d.out_w, d.groups * d.columns)
         source = Region(offset=d.in_offset, shape=layer.layer.in_shape, row=d.in_row_bytes, pixel=d.in_pixel_bytes)
         stored = (*d.pooled_hw, shape[2])
         target = Region(offset=d.out_offset, shape=stored, row=d.out_row_bytes, pixel=d.out_pixel_bytes)
-        residual = Region(offset=d.residual_offset, shape=shape, row=d.residual_row_bytes, pixel=d.residual_pixel_bytes)
+        residual = Region(
+            offset=d.residual_offset,
+            shape=shape,
+            row=d.residual_row_bytes,
+            pixel=d.residual_pixel_bytes,
+            channel=0 if d.residual_spread else 2,
+        )
         if not all(region.aligned for region in (source, target, residual)):
             raise LayerError(Cause.BAD_DESCRIPTOR)
         return Step(
@@ -281,7 +305,7 @@ class DataPlane:
             merged=bool(d.merged),
         )
 
-    def _layer(self, d: Descriptor, mode: Mode, words: Int16s) -> QuantisedLayer:
+    def _layer(self, d: Descriptor, mode: Mode, words: Int16s, pieces: Int16s) -> QuantisedLayer:
         """Build the layer for the golden model, without padding: its input is the extent with the halo."""
         kind = _KINDS[d.kind]
         weights, bias = np.zeros((0, 0, 0), np.int16), np.zeros(0, np.int64)
@@ -293,6 +317,7 @@ class DataPlane:
             ]
             weights = np.stack([matrix for matrix, _ in groups])
             bias = np.concatenate([vector for _, vector in groups])
+        unit = unit_of(d, mode, self._design, pieces) if d.activation else None
         layer = Layer(
             name="descriptor",
             kind=kind,
@@ -309,6 +334,7 @@ class DataPlane:
             stride=(d.stride_h, d.stride_w),
             dilation=(d.dilation_h, d.dilation_w),
             groups=d.groups if kind is Kind.GEMM else 1,
+            activation=None if unit is None else _activation(unit.use),
         )
         try:
             return QuantisedLayer(
@@ -319,6 +345,7 @@ class DataPlane:
                 residual_shift=d.residual_shift,
                 lo=d.lo,
                 hi=d.hi,
+                **({} if unit is None else {"unit": unit}),
             )
         except NetworkError:  # the accumulator could wrap: no compiled program does, so the bytes are damaged
             raise LayerError(Cause.BAD_DESCRIPTOR) from None
@@ -333,7 +360,7 @@ class DataPlane:
     def _view(self, region: Region, slots: Slots, cause: Cause) -> Int16s:
         """Return a view of the tensor in all slots from the first active to the last: (slots, *shape)."""
         count = slots.active[-1] - slots.active[0] + 1
-        strides = (slots.stride, region.row, region.pixel, 2)
+        strides = (slots.stride, region.row, region.pixel, region.channel)
         return np.ndarray((count, *region.shape), np.int16, self._bytes(region, slots, cause), strides=strides)
 
     def _bytes(self, region: Region, slots: Slots, cause: Cause) -> npt.NDArray[np.uint8]:
@@ -347,6 +374,11 @@ class DataPlane:
             return self._memory.view(address, size)
         except BusError:
             raise LayerError(Cause.BUS_READ) from None
+
+
+def _activation(use: Use) -> Activation:
+    """Return a use of the unit as the golden model takes it; of a table only its pieces are known here."""
+    return Activation(use=use, function="silu" if use is Use.TABLE else "")
 
 
 def _in_words(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.generic]:
