@@ -81,7 +81,7 @@ def lower_bound(
     assert window is not None
     rows, beats = float(mapping.batch * layer.r), float(mapping.beats(layer))
     block = np.minimum(np.minimum(block, array.t_r), beats)
-    outputs, stored = rows * layer.groups * layer.c, float(mapping.batch * layer.stored)
+    stored = float(mapping.batch * layer.stored)
     unique = float(mapping.batch * touched_words(layer))
     width, columns = array.tile(mapping.mode)
     p_tiles = np.ceil(layer.p / width)
@@ -103,7 +103,7 @@ def lower_bound(
     segments = rows * tiles * (p_tiles + (runs - 1) - np.floor((runs - 1) / together)) / 2  # two a cycle
     drained = rows * layer.groups * (full * ceil_div(columns, array.out_words) + ceil_div(last, array.out_words))
     weights = blocks * weight_beats * array.weight_words
-    residual = outputs if layer.residual else 0.0
+    residual = _residual_words(layer, rows, tiles, on)
     ports = np.maximum(np.maximum(weights, unique), np.maximum(stored, residual)) / on.rates.port
     together_words = (weights + unique + stored + residual) / on.rates.total
     most = np.maximum(np.maximum(core, segments), np.maximum(drained, blocks * weight_beats))
@@ -130,8 +130,28 @@ def _pool_bound(layer: LayerShape, mapping: LayerMapping, on: Candidates) -> Flo
     beats = pool_beats(layer.p, maximum=layer.kind is Kind.MAX_POOL)
     core = rows * beats * np.ceil(layer.c / on.array.tile(mapping.mode)[1])
     busy = np.maximum(core, max(unique, outputs) / on.rates.port)
-    moved = (unique + rows * layer.groups * layer.c) / on.rates.total
+    moved = (unique + outputs) / on.rates.total
+    if layer.p == 1:  # a pass element by element
+        columns = on.array.tile(mapping.mode)[1]
+        full = np.ceil(layer.c / columns) - 1
+        last = layer.c - full * columns
+        drained = rows * (full * ceil_div(columns, on.array.out_words) + ceil_div(last, on.array.out_words))
+        residual = _residual_words(layer, rows, full + 1, on)
+        busy = np.maximum(busy, np.maximum(drained, residual / on.rates.port))
+        moved = moved + residual / on.rates.total
     return np.asarray(np.maximum(LEAST_PLAN_CYCLES, np.maximum(busy, moved)))
+
+
+def _residual_words(layer: LayerShape, rows: float, tiles: Floats, on: Candidates) -> Floats:
+    """Words of the residual that are read: the same ones again for every row where one pixel is for all.
+
+    Of a word that is for all channels, a port word for every row of a column tile.
+    """
+    if not layer.residual:
+        return np.zeros(np.shape(tiles))
+    return np.asarray(
+        rows * tiles * on.port_words if layer.residual_spread else rows * layer.groups * layer.c + 0 * tiles
+    )
 
 
 def _first_rows(layer: LayerShape, mapping: LayerMapping, block: Floats, kernel_row: int) -> Floats:

@@ -26,6 +26,7 @@ import numpy.typing as npt
 from fluidnpu.models import LayerShape, Window, Workload
 
 from ..design import BatchPlan
+from ..hardware.activation import LANE_PIECES, piece_rows, pieces
 from ..hardware.array import Array, Floats, Ints, Mode, ceil_div, pool_beats
 from ..hardware.dram import DramModel, Rates
 from ..hardware.row_buffer import WORD_BYTES, row_bytes, rows
@@ -155,6 +156,21 @@ class _Run:
         return self.mapping.batch * sample_rows * row_bytes(self.layer, self.window) / WORD_BYTES
 
     @cached_property
+    def residual_words(self) -> float:
+        """Words of the residual that are read, whole port words where it has one a row for all channels."""
+        layer, rows = self.layer, self.mapping.batch * self.layer.r
+        if not layer.residual:
+            return 0.0
+        return float(
+            rows * self.tiles * self.machine.port_words if layer.residual_spread else rows * layer.groups * layer.c
+        )
+
+    @cached_property
+    def lead(self) -> float:
+        """Cycles in which descriptor, plan and pieces of the layer come while the one before runs."""
+        return PLAN_CYCLES + pieces(self.layer, self.array)
+
+    @cached_property
     def burst(self) -> float:
         """Words a cycle of input rows while nothing else moves."""
         return min(self.rates.port, self.rates.total)
@@ -188,8 +204,10 @@ class _Run:
         last = ends * (self.lanes * self.cols) * self.kept / port
         alone = np.maximum(busy + first, loaded + end) + last
         words = self.input_words + count * (self.tiles * self.p_tiles * self.tile_words)
-        words += self.mapping.batch * (layer.stored + (layer.r * layer.groups * layer.c if layer.residual else 0))
-        return np.maximum(_both(alone, words / self.rates.total) + FILL_CYCLES, PLAN_CYCLES)
+        words += self.mapping.batch * layer.stored + self.residual_words
+        if self.mapping.pool:
+            alone = np.maximum(alone, self.residual_words / port)
+        return np.maximum(_both(alone, words / self.rates.total) + FILL_CYCLES, self.lead)
 
 
 def _both(a: Floats, b: Floats) -> Floats:
@@ -223,15 +241,17 @@ def ranked_plans(layer: LayerShape, machine: Machine, dram: DramModel, batch: in
     """All plans worth a look whose rows fit the input buffer, those of fewest estimated cycles first.
 
     A tie goes to k = 1 without lanes, then k = 2, then the larger block. Where not even single image rows fit
-    the buffer the smallest block is given, and a caller that builds must refuse it.
+    the buffer, or the pieces of channels a lane, the smallest block is given, and a caller that builds must
+    refuse it.
     """
+    held = piece_rows(layer, machine.array) <= LANE_PIECES
     rates = dram.rates(machine.port_words, machine.stripes)
     ranked: list[tuple[float, int, int, RankedPlan]] = []
     smallest: tuple[int, int, LayerMapping] | None = None
     for order, mapping in enumerate(mappings(layer, batch, stackable=machine.array.stackable)):
         run = _Run(layer, mapping, machine, rates)
         blocks = np.array(_blocks(run))
-        fitting = blocks[run.fits(blocks)]
+        fitting = blocks[run.fits(blocks) & held]
         for block, cycles in zip(fitting.tolist(), run.cycles(fitting).tolist() if len(fitting) else (), strict=True):
             ranked.append((cycles, order, -block, RankedPlan(cycles, mapping, block)))
         if smallest is None or blocks[0] < smallest[0]:

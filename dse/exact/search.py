@@ -25,6 +25,7 @@ from fluidnpu.models import LayerShape
 
 from ..design import BatchPlan, LatencyTable
 from ..errors import DesignError, FitError, TooLongError
+from ..hardware.activation import USES, pieces, too_many_pieces
 from ..hardware.array import Array, Floats, ceil_div
 from ..hardware.dram import DramModel
 from ..hardware.pooling import pooled_beats
@@ -76,6 +77,12 @@ def synthetic_job(
     pixel, outputs = 2 * window.channels, 2 * layer.c * layer.groups
     across = window.out[1] if layer.pooling is None else layer.pooling.out[1]
     (rise, apart), pitch = window.out_step, outputs * across * window.out_step[1]
+    # A residual of one word a pixel is a map of one channel.
+    beside = (
+        (2 * across * window.out_step[1] * rise, 2 * apart)
+        if layer.residual_spread
+        else (pitch * rise, outputs * apart)
+    )
     size = ceil_div(high * wide * pixel, 64) * 64
     out = ceil_div(layer.r * rise * apart * outputs, 64) * 64
     job = LayerJob(
@@ -104,8 +111,11 @@ def synthetic_job(
         **_pooled(layer, pooled_beats(layer.c, array)),
         has_residual=int(layer.residual),
         residual_offset=size + out,
-        residual_row_bytes=pitch * rise,
-        residual_pixel_bytes=outputs * apart,
+        residual_row_bytes=0 if layer.residual_fixed else beside[0],
+        residual_pixel_bytes=0 if layer.residual_fixed else beside[1],
+        residual_spread=int(layer.residual_spread),
+        activation=USES.index(layer.activation),
+        pieces=pieces(layer, array),
         weights=_WEIGHTS,
         descriptor=_DESCRIPTORS,
     )
@@ -215,7 +225,8 @@ def best_plan(
     ranked = ranked_plans(layer, machine, dram, batch)
     if ranked[0].cycles == inf:
         raise DesignError(
-            f"the windows of a row of layer '{layer.name}' must fit an input buffer of {machine.buffer_words} words"
+            too_many_pieces(layer, machine.array)
+            or f"the windows of a row of layer '{layer.name}' must fit an input buffer of {machine.buffer_words} words"
         )
 
     firsts: dict[LayerMapping, RankedPlan] = {}

@@ -21,12 +21,15 @@ from math import inf
 from fluidnpu.models import LayerShape, Workload
 
 from ..errors import FitError
+from ..hardware.activation import LANE_PIECES, piece_rows, too_many_pieces
+from ..hardware.array import Array
 from ..hardware.row_buffer import BUFFER_WORDS, WORD_BYTES, needed_bytes
 from ..paper.model import Point
 from ..paper.plans import Plans, buildable_plan, plan_all
 from ..question import Question
 from ..resources.fit import Fit, fit, trade_offs
 from .estimate import estimated_plans
+from .mapping import joins
 from .model import Machine
 
 
@@ -58,6 +61,7 @@ def share_memory(question: Question, point: Point) -> Shared:
         shares.append((estimated_plans(workload, machine, question.dram, b_max, question.layer_shares), fitted))
     found, best = min(shares, key=lambda share: share[0].total)
     if found.total == inf:
+        _check_pieces(workload, best.array)
         raise _too_small(question, best.buffer_words, f"beside {point.t_p} x {point.t_c} PEs")
     return Shared(fit=best, plans=found.plans, joins=found.joins)
 
@@ -74,6 +78,14 @@ def check_windows(question: Question, least: Point) -> None:
     room = max(fitted.buffer_words for fitted in shares)
     if max(map(_least_buffer_bytes, workload.layers)) > 2 * room:
         raise _too_small(question, room, "beside the fewest PEs")
+
+
+def _check_pieces(workload: Workload, array: Array[int]) -> None:
+    """Raise FitError where a layer's channels need more pieces than a lane holds, with any groups joined."""
+    for layer in workload.layers:
+        least = min((layer.joined(count) for count in joins(layer, array)), key=lambda one: int(piece_rows(one, array)))
+        if says := too_many_pieces(least, array):
+            raise FitError(says, resource="pieces", needed=int(piece_rows(least, array)), available=LANE_PIECES)
 
 
 def _too_small(question: Question, buffer_words: int, beside: str) -> FitError:

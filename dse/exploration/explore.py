@@ -292,5 +292,6 @@ def _design(question: Question, shared: Shared, latency: LatencyTable, *, publis
         port_bits=ports.port_bits,
         stripes=ports.stripes,
         buffer_words=fitted.buffer_words,
+        activation=fitted.activation,
         facts=question.facts,
     )

@@ -6,9 +6,6 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 
-PRODUCT = 2  # of `activation`
-
-
 @dataclass(frozen=True, kw_only=True)
 class LayerGeometry:
     """The windows of a layer and the places of its tensors, as its descriptor has them.
@@ -23,7 +20,7 @@ class LayerGeometry:
     from a pixel to the next. `merged`: a pool that the layer before it has computed.
 
     `activation`: code of what the activation unit does with the words of the layer (ADR 69), 0 for nothing;
-    `PRODUCT` multiplies them by the residual, which then is not added. `pieces` of 32 bits it takes for that.
+    a product takes the residual, which is then not added. `pieces` of 32 bits: those that it takes for that.
     `residual_spread`: the residual has one word a pixel; residual distances of 0 repeat one pixel.
     """
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from fluidnpu.models import Kind, LayerShape, Window
 
+from .activation import residual_words
+
 
 def touched_words(layer: LayerShape) -> int:
     """Input words that the windows of one sample touch, each once.
@@ -47,8 +49,7 @@ def layer_words(layer: LayerShape, batch: int) -> int:
     if layer.merged:
         return 0
     weights = layer.groups * layer.p * layer.c if layer.kind is Kind.GEMM else 0
-    residual = layer.r * layer.groups * layer.c if layer.residual else 0
-    return weights + batch * (touched_words(layer) + layer.stored + residual)
+    return weights + batch * (touched_words(layer) + layer.stored + residual_words(layer))
 
 
 def roofline_cycles(layer: LayerShape, *, batch: int, macs_per_cycle: float, words_per_cycle: float) -> float:
