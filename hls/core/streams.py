@@ -236,7 +236,7 @@ def activated_output(
         beats = _residual_beats(descriptor, plan, design, slots)
         factor = output_maps(descriptor, fbcb_word, design, beats, len(slots))
     maps = output_maps(descriptor, fbcb_word, design, output, len(slots))
-    values, saturated = layer_unit(descriptor, run.mode, design, weights).apply(maps, factor)
+    values, saturated = layer_unit(descriptor, run.mode, design, weights).run(maps, factor)
     pixels = values.reshape(-1, values.shape[3])
     parts = [_in_beats(pixels[tile.output_rows[:, None], _channels(descriptor, tile)], design) for tile in plan]
     return np.concatenate([np.zeros((0, design.out_words), np.int16), *parts]), saturated
