@@ -3,6 +3,7 @@
 package fluidnpu_pkg;
   localparam int unsigned AddrWidth = 40;
   localparam int unsigned MaxSlots = 32;
+  localparam int unsigned PieceRows = 256;  // of a bank of the activation unit, in each of its lanes
 
   // Where a segment lies: the parts of its address, which are added on the way to the row buffer.
   typedef struct packed {
@@ -31,4 +32,18 @@ package fluidnpu_pkg;
     logic next_h;
     logic ends_h;
   } pooling_t;
+
+  // What the activation unit does with the words of a layer, as its lanes take it.
+  typedef struct packed {
+    logic        tables;      // looks up; else pieces belong to channels
+    logic        multiplies;  // by a residual
+    logic        bends;       // passes what is not negative
+    logic [2:0]  window;      // a table's p - 8
+    logic [6:0]  beyond;      // the bits 14..8 of a word that are its sign's where it lies within the window; none without
+    logic [7:0]  bound;       // the upper half of 2**p
+    logic [15:0] rest;        // the bits of a word that are a factor: within a segment, or all
+    logic [4:0]  shift;
+    logic [15:0] lo;
+    logic [15:0] hi;
+  } unit_t;
 endpackage
