@@ -11,3 +11,4 @@ from .quantise import quantise as quantise
 from .recording import record_classes as record_classes
 from .recording import record_exits as record_exits
 from .recording import record_scores as record_scores
+from .unit import Unit as Unit
