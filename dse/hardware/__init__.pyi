@@ -1,3 +1,5 @@
+from .activation import pieces as pieces
+from .activation import too_many_pieces as too_many_pieces
 from .array import pool_beats as pool_beats
 from .clock import told_clock as told_clock
 from .layer import LayerGeometry as LayerGeometry

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fluidnpu.dse import Design, Mode
-from fluidnpu.dse.hardware import pooled_beats
+from fluidnpu.dse.hardware import pieces, pooled_beats, too_many_pieces
 from fluidnpu.models import Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
 from fluidnpu.models.images import SHIPPED_DATA
 
@@ -17,7 +17,7 @@ from ..formats.table import NO_WEIGHTS, KindCode
 from .descriptor import Descriptor
 from .fbcb import decode_layer, encode_fbcb
 from .layout import BIAS_WORDS, join_groups, pack_weights
-from .pieces import CHANNELS, LANE_PIECES, OF_POOLS, packed_pieces, piece_count, unit_fields
+from .pieces import OF_POOLS, packed_pieces, unit_fields
 from .program import ADDRESS_LIMIT, ALIGNMENT, WORD_BYTES, ExitOutput, Program, TensorOutput, TensorPlace, align
 from .row_buffer import buffer_bytes
 
@@ -42,7 +42,7 @@ def compile_program(qnet: QuantisedNetwork, design: Design) -> Program:
         modes = {design.mode(index, batch) for batch in range(1, design.b_max + 1)}
         parts, count = _append_weights(weights, qlayer, design.join(index), modes, design)
         pool = _pool(network, design, index)
-        descriptors.append(describe(qlayer, tensors, parts, join=design.join(index), pool=pool, pieces=count))
+        descriptors.append(describe(qlayer, tensors, parts, join=design.join(index), pool=pool, count=count))
         fbcb += _fbcb_row(design, index, descriptors[-1])
     slot_bytes = align(max(place.offset + place.size for place in tensors.values()))
     for part, size in (("slot", slot_bytes), ("weight image", len(weights))):
@@ -153,11 +153,11 @@ def describe(
     *,
     join: int = 1,
     pool: Pool | None = None,
-    pieces: int = 0,
+    count: int = 0,
 ) -> Descriptor:
     """Describe one layer with `join` of its groups as one; ProgramError when a number does not fit its field.
 
-    With a `pool` behind it the layer stores what that would. `pieces`: of its activation unit.
+    With a `pool` behind it the layer stores what that would. `count`: pieces of its activation unit.
     """
     layer = qlayer.layer
     shape, (out_h, out_w) = layer.shape.joined(join), layer.out_hw
@@ -195,7 +195,7 @@ def describe(
             hi=qlayer.hi,
             weights=weights,
             residual_spread=int(layer.residual_spread),
-            **({} if getattr(qlayer, "unit", None) is None else unit_fields(qlayer.unit, pieces)),
+            **({} if getattr(qlayer, "unit", None) is None else unit_fields(qlayer.unit, count)),
         )
     except DescriptorError as error:
         raise ProgramError(f"layer '{layer.name}' does not fit a descriptor: {error}") from None
@@ -240,27 +240,24 @@ def _append_weights(
     Returns the offset of each part, and how many pieces there are. A layer that is no GEMM has only pieces.
     """
     parts, shape, unit = [NO_WEIGHTS] * 4, qlayer.layer.shape.joined(join), getattr(qlayer, "unit", None)
-    pieces = 0 if unit is None else piece_count(unit, shape, design)
-    if unit is not None and unit.use in CHANNELS and pieces > LANE_PIECES * design.out_words:
-        raise ProgramError(
-            f"the slopes of layer '{qlayer.layer.name}' must lie in {LANE_PIECES} beats of {design.out_words} words, which is "
-            f"what the activation unit holds, and they take {pieces // design.out_words}"
-        )
+    count = pieces(shape, design.array)
+    if too_many := too_many_pieces(shape, design.array):
+        raise ProgramError(too_many)
     groups = []
     if shape.kind is Kind.GEMM:
         kernel = qlayer.layer.kernel
         weights = join_groups(qlayer.weights, kernel[0] * kernel[1], join)
         groups = list(zip(weights, qlayer.bias.reshape(len(weights), -1), strict=True))
-    for mode in sorted(modes) if groups or pieces else ():
+    for mode in sorted(modes) if groups or count else ():
         image.extend(bytes(-len(image) % ALIGNMENT))
         parts[mode if groups else OF_POOLS] = len(image)
         for group_weights, group_bias in groups:
             _check_p_tiles(qlayer.layer.name, len(group_weights), mode, design)
             image += pack_weights(group_weights, group_bias, mode, design).astype("<i2").tobytes()
-        if unit is not None and pieces:
+        if unit is not None and count:
             image.extend(bytes(-len(image) % ALIGNMENT))
             image += packed_pieces(unit, shape, mode, design).astype("<i2").tobytes()
-    return (parts[0], parts[1], parts[2], parts[3]), pieces
+    return (parts[0], parts[1], parts[2], parts[3]), count
 
 
 def _check_p_tiles(name: str, p: int, mode: Mode, design: Design) -> None:

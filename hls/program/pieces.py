@@ -15,15 +15,14 @@ True
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode
-from fluidnpu.dse.hardware import pooled_beats
+from fluidnpu.dse.hardware import pieces
 from fluidnpu.models import Kind, LayerShape
 from fluidnpu.models.graph import Use
+from fluidnpu.models.numeric import Unit
 
 from ..errors import StreamError
 from ..formats.table import NO_WEIGHTS, ActivationCode, KindCode
@@ -31,40 +30,22 @@ from .descriptor import Descriptor
 from .layout import column_tiles, part_words
 from .program import WORD_BYTES, align
 
-if TYPE_CHECKING:
-    from fluidnpu.models.numeric.unit import Unit
-
 Int16 = npt.NDArray[np.int16]
 
 PIECE_BYTES = 4
-LANE_PIECES = 256  # of channels that one lane holds
 OF_POOLS = 3  # the entry of a descriptor's `weights` that says where a pool's pieces lie
 CHANNELS = (Use.SLOPE, Use.AFFINE)  # uses with a piece for each channel
 
 
-def piece_count(unit: Unit, shape: LayerShape, design: Design) -> int:
-    """Pieces of a layer in the image: 258 of a table, none of a product, or all lanes of a pixel's beats.
-
-    Beats are those of the mode that takes most, so that the number is the layer's in all modes.
-    """
-    if unit.use not in CHANNELS:
-        return len(unit.pieces)
-    if shape.kind is not Kind.GEMM:
-        return len(_order(shape.c, 1, Mode.MAX_POOL, design))
-    return shape.groups * int(pooled_beats(shape.c, design.array)) * design.out_words
-
-
 def packed_pieces(unit: Unit, shape: LayerShape, mode: Mode, design: Design) -> Int16:
-    """The pieces of a layer as they lie in the image: int16 (piece_count, 2)."""
+    """The pieces of a layer as they lie in the image: int16 (count, 2), of `dse.hardware.pieces`."""
     if unit.use not in CHANNELS:
         return unit.pieces
-    groups, mode = (shape.groups, mode) if shape.kind is Kind.GEMM else (1, Mode.MAX_POOL)
-    return pack_pieces(
-        unit.pieces, columns=shape.c, groups=groups, mode=mode, design=design, count=piece_count(unit, shape, design)
-    )
+    place = {"columns": shape.c, "groups": shape.groups if shape.kind is Kind.GEMM else 1}
+    return pack_pieces(unit.pieces, **place, mode=mode, design=design, count=pieces(shape, design.array))
 
 
-def unit_fields(unit: Unit, pieces: int) -> dict[str, int]:
+def unit_fields(unit: Unit, count: int) -> dict[str, int]:
     """The fields of a descriptor that say how a layer uses the unit."""
     return {
         "activation": ActivationCode[unit.use.name],
@@ -72,7 +53,7 @@ def unit_fields(unit: Unit, pieces: int) -> dict[str, int]:
         "activation_shift": unit.shift,
         "activation_lo": unit.lo,
         "activation_hi": unit.hi,
-        "pieces": pieces,
+        "pieces": count,
     }
 
 
@@ -89,39 +70,37 @@ def layer_unit(layer: Descriptor, mode: Mode, design: Design, weights: bytes) ->
 
 def unit_of(layer: Descriptor, mode: Mode, design: Design, words: Int16) -> Unit:
     """The unit of a layer from its pieces as they lie in the image, int16 (2 * pieces,)."""
-    from fluidnpu.models.numeric.unit import Unit
-
-    use, pieces = Use[ActivationCode(layer.activation).name], words.reshape(-1, 2)
+    use, given = Use[ActivationCode(layer.activation).name], words.reshape(-1, 2)
     if use in CHANNELS:
         groups = layer.groups if layer.kind == KindCode.GEMM else 1
-        pieces = unpack_pieces(pieces, columns=layer.columns, groups=groups, mode=mode, design=design)
+        given = unpack_pieces(given, columns=layer.columns, groups=groups, mode=mode, design=design)
     return Unit(
         use=use,
         window=layer.activation_window,
         shift=layer.activation_shift,
         lo=layer.activation_lo,
         hi=layer.activation_hi,
-        pieces=pieces,
+        pieces=given,
     )
 
 
-def pack_pieces(pieces: Int16, *, columns: int, groups: int, mode: Mode, design: Design, count: int) -> Int16:
+def pack_pieces(channels: Int16, *, columns: int, groups: int, mode: Mode, design: Design, count: int) -> Int16:
     """Put pieces of channels (groups * columns, 2) into the order of the output stream: (count, 2).
 
     Lanes without a column, and what is left of `count` behind the last beat, are zero.
     """
     order = _order(columns, groups, mode, design)
     packed = np.zeros((count, 2), np.int16)
-    packed[: len(order)][order >= 0] = pieces[order[order >= 0]]
+    packed[: len(order)][order >= 0] = channels[order[order >= 0]]
     return packed
 
 
 def unpack_pieces(packed: Int16, *, columns: int, groups: int, mode: Mode, design: Design) -> Int16:
     """Invert `pack_pieces`: (groups * columns, 2)."""
     order = _order(columns, groups, mode, design)
-    pieces = np.zeros((groups * columns, 2), np.int16)
-    pieces[order[order >= 0]] = packed[: len(order)][order >= 0]
-    return pieces
+    channels = np.zeros((groups * columns, 2), np.int16)
+    channels[order[order >= 0]] = packed[: len(order)][order >= 0]
+    return channels
 
 
 def pieces_at(layer: Descriptor, mode: Mode, design: Design) -> int:
