@@ -24,13 +24,15 @@ UNITS: Mapping[str, Mapping[str, int]] = {
     "fluidnpu_row_buffer": {"BMax": 13, "InWords": 8, "PortWords": 8, "LineWords": 16, "Sets": 128},
     "fluidnpu_descriptor_fetch": {"PortWords": 8},
     "fluidnpu_weight_streamer": {"TP": 4, "WeightSlots": 2, "PortWords": 8},
-    "fluidnpu_residual_reader": {"BMax": 4, "OutWords": 3, "PortWords": 8},
+    "fluidnpu_residual_reader": {"BMax": 4, "OutWords": 3, "PortWords": 8, "Spreads": 1},
+    "fluidnpu_piece_loader": {"OutWords": 3, "PortWords": 8},
     "fluidnpu_output_writer": {"BMax": 4, "OutWords": 3, "PortWords": 8},
     "fluidnpu_output_pool": {"BMax": 4, "OutWords": 3, "Windows": 50, "Rows": 300},
+    "fluidnpu_activation": {"OutWords": 3, "Dsp": 0},
     "fluidnpu_row_walker": {"BMax": 4, "Pools": 1},
     "fluidnpu_window_segments": {"TP": 4, "BMax": 4, "PortBytes": 16},
     "fluidnpu_segment_queue": {"CountWidth": 4, "Depth": 16},
-    "fluidnpu_planner": {"TP": 6, "TC": 8, "WeightSlots": 2, "PortBytes": 16, "Split": 1},
+    "fluidnpu_planner": {"TP": 6, "TC": 8, "WeightSlots": 2, "PortBytes": 16, "Split": 1, "Activation": 1},
     "fluidnpu_sequencer": {"TC": 8, "InWords": 8, "BMax": 4},
 }
 
@@ -54,6 +56,7 @@ FREE = (
     "fluidnpu_regs",
     "fluidnpu_counters",
     "fluidnpu_unpack",
+    "fluidnpu_activation",
     "fluidnpu_segment_queue",
 )
 
@@ -65,6 +68,8 @@ _ELSEWHERE: Mapping[str, str] = {
     "axi_stripe_cut": "axi_striped_masters_top",
     "axi_gather_fifo": "axi_striped_masters_top",
     "common_skid": "fluidnpu_core",
+    "fluidnpu_activation_lane": "fluidnpu_activation",
+    "fluidnpu_multiplier": "fluidnpu_activation",
     "fluidnpu_beat_builder": "fluidnpu_row_buffer",
     "fluidnpu_row_addresses": "fluidnpu_output_writer",
 }

@@ -14,7 +14,14 @@ from fluidnpu.rtl_tb.data_plane.parameters import DATA_PLANE_TOP
 from fluidnpu.rtl_tb.simulation.model import Model, bench_module, run
 from fluidnpu.rtl_tb.simulation.units import UNITS
 
-DEFAULT = ("common_fifo", "fluidnpu_row_buffer", "fluidnpu_unpack", "fluidnpu_batching_engine", "fluidnpu_regs")
+DEFAULT = (
+    "common_fifo",
+    "fluidnpu_row_buffer",
+    "fluidnpu_unpack",
+    "fluidnpu_activation",
+    "fluidnpu_batching_engine",
+    "fluidnpu_regs",
+)
 FEWER = {"fluidnpu_row_buffer": {"CASES": "50"}}  # for the default tests; every kind of case comes all the same
 MASTERS = [name for name in UNITS if name.startswith("axi_")]  # run by test_rtl_masters and test_rtl_stripes
 
@@ -52,6 +59,13 @@ def test_engines_of_other_shapes(shape: dict[str, int]) -> None:
     assert len(run(model)) == 3
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("shape", [{"Dsp": 1}, {"OutWords": 8}, {"OutWords": 1}])
+def test_activation_units_of_other_shapes(shape: dict[str, int]) -> None:
+    model = Model(top="fluidnpu_activation", parameters={**UNITS["fluidnpu_activation"], **shape})
+    assert len(run(model)) == 3
+
+
 # Module without a bench of its own -> the bench whose top contains it.
 ELSEWHERE = {
     "axi_read_master": "axi_masters_top",
@@ -61,6 +75,8 @@ ELSEWHERE = {
     "axi_stripe_cut": "axi_striped_masters_top",
     "axi_gather_fifo": "axi_striped_masters_top",
     "common_skid": "fluidnpu_core",
+    "fluidnpu_activation_lane": "fluidnpu_activation",
+    "fluidnpu_multiplier": "fluidnpu_activation",
     "fluidnpu_beat_builder": "fluidnpu_row_buffer",
     "fluidnpu_row_addresses": "fluidnpu_output_writer",
 }
