@@ -18,6 +18,7 @@ from .layout import unpack_weights as unpack_weights
 from .linking import link as link
 from .pieces import PIECE_BYTES as PIECE_BYTES
 from .pieces import layer_unit as layer_unit
+from .pieces import pack_pieces as pack_pieces
 from .pieces import pieces_at as pieces_at
 from .pieces import unit_of as unit_of
 from .pooling import pooled_map as pooled_map

@@ -12,7 +12,7 @@ from fluidnpu.dse import Design, Mode
 from fluidnpu.dse.hardware import InputRows, pool_beats
 from fluidnpu.hls.core import LayerStreams, layer_streams, tiles
 from fluidnpu.hls.formats import FBCB, LAYER, KindCode
-from fluidnpu.hls.program import Descriptor, FbcbEntry, decode_layer, part_words
+from fluidnpu.hls.program import Descriptor, FbcbEntry, decode_layer, part_words, pieces_at
 
 from .jobs import Layout, Program, Shape, array_under_test, make_program, place, random_fbcb, random_shape
 
@@ -147,8 +147,9 @@ def layer_of(d: Descriptor, run: FbcbEntry, batch: int, design: Design) -> Value
     lane0 = -(-rows * batch // 2) if run.row_lanes else rows * run.b_r
     by_samples = run.mode is Mode.LANES and not run.row_lanes
     same = (
-        "has_residual", "shift", "residual_shift", "kernel_h", "kernel_w", "out_h", "out_w", "group_words", "groups", "columns",
+        "shift", "residual_shift", "kernel_h", "kernel_w", "out_h", "out_w", "group_words", "groups", "columns",
         "in_offset", "out_offset", "residual_offset", "lo", "hi", "pool_kernel", "pool_top", "pool_left", "pool_pitch", "merged",
+        "residual_spread", "activation", "activation_window", "activation_shift", "activation_lo", "activation_hi", "pieces",
     )  # fmt: skip
     weights = {"weights": 0, "block_words": 0}
     if not pool:
@@ -158,6 +159,9 @@ def layer_of(d: Descriptor, run: FbcbEntry, batch: int, design: Design) -> Value
         {name: getattr(d, name) for name in same}
         | weights
         | {
+            "has_residual": int(d.adds),
+            "multiplies": int(d.multiplies),
+            "piece_address": pieces_at(d, run.mode, design) if d.pieces else 0,
             "pool": int(pool),
             "mode": int(run.mode),
             "row_lanes": int(run.row_lanes),

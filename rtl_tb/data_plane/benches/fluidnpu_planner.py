@@ -10,15 +10,15 @@ from cocotb.triggers import RisingEdge
 
 from fluidnpu.dse import Mode
 from fluidnpu.hls import Cause, HlsError
-from fluidnpu.hls.formats import DESCRIPTOR, FBCB, LAYER, MAGIC, NO_WEIGHTS, Bits, Value
+from fluidnpu.hls.formats import DESCRIPTOR, FBCB, LAYER, MAGIC, NO_WEIGHTS, ActivationCode, Bits, Value
 from fluidnpu.hls.program import Descriptor, FbcbEntry, decode_for, with_checksum
 
 from ...common.benches.clock import Dut, begin, bench, reset
-from ...common.benches.streams import pulse
+from ...common.benches.streams import pulse, raised
 from .cases import Case, layer_of, random_case
-from .jobs import array_under_test
+from .jobs import TABLE_PIECES, array_under_test
 
-DESIGN = array_under_test(t_p=6, weight_slots=2)
+DESIGN = array_under_test(t_p=6, weight_slots=2, activation=1)
 SIZES = (
     "has_residual", "shift", "residual_shift", "kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w", "out_h",
     "out_w", "group_words", "groups", "columns",
@@ -40,6 +40,7 @@ async def plan_of(
     dut.plan_mode_i.value = int(run.mode) if int(run.mode) < 4 else 0
     dut.plan_row_lanes_i.value, dut.plan_b_r_i.value = layer["row_lanes"], run.b_r
     dut.plan_block_i.value = run.block
+    dut.loaded_i.value = 1
     await pulse(dut, "start_i")
     for _ in range(1500):
         await RisingEdge(dut.clk_i)
@@ -65,6 +66,8 @@ async def a_layer_is_what_the_address_model_says(dut: Dut) -> None:
         for name in want:
             if name in ("weights", "block_words") and want["pool"]:
                 continue  # a pool has none
+            if name == "piece_address" and not want["pieces"]:
+                continue
             assert got[name] == want[name], f"{name} of {case.descriptor}, {case.run}"
         seen.add(case.run.mode)
     assert len(seen) == 3 + 2 * DESIGN.stackable + DESIGN.split
@@ -126,7 +129,7 @@ async def a_layer_of_any_size_is_what_the_formulas_say(dut: Dut) -> None:
         assert kind == "done", f"{Cause(value).name} of {descriptor}"
         got = LAYER.unpack(value)
         for name in want:
-            if name not in ("weights", "block_words") or not want["pool"]:
+            if name not in (*(("weights", "block_words") if want["pool"] else ()), "piece_address"):
                 assert got[name] == want[name], f"{name} of {descriptor}, {run}"
         largest = {name: max(most, int(want[name])) for name, most in largest.items()}
     assert largest["beats0"] > 1 << 16
@@ -142,6 +145,7 @@ def spoils(good: Mapping[str, Value], mode: Mode) -> Iterator[dict[str, Value]]:
     yield {"lo": 0, "hi": -1}
     yield {"pool_kernel": 1}
     yield {"merged": 1}  # of a GEMM
+    yield from unit_spoils()
     for bits in DESCRIPTOR.fields:
         least, most = bits.limits
         if bits.least is not None:
@@ -154,6 +158,26 @@ def spoils(good: Mapping[str, Value], mode: Mode) -> Iterator[dict[str, Value]]:
     assert isinstance(parts, tuple)
     for part in (NO_WEIGHTS, parts[mode] | 32):
         yield {"weights": (*parts[:mode], part, *parts[mode + 1 :])}
+
+
+def unit_spoils() -> Iterator[dict[str, Value]]:
+    """What an activation unit cannot do, as changes of a GEMM with a residual."""
+    table = {"activation": ActivationCode.TABLE, "activation_window": 8, "pieces": TABLE_PIECES}
+    bounds = ({"activation_lo": 1, "activation_hi": 0}, {"activation_lo": 0, "activation_hi": -1})
+    for change in (
+        *({"pieces": TABLE_PIECES + more} for more in (-1, 1)),
+        *({"activation_window": p} for p in (0, 7)),
+        *bounds,
+    ):
+        yield table | change
+    most = 256 * DESIGN.out_words
+    for use in (ActivationCode.SLOPE, ActivationCode.AFFINE):
+        yield from ({"activation": use, "pieces": pieces} for pieces in (0, most + 1, 0xFFFF))
+    for use in (ActivationCode.NONE, ActivationCode.PRODUCT):
+        yield {"activation": use, "pieces": 1}
+    yield {"activation": ActivationCode.PRODUCT, "has_residual": 0}
+    yield {"residual_spread": 1, "has_residual": 0}
+    yield from ({"activation": use, "pieces": 1} for use in range(len(ActivationCode), 8))
 
 
 @bench(20_000)
@@ -222,8 +246,40 @@ async def what_just_meets_the_limits_is_planned(dut: Dut) -> None:
     allowed = [replace(case.descriptor, lo=lo, hi=hi) for lo, hi in ranges]
     allowed += [replace(case.descriptor, shift=shift) for shift in DESCRIPTOR.field("shift").limits]
     allowed += [replace(case.descriptor, residual_shift=s) for s in DESCRIPTOR.field("residual_shift").limits]
+    plain = replace(case.descriptor, activation=0, activation_window=0, pieces=0)
+    allowed += [replace(plain, activation=1, activation_window=p, pieces=TABLE_PIECES) for p in (8, 15)]
+    allowed += [replace(plain, activation=use, pieces=n) for use in (3, 4) for n in (1, 256 * DESIGN.out_words)]
+    allowed += [replace(plain, activation_lo=bound, activation_hi=bound) for bound in (-32768, 32767)]
     for descriptor in allowed:
         assert (await plan(dut, case, descriptor.words()))[0] == "done", descriptor
+
+
+@bench(20_000)
+async def a_layer_is_done_when_its_pieces_are_there(dut: Dut) -> None:
+    """Its plan is shown whole until they are, and a reset forgets it."""
+    rng = await begin(dut)
+    case = random_case(rng, DESIGN)
+    _, want = await plan(dut, case, case.descriptor.words())
+    for forget in (False, True):
+        dut.loaded_i.value = 0
+        await pulse(dut, "start_i")
+        await raised(dut, "planned_o")
+        for _ in range(rng.randrange(1, 40)):
+            await RisingEdge(dut.clk_i)
+            assert dut.planned_o.value
+            assert not dut.done_o.value
+            assert int(dut.layer_o.value) == want
+        if forget:
+            dut.rst_ni.value = 0
+            await RisingEdge(dut.clk_i)
+            dut.rst_ni.value = 1
+            await RisingEdge(dut.clk_i)
+        dut.loaded_i.value = 1
+        await RisingEdge(dut.clk_i)
+        assert dut.done_o.value == (not forget)
+        await RisingEdge(dut.clk_i)
+        assert not dut.planned_o.value
+        assert not dut.done_o.value
 
 
 @bench(20_000)
@@ -243,11 +299,12 @@ async def a_pool_behind_lanes_by_samples_is_refused(dut: Dut) -> None:
 async def a_pool_has_no_groups(dut: Dut) -> None:
     """A pool with groups is refused; a reset in the middle forgets the plan."""
     rng = await begin(dut)
-    case = random_case(rng, DESIGN, kind=1)
+    case = random_case(rng, DESIGN, kind=1, activation=ActivationCode.NONE)
     assert (await plan(dut, case, case.descriptor.words()))[0] == "done"
     assert await plan(dut, case, replace(case.descriptor, groups=2).words()) == ("bad", Cause.BAD_DESCRIPTOR)
     assert (await plan(dut, case, replace(case.descriptor, merged=1).words()))[0] == "done"
-    for change in ({"pool_kernel": 2}, {"kind": 2, "merged": 1}):
+    table = {"activation": ActivationCode.TABLE, "activation_window": 8, "pieces": TABLE_PIECES, "weights": (0,) * 4}
+    for change in ({"pool_kernel": 2}, {"kind": 2, "merged": 1}, table | {"merged": 1}):
         words = with_checksum(DESCRIPTOR.pack({**vars(case.descriptor), "magic": MAGIC, **change}))
         assert await plan(dut, case, words) == ("bad", Cause.BAD_DESCRIPTOR), change
     await pulse(dut, "start_i")

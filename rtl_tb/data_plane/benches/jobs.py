@@ -20,8 +20,16 @@ from fluidnpu.dse.hardware import pooled_beats
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import FbcbError
 from fluidnpu.hls.core import execute_streams_reference, layer_streams, output_beats, scatter_output
-from fluidnpu.hls.formats import FBCB, NO_WEIGHTS
-from fluidnpu.hls.program import Descriptor, FbcbEntry, buffer_bytes, decode_for, decode_layer, pack_weights
+from fluidnpu.hls.formats import FBCB, NO_WEIGHTS, ActivationCode
+from fluidnpu.hls.program import (
+    Descriptor,
+    FbcbEntry,
+    buffer_bytes,
+    decode_for,
+    decode_layer,
+    pack_pieces,
+    pack_weights,
+)
 from fluidnpu.models import LayerShape, Workload
 from fluidnpu.models.graph import LEAST_POOLED, Pooling
 
@@ -35,12 +43,15 @@ MOST_POOLED = (12, 12)  # rows and columns of a map whose outputs a bench design
 USUAL: Mapping[str, int] = {
     "t_r": 7, "t_p": 4, "t_c": 8, "b_max": 4, "stackable": 1, "split": 1, "weight_slots": 1, "out_words": 4, "port_bytes": 16,
 }  # fmt: skip
+TABLE_PIECES = 258
+_CHANNELS = (ActivationCode.SLOPE, ActivationCode.AFFINE)
 
 
 def bench_design(sizes: Mapping[str, int]) -> Design:
     """A design of the given sizes; the data plane depends on nothing else of it but on what it can pool."""
     pooling = Pooling(kernel=3, padded=(1, 1), out=(MOST_POOLED[0] // 2, MOST_POOLED[1] // 2))
     layer = LayerShape(name="any", r=MOST_POOLED[0] * MOST_POOLED[1], p=1, c=12 * sizes["t_c"] + 12, pooling=pooling)
+    unit = None if not sizes.get("activation") else "dsp" if sizes.get("activation_dsp") else "lut"
     workload = Workload(name="bench", layers=(layer, LayerShape(name="pool", r=1, p=1, c=1, merged=True)))
     return design_for(
         workload,
@@ -54,7 +65,7 @@ def bench_design(sizes: Mapping[str, int]) -> Design:
         out_words=sizes["out_words"],
         port_bits=8 * sizes.get("port_bytes", 16),
         buffer_words=sizes.get("buffer_words", 1 << 13),
-    )
+    ).changed(activation=unit)
 
 
 def sizes_of(design: Design) -> dict[str, int]:
@@ -64,13 +75,14 @@ def sizes_of(design: Design) -> dict[str, int]:
     >>> sizes["t_p"], sizes == sizes_of(bench_design(sizes))
     (6, True)
     """
-    return {name: int(getattr(design, name)) for name in (*USUAL, "buffer_words")}
+    sizes = {name: int(getattr(design, name)) for name in (*USUAL, "buffer_words")}
+    return sizes | ({"activation": 1, "activation_dsp": int(design.activation == "dsp")} if design.activation else {})
 
 
 # Parameter of a module -> size of the array.
 PARAMETER_OF: Mapping[str, str] = {
     "TR": "t_r", "TP": "t_p", "TC": "t_c", "BMax": "b_max", "Stackable": "stackable", "Split": "split", "WeightSlots": "weight_slots",
-    "OutWords": "out_words", "PortBytes": "port_bytes",
+    "OutWords": "out_words", "PortBytes": "port_bytes", "Activation": "activation", "ActivationDsp": "activation_dsp",
 }  # fmt: skip
 
 
@@ -110,6 +122,9 @@ class Shape:
     spare: tuple[int, int] = (0, 0)  # rows and columns of stored halo that no window reaches
     pool: tuple[int, int, int] = (0, 0, 0)  # kernel of the max pool that outputs pass, rows above and columns left
     merged: bool = False  # a pool that the layer before has computed
+    activation: ActivationCode = ActivationCode.NONE
+    spread: bool = False  # the residual has one word a pixel
+    fixed: bool = False  # it has one pixel
 
     @property
     def pools(self) -> bool:
@@ -156,7 +171,24 @@ def _any_shape(rng: random.Random, design: Design) -> Shape:
     while pooled and not shape.pools:
         out = rng.randrange(1, MOST_POOLED[0] + 1), rng.randrange(LEAST_POOLED, MOST_POOLED[1] + 1)
         shape = replace(shape, out=out, pool=(rng.choice([2, 3]), rng.randrange(2), rng.randrange(2)))
-    return shape
+    return with_unit(shape, rng) if design.activation and not shape.merged else shape
+
+
+def with_unit(shape: Shape, rng: random.Random) -> Shape:
+    """Draw how a layer uses the activation unit, if it does, and what its residual repeats.
+
+    One of two that use it without weights of their own is a pass of one tap, element by element.
+    """
+    use = rng.choice([ActivationCode.NONE, *ActivationCode])
+    passes = shape.kind == 1 and rng.random() < 0.5
+    return replace(
+        shape,
+        activation=use,
+        residual=shape.residual or use == ActivationCode.PRODUCT,
+        spread=rng.random() < 0.3,
+        fixed=rng.random() < 0.3,
+        kernel=(1, 1) if passes else shape.kernel,
+    )
 
 
 @dataclass
@@ -186,7 +218,9 @@ def place(shape: Shape, rng: random.Random, layout: Layout, design: Design) -> D
     in_row, out_row = in_w * in_pixel, (ow + shape.spare[1]) * out_pixel
     input_at = layout.take((in_h + 1) * in_row)
     output_at = layout.take((oh + shape.spare[0]) * out_row)
-    residual_at = layout.take(oh * out_row) if shape.residual else 0
+    residual_pixel = 2 * (1 + shape.extra) if shape.spread else out_pixel
+    residual_at = layout.take(oh * ow * residual_pixel) if shape.residual else 0
+    steps = (0, 0) if shape.fixed else (ow * residual_pixel, residual_pixel)
     return Descriptor(
         kind=shape.kind,
         in_offset=input_at + shape.spare[0] * in_row + shape.spare[1] * in_pixel - shape.spare[1] * in_pixel,
@@ -208,15 +242,39 @@ def place(shape: Shape, rng: random.Random, layout: Layout, design: Design) -> D
         out_pixel_bytes=out_pixel,
         has_residual=int(shape.residual),
         residual_offset=residual_at,
-        residual_row_bytes=ow * out_pixel,
-        residual_pixel_bytes=out_pixel,
+        residual_row_bytes=steps[0],
+        residual_pixel_bytes=steps[1],
+        residual_spread=int(shape.residual and shape.spread),
         shift=rng.randrange(12),
         residual_shift=rng.randrange(8),
         lo=rng.choice([-32768, 0]),
         hi=rng.choice([32767, 6000]),
         **(pooling | {"pool_pitch": pitch} if pooling else {}),
         merged=int(shape.merged),
+        **_unit_fields(shape, columns, rng, design),
     )
+
+
+def _unit_fields(shape: Shape, columns: int, rng: random.Random, design: Design) -> dict[str, int]:
+    use = shape.activation
+    if use == ActivationCode.NONE:
+        return {}
+    beats = pooled_beats(columns, design.array) if shape.kind == 0 else _pool_beats(columns, design)
+    channels = shape.groups * beats * design.out_words
+    return {
+        "activation": int(use),
+        "activation_window": rng.randrange(8, 16) if use == ActivationCode.TABLE else 0,
+        "activation_shift": rng.choice([0, rng.randrange(6, 18), rng.randrange(32)]),
+        "activation_lo": rng.choice([-32768, -32768, -20000, 0]),
+        "activation_hi": rng.choice([32767, 32767, 9000]),
+        "pieces": TABLE_PIECES if use == ActivationCode.TABLE else channels if use in _CHANNELS else 0,
+    }
+
+
+def _pool_beats(columns: int, design: Design) -> int:
+    """Output beats of a pixel of a layer that is a pool, whose column tiles are beats of inputs."""
+    tiles = range(0, columns, design.input_words)
+    return sum(-(-min(design.input_words, columns - first) // design.out_words) for first in tiles)
 
 
 def random_fbcb(rng: random.Random, design: Design, descriptor: Descriptor, batch: int) -> int:
@@ -285,12 +343,13 @@ def make_program(
                 word = FBCB.pack({**FBCB.unpack(word), "b_r": b_r if ordered else batch - 1})
             row.append(random_fbcb(rng, design, descriptor, batch) if word is None else word)
         fbcb += row
-        if descriptor.kind:
-            continue  # a pool has no weights, and its word may name lanes that a GEMM could not use
+        if descriptor.kind:  # a pool has no weights, and its word may name lanes that a GEMM could not use
+            descriptors[index] = _add_pieces(descriptor, design, image, rng)
+            continue
         modes = {_mode(word, batch, design) for batch, word in enumerate(row, 1)}
         if every_mode:
             modes = {_mode(word, batch, design) for _, word, batch in plans(design)}
-        descriptors[index] = add_weights(descriptor, modes, design, image, rng)
+        descriptors[index] = _add_weights(descriptor, modes, design, image, rng)
     program, weights = 0x1_0000, 0x1_0000 + align(128 * len(descriptors))
     slot_base, slot_bytes = align(weights + len(image)) + ALIGN, layout.used + ALIGN
     slot_bytes = -(-slot_bytes // slot_align) * slot_align
@@ -319,22 +378,60 @@ def _mode(word: int, batch: int, design: Design) -> Mode:
     return decode_for(design, word, kind=0, batch=batch).mode
 
 
-def add_weights(
+def _add_weights(
     descriptor: Descriptor, modes: set[Mode], design: Design, image: bytearray, rng: random.Random
 ) -> Descriptor:
-    """Append the GEMM's weights to the image, once for each mode."""
+    """Append the GEMM's weights to the image, once for each mode, and its pieces behind each."""
     p = descriptor.kernel_h * descriptor.kernel_w * descriptor.group_words
     source = np.random.default_rng(rng.getrandbits(32))
     shape = (descriptor.groups, p, descriptor.columns)
     weights = source.integers(-300, 300, shape).astype(np.int16)
     bias = source.integers(-(1 << 20), 1 << 20, (descriptor.groups, descriptor.columns))
+    pieces = _random_pieces(descriptor, source)
     parts = [NO_WEIGHTS] * 4
     for mode in sorted(modes):
         image.extend(bytes(-len(image) % ALIGN))
         parts[mode] = len(image)
         for group in range(descriptor.groups):
             image += pack_weights(weights[group], bias[group], mode, design).astype("<i2").tobytes()
+        image += bytes(-len(image) % ALIGN if descriptor.pieces else 0)
+        image += _packed(descriptor, mode, design, pieces)
     return replace(descriptor, weights=(parts[0], parts[1], parts[2], parts[3]))
+
+
+def _add_pieces(descriptor: Descriptor, design: Design, image: bytearray, rng: random.Random) -> Descriptor:
+    """Append the pieces of a layer that is no GEMM to the image."""
+    if not descriptor.pieces:
+        return descriptor
+    image.extend(bytes(-len(image) % ALIGN))
+    at = len(image)
+    pieces = _random_pieces(descriptor, np.random.default_rng(rng.getrandbits(32)))
+    image += _packed(descriptor, Mode.MAX_POOL, design, pieces)
+    return replace(descriptor, weights=(*descriptor.weights[:3], at))
+
+
+def _random_pieces(descriptor: Descriptor, source: np.random.Generator) -> Int16:
+    """Bases and slopes (pieces, 2): of a table's segments, or of channels in their own order."""
+    table = descriptor.activation == ActivationCode.TABLE
+    count = TABLE_PIECES if table else descriptor.groups * descriptor.columns if descriptor.pieces else 0
+    pieces = source.integers(-32768, 32768, (count, 2)).astype(np.int16)
+    if descriptor.activation == ActivationCode.SLOPE:
+        pieces[:, 0] = 0
+    return pieces
+
+
+def _packed(descriptor: Descriptor, mode: Mode, design: Design, pieces: Int16) -> bytes:
+    """Pieces as they lie in the image."""
+    if descriptor.activation in _CHANNELS:
+        pieces = pack_pieces(
+            pieces,
+            columns=descriptor.columns,
+            groups=descriptor.groups,
+            mode=mode,
+            design=design,
+            count=descriptor.pieces,
+        )
+    return pieces.astype("<i2").tobytes()
 
 
 @dataclass
@@ -354,6 +451,7 @@ class Expected:
     )  # (input, residual, output beats) at each command's end
     memory: bytearray = field(default_factory=bytearray)
     modes: list[Mode] = field(default_factory=list)
+    saturated: int = 0  # words in the activation unit
     input_words: int = 0  # words of windows that were delivered, padding not counted
 
 
@@ -368,7 +466,7 @@ def expect(program: Program, active: list[int], layers: range, memory: bytearray
         slots = every[active]
         streams = layer_streams(descriptor, word, design, slots, program.image)
         answer, _ = execute_streams_reference(streams, design)
-        scatter_output(descriptor, word, design, answer, slots)
+        out.saturated += scatter_output(descriptor, word, design, answer, slots, program.image)
         every[active] = slots
         out.cmd += [command.pack() for command in streams.commands]
         for name in ("input", "weight", "residual"):

@@ -1,7 +1,7 @@
 /// The NPU's data plane: registers, Fluid Batching Engine, layer sequencer, DMA.
 ///
 /// Five streams connect the core (ADR 4). AXI ports: `m0` reads descriptors and weights, `m1` reads inputs,
-/// `m2` reads residuals and writes outputs. `core_rst_no` is low while a job is dropped: the core must forget
+/// `m2` reads residuals and pieces and writes outputs. `core_rst_no` is low while a job is dropped: the core must forget
 /// its half-done command. `saturations_i` counts since then and since `core_clear_o`, one cycle as a job
 /// starts: a counter that has saturated could not tell the next job's share.
 module fluidnpu_data_plane #(
@@ -23,6 +23,8 @@ module fluidnpu_data_plane #(
   parameter int unsigned Sets = 64,
   parameter int unsigned PoolWindows = 0,  // of `fluidnpu_output_pool`; 0: no layer's outputs pass a pool
   parameter int unsigned PoolRows = 0,
+  parameter bit Activation = 1'b0,         // outputs can pass an activation unit (ADR 69)
+  parameter bit ActivationDsp = 1'b0,      // whose multipliers are DSPs
   parameter bit UltraBuffer = 1'b0,        // the input buffer in UltraRAM: UltraScale+ only
   parameter int unsigned QueueBeats = 128, // port words asked for and not yet used, for each master
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth,
@@ -73,7 +75,7 @@ module fluidnpu_data_plane #(
   input  logic                           m1_axi_rlast,
   input  logic                           m1_axi_rvalid,
   output logic                           m1_axi_rready,
-  // m2: residuals and outputs
+  // m2: residuals, pieces, outputs
   output logic [AddrWidth-1:0]           m2_axi_araddr,
   output logic [7:0]                     m2_axi_arlen,
   output logic [2:0]                     m2_axi_arsize,
@@ -151,7 +153,8 @@ module fluidnpu_data_plane #(
   // flush is far longer than they are late, and START reaches no part sooner than its reset has gone.
   typedef enum logic [2:0] {OfRegs, OfEngine, OfSequencer, OfM0, OfM1, OfM2Read, OfM2Write, Parts} part_e;
   typedef enum logic [3:0] {
-    OfPlanner, OfQueues, OfDescriptors, OfWeights, OfWindows, OfSegments, OfRows, OfResiduals, OfPool, OfOutputs, OfCore, JobParts
+    OfPlanner, OfQueues, OfDescriptors, OfWeights, OfWindows, OfSegments, OfRows, OfResiduals, OfPieces, OfUnit, OfPool, OfOutputs,
+    OfCore, JobParts
   } job_part_e;
   logic [Parts-1:0]    part_rst_n;
   logic [JobParts-1:0] job_rst_n;
@@ -164,6 +167,7 @@ module fluidnpu_data_plane #(
   assign idle  = !busy && masters_idle;
   assign run_n = rst_ni && !flush;
   assign core_clear_o = start && !start_refused;
+  logic [31:0] saturations;  // of the core and of the activation unit
 
   fluidnpu_regs #(
     .BMax(BMax), .TP(TP), .TC(TC), .Stackable(Stackable), .Split(Split), .BuildId(BuildId)
@@ -176,7 +180,7 @@ module fluidnpu_data_plane #(
     .fbcb_index_o(load_index), .fbcb_data_o(load_data), .slot_mask_o(slot_mask), .first_layer_o(first_layer),
     .last_layer_o(last_layer), .layers_o(layers), .program_o(program_base), .weights_o(weights_base), .slot_base_o(slot_base),
     .slot_bytes_o(slot_bytes), .counters_layer_o(counters_layer), .counter_o(counter), .counted_i(counted), .counted_valid_i(counted_valid), .fbcb_loaded_i(loaded), .idle_i(idle), .busy_i(busy), .done_i(done), .start_refused_i(start_refused), .error_i(error),
-    .cause_i(cause), .watchdog_o(watchdog), .layer_i(layer_index), .b_act_i(b_act), .active_i(active), .saturations_i
+    .cause_i(cause), .watchdog_o(watchdog), .layer_i(layer_index), .b_act_i(b_act), .active_i(active), .saturations_i(saturations)
   );
 
   // -- counters
@@ -216,7 +220,7 @@ module fluidnpu_data_plane #(
   );
 
   // -- sequencer
-  logic fetch, fetch_next, fetched, plan, plan_done, plan_refused, layer_start, command_valid, command_ready, written, stuck;
+  logic fetch, fetch_next, fetched, plan, plan_whole, pieces_loaded, plan_done, plan_refused, layer_start, command_valid, command_ready, written, stuck;
   logic m0_error, m1_error, m2_read_error, m2_write_error, read_error, misaligned;
   logic [7:0] plan_cause;
   fluidnpu_formats_pkg::descriptor_t descriptor;
@@ -245,20 +249,24 @@ module fluidnpu_data_plane #(
     .flush_o(flush), .masters_idle_i(masters_idle)
   );
 
-  fluidnpu_planner #(.TP(TP), .TC(TC), .WeightSlots(WeightSlots), .PortBytes(PortBytes), .Split(Split), .Pools(PoolRows != 0)) planner (
+  fluidnpu_planner #(
+    .TP(TP), .TC(TC), .WeightSlots(WeightSlots), .OutWords(OutWords), .PortBytes(PortBytes), .Split(Split), .Pools(PoolRows != 0),
+    .Activation(Activation)
+  ) planner (
     .clk_i, .rst_ni(job_rst_n[OfPlanner]), .start_i(plan), .descriptor_i(descriptor), .b_act_i(b_act), .pool_o(pool), .plan_bad_i(plan_bad),
-    .plan_mode_i(plan_mode), .plan_row_lanes_i(plan_row_lanes), .plan_b_r_i(plan_b_r), .plan_block_i(plan_block), .done_o(plan_done),
+    .plan_mode_i(plan_mode), .plan_row_lanes_i(plan_row_lanes), .plan_b_r_i(plan_b_r), .plan_block_i(plan_block),
+    .planned_o(plan_whole), .loaded_i(pieces_loaded), .done_o(plan_done),
     .bad_o(plan_refused), .cause_o(plan_cause), .layer_o(planned)
   );
 
   // -- commands to everyone at once
   localparam int unsigned TileBits = fluidnpu_formats_pkg::TileBits;
-  logic cmd_ready, input_ready, output_ready, residual_ready, block_ready, pool_ready, give;
+  logic cmd_ready, input_ready, output_ready, residual_ready, block_ready, unit_ready, pool_ready, give;
   logic input_valid, output_valid, residual_valid, block_valid, input_take, output_take, residual_take, block_take;
   fluidnpu_formats_pkg::tile_t input_command, output_command, residual_command;
   fluidnpu_formats_pkg::core_command_t core_command;
 
-  assign command_ready = cmd_ready && input_ready && output_ready && residual_ready && block_ready && pool_ready;
+  assign command_ready = cmd_ready && input_ready && output_ready && residual_ready && block_ready && unit_ready && pool_ready;
   assign give          = command_valid && command_ready;
   always_comb begin
     core_command.mode           = running.mode;
@@ -287,7 +295,7 @@ module fluidnpu_data_plane #(
     .valid_o(output_valid), .ready_i(output_take), .data_o(output_command), .level_o()
   );
   common_fifo #(.Width(TileBits), .Depth(2 * CommandQueue)) residual_queue (
-    .clk_i, .rst_ni(job_rst_n[OfQueues]), .clear_i(1'b0), .valid_i(give && running.has_residual), .ready_o(residual_ready), .data_i(command),
+    .clk_i, .rst_ni(job_rst_n[OfQueues]), .clear_i(1'b0), .valid_i(give && (running.has_residual || running.multiplies)), .ready_o(residual_ready), .data_i(command),
     .valid_o(residual_valid), .ready_i(residual_take), .data_o(residual_command), .level_o()
   );
   common_fifo #(.Width(1), .Depth(2)) block_queue (
@@ -400,28 +408,96 @@ module fluidnpu_data_plane #(
     .m_axi_rlast(m1_axi_rlast), .m_axi_rvalid(m1_axi_rvalid), .m_axi_rready(m1_axi_rready)
   );
 
-  // -- m2: residuals and outputs
+  // -- m2: residuals, pieces of the activation unit, outputs
   logic m2_read_idle, m2_write_idle, r_valid, r_ready, r_data_valid, r_data_ready, o_valid, o_ready, layer_done;
-  logic [AddrWidth-1:0] r_addr, o_addr;
-  logic [23:0] r_beats;
-  logic [PortBytes*8-1:0] r_data, o_data;
+  logic m2_req_valid, m2_req_ready, m2_data_valid, m2_data_ready, residual_beat_valid, residual_beat_ready;
+  logic [AddrWidth-1:0] m2_req_addr, r_addr, o_addr;
+  logic [23:0] m2_req_beats, r_beats;
+  logic [PortBytes*8-1:0] m2_data, o_data;
   logic [PortBytes-1:0] o_strb;
 
-  fluidnpu_residual_reader #(.BMax(BMax), .OutWords(OutWords), .PortWords(PortWords)) residuals (
+  fluidnpu_residual_reader #(.BMax(BMax), .OutWords(OutWords), .PortWords(PortWords), .Spreads(Activation)) residuals (
     .clk_i, .rst_ni(job_rst_n[OfResiduals]), .layer_start_i(layer_start), .slot_i(slot), .layer_i(running), .command_valid_i(residual_valid),
     .command_ready_o(residual_take), .command_i(residual_command), .fetch_valid_o(r_valid), .fetch_ready_i(r_ready),
-    .fetch_addr_o(r_addr), .fetch_beats_o(r_beats), .data_valid_i(r_data_valid), .data_ready_o(r_data_ready), .data_i(r_data),
-    .beat_valid_o(m_axis_residual_tvalid), .beat_ready_i(m_axis_residual_tready), .beat_o(m_axis_residual_tdata)
+    .fetch_addr_o(r_addr), .fetch_beats_o(r_beats), .data_valid_i(r_data_valid), .data_ready_o(r_data_ready), .data_i(m2_data),
+    .beat_valid_o(residual_beat_valid), .beat_ready_i(residual_beat_ready), .beat_o(m_axis_residual_tdata)
   );
 
   axi_read_master #(.AddrWidth(AddrWidth), .DataBytes(PortBytes), .MaxBurst(MaxBurst), .QueueBeats(QueueBeats)) m2_read (
     .clk_i, .rst_ni(part_rst_n[OfM2Read]), .flush_i(flush), .idle_o(m2_read_idle), .error_o(m2_read_error), .inflight_o(), .pending_o(),
-    .req_valid_i(r_valid), .req_ready_o(r_ready), .req_addr_i(r_addr), .req_beats_i(r_beats),
-    .data_valid_o(r_data_valid), .data_ready_i(r_data_ready), .data_o(r_data),
+    .req_valid_i(m2_req_valid), .req_ready_o(m2_req_ready), .req_addr_i(m2_req_addr), .req_beats_i(m2_req_beats),
+    .data_valid_o(m2_data_valid), .data_ready_i(m2_data_ready), .data_o(m2_data),
     .m_axi_araddr(m2_axi_araddr), .m_axi_arlen(m2_axi_arlen), .m_axi_arsize(m2_axi_arsize), .m_axi_arburst(m2_axi_arburst),
     .m_axi_arvalid(m2_axi_arvalid), .m_axi_arready(m2_axi_arready), .m_axi_rdata(m2_axi_rdata), .m_axi_rresp(m2_axi_rresp),
     .m_axi_rlast(m2_axi_rlast), .m_axi_rvalid(m2_axi_rvalid), .m_axi_rready(m2_axi_rready)
   );
+
+  // Outputs pass the unit on their way to the pool. Residuals go to it where it multiplies by them, else to the
+  // core.
+  logic activated_valid, activated_ready;
+  logic [OutWords*16-1:0] activated;
+  if (Activation) begin : gen_activation
+    logic turn, reads, p_valid, p_ready, bank, write, write_outer;
+    logic [AddrWidth-1:0] p_addr;
+    logic [23:0] p_beats;
+    logic [OutWords-1:0] write_lanes;
+    logic [$clog2(fluidnpu_pkg::PieceRows)-1:0] write_row;
+    logic [31:0] write_piece;
+
+    fluidnpu_piece_loader #(.OutWords(OutWords), .PortWords(PortWords)) pieces (
+      .clk_i, .rst_ni(job_rst_n[OfPieces]), .image_i(weights_base[AddrWidth-1:0]), .layer_i(planned), .planned_i(plan_whole),
+      .loaded_o(pieces_loaded), .turn_o(turn), .reads_o(reads), .quiet_i(m2_read_idle && !m2_data_valid), .fetch_valid_o(p_valid),
+      .fetch_ready_i(m2_req_ready), .fetch_addr_o(p_addr), .fetch_beats_o(p_beats), .data_valid_i(m2_data_valid),
+      .data_ready_o(p_ready), .data_i(m2_data), .bank_o(bank), .write_o(write), .write_lanes_o(write_lanes),
+      .write_row_o(write_row), .write_outer_o(write_outer), .write_piece_o(write_piece)
+    );
+    assign m2_req_valid  = turn ? p_valid : r_valid;
+    assign m2_req_addr   = turn ? p_addr : r_addr;
+    assign m2_req_beats  = turn ? p_beats : r_beats;
+    assign r_ready       = m2_req_ready && !turn;
+    assign r_data_valid  = m2_data_valid && !reads;
+    assign m2_data_ready = reads ? p_ready : r_data_ready;
+
+    logic unit_valid, unit_take, multiplies_q, factor_ready;
+    logic [31:0] unit_saturations;
+    logic [32:0] both;
+    fluidnpu_formats_pkg::tile_t unit_command;
+    always_ff @(posedge clk_i) multiplies_q <= running.multiplies;  // a layer's residuals come later
+    assign m_axis_residual_tvalid = residual_beat_valid && !multiplies_q;
+    assign residual_beat_ready    = multiplies_q ? factor_ready : m_axis_residual_tready;
+
+    common_fifo #(.Width(TileBits), .Depth(2 * CommandQueue)) unit_queue (
+      .clk_i, .rst_ni(job_rst_n[OfUnit]), .clear_i(1'b0), .valid_i(give && running.activation != fluidnpu_formats_pkg::ActivationNone),
+      .ready_o(unit_ready), .data_i(command), .valid_o(unit_valid), .ready_i(unit_take), .data_o(unit_command), .level_o()
+    );
+    fluidnpu_activation #(.OutWords(OutWords), .Dsp(ActivationDsp)) unit (
+      .clk_i, .rst_ni(job_rst_n[OfUnit]), .layer_start_i(layer_start), .layer_i(running), .command_valid_i(unit_valid),
+      .command_ready_o(unit_take), .command_i(unit_command), .beat_valid_i(s_axis_output_tvalid),
+      .beat_ready_o(s_axis_output_tready), .beat_i(s_axis_output_tdata), .residual_valid_i(residual_beat_valid && multiplies_q),
+      .residual_ready_o(factor_ready), .residual_i(m_axis_residual_tdata), .given_valid_o(activated_valid),
+      .given_ready_i(activated_ready), .given_o(activated), .bank_i(bank), .write_i(write), .write_lanes_i(write_lanes),
+      .write_row_i(write_row), .write_outer_i(write_outer), .write_piece_i(write_piece), .clear_i(core_clear_o),
+      .saturations_o(unit_saturations)
+    );
+    // Told a cycle late; outputs that saturated are in memory far later.
+    assign both = 33'(saturations_i) + 33'(unit_saturations);
+    always_ff @(posedge clk_i) saturations <= core_clear_o ? '0 : both[32] ? '1 : both[31:0];
+  end else begin : gen_no_activation
+    assign pieces_loaded          = 1'b1;
+    assign unit_ready             = 1'b1;
+    assign m2_req_valid           = r_valid;
+    assign m2_req_addr            = r_addr;
+    assign m2_req_beats           = r_beats;
+    assign r_ready                = m2_req_ready;
+    assign r_data_valid           = m2_data_valid;
+    assign m2_data_ready          = r_data_ready;
+    assign m_axis_residual_tvalid = residual_beat_valid;
+    assign residual_beat_ready    = m_axis_residual_tready;
+    assign activated_valid        = s_axis_output_tvalid;
+    assign activated              = s_axis_output_tdata;
+    assign s_axis_output_tready   = activated_ready;
+    assign saturations            = saturations_i;
+  end
 
   logic pooled_valid, pooled_ready;
   logic [OutWords*16-1:0] pooled;
@@ -434,15 +510,15 @@ module fluidnpu_data_plane #(
     );
     fluidnpu_output_pool #(.BMax(BMax), .OutWords(OutWords), .Windows(PoolWindows), .Rows(PoolRows)) pool_unit (
       .clk_i, .rst_ni(job_rst_n[OfPool]), .layer_start_i(layer_start), .layer_i(running), .command_valid_i(pool_valid),
-      .command_ready_o(pool_take), .command_i(pool_command), .beat_valid_i(s_axis_output_tvalid),
-      .beat_ready_o(s_axis_output_tready), .beat_i(s_axis_output_tdata), .pooled_valid_o(pooled_valid),
+      .command_ready_o(pool_take), .command_i(pool_command), .beat_valid_i(activated_valid),
+      .beat_ready_o(activated_ready), .beat_i(activated), .pooled_valid_o(pooled_valid),
       .pooled_ready_i(pooled_ready), .pooled_o(pooled)
     );
   end else begin : gen_no_pool
-    assign pool_ready           = 1'b1;
-    assign pooled_valid         = s_axis_output_tvalid;
-    assign pooled               = s_axis_output_tdata;
-    assign s_axis_output_tready = pooled_ready;
+    assign pool_ready      = 1'b1;
+    assign pooled_valid    = activated_valid;
+    assign pooled          = activated;
+    assign activated_ready = pooled_ready;
   end
 
   fluidnpu_output_writer #(.BMax(BMax), .OutWords(OutWords), .PortWords(PortWords), .Pools(PoolRows != 0)) outputs (

@@ -2,15 +2,17 @@
 ///
 /// One multiplier-divider takes a bit a cycle: about 250 cycles, more for long numbers. Wrong magic,
 /// checksum, field range or alignment, and more P-tiles than a command can ask for, give `bad_o` with the
-/// cause instead of a layer. Formulas:
+/// cause instead of a layer. A layer is done when its pieces are there (`loaded_i`). Formulas:
 /// `hls.core.layer_streams`, `hls.program.part_words` and `dse.hardware.InputRows`.
 module fluidnpu_planner #(
   parameter int unsigned TP = 4,
   parameter int unsigned TC = 8,
   parameter int unsigned WeightSlots = 1,
+  parameter int unsigned OutWords = 4,
   parameter int unsigned PortBytes = 16,
   parameter bit Split = 1'b0,
-  parameter bit Pools = 1'b1  // outputs can pass a max pool on their way to memory
+  parameter bit Pools = 1'b1,      // outputs can pass a max pool on their way to memory
+  parameter bit Activation = 1'b0  // and an activation unit
 ) (
   input  logic                              clk_i,
   input  logic                              rst_ni,
@@ -23,6 +25,8 @@ module fluidnpu_planner #(
   input  logic                              plan_row_lanes_i,
   input  logic [4:0]                        plan_b_r_i,
   input  logic [15:0]                       plan_block_i,
+  output logic                              planned_o,  // `layer_o` is whole, and waits for its pieces
+  input  logic                              loaded_i,   // they are there, or it has none
   output logic                              done_o,
   output logic                              bad_o,
   output logic [7:0]                        cause_o,
@@ -30,6 +34,7 @@ module fluidnpu_planner #(
 );
   localparam int unsigned Bytes = fluidnpu_formats_pkg::DescriptorBits / 8;
   localparam int unsigned BiasesPerSlot = TP / 3;
+  localparam int unsigned TablePieces = fluidnpu_pkg::PieceRows + 2;
 
   if (TP < 3 || TC < 1 || WeightSlots < 1) begin : gen_illegal
     $fatal(1, "TP must be at least 3 to carry a 48-bit bias in one slot, TC and WeightSlots at least 1 in %m");
@@ -43,7 +48,7 @@ module fluidnpu_planner #(
   logic [31:0] crc_q, part;
   (* max_fanout = 64 *) logic [$clog2(Bytes):0] byte_q;  // bytes that the checksum knows
   (* max_fanout = 64 *) logic checked_q;
-  logic        odd, zero, gemm, unknown, faulty_q, malformed_q, refused;
+  logic        odd, zero, gemm, unknown, no_part, beyond, faulty_q, malformed_q, refused;
   logic        long_q;  // more P-tiles than fit
   fluidnpu_formats_pkg::mode_e mode, plan_mode_q;
   logic [15:0] plan_block_q;
@@ -80,6 +85,24 @@ module fluidnpu_planner #(
       default:                          part = descriptor_i.weights[3];
     endcase
   end
+  always_comb begin  // what the activation unit could not do; without a unit, that anything is asked of it
+    no_part = part == fluidnpu_formats_pkg::DescriptorNoWeights || part[5:0] != '0;
+    beyond = descriptor_i.activation != fluidnpu_formats_pkg::ActivationNone || descriptor_i.pieces != '0 || descriptor_i.residual_spread;
+    if (Activation) begin
+      unique case (descriptor_i.activation)
+        fluidnpu_formats_pkg::ActivationNone: beyond = descriptor_i.pieces != '0;
+        fluidnpu_formats_pkg::ActivationTable: beyond = descriptor_i.pieces != 16'(TablePieces) || !descriptor_i.activation_window[3];
+        fluidnpu_formats_pkg::ActivationProduct: beyond = descriptor_i.pieces != '0 || !descriptor_i.has_residual;
+        fluidnpu_formats_pkg::ActivationSlope, fluidnpu_formats_pkg::ActivationAffine:
+          beyond = descriptor_i.pieces == '0 || 32'(descriptor_i.pieces) > fluidnpu_pkg::PieceRows * OutWords;
+        default: beyond = 1'b1;
+      endcase
+      if (descriptor_i.merged && descriptor_i.activation != fluidnpu_formats_pkg::ActivationNone) beyond = 1'b1;
+      if (descriptor_i.residual_spread && !descriptor_i.has_residual) beyond = 1'b1;
+      if ($signed(descriptor_i.activation_lo) > $signed(descriptor_i.activation_hi)) beyond = 1'b1;
+      if (descriptor_i.pieces != '0 && no_part) beyond = 1'b1;
+    end
+  end
   assign pool_o = !gemm;
 
   // The checksum is taken byte by byte while the first operations run; all of them take longer. Behind the
@@ -96,7 +119,7 @@ module fluidnpu_planner #(
         || $signed(descriptor_i.lo) > $signed(descriptor_i.hi) || (!gemm && descriptor_i.groups != 16'd1)
         || descriptor_i.pool_kernel == 2'd1 || (descriptor_i.pool_kernel != '0 && (!gemm || !Pools))
         || (descriptor_i.merged && descriptor_i.kind != fluidnpu_formats_pkg::KindMaxPool)
-        || (gemm && (part == fluidnpu_formats_pkg::DescriptorNoWeights || part[5:0] != '0));
+        || (gemm && no_part) || beyond;
     if (start_i) begin
       crc_q  <= '1;
       byte_q <= '0;
@@ -218,7 +241,7 @@ module fluidnpu_planner #(
       run_q  <= 1'b0;
       step_q <= '0;
       long_q <= 1'b0;
-    end else if (busy_q && (refused || (checked_q && step_q == 5'(Steps)))) begin
+    end else if (busy_q && (refused || done_o)) begin
       busy_q <= 1'b0;
     end else if (busy_q && !run_q && step_q != 5'(Steps)) begin
       run_q  <= 1'b1;
@@ -300,11 +323,21 @@ module fluidnpu_planner #(
   assign odd_rows   = rows_q[0] && b_act_i[0];
   assign contiguous = !pool_o && descriptor_i.dilation_w == 8'd1 && descriptor_i.in_pixel_bytes == {15'd0, descriptor_i.group_words, 1'b0};
 
-  assign bad_o   = busy_q && refused;
-  assign cause_o = malformed_q && !(descriptor_i.magic == fluidnpu_formats_pkg::DescriptorMagic && crc_q == fluidnpu_formats_pkg::DescriptorCrcResidue && plan_bad_q)
+  assign bad_o     = busy_q && refused;
+  assign cause_o   = malformed_q && !(descriptor_i.magic == fluidnpu_formats_pkg::DescriptorMagic && crc_q == fluidnpu_formats_pkg::DescriptorCrcResidue && plan_bad_q)
       ? fluidnpu_registers_pkg::CauseBadDescriptor : fluidnpu_registers_pkg::CauseBadFbcb;
-  assign done_o  = busy_q && checked_q && !refused && step_q == 5'(Steps);
+  assign planned_o = busy_q && checked_q && !refused && step_q == 5'(Steps);
+  assign done_o    = planned_o && loaded_i;
 
+  // Pieces begin at the next multiple of 64 bytes behind the part's weights. Settled long before the last operation.
+  logic [31:0] piece_address_q, part_bytes_q;
+  always_ff @(posedge clk_i) begin
+    part_bytes_q    <= gemm ? {block_words_q[30:5] + 26'(block_words_q[4:0] != '0), 6'd0} : '0;
+    piece_address_q <= part + part_bytes_q;
+  end
+
+  logic multiplies;
+  assign multiplies = Activation && descriptor_i.has_residual && descriptor_i.activation == fluidnpu_formats_pkg::ActivationProduct;
   always_comb begin
     layer_o                 = '0;
     layer_o.pool            = pool_o;
@@ -313,7 +346,8 @@ module fluidnpu_planner #(
     layer_o.sample_lanes    = !pool_o && mode == fluidnpu_formats_pkg::ModeLanes && !plan_row_lanes_q;
     layer_o.b_r             = plan_b_r_q;
     layer_o.block           = plan_block_q;
-    layer_o.has_residual    = descriptor_i.has_residual;
+    layer_o.has_residual    = descriptor_i.has_residual && !multiplies;
+    layer_o.multiplies      = multiplies;
     layer_o.shift           = 6'(descriptor_i.shift);
     layer_o.residual_shift  = 5'(descriptor_i.residual_shift);
     layer_o.lo              = descriptor_i.lo;
@@ -355,5 +389,15 @@ module fluidnpu_planner #(
     layer_o.beats1          = pool_o ? '0 : beats1_q;
     layer_o.weights         = part;
     layer_o.block_words     = block_words_q;
+    if (Activation) begin
+      layer_o.residual_spread   = descriptor_i.residual_spread;
+      layer_o.activation        = descriptor_i.activation;
+      layer_o.activation_window = descriptor_i.activation_window;
+      layer_o.activation_shift  = descriptor_i.activation_shift;
+      layer_o.activation_lo     = descriptor_i.activation_lo;
+      layer_o.activation_hi     = descriptor_i.activation_hi;
+      layer_o.pieces            = descriptor_i.pieces;
+      layer_o.piece_address     = piece_address_q;
+    end
   end
 endmodule

@@ -1,8 +1,11 @@
 /// Reads the residual words in the order of the output stream; each row is filled up to whole beats.
+///
+/// A layer whose residual is spread (`Spreads`) has one word a row, which all columns of it repeat.
 module fluidnpu_residual_reader #(
   parameter int unsigned BMax = 4,
   parameter int unsigned OutWords = 4,
   parameter int unsigned PortWords = 8,
+  parameter bit Spreads = 1'b0,
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
 ) (
   input  logic                           clk_i,
@@ -35,10 +38,19 @@ module fluidnpu_residual_reader #(
   logic [SkipWidth-1:0]  skip;
   logic [SkipWidth+11:0] head;
 
+  // One word of a row is read, which no column tile or group has a place of its own for.
+  logic                       spreads;
+  fluidnpu_formats_pkg::tile_t walked;
+  assign spreads = Spreads && layer_i.residual_spread;
+  always_comb begin
+    walked = command_i;
+    if (spreads) walked.out_shift = '0;
+  end
+
   fluidnpu_row_addresses #(.BMax(BMax), .PortWords(PortWords)) rows (
     .clk_i, .rst_ni, .layer_start_i, .slot_i, .layer_i,
     .pool_i('0), .step_h_i(layer_i.residual_row), .step_w_i(layer_i.residual_pixel), .offset_i(layer_i.residual_offset),
-    .command_valid_i, .command_ready_o, .command_i,
+    .command_valid_i, .command_ready_o, .command_i(walked),
     .row_valid_o(row_valid), .row_ready_i(row_ready), .row_addr_o(row_addr), .row_cols_o(row_cols), .row_new_o(), .row_last_o()
   );
 
@@ -48,6 +60,9 @@ module fluidnpu_residual_reader #(
   logic [SkipWidth-1:0]        skip_q;
   logic [11:0]                 cols_q;
   logic [23:0]                 beats_q;
+  logic [11:0]                 row_words;
+
+  assign row_words     = spreads ? 12'd1 : row_cols;
 
   assign skip          = row_addr[1+:SkipWidth] & SkipWidth'(PortWords - 1);
   assign fetch_valid_o = asks_q && job_ready;
@@ -63,7 +78,7 @@ module fluidnpu_residual_reader #(
       page_q  <= row_addr[AddrWidth-1:PortBits];
       skip_q  <= skip;
       cols_q  <= row_cols;
-      beats_q <= 24'((32'(skip) + 32'(row_cols) + 32'(PortWords) - 32'd1) / PortWords);
+      beats_q <= 24'((32'(skip) + 32'(row_words) + 32'(PortWords) - 32'd1) / PortWords);
     end
   end
 
@@ -74,7 +89,34 @@ module fluidnpu_residual_reader #(
 
   fluidnpu_unpack #(.PortWords(PortWords), .BeatWords(OutWords), .WordsWidth(WordsWidth)) unpack (
     .clk_i, .rst_ni, .job_valid_i(head_valid), .job_ready_o(head_ready), .job_skip_i(head[12+:SkipWidth]),
-    .job_words_i(WordsWidth'(head[11:0])), .port_valid_i(data_valid_i), .port_ready_o(data_ready_o), .port_i(data_i),
-    .beat_valid_o, .beat_ready_i, .beat_o, .left_o(), .missing_o()
+    .job_words_i(WordsWidth'(spreads ? 12'd1 : head[11:0])), .port_valid_i(data_valid_i), .port_ready_o(data_ready_o), .port_i(data_i),
+    .beat_valid_o, .beat_ready_i(unpack_take), .beat_o(unpacked), .left_o(), .missing_o()
   );
+
+  logic                   unpack_take;
+  logic [OutWords*16-1:0] unpacked;
+  if (Spreads) begin : gen_spreads
+    // The next row begins as the last beat of this one leaves.
+    logic [11:0] rest_q;  // columns of the row from this beat on
+    logic        last_q;
+    assign unpack_take = beat_ready_i && (!spreads || last_q);
+    always_comb begin  // lanes that the row has no column for stay zero
+      beat_o = unpacked;
+      for (int unsigned i = 1; i < OutWords; i++) begin
+        if (spreads && !(last_q && i >= 32'(rest_q))) beat_o[i*16+:16] = unpacked[i*16+:16] | unpacked[15:0];
+      end
+    end
+    always_ff @(posedge clk_i) begin
+      if (head_valid && head_ready) begin
+        rest_q <= head[11:0];
+        last_q <= 32'(head[11:0]) <= OutWords;
+      end else if (beat_valid_o && beat_ready_i) begin
+        rest_q <= rest_q - 12'(OutWords);
+        last_q <= 32'(rest_q) <= 2 * OutWords;
+      end
+    end
+  end else begin : gen_as_read
+    assign unpack_take = beat_ready_i;
+    assign beat_o      = unpacked;
+  end
 endmodule
