@@ -23,6 +23,8 @@ module fluidnpu_npu #(
   parameter int unsigned Sets = 64,
   parameter int unsigned PoolWindows = 0,
   parameter int unsigned PoolRows = 0,
+  parameter bit Activation = 1'b0,
+  parameter bit ActivationDsp = 1'b0,
   parameter int unsigned QueueBeats = 128,
   parameter int unsigned Stripes = 1,
   parameter int unsigned Piece = TP,  // Piece and Broken: of the core's chains
@@ -30,77 +32,77 @@ module fluidnpu_npu #(
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth,
   localparam int unsigned StripeBytes = PortBytes / Stripes
 ) (
-  input  logic                           clk_i,
-  input  logic                           rst_ni,
-  output logic                           irq_o,
+  input  logic                           clk_i,                  // clock
+  input  logic                           rst_ni,                 // reset, synchronous
+  output logic                           irq_o,                  // the interrupt
   // AXI4-Lite
-  input  logic [11:0]                    s_axil_awaddr,
-  input  logic                           s_axil_awvalid,
-  output logic                           s_axil_awready,
-  input  logic [31:0]                    s_axil_wdata,
-  input  logic [3:0]                     s_axil_wstrb,
-  input  logic                           s_axil_wvalid,
-  output logic                           s_axil_wready,
-  output logic [1:0]                     s_axil_bresp,
-  output logic                           s_axil_bvalid,
-  input  logic                           s_axil_bready,
-  input  logic [11:0]                    s_axil_araddr,
-  input  logic                           s_axil_arvalid,
-  output logic                           s_axil_arready,
-  output logic [31:0]                    s_axil_rdata,
-  output logic [1:0]                     s_axil_rresp,
-  output logic                           s_axil_rvalid,
-  input  logic                           s_axil_rready,
+  input  logic [11:0]                    s_axil_awaddr,          // register to write
+  input  logic                           s_axil_awvalid,         // the write is asked for
+  output logic                           s_axil_awready,         // and is taken
+  input  logic [31:0]                    s_axil_wdata,           // its new value
+  input  logic [3:0]                     s_axil_wstrb,           // all bytes, or the write is refused
+  input  logic                           s_axil_wvalid,          // the value is there
+  output logic                           s_axil_wready,          // and is taken
+  output logic [1:0]                     s_axil_bresp,           // how the write went
+  output logic                           s_axil_bvalid,          // that answer is there
+  input  logic                           s_axil_bready,          // and is taken
+  input  logic [11:0]                    s_axil_araddr,          // register to read
+  input  logic                           s_axil_arvalid,         // the read is asked for
+  output logic                           s_axil_arready,         // and is taken
+  output logic [31:0]                    s_axil_rdata,           // the register's value
+  output logic [1:0]                     s_axil_rresp,           // how the read went
+  output logic                           s_axil_rvalid,          // the answer is there
+  input  logic                           s_axil_rready,          // and is taken
   // m0: program and weights
-  output logic [Stripes-1:0][AddrWidth-1:0]     m0_axi_araddr,
-  output logic [Stripes-1:0][7:0]               m0_axi_arlen,
-  output logic [Stripes-1:0][2:0]               m0_axi_arsize,
-  output logic [Stripes-1:0][1:0]               m0_axi_arburst,
-  output logic [Stripes-1:0]                    m0_axi_arvalid,
-  input  logic [Stripes-1:0]                    m0_axi_arready,
-  input  logic [Stripes-1:0][StripeBytes*8-1:0] m0_axi_rdata,
-  input  logic [Stripes-1:0][1:0]               m0_axi_rresp,
-  input  logic [Stripes-1:0]                    m0_axi_rlast,
-  input  logic [Stripes-1:0]                    m0_axi_rvalid,
-  output logic [Stripes-1:0]                    m0_axi_rready,
+  output logic [Stripes-1:0][AddrWidth-1:0]     m0_axi_araddr,   // first byte of a burst to read
+  output logic [Stripes-1:0][7:0]               m0_axi_arlen,    // its words, less one
+  output logic [Stripes-1:0][2:0]               m0_axi_arsize,   // log2 of the bytes of a word
+  output logic [Stripes-1:0][1:0]               m0_axi_arburst,  // INCR
+  output logic [Stripes-1:0]                    m0_axi_arvalid,  // the burst is asked for
+  input  logic [Stripes-1:0]                    m0_axi_arready,  // and is taken
+  input  logic [Stripes-1:0][StripeBytes*8-1:0] m0_axi_rdata,    // a word read
+  input  logic [Stripes-1:0][1:0]               m0_axi_rresp,    // how its access went
+  input  logic [Stripes-1:0]                    m0_axi_rlast,    // it is the last of its burst
+  input  logic [Stripes-1:0]                    m0_axi_rvalid,   // the word is there
+  output logic [Stripes-1:0]                    m0_axi_rready,   // and is taken
   // m1: inputs
-  output logic [Stripes-1:0][AddrWidth-1:0]     m1_axi_araddr,
-  output logic [Stripes-1:0][7:0]               m1_axi_arlen,
-  output logic [Stripes-1:0][2:0]               m1_axi_arsize,
-  output logic [Stripes-1:0][1:0]               m1_axi_arburst,
-  output logic [Stripes-1:0]                    m1_axi_arvalid,
-  input  logic [Stripes-1:0]                    m1_axi_arready,
-  input  logic [Stripes-1:0][StripeBytes*8-1:0] m1_axi_rdata,
-  input  logic [Stripes-1:0][1:0]               m1_axi_rresp,
-  input  logic [Stripes-1:0]                    m1_axi_rlast,
-  input  logic [Stripes-1:0]                    m1_axi_rvalid,
-  output logic [Stripes-1:0]                    m1_axi_rready,
+  output logic [Stripes-1:0][AddrWidth-1:0]     m1_axi_araddr,   // first byte of a burst to read
+  output logic [Stripes-1:0][7:0]               m1_axi_arlen,    // its words, less one
+  output logic [Stripes-1:0][2:0]               m1_axi_arsize,   // log2 of the bytes of a word
+  output logic [Stripes-1:0][1:0]               m1_axi_arburst,  // INCR
+  output logic [Stripes-1:0]                    m1_axi_arvalid,  // the burst is asked for
+  input  logic [Stripes-1:0]                    m1_axi_arready,  // and is taken
+  input  logic [Stripes-1:0][StripeBytes*8-1:0] m1_axi_rdata,    // a word read
+  input  logic [Stripes-1:0][1:0]               m1_axi_rresp,    // how its access went
+  input  logic [Stripes-1:0]                    m1_axi_rlast,    // it is the last of its burst
+  input  logic [Stripes-1:0]                    m1_axi_rvalid,   // the word is there
+  output logic [Stripes-1:0]                    m1_axi_rready,   // and is taken
   // m2: residuals and outputs
-  output logic [Stripes-1:0][AddrWidth-1:0]     m2_axi_araddr,
-  output logic [Stripes-1:0][7:0]               m2_axi_arlen,
-  output logic [Stripes-1:0][2:0]               m2_axi_arsize,
-  output logic [Stripes-1:0][1:0]               m2_axi_arburst,
-  output logic [Stripes-1:0]                    m2_axi_arvalid,
-  input  logic [Stripes-1:0]                    m2_axi_arready,
-  input  logic [Stripes-1:0][StripeBytes*8-1:0] m2_axi_rdata,
-  input  logic [Stripes-1:0][1:0]               m2_axi_rresp,
-  input  logic [Stripes-1:0]                    m2_axi_rlast,
-  input  logic [Stripes-1:0]                    m2_axi_rvalid,
-  output logic [Stripes-1:0]                    m2_axi_rready,
-  output logic [Stripes-1:0][AddrWidth-1:0]     m2_axi_awaddr,
-  output logic [Stripes-1:0][7:0]               m2_axi_awlen,
-  output logic [Stripes-1:0][2:0]               m2_axi_awsize,
-  output logic [Stripes-1:0][1:0]               m2_axi_awburst,
-  output logic [Stripes-1:0]                    m2_axi_awvalid,
-  input  logic [Stripes-1:0]                    m2_axi_awready,
-  output logic [Stripes-1:0][StripeBytes*8-1:0] m2_axi_wdata,
-  output logic [Stripes-1:0][StripeBytes-1:0]   m2_axi_wstrb,
-  output logic [Stripes-1:0]                    m2_axi_wlast,
-  output logic [Stripes-1:0]                    m2_axi_wvalid,
-  input  logic [Stripes-1:0]                    m2_axi_wready,
-  input  logic [Stripes-1:0][1:0]               m2_axi_bresp,
-  input  logic [Stripes-1:0]                    m2_axi_bvalid,
-  output logic [Stripes-1:0]                    m2_axi_bready
+  output logic [Stripes-1:0][AddrWidth-1:0]     m2_axi_araddr,   // first byte of a burst to read
+  output logic [Stripes-1:0][7:0]               m2_axi_arlen,    // its words, less one
+  output logic [Stripes-1:0][2:0]               m2_axi_arsize,   // log2 of the bytes of a word
+  output logic [Stripes-1:0][1:0]               m2_axi_arburst,  // INCR
+  output logic [Stripes-1:0]                    m2_axi_arvalid,  // the burst is asked for
+  input  logic [Stripes-1:0]                    m2_axi_arready,  // and is taken
+  input  logic [Stripes-1:0][StripeBytes*8-1:0] m2_axi_rdata,    // a word read
+  input  logic [Stripes-1:0][1:0]               m2_axi_rresp,    // how its access went
+  input  logic [Stripes-1:0]                    m2_axi_rlast,    // it is the last of its burst
+  input  logic [Stripes-1:0]                    m2_axi_rvalid,   // the word is there
+  output logic [Stripes-1:0]                    m2_axi_rready,   // and is taken
+  output logic [Stripes-1:0][AddrWidth-1:0]     m2_axi_awaddr,   // first byte of a burst to write
+  output logic [Stripes-1:0][7:0]               m2_axi_awlen,    // its words, less one
+  output logic [Stripes-1:0][2:0]               m2_axi_awsize,   // log2 of the bytes of a word
+  output logic [Stripes-1:0][1:0]               m2_axi_awburst,  // INCR
+  output logic [Stripes-1:0]                    m2_axi_awvalid,  // the burst is asked for
+  input  logic [Stripes-1:0]                    m2_axi_awready,  // and is taken
+  output logic [Stripes-1:0][StripeBytes*8-1:0] m2_axi_wdata,    // a word to write
+  output logic [Stripes-1:0][StripeBytes-1:0]   m2_axi_wstrb,    // which of its bytes are written
+  output logic [Stripes-1:0]                    m2_axi_wlast,    // it is the last of its burst
+  output logic [Stripes-1:0]                    m2_axi_wvalid,   // the word is there
+  input  logic [Stripes-1:0]                    m2_axi_wready,   // and is taken
+  input  logic [Stripes-1:0][1:0]               m2_axi_bresp,    // how a burst of writes went
+  input  logic [Stripes-1:0]                    m2_axi_bvalid,   // that answer is there
+  output logic [Stripes-1:0]                    m2_axi_bready    // and is taken
 );
   logic        core_rst_n, core_clear, cmd_valid, cmd_ready, input_valid, input_ready, weight_valid, weight_ready;
   logic        residual_valid, residual_ready, output_valid, output_ready;
@@ -128,7 +130,8 @@ module fluidnpu_npu #(
   fluidnpu_data_plane #(
     .TR(TR), .TP(TP), .TC(TC), .BMax(BMax), .AccBits(AccBits), .WeightSlots(WeightSlots), .OutWords(OutWords),
     .InWords(InWords), .Stackable(Stackable), .Split(Split), .Layers(Layers), .BuildId(BuildId), .PortBytes(PortBytes),
-    .MaxBurst(MaxBurst), .LineWords(LineWords), .Sets(Sets), .PoolWindows(PoolWindows), .PoolRows(PoolRows), .QueueBeats(QueueBeats)
+    .MaxBurst(MaxBurst), .LineWords(LineWords), .Sets(Sets), .PoolWindows(PoolWindows), .PoolRows(PoolRows),
+    .Activation(Activation), .ActivationDsp(ActivationDsp), .QueueBeats(QueueBeats)
   ) data_plane (
     .clk_i, .rst_ni, .irq_o,
     .s_axil_awaddr, .s_axil_awvalid, .s_axil_awready, .s_axil_wdata, .s_axil_wstrb, .s_axil_wvalid, .s_axil_wready,
