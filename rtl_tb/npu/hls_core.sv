@@ -16,25 +16,25 @@ module fluidnpu_core #(
   parameter int unsigned Broken = 0,
   parameter int unsigned InWords = Stackable ? 2 * TP : TP
 ) (
-  input  logic                         clk_i,
-  input  logic                         rst_ni,
-  input  logic                         clear_i,
-  output logic [31:0]                  saturations_o,
-  input  logic                         cmd_valid_i,
-  output logic                         cmd_ready_o,
-  input  logic [127:0]                 cmd_i,
-  input  logic                         input_valid_i,
-  output logic                         input_ready_o,
-  input  logic [16*InWords-1:0]        input_i,
-  input  logic                         weight_valid_i,
-  output logic                         weight_ready_o,
-  input  logic [16*TP*WeightSlots-1:0] weight_i,
-  input  logic                         residual_valid_i,
-  output logic                         residual_ready_o,
-  input  logic [16*OutWords-1:0]       residual_i,
-  output logic                         output_valid_o,
-  input  logic                         output_ready_i,
-  output logic [16*OutWords-1:0]       output_o
+  input  logic                         clk_i,             // clock
+  input  logic                         rst_ni,            // reset, synchronous
+  input  logic                         clear_i,           // the count begins again
+  output logic [31:0]                  saturations_o,     // words that int16 could not hold; saturates
+  input  logic                         cmd_valid_i,       // a command is there
+  output logic                         cmd_ready_o,       // and is taken
+  input  logic [127:0]                 cmd_i,             // that command
+  input  logic                         input_valid_i,     // an input beat is there
+  output logic                         input_ready_o,     // and is taken
+  input  logic [16*InWords-1:0]        input_i,           // its words
+  input  logic                         weight_valid_i,    // a weight beat is there
+  output logic                         weight_ready_o,    // and is taken
+  input  logic [16*TP*WeightSlots-1:0] weight_i,          // its weights
+  input  logic                         residual_valid_i,  // a residual beat is there
+  output logic                         residual_ready_o,  // and is taken
+  input  logic [16*OutWords-1:0]       residual_i,        // its words
+  output logic                         output_valid_o,    // an output beat is there
+  input  logic                         output_ready_i,    // and is taken
+  output logic [16*OutWords-1:0]       output_o           // its words
 );
   import "DPI-C" function chandle hls_core_open();
   import "DPI-C" function void hls_core_close(input chandle handle);

@@ -10,14 +10,14 @@ module axi_gather_fifo #(
   localparam int unsigned LevelWidth = $clog2(Depth + 1),
   localparam int unsigned LaneWidth = $clog2(Lanes)
 ) (
-  input  logic                   clk_i,
-  input  logic                   rst_ni,
-  input  logic                   valid_i,
-  input  logic [Width-1:0]       data_i,
-  output logic                   valid_o,
-  input  logic                   ready_i,
-  output logic [Lanes*Width-1:0] data_o,
-  output logic [LevelWidth+LaneWidth-1:0] level_o
+  input  logic                   clk_i,            // clock
+  input  logic                   rst_ni,           // reset, synchronous
+  input  logic                   valid_i,          // a narrow word comes; nothing may refuse it
+  input  logic [Width-1:0]       data_i,           // that word
+  output logic                   valid_o,          // a whole wide word is there
+  input  logic                   ready_i,          // and is taken
+  output logic [Lanes*Width-1:0] data_o,           // that word
+  output logic [LevelWidth+LaneWidth-1:0] level_o  // narrow words stored
 );
   localparam int unsigned IndexWidth = Depth > 1 ? $clog2(Depth) : 1;
 

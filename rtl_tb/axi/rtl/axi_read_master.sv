@@ -13,34 +13,34 @@ module axi_read_master #(
   parameter int unsigned BeatsWidth = 24,
   localparam int unsigned CountWidth = $clog2(QueueBeats + 1)
 ) (
-  input  logic                   clk_i,
-  input  logic                   rst_ni,
-  input  logic                   flush_i,
-  output logic                   idle_o,
-  output logic                   error_o,
-  output logic [CountWidth-1:0]  inflight_o,  // beats asked for and not yet answered
-  output logic [BeatsWidth-1:0]  pending_o,   // beats requested and not yet asked for
+  input  logic                   clk_i,          // clock
+  input  logic                   rst_ni,         // reset, synchronous
+  input  logic                   flush_i,        // drops requests and data, while high
+  output logic                   idle_o,         // nothing is under way
+  output logic                   error_o,        // a word of an error response came
+  output logic [CountWidth-1:0]  inflight_o,     // beats asked for and not yet answered
+  output logic [BeatsWidth-1:0]  pending_o,      // beats requested and not yet asked for
   // request: `req_beats_i` words from `req_addr_i`, which is a multiple of DataBytes
-  input  logic                   req_valid_i,
-  output logic                   req_ready_o,
-  input  logic [AddrWidth-1:0]   req_addr_i,
-  input  logic [BeatsWidth-1:0]  req_beats_i,
+  input  logic                   req_valid_i,    // a request is there
+  output logic                   req_ready_o,    // and is taken
+  input  logic [AddrWidth-1:0]   req_addr_i,     // its first byte, a multiple of DataBytes
+  input  logic [BeatsWidth-1:0]  req_beats_i,    // its words
   // data, in order of the requests
-  output logic                   data_valid_o,
-  input  logic                   data_ready_i,
-  output logic [DataBytes*8-1:0] data_o,
+  output logic                   data_valid_o,   // a word is there, in the order of the requests
+  input  logic                   data_ready_i,   // and is taken
+  output logic [DataBytes*8-1:0] data_o,         // that word
   // AXI
-  output logic [AddrWidth-1:0]   m_axi_araddr,
-  output logic [7:0]             m_axi_arlen,
-  output logic [2:0]             m_axi_arsize,
-  output logic [1:0]             m_axi_arburst,
-  output logic                   m_axi_arvalid,
-  input  logic                   m_axi_arready,
-  input  logic [DataBytes*8-1:0] m_axi_rdata,
-  input  logic [1:0]             m_axi_rresp,
-  input  logic                   m_axi_rlast,
-  input  logic                   m_axi_rvalid,
-  output logic                   m_axi_rready
+  output logic [AddrWidth-1:0]   m_axi_araddr,   // first byte of a burst to read
+  output logic [7:0]             m_axi_arlen,    // its words, less one
+  output logic [2:0]             m_axi_arsize,   // log2 of the bytes of a word
+  output logic [1:0]             m_axi_arburst,  // INCR
+  output logic                   m_axi_arvalid,  // the burst is asked for
+  input  logic                   m_axi_arready,  // and is taken
+  input  logic [DataBytes*8-1:0] m_axi_rdata,    // a word read
+  input  logic [1:0]             m_axi_rresp,    // how its access went
+  input  logic                   m_axi_rlast,    // it is the last of its burst
+  input  logic                   m_axi_rvalid,   // the word is there
+  output logic                   m_axi_rready    // and is taken
 );
   localparam int unsigned Size = $clog2(DataBytes);
   localparam int unsigned PageBeats = 4096 / DataBytes;

@@ -13,30 +13,30 @@ module axi_read_stripe #(
   parameter int unsigned QueueWords = 128,  // wide words of all ports
   localparam int unsigned NarrowBits = DataBytes * 8 / Ports
 ) (
-  input  logic                               clk_i,
-  input  logic                               rst_ni,
+  input  logic                               clk_i,          // clock
+  input  logic                               rst_ni,         // reset, synchronous
   // the master
-  input  logic [AddrWidth-1:0]               s_axi_araddr,
-  input  logic [7:0]                         s_axi_arlen,
-  input  logic                               s_axi_arvalid,
-  output logic                               s_axi_arready,
-  output logic [DataBytes*8-1:0]             s_axi_rdata,
-  output logic [1:0]                         s_axi_rresp,
-  output logic                               s_axi_rlast,
-  output logic                               s_axi_rvalid,
-  input  logic                               s_axi_rready,
+  input  logic [AddrWidth-1:0]               s_axi_araddr,   // first byte of a burst to read
+  input  logic [7:0]                         s_axi_arlen,    // its words, less one
+  input  logic                               s_axi_arvalid,  // the burst is asked for
+  output logic                               s_axi_arready,  // and is taken
+  output logic [DataBytes*8-1:0]             s_axi_rdata,    // a word read
+  output logic [1:0]                         s_axi_rresp,    // how its access went
+  output logic                               s_axi_rlast,    // it is the last of its burst
+  output logic                               s_axi_rvalid,   // the word is there
+  input  logic                               s_axi_rready,   // and is taken
   // the ports
-  output logic [Ports-1:0][AddrWidth-1:0]    m_axi_araddr,
-  output logic [Ports-1:0][7:0]              m_axi_arlen,
-  output logic [Ports-1:0][2:0]              m_axi_arsize,
-  output logic [Ports-1:0][1:0]              m_axi_arburst,
-  output logic [Ports-1:0]                   m_axi_arvalid,
-  input  logic [Ports-1:0]                   m_axi_arready,
-  input  logic [Ports-1:0][NarrowBits-1:0]   m_axi_rdata,
-  input  logic [Ports-1:0][1:0]              m_axi_rresp,
-  input  logic [Ports-1:0]                   m_axi_rlast,
-  input  logic [Ports-1:0]                   m_axi_rvalid,
-  output logic [Ports-1:0]                   m_axi_rready
+  output logic [Ports-1:0][AddrWidth-1:0]    m_axi_araddr,   // first byte of a burst to read
+  output logic [Ports-1:0][7:0]              m_axi_arlen,    // its words, less one
+  output logic [Ports-1:0][2:0]              m_axi_arsize,   // log2 of the bytes of a word
+  output logic [Ports-1:0][1:0]              m_axi_arburst,  // INCR
+  output logic [Ports-1:0]                   m_axi_arvalid,  // the burst is asked for
+  input  logic [Ports-1:0]                   m_axi_arready,  // and is taken
+  input  logic [Ports-1:0][NarrowBits-1:0]   m_axi_rdata,    // a word read
+  input  logic [Ports-1:0][1:0]              m_axi_rresp,    // how its access went
+  input  logic [Ports-1:0]                   m_axi_rlast,    // it is the last of its burst
+  input  logic [Ports-1:0]                   m_axi_rvalid,   // the word is there
+  output logic [Ports-1:0]                   m_axi_rready    // and is taken
 );
   localparam int unsigned PortBits = $clog2(Ports);
   localparam int unsigned Depth = QueueWords / Ports;

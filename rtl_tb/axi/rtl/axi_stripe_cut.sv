@@ -16,23 +16,23 @@ module axi_stripe_cut #(
   parameter int unsigned RoomWidth = 6,
   localparam int unsigned WordsWidth = $clog2((MaxBurst + Ports - 1) / Ports + 1)
 ) (
-  input  logic                                   clk_i,
-  input  logic                                   rst_ni,
-  input  logic                                   enable_i,
-  input  logic                                   idle_i,
-  input  logic [Ports-1:0][RoomWidth-1:0]        room_i,
-  output logic [$clog2(Ports)-1:0]               first_o,  // where the next burst begins
-  output logic                                   take_o,
-  output logic                                   stays_o,
-  output logic [Ports-1:0][WordsWidth-1:0]       words_o,
-  input  logic [AddrWidth-1:0]                   s_axi_addr,
-  input  logic [7:0]                             s_axi_len,
-  input  logic                                   s_axi_valid,
-  output logic                                   s_axi_ready,
-  output logic [Ports-1:0][AddrWidth-1:0]        m_axi_addr,
-  output logic [Ports-1:0][7:0]                  m_axi_len,
-  output logic [Ports-1:0]                       m_axi_valid,
-  input  logic [Ports-1:0]                       m_axi_ready
+  input  logic                                   clk_i,        // clock
+  input  logic                                   rst_ni,       // reset, synchronous
+  input  logic                                   enable_i,     // the stripe can take a burst
+  input  logic                                   idle_i,       // no burst is under way
+  input  logic [Ports-1:0][RoomWidth-1:0]        room_i,       // wide words that each port has room for
+  output logic [$clog2(Ports)-1:0]               first_o,      // where the next burst begins
+  output logic                                   take_o,       // a burst is taken
+  output logic                                   stays_o,      // the next one begins at the last port of this one
+  output logic [Ports-1:0][WordsWidth-1:0]       words_o,      // wide words of the burst for each port
+  input  logic [AddrWidth-1:0]                   s_axi_addr,   // first byte of the burst
+  input  logic [7:0]                             s_axi_len,    // its wide words, less one
+  input  logic                                   s_axi_valid,  // it is asked for
+  output logic                                   s_axi_ready,  // and is taken
+  output logic [Ports-1:0][AddrWidth-1:0]        m_axi_addr,   // first byte of each port's chunk
+  output logic [Ports-1:0][7:0]                  m_axi_len,    // its narrow words, less one
+  output logic [Ports-1:0]                       m_axi_valid,  // the chunk is asked for
+  input  logic [Ports-1:0]                       m_axi_ready   // and is taken
 );
   localparam int unsigned Size = $clog2(DataBytes);
   localparam int unsigned PortBits = $clog2(Ports);

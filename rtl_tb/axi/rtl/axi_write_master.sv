@@ -12,34 +12,34 @@ module axi_write_master #(
   parameter int unsigned MaxOutstanding = 63,
   localparam int unsigned OutWidth = $clog2(MaxOutstanding + 1)
 ) (
-  input  logic                   clk_i,
-  input  logic                   rst_ni,
-  input  logic                   flush_i,
-  input  logic                   close_i,
-  output logic                   idle_o,
-  output logic                   error_o,
+  input  logic                   clk_i,          // clock
+  input  logic                   rst_ni,         // reset, synchronous
+  input  logic                   flush_i,        // drops the open burst, while high
+  input  logic                   close_i,        // sends the open burst although nothing follows, while high
+  output logic                   idle_o,         // every word taken is in memory
+  output logic                   error_o,        // a burst was answered with an error
   output logic [OutWidth-1:0]    outstanding_o,  // bursts begun and not yet answered
   output logic [8:0]             unsent_o,       // words of the burst begun that were not yet taken
-  input  logic                   word_valid_i,
-  output logic                   word_ready_o,
-  input  logic [AddrWidth-1:0]   word_addr_i,
-  input  logic [DataBytes*8-1:0] word_data_i,
-  input  logic [DataBytes-1:0]   word_strb_i,
+  input  logic                   word_valid_i,   // a word is there
+  output logic                   word_ready_o,   // and is taken
+  input  logic [AddrWidth-1:0]   word_addr_i,    // its first byte, a multiple of DataBytes
+  input  logic [DataBytes*8-1:0] word_data_i,    // its bytes
+  input  logic [DataBytes-1:0]   word_strb_i,    // which of them are written
   // AXI
-  output logic [AddrWidth-1:0]   m_axi_awaddr,
-  output logic [7:0]             m_axi_awlen,
-  output logic [2:0]             m_axi_awsize,
-  output logic [1:0]             m_axi_awburst,
-  output logic                   m_axi_awvalid,
-  input  logic                   m_axi_awready,
-  output logic [DataBytes*8-1:0] m_axi_wdata,
-  output logic [DataBytes-1:0]   m_axi_wstrb,
-  output logic                   m_axi_wlast,
-  output logic                   m_axi_wvalid,
-  input  logic                   m_axi_wready,
-  input  logic [1:0]             m_axi_bresp,
-  input  logic                   m_axi_bvalid,
-  output logic                   m_axi_bready
+  output logic [AddrWidth-1:0]   m_axi_awaddr,   // first byte of a burst to write
+  output logic [7:0]             m_axi_awlen,    // its words, less one
+  output logic [2:0]             m_axi_awsize,   // log2 of the bytes of a word
+  output logic [1:0]             m_axi_awburst,  // INCR
+  output logic                   m_axi_awvalid,  // the burst is asked for
+  input  logic                   m_axi_awready,  // and is taken
+  output logic [DataBytes*8-1:0] m_axi_wdata,    // a word to write
+  output logic [DataBytes-1:0]   m_axi_wstrb,    // which of its bytes are written
+  output logic                   m_axi_wlast,    // it is the last of its burst
+  output logic                   m_axi_wvalid,   // the word is there
+  input  logic                   m_axi_wready,   // and is taken
+  input  logic [1:0]             m_axi_bresp,    // how a burst of writes went
+  input  logic                   m_axi_bvalid,   // that answer is there
+  output logic                   m_axi_bready    // and is taken
 );
   localparam int unsigned Size = $clog2(DataBytes);
 

@@ -15,36 +15,36 @@ module axi_write_stripe #(
   parameter int unsigned MaxOutstanding = 64,
   localparam int unsigned NarrowBytes = DataBytes / Ports
 ) (
-  input  logic                                clk_i,
-  input  logic                                rst_ni,
+  input  logic                                clk_i,          // clock
+  input  logic                                rst_ni,         // reset, synchronous
   // the master
-  input  logic [AddrWidth-1:0]                s_axi_awaddr,
-  input  logic [7:0]                          s_axi_awlen,
-  input  logic                                s_axi_awvalid,
-  output logic                                s_axi_awready,
-  input  logic [DataBytes*8-1:0]              s_axi_wdata,
-  input  logic [DataBytes-1:0]                s_axi_wstrb,
-  input  logic                                s_axi_wlast,
-  input  logic                                s_axi_wvalid,
-  output logic                                s_axi_wready,
-  output logic [1:0]                          s_axi_bresp,
-  output logic                                s_axi_bvalid,
-  input  logic                                s_axi_bready,
+  input  logic [AddrWidth-1:0]                s_axi_awaddr,   // first byte of a burst to write
+  input  logic [7:0]                          s_axi_awlen,    // its words, less one
+  input  logic                                s_axi_awvalid,  // the burst is asked for
+  output logic                                s_axi_awready,  // and is taken
+  input  logic [DataBytes*8-1:0]              s_axi_wdata,    // a word to write
+  input  logic [DataBytes-1:0]                s_axi_wstrb,    // which of its bytes are written
+  input  logic                                s_axi_wlast,    // it is the last of its burst
+  input  logic                                s_axi_wvalid,   // the word is there
+  output logic                                s_axi_wready,   // and is taken
+  output logic [1:0]                          s_axi_bresp,    // how a burst of writes went
+  output logic                                s_axi_bvalid,   // that answer is there
+  input  logic                                s_axi_bready,   // and is taken
   // the ports
-  output logic [Ports-1:0][AddrWidth-1:0]     m_axi_awaddr,
-  output logic [Ports-1:0][7:0]               m_axi_awlen,
-  output logic [Ports-1:0][2:0]               m_axi_awsize,
-  output logic [Ports-1:0][1:0]               m_axi_awburst,
-  output logic [Ports-1:0]                    m_axi_awvalid,
-  input  logic [Ports-1:0]                    m_axi_awready,
-  output logic [Ports-1:0][NarrowBytes*8-1:0] m_axi_wdata,
-  output logic [Ports-1:0][NarrowBytes-1:0]   m_axi_wstrb,
-  output logic [Ports-1:0]                    m_axi_wlast,
-  output logic [Ports-1:0]                    m_axi_wvalid,
-  input  logic [Ports-1:0]                    m_axi_wready,
-  input  logic [Ports-1:0][1:0]               m_axi_bresp,
-  input  logic [Ports-1:0]                    m_axi_bvalid,
-  output logic [Ports-1:0]                    m_axi_bready
+  output logic [Ports-1:0][AddrWidth-1:0]     m_axi_awaddr,   // first byte of a burst to write
+  output logic [Ports-1:0][7:0]               m_axi_awlen,    // its words, less one
+  output logic [Ports-1:0][2:0]               m_axi_awsize,   // log2 of the bytes of a word
+  output logic [Ports-1:0][1:0]               m_axi_awburst,  // INCR
+  output logic [Ports-1:0]                    m_axi_awvalid,  // the burst is asked for
+  input  logic [Ports-1:0]                    m_axi_awready,  // and is taken
+  output logic [Ports-1:0][NarrowBytes*8-1:0] m_axi_wdata,    // a word to write
+  output logic [Ports-1:0][NarrowBytes-1:0]   m_axi_wstrb,    // which of its bytes are written
+  output logic [Ports-1:0]                    m_axi_wlast,    // it is the last of its burst
+  output logic [Ports-1:0]                    m_axi_wvalid,   // the word is there
+  input  logic [Ports-1:0]                    m_axi_wready,   // and is taken
+  input  logic [Ports-1:0][1:0]               m_axi_bresp,    // how a burst of writes went
+  input  logic [Ports-1:0]                    m_axi_bvalid,   // that answer is there
+  output logic [Ports-1:0]                    m_axi_bready    // and is taken
 );
   localparam int unsigned PortBits = $clog2(Ports);
   localparam int unsigned Depth = QueueWords / Ports;

@@ -10,16 +10,16 @@ module common_fifo #(
   parameter bit Shown = 1'b0,
   localparam int unsigned LevelWidth = $clog2(Depth + 1)
 ) (
-  input  logic                  clk_i,
-  input  logic                  rst_ni,
-  input  logic                  clear_i,
-  input  logic                  valid_i,
-  output logic                  ready_o,
-  input  logic [Width-1:0]      data_i,
-  output logic                  valid_o,
-  input  logic                  ready_i,
-  output logic [Width-1:0]      data_o,
-  output logic [LevelWidth-1:0] level_o
+  input  logic                  clk_i,    // clock
+  input  logic                  rst_ni,   // reset, synchronous
+  input  logic                  clear_i,  // empties the queue
+  input  logic                  valid_i,  // a word comes
+  output logic                  ready_o,  // and is taken
+  input  logic [Width-1:0]      data_i,   // that word
+  output logic                  valid_o,  // the head is there
+  input  logic                  ready_i,  // and is taken
+  output logic [Width-1:0]      data_o,   // the head
+  output logic [LevelWidth-1:0] level_o   // stored words
 );
   localparam int unsigned IndexWidth = Depth > 1 ? $clog2(Depth) : 1;
 

@@ -7,9 +7,9 @@
 module common_reset #(
   parameter int unsigned Copies = 1
 ) (
-  input  logic              clk_i,
-  input  logic              rst_ni,
-  output logic [Copies-1:0] rst_no
+  input  logic              clk_i,   // clock
+  input  logic              rst_ni,  // the reset
+  output logic [Copies-1:0] rst_no   // each a register of its own, two cycles late
 );
   if (Copies < 1) begin : gen_illegal
     $fatal(1, "Copies must be at least 1 in %m");

@@ -5,14 +5,14 @@
 module common_skid #(
   parameter int unsigned Width = 32
 ) (
-  input  logic             clk_i,
-  input  logic             rst_ni,
-  input  logic             valid_i,
-  output logic             ready_o,
-  input  logic [Width-1:0] data_i,
-  output logic             valid_o,
-  input  logic             ready_i,
-  output logic [Width-1:0] data_o
+  input  logic             clk_i,    // clock
+  input  logic             rst_ni,   // reset, synchronous
+  input  logic             valid_i,  // a beat comes
+  output logic             ready_o,  // and is taken; a register
+  input  logic [Width-1:0] data_i,   // that beat
+  output logic             valid_o,  // a beat is there
+  input  logic             ready_i,  // and is taken
+  output logic [Width-1:0] data_o    // that beat
 );
   logic             valid_q;
   (* max_fanout = 64 *) logic ready_q;  // the spare place is free

@@ -22,18 +22,18 @@ module core_array #(
   localparam int unsigned RowBits = Rows > 1 ? $clog2(Rows) : 1,
   localparam int unsigned Banks = Split ? 2 * TC : TC
 ) (
-  input  logic                                 clk_i,
-  input  logic                                 rst_ni,
-  input  core_pkg::beat_t                      beat_i,
-  input  fluidnpu_formats_pkg::mode_e          mode_i,
-  input  logic [InWords-1:0][15:0]             x_i,
-  input  logic                                 load_i,
-  input  logic [12:0]                          load_beat_i,
-  input  fluidnpu_formats_pkg::mode_e          load_mode_i,
-  input  logic [WeightSlots-1:0][TP-1:0][15:0] slots_i,
-  output logic                                 written_o,
-  input  logic                                 fetch_i,
-  input  logic [RowBits-1:0]                   fetch_row_i,
+  input  logic                                 clk_i,        // clock
+  input  logic                                 rst_ni,       // reset, synchronous
+  input  core_pkg::beat_t                      beat_i,       // a beat of a P-tile, or zero
+  input  fluidnpu_formats_pkg::mode_e          mode_i,       // of the beat's command
+  input  logic [InWords-1:0][15:0]             x_i,          // its words, InWords of which mode and design use some
+  input  logic                                 load_i,       // weights of the next P-tile come
+  input  logic [12:0]                          load_beat_i,  // which beat of the tile they are
+  input  fluidnpu_formats_pkg::mode_e          load_mode_i,  // of their command
+  input  logic [WeightSlots-1:0][TP-1:0][15:0] slots_i,      // weights, a column a slot
+  output logic                                 written_o,    // a row is finished in the output banks
+  input  logic                                 fetch_i,      // reads a row of the output banks
+  input  logic [RowBits-1:0]                   fetch_row_i,  // which
   output logic [Banks-1:0][AccBits-1:0]        rows_o        // upper half banks from TC on
 );
   localparam int unsigned SumBits = 48;

@@ -8,13 +8,13 @@ module core_bank #(
   parameter bit Ultra = 1'b0,  // UltraScale+ only
   localparam int unsigned AddressBits = Depth > 1 ? $clog2(Depth) : 1
 ) (
-  input  logic                   clk_i,
-  input  logic                   write_i,
-  input  logic [AddressBits-1:0] write_row_i,
-  input  logic [Width-1:0]       data_i,
-  input  logic                   read_i,
-  input  logic [AddressBits-1:0] read_row_i,
-  output logic [Width-1:0]       data_o
+  input  logic                   clk_i,        // clock
+  input  logic                   write_i,      // writes a word
+  input  logic [AddressBits-1:0] write_row_i,  // where
+  input  logic [Width-1:0]       data_i,       // that word
+  input  logic                   read_i,       // reads a word
+  input  logic [AddressBits-1:0] read_row_i,   // where
+  output logic [Width-1:0]       data_o        // the word read last
 );
   if (Ultra) begin : gen_ultra
     (* ram_style = "ultra" *)logic [Width-1:0] store_q[Depth];

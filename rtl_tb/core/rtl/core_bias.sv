@@ -14,18 +14,18 @@ module core_bias #(
   localparam int unsigned Groups = (Columns + OutWords - 1) / OutWords,
   localparam int unsigned GroupBits = Groups > 1 ? $clog2(Groups) : 1
 ) (
-  input  logic                                   clk_i,
-  input  logic                                   rst_ni,
-  input  logic                                   header_valid_i,
-  output logic                                   header_ready_o,
-  input  logic [11:0]                            header_cols_i,
-  input  logic [BiasesPerBeat-1:0][BiasBits-1:0] header_i,
-  output logic                                   ready_o,
-  input  logic                                   release_i,
-  output logic [1:0]                             generation_o,
-  input  logic [1:0]                             read_generation_i,
-  input  logic [GroupBits-1:0]                   read_group_i,
-  output logic [OutWords-1:0][AccBits-1:0]       bias_o
+  input  logic                                   clk_i,              // clock
+  input  logic                                   rst_ni,             // reset, synchronous
+  input  logic                                   header_valid_i,     // a header beat comes
+  output logic                                   header_ready_o,     // and is taken
+  input  logic [11:0]                            header_cols_i,      // columns of its command
+  input  logic [BiasesPerBeat-1:0][BiasBits-1:0] header_i,           // its biases
+  output logic                                   ready_o,            // all biases of the next command to be fetched are loaded
+  input  logic                                   release_i,          // that command has been fetched
+  output logic [1:0]                             generation_o,       // which biases are those of that command
+  input  logic [1:0]                             read_generation_i,  // whose biases are read
+  input  logic [GroupBits-1:0]                   read_group_i,       // columns group * OutWords and up
+  output logic [OutWords-1:0][AccBits-1:0]       bias_o              // their biases, a cycle later
 );
   localparam int unsigned HeaderBeats = (Columns + BiasesPerBeat - 1) / BiasesPerBeat;
   localparam int unsigned IndexBits = BiasesPerBeat > 1 ? $clog2(BiasesPerBeat) : 1;

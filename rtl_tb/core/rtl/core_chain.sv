@@ -13,14 +13,14 @@ module core_chain #(
   parameter int unsigned Head = core_pkg::HeadRegister,
   localparam int unsigned SumBits = 48
 ) (
-  input  logic                   clk_i,
-  input  logic [Words-1:0][15:0] x_i,
-  input  logic [Words-1:0][15:0] weight_i,
-  input  logic                   load_i,
-  input  logic [Words-1:0]       swap_i,
-  input  logic                   clear_i,
-  input  logic [SumBits-1:0]     sum_i,
-  output logic [SumBits-1:0]     sum_o
+  input  logic                   clk_i,     // clock
+  input  logic [Words-1:0][15:0] x_i,       // word k, k cycles late
+  input  logic [Words-1:0][15:0] weight_i,  // its weight, as late
+  input  logic                   load_i,    // weight 0 comes; passed on from word to word
+  input  logic [Words-1:0]       swap_i,    // the waiting weight becomes the active one, as late as the word
+  input  logic                   clear_i,   // Head = HeadRegister: the head is zero
+  input  logic [SumBits-1:0]     sum_i,     // the head
+  output logic [SumBits-1:0]     sum_o      // the sum of the chain
 );
   for (genvar i = 0; i < Words; i++) begin : gen_mac
     localparam bit Begins = i % Piece == 0;  // a piece

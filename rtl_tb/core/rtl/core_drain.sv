@@ -13,31 +13,31 @@ module core_drain #(
   parameter int unsigned PoolBase = 2,
   parameter int unsigned GroupBits = 1
 ) (
-  input  logic                                clk_i,
-  input  logic                                rst_ni,
-  input  logic                                cmd_valid_i,
-  output logic                                cmd_ready_o,
-  input  fluidnpu_formats_pkg::core_command_t cmd_i,
-  input  logic                                written_i,
-  input  logic                                bias_ready_i,
-  input  logic [1:0]                          bias_generation_i,
-  output logic                                fetch_o,            // a row of the output banks
-  output logic [15:0]                         fetch_row_o,
-  output logic [15:0]                         fetched_rows_o,
-  output logic                                fetched_command_o,
-  input  logic                                pool_valid_i,
-  output logic                                pool_take_o,
+  input  logic                                clk_i,              // clock
+  input  logic                                rst_ni,             // reset, synchronous
+  input  logic                                cmd_valid_i,        // a command waits for its output
+  output logic                                cmd_ready_o,        // its last beat is issued
+  input  fluidnpu_formats_pkg::core_command_t cmd_i,              // that command
+  input  logic                                written_i,          // a row is finished in the output banks
+  input  logic                                bias_ready_i,       // the biases of the command are loaded
+  input  logic [1:0]                          bias_generation_i,  // which these are
+  output logic                                fetch_o,            // a row of the output banks is read
+  output logic [15:0]                         fetch_row_o,        // which
+  output logic [15:0]                         fetched_rows_o,     // rows of the oldest command that were fetched
+  output logic                                fetched_command_o,  // its last row is fetched
+  input  logic                                pool_valid_i,       // a row of the pool is there
+  output logic                                pool_take_o,        // and is fetched
   input  logic                                enable_i,           // post-processing moves
-  input  logic                                residual_valid_i,
-  output logic                                residual_ready_o,
-  output logic                                issue_o,
-  output logic                                pool_o,
-  output logic                                residual_o,
-  output logic [ViewBits-1:0]                 view_o,
-  output logic [OutWords-1:0]                 used_o,
-  output logic [1:0]                          generation_o,
-  output logic [GroupBits-1:0]                group_o,
-  output core_pkg::finish_t                   finish_o
+  input  logic                                residual_valid_i,   // a residual beat is there
+  output logic                                residual_ready_o,   // and is taken
+  output logic                                issue_o,            // a beat is issued
+  output logic                                pool_o,             // it is of the pool, which has no bias
+  output logic                                residual_o,         // it has a residual
+  output logic [ViewBits-1:0]                 view_o,             // where its sums lie in the row fetched
+  output logic [OutWords-1:0]                 used_o,             // which of its lanes have a column
+  output logic [1:0]                          generation_o,       // of its biases
+  output logic [GroupBits-1:0]                group_o,            // of its columns
+  output core_pkg::finish_t                   finish_o            // its shifts and bounds
 );
   logic        pool, fetch, last_row, available, upper;
   logic [15:0] row_q, stored_q;

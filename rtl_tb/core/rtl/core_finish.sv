@@ -6,22 +6,22 @@ module core_finish #(
   parameter int unsigned AccBits = 48,
   parameter int unsigned OutWords = 4
 ) (
-  input  logic                             clk_i,
-  input  logic                             rst_ni,
-  output logic                             enable_o,
-  input  logic                             issue_i,
-  input  core_pkg::finish_t                finish_i,
-  input  logic [OutWords-1:0]              used_i,
+  input  logic                             clk_i,             // clock
+  input  logic                             rst_ni,            // reset, synchronous
+  output logic                             enable_o,          // everything moves
+  input  logic                             issue_i,           // a beat begins
+  input  core_pkg::finish_t                finish_i,          // its shifts and bounds
+  input  logic [OutWords-1:0]              used_i,            // which of its lanes have a column
   input  logic                             residual_i,        // the beat has a residual
-  input  logic [OutWords-1:0][15:0]        residual_words_i,
+  input  logic [OutWords-1:0][15:0]        residual_words_i,  // that residual
   input  logic                             pool_i,            // the beat has no bias
-  input  logic [OutWords-1:0][AccBits-1:0] bias_i,
+  input  logic [OutWords-1:0][AccBits-1:0] bias_i,            // its biases, a step after the issue
   input  logic [OutWords-1:0][AccBits-1:0] sums_i,            // two steps after the issue
-  output logic                             output_valid_o,
-  input  logic                             output_ready_i,
-  output logic [OutWords-1:0][15:0]        output_o,
-  input  logic                             clear_i,
-  output logic [31:0]                      saturations_o
+  output logic                             output_valid_o,    // a beat of outputs is there
+  input  logic                             output_ready_i,    // and is taken
+  output logic [OutWords-1:0][15:0]        output_o,          // that beat
+  input  logic                             clear_i,           // the count begins again
+  output logic [31:0]                      saturations_o      // words that int16 could not hold; saturates
 );
   localparam int unsigned Steps = 8;
 

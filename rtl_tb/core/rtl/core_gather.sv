@@ -22,12 +22,12 @@ module core_gather #(
   localparam int unsigned Views = PoolBase + (Channels + OutWords - 1) / OutWords,
   localparam int unsigned ViewBits = $clog2(Views + 1)
 ) (
-  input  logic                                  clk_i,
-  input  logic                                  enable_i,
-  input  logic [Banks-1:0][AccBits-1:0]         rows_i,
-  input  logic [Channels-1:0][core_pkg::PoolBits-1:0] pool_row_i,
-  input  logic [ViewBits-1:0]                   view_i,
-  output logic [OutWords-1:0][AccBits-1:0]      sums_o
+  input  logic                                  clk_i,             // clock
+  input  logic                                  enable_i,          // both steps move
+  input  logic [Banks-1:0][AccBits-1:0]         rows_i,            // the row fetched of every output bank
+  input  logic [Channels-1:0][core_pkg::PoolBits-1:0] pool_row_i,  // the row fetched of the pool
+  input  logic [ViewBits-1:0]                   view_i,            // which of them go to the lanes
+  output logic [OutWords-1:0][AccBits-1:0]      sums_o             // a sum for each lane, two steps later
 );
   localparam int unsigned Clusters = (Views + 3) / 4;
 

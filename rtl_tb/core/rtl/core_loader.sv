@@ -8,21 +8,21 @@ module core_loader #(
   parameter int unsigned TP = 4,
   parameter int unsigned WeightSlots = 1
 ) (
-  input  logic                        clk_i,
-  input  logic                        rst_ni,
-  input  logic                        cmd_valid_i,
-  output logic                        cmd_ready_o,
-  input  fluidnpu_formats_pkg::mode_e cmd_mode_i,
-  input  logic [15:0]                 cmd_p_tiles_i,
-  input  logic [11:0]                 cmd_cols_i,
-  input  logic                        weight_valid_i,
-  output logic                        weight_ready_o,
-  output logic                        bias_valid_o,
-  input  logic                        bias_ready_i,
-  output logic                        load_o,
-  output logic [12:0]                 load_beat_o,
-  output logic                        loaded_o,
-  input  logic                        swap_i
+  input  logic                        clk_i,           // clock
+  input  logic                        rst_ni,          // reset, synchronous
+  input  logic                        cmd_valid_i,     // a command waits for its weights
+  output logic                        cmd_ready_o,     // all its weights are taken
+  input  fluidnpu_formats_pkg::mode_e cmd_mode_i,      // of the command
+  input  logic [15:0]                 cmd_p_tiles_i,   // its P-tiles
+  input  logic [11:0]                 cmd_cols_i,      // its columns
+  input  logic                        weight_valid_i,  // a weight beat is there
+  output logic                        weight_ready_o,  // and is taken
+  output logic                        bias_valid_o,    // it is a header of biases
+  input  logic                        bias_ready_i,    // `core_bias` has room for it
+  output logic                        load_o,          // it is a beat of a P-tile
+  output logic [12:0]                 load_beat_o,     // which
+  output logic                        loaded_o,        // the waiting weights are whole
+  input  logic                        swap_i           // they become the active ones
 );
   localparam int unsigned BiasesPerBeat = TP / 3 * WeightSlots;
   localparam int unsigned Bits = $clog2((1 << 13) + WeightSlots + BiasesPerBeat);  // twice the columns, and a beat

@@ -9,16 +9,16 @@ module core_mac #(
   parameter int unsigned Head = core_pkg::HeadCascade,
   localparam int unsigned SumBits = 48
 ) (
-  input  logic               clk_i,
-  input  logic [15:0]        x_i,
-  input  logic [15:0]        weight_i,
-  input  logic               load_i,
-  input  logic               swap_i,
+  input  logic               clk_i,      // clock
+  input  logic [15:0]        x_i,        // a word
+  input  logic [15:0]        weight_i,   // a weight
+  input  logic               load_i,     // it becomes the waiting one
+  input  logic               swap_i,     // the waiting weight becomes the active one
   input  logic               clear_i,    // Head = HeadRegister: takes zero instead of `sum_i`
   input  logic [SumBits-1:0] sum_i,      // to port C
   input  logic [SumBits-1:0] cascade_i,  // Head = HeadCascade: from the slice before
-  output logic [SumBits-1:0] cascade_o,
-  output logic [SumBits-1:0] sum_o
+  output logic [SumBits-1:0] cascade_o,  // the sum, to the next slice alone
+  output logic [SumBits-1:0] sum_o       // the sum
 );
   localparam bit Cascaded = Head == core_pkg::HeadCascade;
   localparam int unsigned HeadRegisters = Head == core_pkg::HeadRegister ? 1 : 0;

@@ -14,21 +14,21 @@ module core_pe #(
   localparam int unsigned SumBits = 48,
   localparam int unsigned AddressBits = TR > 1 ? $clog2(TR) : 1
 ) (
-  input  logic                   clk_i,
+  input  logic                   clk_i,        // clock
   input  logic [TP-1:0][15:0]    x_i,          // word i comes late as `core_chain` says, as do weight i and swap i
-  input  logic [TP-1:0][15:0]    weight_i,
-  input  logic                   load_i,
-  input  logic [TP-1:0]          swap_i,
-  input  logic [AddressBits-1:0] read_row_i,
+  input  logic [TP-1:0][15:0]    weight_i,     // weights of the next P-tile
+  input  logic                   load_i,       // weight 0 comes
+  input  logic [TP-1:0]          swap_i,       // the waiting weights become the active ones
+  input  logic [AddressBits-1:0] read_row_i,   // where the sum so far lies
   input  logic                   zero_i,       // a cycle after `read_row_i`
-  output logic [SumBits-1:0]     sum_o,
-  input  logic [SumBits-1:0]     result_i,
-  input  logic                   partial_i,
-  input  logic                   final_i,
-  input  logic [AddressBits-1:0] write_row_i,
-  input  logic                   fetch_i,
-  input  logic [AddressBits-1:0] fetch_row_i,
-  output logic [AccBits-1:0]     row_o
+  output logic [SumBits-1:0]     sum_o,        // the chain's sum
+  input  logic [SumBits-1:0]     result_i,     // that sum, or that of the pair
+  input  logic                   partial_i,    // it goes to the accumulator bank
+  input  logic                   final_i,      // it goes to the output bank
+  input  logic [AddressBits-1:0] write_row_i,  // where
+  input  logic                   fetch_i,      // reads the output bank
+  input  logic [AddressBits-1:0] fetch_row_i,  // where
+  output logic [AccBits-1:0]     row_o         // the row read last
 );  /*verilator no_inline_module*/
   logic [AccBits-1:0] accumulated;
   logic [SumBits-1:0] start;

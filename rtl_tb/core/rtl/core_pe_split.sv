@@ -12,30 +12,30 @@ module core_pe_split #(
   localparam int unsigned SumBits = 48,
   localparam int unsigned AddressBits = HalfRows > 1 ? $clog2(HalfRows) : 1
 ) (
-  input  logic                   clk_i,
-  input  logic [TP-1:0][15:0]    x_i,
-  input  logic [TP-1:0][15:0]    weight_i,
-  input  logic                   load_i,
-  input  logic [TP-1:0]          swap_i,
-  input  logic [AddressBits-1:0] read_row_i,
-  input  logic [AddressBits-1:0] read_upper_row_i,
-  input  logic                   zero_i,
+  input  logic                   clk_i,              // clock
+  input  logic [TP-1:0][15:0]    x_i,                // word i comes late as `core_chain` says
+  input  logic [TP-1:0][15:0]    weight_i,           // weights of the next P-tile, as late
+  input  logic                   load_i,             // weight 0 comes
+  input  logic [TP-1:0]          swap_i,             // the waiting weights become the active ones, as late as the word
+  input  logic [AddressBits-1:0] read_row_i,         // where the sum so far lies
+  input  logic [AddressBits-1:0] read_upper_row_i,   // the same in the upper half bank
+  input  logic                   zero_i,             // a cycle after `read_row_i`: the sum starts from nothing
   input  logic                   from_upper_i,       // with `zero_i`: the row lies in the upper half bank
   input  logic                   zero_upper_i,       // TP / 2 cycles after `zero_i`
   input  logic                   split_i,            // a cycle after `zero_upper_i`
-  output logic [SumBits-1:0]     sum_o,
-  input  logic [SumBits-1:0]     result_i,
-  input  logic                   middle_i,
-  input  logic                   partial_i,
-  input  logic                   final_i,
-  input  logic [AddressBits-1:0] write_row_i,
-  input  logic                   partial_upper_i,
-  input  logic                   final_upper_i,
-  input  logic [AddressBits-1:0] write_upper_row_i,
-  input  logic                   fetch_i,
-  input  logic [AddressBits-1:0] fetch_row_i,
-  output logic [AccBits-1:0]     row_o,
-  output logic [AccBits-1:0]     upper_row_o
+  output logic [SumBits-1:0]     sum_o,              // the sum of the whole, or of the upper chain
+  input  logic [SumBits-1:0]     result_i,           // that sum, or that of the pair
+  input  logic                   middle_i,           // the lower chain's own sum is stored
+  input  logic                   partial_i,          // to the lower accumulator bank
+  input  logic                   final_i,            // to the lower output bank
+  input  logic [AddressBits-1:0] write_row_i,        // where
+  input  logic                   partial_upper_i,    // `result_i` goes to the upper accumulator bank
+  input  logic                   final_upper_i,      // to the upper output bank
+  input  logic [AddressBits-1:0] write_upper_row_i,  // where
+  input  logic                   fetch_i,            // reads both output banks
+  input  logic [AddressBits-1:0] fetch_row_i,        // where
+  output logic [AccBits-1:0]     row_o,              // the row read last of the lower one
+  output logic [AccBits-1:0]     upper_row_o         // of the upper one
 );  /*verilator no_inline_module*/
   localparam int unsigned Half = TP / 2;
 

@@ -4,17 +4,17 @@
 module core_pool #(
   parameter int unsigned Channels = 8
 ) (
-  input  logic                                  clk_i,
-  input  logic                                  rst_ni,
-  input  logic                                  valid_i,
-  output logic                                  ready_o,
-  input  logic                                  first_i,
-  input  logic                                  last_i,
-  input  logic                                  maximum_i,
-  input  logic [Channels-1:0][15:0]                   taps_i,
-  output logic                                  valid_o,
-  input  logic                                  take_i,
-  output logic [Channels-1:0][core_pkg::PoolBits-1:0] row_o       // the row taken last
+  input  logic                                  clk_i,         // clock
+  input  logic                                  rst_ni,        // reset, synchronous
+  input  logic                                  valid_i,       // a beat of taps comes
+  output logic                                  ready_o,       // and is taken
+  input  logic                                  first_i,       // it is the first of a window
+  input  logic                                  last_i,        // it is the last of a window
+  input  logic                                  maximum_i,     // the pool takes the maximum
+  input  logic [Channels-1:0][15:0]                   taps_i,  // a tap of each channel
+  output logic                                  valid_o,       // a finished row waits
+  input  logic                                  take_i,        // and is taken
+  output logic [Channels-1:0][core_pkg::PoolBits-1:0] row_o    // the row taken last
 );
   logic valid_q;
 

@@ -6,18 +6,18 @@
 module core_requantise #(
   parameter int unsigned AccBits = 48
 ) (
-  input  logic                      clk_i,
-  input  logic                      enable_i,
-  input  logic signed [15:0]        residual_i,        // 0
-  input  logic        [4:0]         residual_shift_i,  // 1
-  input  logic signed [AccBits-1:0] bias_i,            // 1
-  input  logic signed [AccBits-1:0] sum_i,             // 2
-  input  logic        [1:0]         coarse_shift_i,    // 4
-  input  logic        [3:0]         fine_shift_i,      // 5
-  input  logic signed [15:0]        lo_i,              // 7
-  input  logic signed [15:0]        hi_i,              // 7
-  output logic signed [15:0]        word_o,            // 8
-  output logic                      saturated_o
+  input  logic                      clk_i,             // clock
+  input  logic                      enable_i,          // every step moves
+  input  logic signed [15:0]        residual_i,        // 0: a residual
+  input  logic        [4:0]         residual_shift_i,  // 1: bits that it is shifted left
+  input  logic signed [AccBits-1:0] bias_i,            // 1: a bias
+  input  logic signed [AccBits-1:0] sum_i,             // 2: a sum
+  input  logic        [1:0]         coarse_shift_i,    // 4: sixteens of bits that the total is shifted right
+  input  logic        [3:0]         fine_shift_i,      // 5: the rest of them
+  input  logic signed [15:0]        lo_i,              // 7: lower bound
+  input  logic signed [15:0]        hi_i,              // 7: upper bound
+  output logic signed [15:0]        word_o,            // 8: the word
+  output logic                      saturated_o        // 8: int16 could not hold it
 );
   logic signed [15:0]        residual_1_q;
   logic signed [AccBits-1:0] residual_2_q, residual_3_q, bias_2_q, biased_3_q, value_4_q;

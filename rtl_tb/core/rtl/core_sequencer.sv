@@ -8,26 +8,26 @@ module core_sequencer #(
   parameter int unsigned Turnaround = 8,
   parameter int unsigned HalfRows = 0  // Split designs: rows from here on lie in the upper half bank
 ) (
-  input  logic                        clk_i,
-  input  logic                        rst_ni,
-  input  logic                        cmd_valid_i,
-  output logic                        cmd_ready_o,
-  input  fluidnpu_formats_pkg::mode_e cmd_mode_i,
-  input  logic [15:0]                 cmd_beats_i,
-  input  logic [15:0]                 cmd_p_tiles_i,
-  input  logic                        cmd_one_beat_i,   // cmd_beats_i is 1
-  input  logic                        cmd_one_tile_i,   // cmd_p_tiles_i is 1
-  input  logic                        input_valid_i,
-  output logic                        input_ready_o,
-  input  logic                        loaded_i,
-  output core_pkg::beat_t             beat_o,
+  input  logic                        clk_i,              // clock
+  input  logic                        rst_ni,             // reset, synchronous
+  input  logic                        cmd_valid_i,        // a command waits for its inputs
+  output logic                        cmd_ready_o,        // its last beat is handed on
+  input  fluidnpu_formats_pkg::mode_e cmd_mode_i,         // of the command
+  input  logic [15:0]                 cmd_beats_i,        // beats of a P-tile, or output rows of a pool
+  input  logic [15:0]                 cmd_p_tiles_i,      // P-tiles, or beats of a row of a pool
+  input  logic                        cmd_one_beat_i,     // cmd_beats_i is 1
+  input  logic                        cmd_one_tile_i,     // cmd_p_tiles_i is 1
+  input  logic                        input_valid_i,      // an input beat is there
+  output logic                        input_ready_o,      // and is taken
+  input  logic                        loaded_i,           // the waiting weights are whole
+  output core_pkg::beat_t             beat_o,             // the beat that goes to the array, or zero
   input  logic [15:0]                 fetched_rows_i,     // of the oldest GEMM command that is not fetched in full
   input  logic                        fetch_i,            // one more
-  input  logic                        fetched_command_i,
-  output logic                        pool_valid_o,
-  output logic                        pool_first_o,
-  output logic                        pool_last_o,
-  input  logic                        pool_ready_i
+  input  logic                        fetched_command_i,  // its last row is fetched
+  output logic                        pool_valid_o,       // the beat goes to the pool
+  output logic                        pool_first_o,       // as the first of a window
+  output logic                        pool_last_o,        // as the last of a window
+  input  logic                        pool_ready_i        // and is taken
 );
   localparam int unsigned AgeBits = $clog2(Turnaround + 1);
 

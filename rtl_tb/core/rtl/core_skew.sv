@@ -6,9 +6,9 @@ module core_skew #(
   parameter int unsigned Width = 16,
   parameter int unsigned Step = 1
 ) (
-  input  logic                        clk_i,
-  input  logic [Words-1:0][Width-1:0] data_i,
-  output logic [Words-1:0][Width-1:0] data_o
+  input  logic                        clk_i,   // clock
+  input  logic [Words-1:0][Width-1:0] data_i,  // words of one cycle
+  output logic [Words-1:0][Width-1:0] data_o   // word i, i / Step cycles late
 );
   for (genvar i = 0; i < Words; i++) begin : gen_word
     localparam int unsigned Cycles = i / Step;

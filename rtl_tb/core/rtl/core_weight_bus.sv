@@ -11,14 +11,14 @@ module core_weight_bus #(
   parameter bit Stackable = 1'b1,
   localparam int unsigned Pairs = Stackable ? TC / 2 : TC
 ) (
-  input  logic                                 clk_i,
-  input  logic                                 load_i,
-  input  logic [12:0]                          beat_i,
-  input  fluidnpu_formats_pkg::mode_e          mode_i,
-  input  logic [WeightSlots-1:0][TP-1:0][15:0] slots_i,
-  output logic [WeightSlots-1:0][TP-1:0][15:0] lower_o,
-  output logic [WeightSlots-1:0][TP-1:0][15:0] upper_o,
-  output logic [TC-1:0]                        load_o
+  input  logic                                 clk_i,    // clock
+  input  logic                                 load_i,   // a beat of weights comes
+  input  logic [12:0]                          beat_i,   // which of its P-tile
+  input  fluidnpu_formats_pkg::mode_e          mode_i,   // of its command
+  input  logic [WeightSlots-1:0][TP-1:0][15:0] slots_i,  // its slots
+  output logic [WeightSlots-1:0][TP-1:0][15:0] lower_o,  // weights for the PEs of the lower half, a lane of the bus each
+  output logic [WeightSlots-1:0][TP-1:0][15:0] upper_o,  // for those of the upper half
+  output logic [TC-1:0]                        load_o    // the beat is that of the PE
 );
   logic wide, lanes;
   assign wide  = Stackable && mode_i == fluidnpu_formats_pkg::ModeWide;

@@ -14,31 +14,31 @@ module fluidnpu_batching_engine #(
   parameter bit Stackable = 1'b1,
   parameter bit Split = 1'b0
 ) (
-  input  logic                        clk_i,
-  input  logic                        rst_ni,
-  input  logic                        clear_i,
-  input  logic                        busy_i,
-  input  logic                        exit_i,
-  input  logic                        merge_i,
-  input  logic [31:0]                 mask_i,
-  output logic                        refused_o,
-  output logic [7:0]                  cause_o,
-  output logic [31:0]                 active_o,
-  output logic [4:0]                  b_act_o,
-  input  logic                        load_i,
-  input  logic [31:0]                 load_index_i,
-  input  logic [31:0]                 load_data_i,
-  output logic                        load_refused_o,
-  output logic [31:0]                 loaded_o,  // the word at load_index_i a cycle ago; 0 while busy, or where there is none
-  input  logic                        lookup_i,
-  input  logic [15:0]                 lookup_layer_i,
-  input  logic                        lookup_pool_i,
-  output logic                        plan_valid_o,
-  output logic                        plan_bad_o,
-  output fluidnpu_formats_pkg::mode_e plan_mode_o,
-  output logic                        plan_row_lanes_o,
-  output logic [4:0]                  plan_b_r_o,
-  output logic [15:0]                 plan_block_o  // largest number of beats of a row block
+  input  logic                        clk_i,             // clock
+  input  logic                        rst_ni,            // reset, synchronous
+  input  logic                        clear_i,           // the soft reset: no slot is active
+  input  logic                        busy_i,            // a job runs
+  input  logic                        exit_i,            // EXIT: slots of the mask leave the active set
+  input  logic                        merge_i,           // MERGE: they join it
+  input  logic [31:0]                 mask_i,            // those slots
+  output logic                        refused_o,         // the command or its mask is none that may be
+  output logic [7:0]                  cause_o,           // why
+  output logic [31:0]                 active_o,          // active slots
+  output logic [4:0]                  b_act_o,           // how many they are
+  input  logic                        load_i,            // writes a word of the FBCB
+  input  logic [31:0]                 load_index_i,      // which
+  input  logic [31:0]                 load_data_i,       // that word
+  output logic                        load_refused_o,    // there is no such word, or a job runs
+  output logic [31:0]                 loaded_o,          // the word at load_index_i a cycle ago; 0 while busy, or where there is none
+  input  logic                        lookup_i,          // asks for a plan
+  input  logic [15:0]                 lookup_layer_i,    // of this layer
+  input  logic                        lookup_pool_i,     // which is a pool
+  output logic                        plan_valid_o,      // the plan is there
+  output logic                        plan_bad_o,        // this NPU cannot obey it
+  output fluidnpu_formats_pkg::mode_e plan_mode_o,       // mode of the commands
+  output logic                        plan_row_lanes_o,  // neighbouring rows share a beat
+  output logic [4:0]                  plan_b_r_o,        // samples of lane 0
+  output logic [15:0]                 plan_block_o       // largest number of beats of a row block
 );
   localparam int unsigned Words = Layers * BMax;
   localparam int unsigned IndexWidth = Words > 1 ? $clog2(Words) : 1;

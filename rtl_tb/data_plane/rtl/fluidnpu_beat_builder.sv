@@ -9,19 +9,19 @@ module fluidnpu_beat_builder #(
   localparam int unsigned CountWidth = $clog2(InWords + 1),
   localparam int unsigned OffsetBits = $clog2(LineWords)
 ) (
-  input  logic                              clk_i,
-  input  logic                              rst_ni,
-  input  logic                              maximum_i,  // stands still while segments are under way
-  input  logic                              valid_i,
-  input  logic                              two_i,      // the second is there too
-  input  logic                              ends_i,     // the beat, behind the last of them
-  input  logic [1:0][1:0][LineWords*16-1:0] lines_i,    // of each segment both banks
-  input  logic [1:0]                        odd_i,      // the segment begins in bank 1
-  input  logic [1:0][OffsetBits-1:0]        offset_i,   // words into its first line
-  input  logic [1:0][CountWidth-1:0]        words_i,
-  input  logic [1:0][CountWidth-1:0]        place_i,    // first word in the beat
-  output logic                              beat_valid_o,
-  output logic [InWords*16-1:0]             beat_o
+  input  logic                              clk_i,         // clock
+  input  logic                              rst_ni,        // reset, synchronous
+  input  logic                              maximum_i,     // stands still while segments are under way
+  input  logic                              valid_i,       // a segment comes
+  input  logic                              two_i,         // the second is there too
+  input  logic                              ends_i,        // the beat, behind the last of them
+  input  logic [1:0][1:0][LineWords*16-1:0] lines_i,       // of each segment both banks
+  input  logic [1:0]                        odd_i,         // the segment begins in bank 1
+  input  logic [1:0][OffsetBits-1:0]        offset_i,      // words into its first line
+  input  logic [1:0][CountWidth-1:0]        words_i,       // of the segment
+  input  logic [1:0][CountWidth-1:0]        place_i,       // first word in the beat
+  output logic                              beat_valid_o,  // a beat is there
+  output logic [InWords*16-1:0]             beat_o         // that beat
 );
   localparam int unsigned Piece = InWords < LineWords ? InWords : LineWords;  // words of the longest segment
 

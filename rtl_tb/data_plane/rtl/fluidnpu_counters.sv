@@ -10,17 +10,17 @@ module fluidnpu_counters #(
   localparam int unsigned Turn = fluidnpu_registers_pkg::Counters,  // cycles in which each counter has its turn
   localparam int unsigned TurnBits = $clog2(Turn)
 ) (
-  input  logic                clk_i,
-  input  logic                rst_ni,
-  input  logic                start_i,
-  input  logic                layer_ends_i,
-  input  logic [15:0]         layer_i,
-  input  logic [Turn-1:0][1:0] events_i,  // of this cycle
+  input  logic                clk_i,            // clock
+  input  logic                rst_ni,           // reset, synchronous
+  input  logic                start_i,          // a job begins
+  input  logic                layer_ends_i,     // the layer's last cycle
+  input  logic [15:0]         layer_i,          // the layer at hand
+  input  logic [Turn-1:0][1:0] events_i,        // how often each happened in this cycle
   // a number is there three cycles behind its place
-  input  logic [15:0]         shown_layer_i,
-  input  logic [TurnBits-1:0] shown_counter_i,
-  output logic [31:0]         shown_o,
-  output logic                settled_o  // the counts of every layer that has ended are there
+  input  logic [15:0]         shown_layer_i,    // place of a number: its layer
+  input  logic [TurnBits-1:0] shown_counter_i,  // and its counter
+  output logic [31:0]         shown_o,          // the number, three cycles behind its place
+  output logic                settled_o         // the counts of every layer that has ended are there
 );
   // Between two turns lie three passes at most: two that close layers, and one that forgets a job.
   localparam int unsigned ShortBits = 8;

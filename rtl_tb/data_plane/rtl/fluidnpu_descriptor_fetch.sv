@@ -4,20 +4,20 @@ module fluidnpu_descriptor_fetch #(
   parameter int unsigned PortWords = 8,
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
 ) (
-  input  logic                              clk_i,
-  input  logic                              rst_ni,
-  input  logic                              fetch_i,
-  input  logic [AddrWidth-1:0]              program_i,
-  input  logic [15:0]                       layer_i,
-  output logic                              fetched_o,
-  output fluidnpu_formats_pkg::descriptor_t descriptor_o,
-  output logic                              fetch_valid_o,
-  input  logic                              fetch_ready_i,
-  output logic [AddrWidth-1:0]              fetch_addr_o,
-  output logic [23:0]                       fetch_beats_o,
-  input  logic                              data_valid_i,
-  output logic                              data_ready_o,
-  input  logic [PortWords*16-1:0]           data_i
+  input  logic                              clk_i,          // clock
+  input  logic                              rst_ni,         // reset, synchronous
+  input  logic                              fetch_i,        // the descriptor is wanted, until it has come
+  input  logic [AddrWidth-1:0]              program_i,      // where the program begins
+  input  logic [15:0]                       layer_i,        // whose descriptor
+  output logic                              fetched_o,      // all of it has come
+  output fluidnpu_formats_pkg::descriptor_t descriptor_o,   // that descriptor
+  output logic                              fetch_valid_o,  // a request for its words
+  input  logic                              fetch_ready_i,  // and is taken
+  output logic [AddrWidth-1:0]              fetch_addr_o,   // its first byte
+  output logic [23:0]                       fetch_beats_o,  // its port words
+  input  logic                              data_valid_i,   // a word is there
+  output logic                              data_ready_o,   // and is taken
+  input  logic [PortWords*16-1:0]           data_i          // that word
 );
   localparam int unsigned Bytes = fluidnpu_formats_pkg::DescriptorBits / 8;
   localparam int unsigned Beats = Bytes / (PortWords * 2);

@@ -11,19 +11,19 @@ module fluidnpu_output_pool #(
   parameter int unsigned Windows = 8,  // beats of a pixel, those of all its column tiles
   parameter int unsigned Rows = 64     // beats of a row of the pooled map
 ) (
-  input  logic                         clk_i,
-  input  logic                         rst_ni,
-  input  logic                         layer_start_i,
-  input  fluidnpu_formats_pkg::layer_t layer_i,
-  input  logic                         command_valid_i,
-  output logic                         command_ready_o,
-  input  fluidnpu_formats_pkg::tile_t  command_i,
-  input  logic                         beat_valid_i,
-  output logic                         beat_ready_o,
-  input  logic [OutWords*16-1:0]       beat_i,
-  output logic                         pooled_valid_o,
-  input  logic                         pooled_ready_i,
-  output logic [OutWords*16-1:0]       pooled_o
+  input  logic                         clk_i,            // clock
+  input  logic                         rst_ni,           // reset, synchronous
+  input  logic                         layer_start_i,    // a layer begins
+  input  fluidnpu_formats_pkg::layer_t layer_i,          // that layer
+  input  logic                         command_valid_i,  // a command is there
+  output logic                         command_ready_o,  // and is taken
+  input  fluidnpu_formats_pkg::tile_t  command_i,        // that command
+  input  logic                         beat_valid_i,     // a beat of outputs is there
+  output logic                         beat_ready_o,     // and is taken
+  input  logic [OutWords*16-1:0]       beat_i,           // that beat
+  output logic                         pooled_valid_o,   // a beat of the pooled map is there
+  input  logic                         pooled_ready_i,   // and is taken
+  output logic [OutWords*16-1:0]       pooled_o          // that beat
 );
   localparam int unsigned WindowWidth = Windows > 1 ? $clog2(Windows) : 1;
   localparam int unsigned RowWidth = Rows > 1 ? $clog2(Rows) : 1;

@@ -11,23 +11,23 @@ module fluidnpu_output_writer #(
   parameter bit Pools = 1'b1,  // outputs can have passed a pool
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
 ) (
-  input  logic                           clk_i,
-  input  logic                           rst_ni,
-  input  logic                           layer_start_i,
-  input  logic [BMax-1:0][AddrWidth-1:0] slot_i,
-  input  fluidnpu_formats_pkg::layer_t   layer_i,
-  input  logic                           command_valid_i,
-  output logic                           command_ready_o,
-  input  fluidnpu_formats_pkg::tile_t    command_i,
-  output logic                           layer_done_o,
-  input  logic                           beat_valid_i,
-  output logic                           beat_ready_o,
-  input  logic [OutWords*16-1:0]         beat_i,
-  output logic                           word_valid_o,
-  input  logic                           word_ready_i,
-  output logic [AddrWidth-1:0]           word_addr_o,
-  output logic [PortWords*16-1:0]        word_data_o,
-  output logic [PortWords*2-1:0]         word_strb_o
+  input  logic                           clk_i,            // clock
+  input  logic                           rst_ni,           // reset, synchronous
+  input  logic                           layer_start_i,    // a layer begins
+  input  logic [BMax-1:0][AddrWidth-1:0] slot_i,           // where each active slot begins
+  input  fluidnpu_formats_pkg::layer_t   layer_i,          // that layer
+  input  logic                           command_valid_i,  // a command is there
+  output logic                           command_ready_o,  // and is taken
+  input  fluidnpu_formats_pkg::tile_t    command_i,        // that command
+  output logic                           layer_done_o,     // the last row of the layer is handed over
+  input  logic                           beat_valid_i,     // a beat of outputs is there
+  output logic                           beat_ready_o,     // and is taken
+  input  logic [OutWords*16-1:0]         beat_i,           // that beat
+  output logic                           word_valid_o,     // a port word is there
+  input  logic                           word_ready_i,     // and is taken
+  output logic [AddrWidth-1:0]           word_addr_o,      // its first byte
+  output logic [PortWords*16-1:0]        word_data_o,      // its bytes
+  output logic [PortWords*2-1:0]         word_strb_o       // which of them are written
 );
   localparam int unsigned PortBits = $clog2(PortWords * 2);
   localparam int unsigned OffsetWidth = PortWords > 1 ? $clog2(PortWords) : 1;

@@ -17,62 +17,62 @@ module fluidnpu_regs #(
   parameter bit Split = 1'b0,
   parameter int unsigned BuildId = 0
 ) (
-  input  logic                 clk_i,
-  input  logic                 rst_ni,
+  input  logic                 clk_i,             // clock
+  input  logic                 rst_ni,            // reset, synchronous
   // AXI4-Lite
-  input  logic [AddrWidth-1:0] s_axil_awaddr,
-  input  logic                 s_axil_awvalid,
-  output logic                 s_axil_awready,
-  input  logic [31:0]          s_axil_wdata,
-  input  logic [3:0]           s_axil_wstrb,
-  input  logic                 s_axil_wvalid,
-  output logic                 s_axil_wready,
-  output logic [1:0]           s_axil_bresp,
-  output logic                 s_axil_bvalid,
-  input  logic                 s_axil_bready,
-  input  logic [AddrWidth-1:0] s_axil_araddr,
-  input  logic                 s_axil_arvalid,
-  output logic                 s_axil_arready,
-  output logic [31:0]          s_axil_rdata,
-  output logic [1:0]           s_axil_rresp,
-  output logic                 s_axil_rvalid,
-  input  logic                 s_axil_rready,
-  output logic                 irq_o,
+  input  logic [AddrWidth-1:0] s_axil_awaddr,     // register to write
+  input  logic                 s_axil_awvalid,    // the write is asked for
+  output logic                 s_axil_awready,    // and is taken
+  input  logic [31:0]          s_axil_wdata,      // its new value
+  input  logic [3:0]           s_axil_wstrb,      // all bytes, or the write is refused
+  input  logic                 s_axil_wvalid,     // the value is there
+  output logic                 s_axil_wready,     // and is taken
+  output logic [1:0]           s_axil_bresp,      // how the write went
+  output logic                 s_axil_bvalid,     // that answer is there
+  input  logic                 s_axil_bready,     // and is taken
+  input  logic [AddrWidth-1:0] s_axil_araddr,     // register to read
+  input  logic                 s_axil_arvalid,    // the read is asked for
+  output logic                 s_axil_arready,    // and is taken
+  output logic [31:0]          s_axil_rdata,      // the register's value
+  output logic [1:0]           s_axil_rresp,      // how the read went
+  output logic                 s_axil_rvalid,     // the answer is there
+  input  logic                 s_axil_rready,     // and is taken
+  output logic                 irq_o,             // the interrupt
   // commands
-  output logic                 start_o,
-  output logic                 exit_o,
-  output logic                 merge_o,
-  output logic                 soft_reset_o,
-  output logic                 fbcb_load_o,
-  output logic [31:0]          fbcb_index_o,
-  output logic [31:0]          fbcb_data_o,
-  input  logic [31:0]          fbcb_loaded_i,  // the word at the index a cycle ago
+  output logic                 start_o,           // START is written
+  output logic                 exit_o,            // EXIT is written
+  output logic                 merge_o,           // MERGE is written
+  output logic                 soft_reset_o,      // SOFT_RESET was written
+  output logic                 fbcb_load_o,       // FBCB_DATA is written
+  output logic [31:0]          fbcb_index_o,      // where
+  output logic [31:0]          fbcb_data_o,       // that word
+  input  logic [31:0]          fbcb_loaded_i,     // the word at the index a cycle ago
   // settings
-  output logic [31:0]          slot_mask_o,
-  output logic [15:0]          first_layer_o,
-  output logic [15:0]          last_layer_o,
-  output logic [15:0]          layers_o,
-  output logic [63:0]          program_o,
-  output logic [63:0]          weights_o,
-  output logic [63:0]          slot_base_o,
-  output logic [31:0]          slot_bytes_o,
+  output logic [31:0]          slot_mask_o,       // slots that EXIT and MERGE speak of
+  output logic [15:0]          first_layer_o,     // first layer of a job
+  output logic [15:0]          last_layer_o,      // its last
+  output logic [15:0]          layers_o,          // layers of the program
+  output logic [63:0]          program_o,         // where the program begins
+  output logic [63:0]          weights_o,         // where the weight image begins
+  output logic [63:0]          slot_base_o,       // where the first slot begins
+  output logic [31:0]          slot_bytes_o,      // distance between slots
   // counters of a layer: a number is there CounterWait cycles behind its place, if `counted_valid_i` holds
-  output logic [15:0]          counters_layer_o,
-  output logic [2:0]           counter_o,
-  input  logic [31:0]          counted_i,
-  input  logic                 counted_valid_i,
+  output logic [15:0]          counters_layer_o,  // place of a number: its layer
+  output logic [2:0]           counter_o,         // and its counter
+  input  logic [31:0]          counted_i,         // that number
+  input  logic                 counted_valid_i,   // the counts of every layer that has ended are there
   // state and events
-  input  logic                 idle_i,
-  input  logic                 busy_i,
-  input  logic                 done_i,
-  input  logic                 start_refused_i,
-  input  logic                 error_i,
-  input  logic [7:0]           cause_i,
-  output logic                 watchdog_o,
-  input  logic [15:0]          layer_i,
-  input  logic [4:0]           b_act_i,
-  input  logic [31:0]          active_i,
-  input  logic [31:0]          saturations_i
+  input  logic                 idle_i,            // no job runs and every master is idle
+  input  logic                 busy_i,            // a job runs
+  input  logic                 done_i,            // a job has ended well
+  input  logic                 start_refused_i,   // START is refused
+  input  logic                 error_i,           // something is wrong
+  input  logic [7:0]           cause_i,           // what
+  output logic                 watchdog_o,        // the job takes longer than it may
+  input  logic [15:0]          layer_i,           // the layer at hand
+  input  logic [4:0]           b_act_i,           // active slots, how many
+  input  logic [31:0]          active_i,          // and which
+  input  logic [31:0]          saturations_i      // words of the job that int16 could not hold
 );
   localparam logic [1:0] Okay = 2'b00;
   localparam logic [1:0] SlvErr = 2'b10;

@@ -10,24 +10,24 @@ module fluidnpu_row_addresses #(
   parameter bit Pools = 1'b0,        // without, `pool_i` is none
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
 ) (
-  input  logic                           clk_i,
-  input  logic                           rst_ni,
-  input  logic                           layer_start_i,
-  input  logic [BMax-1:0][AddrWidth-1:0] slot_i,
-  input  fluidnpu_formats_pkg::layer_t   layer_i,
-  input  fluidnpu_pkg::pool_t            pool_i,
-  input  logic [31:0]                    step_h_i,  // distances in bytes of what is written or read
-  input  logic [31:0]                    step_w_i,
-  input  logic [31:0]                    offset_i,  // of the first row in its slot
-  input  logic                           command_valid_i,
-  output logic                           command_ready_o,
-  input  fluidnpu_formats_pkg::tile_t    command_i,
-  output logic                           row_valid_o,
-  input  logic                           row_ready_i,
-  output logic [AddrWidth-1:0]           row_addr_o,
-  output logic [11:0]                    row_cols_o,
-  output logic                           row_new_o,  // begins in another port word than where the row before it ended
-  output logic                           row_last_o  // of the layer
+  input  logic                           clk_i,            // clock
+  input  logic                           rst_ni,           // reset, synchronous
+  input  logic                           layer_start_i,    // a layer begins
+  input  logic [BMax-1:0][AddrWidth-1:0] slot_i,           // where each active slot begins
+  input  fluidnpu_formats_pkg::layer_t   layer_i,          // that layer
+  input  fluidnpu_pkg::pool_t            pool_i,           // the pool that its outputs pass
+  input  logic [31:0]                    step_h_i,         // bytes from row to row of what is written or read
+  input  logic [31:0]                    step_w_i,         // bytes from pixel to pixel
+  input  logic [31:0]                    offset_i,         // of the first row in its slot
+  input  logic                           command_valid_i,  // a command is there
+  output logic                           command_ready_o,  // and is taken
+  input  fluidnpu_formats_pkg::tile_t    command_i,        // that command
+  output logic                           row_valid_o,      // a row is there
+  input  logic                           row_ready_i,      // and is taken
+  output logic [AddrWidth-1:0]           row_addr_o,       // its first byte
+  output logic [11:0]                    row_cols_o,       // its words
+  output logic                           row_new_o,        // begins in another port word than where the row before it ended
+  output logic                           row_last_o        // the last of the layer
 );
   localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1;
   localparam int unsigned PortBits = $clog2(PortWords * 2);

@@ -17,41 +17,41 @@ module fluidnpu_row_buffer #(
   localparam int unsigned CountWidth = $clog2(InWords + 1),
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
 ) (
-  input  logic                           clk_i,
-  input  logic                           rst_ni,
-  input  logic                           layer_start_i,
-  input  logic [BMax-1:0][AddrWidth-1:0] slot_i,
-  input  logic [4:0]                     b_act_i,
-  input  fluidnpu_formats_pkg::layer_t   layer_i,
-  output logic [BMax-1:0][31:0]          base_o,    // where each sample of a lane begins
-  input  logic [31:0]                    oldest_i,  // windows need nothing before it any more
-  output logic                           stuck_o,
-  input  logic                           segment_valid_i,
-  output logic                           segment_ready_o,
-  input  logic [31:0]                    segment_addr_i,
-  input  logic                           segment_lane_i,
-  input  logic [23:0]                    segment_rows_i,
-  input  logic [CountWidth-1:0]          segment_words_i,
-  input  logic [CountWidth-1:0]          segment_place_i,
-  input  logic                           segment_ends_beat_i,
-  input  logic                           second_valid_i,
-  output logic                           second_ready_o,
-  input  logic [31:0]                    second_addr_i,
-  input  logic                           second_lane_i,
-  input  logic [23:0]                    second_rows_i,
-  input  logic [CountWidth-1:0]          second_words_i,
-  input  logic [CountWidth-1:0]          second_place_i,
-  input  logic                           second_ends_beat_i,
-  output logic                           fetch_valid_o,
-  input  logic                           fetch_ready_i,
-  output logic [AddrWidth-1:0]           fetch_addr_o,
-  output logic [23:0]                    fetch_beats_o,
-  input  logic                           data_valid_i,
-  output logic                           data_ready_o,
-  input  logic [PortWords*16-1:0]        data_i,
-  output logic                           beat_valid_o,
-  input  logic                           beat_ready_i,
-  output logic [InWords*16-1:0]          beat_o
+  input  logic                           clk_i,                // clock
+  input  logic                           rst_ni,               // reset, synchronous
+  input  logic                           layer_start_i,        // a layer begins
+  input  logic [BMax-1:0][AddrWidth-1:0] slot_i,               // where each active slot begins
+  input  logic [4:0]                     b_act_i,              // active slots, how many
+  input  fluidnpu_formats_pkg::layer_t   layer_i,              // that layer
+  output logic [BMax-1:0][31:0]          base_o,               // where each sample of a lane begins
+  input  logic [31:0]                    oldest_i,             // windows need nothing before it any more
+  output logic                           stuck_o,              // the row block does not fit
+  input  logic                           segment_valid_i,      // a segment is there
+  output logic                           segment_ready_o,      // and is taken
+  input  logic [31:0]                    segment_addr_i,       // its first byte in the buffer
+  input  logic                           segment_lane_i,       // lane whose half of the ring it lies in
+  input  logic [23:0]                    segment_rows_i,       // input rows that must be loaded
+  input  logic [CountWidth-1:0]          segment_words_i,      // its words
+  input  logic [CountWidth-1:0]          segment_place_i,      // its first word in the beat
+  input  logic                           segment_ends_beat_i,  // it is the last of its beat
+  input  logic                           second_valid_i,       // so is another one of the same beat
+  output logic                           second_ready_o,       // which is taken as well
+  input  logic [31:0]                    second_addr_i,        // its first byte in the buffer
+  input  logic                           second_lane_i,        // lane whose half of the ring it lies in
+  input  logic [23:0]                    second_rows_i,        // input rows that must be loaded
+  input  logic [CountWidth-1:0]          second_words_i,       // its words
+  input  logic [CountWidth-1:0]          second_place_i,       // its first word in the beat
+  input  logic                           second_ends_beat_i,   // it is the last of its beat
+  output logic                           fetch_valid_o,        // a request for the words of a row
+  input  logic                           fetch_ready_i,        // and is taken
+  output logic [AddrWidth-1:0]           fetch_addr_o,         // its first byte
+  output logic [23:0]                    fetch_beats_o,        // its port words
+  input  logic                           data_valid_i,         // a word is there
+  output logic                           data_ready_o,         // and is taken
+  input  logic [PortWords*16-1:0]        data_i,               // that word
+  output logic                           beat_valid_o,         // an input beat is there
+  input  logic                           beat_ready_i,         // and is taken
+  output logic [InWords*16-1:0]          beat_o                // that beat
 );
   localparam int unsigned PortBytes = 2 * PortWords;
   localparam int unsigned PortBits = $clog2(PortBytes);

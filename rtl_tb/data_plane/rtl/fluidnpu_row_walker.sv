@@ -11,46 +11,46 @@ module fluidnpu_row_walker #(
   parameter bit Pairs = 1'b1,  // without, `row_both_i` is 0
   localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1
 ) (
-  input  logic                                        clk_i,
-  input  logic                                        rst_ni,
-  input  logic                                        layer_start_i,
-  input  logic [15:0]                                 out_h_i,
-  input  logic [15:0]                                 out_w_i,
-  input  logic                                        row_lanes_i,
-  input  logic                                        sample_lanes_i,
-  input  logic [4:0]                                  b_r_i,
-  input  logic [31:0]                                 step_h_i,
-  input  logic [31:0]                                 step_w_i,
-  input  logic [23:0]                                 rise_i,  // input rows from the first of a window to that of the next below
-  input  logic [23:0]                                 span_i,  // the same from a sample's last window to the next sample's first
-  input  fluidnpu_pkg::pool_t                         pool_i,
+  input  logic                                        clk_i,              // clock
+  input  logic                                        rst_ni,             // reset, synchronous
+  input  logic                                        layer_start_i,      // a layer begins
+  input  logic [15:0]                                 out_h_i,            // rows of the map
+  input  logic [15:0]                                 out_w_i,            // pixels of a row
+  input  logic                                        row_lanes_i,        // neighbouring rows share a beat
+  input  logic                                        sample_lanes_i,     // samples i and i + b_r share a beat
+  input  logic [4:0]                                  b_r_i,              // samples of lane 0
+  input  logic [31:0]                                 step_h_i,           // bytes from row to row
+  input  logic [31:0]                                 step_w_i,           // bytes from pixel to pixel
+  input  logic [23:0]                                 rise_i,             // input rows from the first of a window to that of the next below
+  input  logic [23:0]                                 span_i,             // the same from a sample's last window to the next sample's first
+  input  fluidnpu_pkg::pool_t                         pool_i,             // the pool that outputs pass
   // pass
-  input  logic                                        pass_valid_i,
-  output logic                                        pass_ready_o,
-  input  logic [15:0]                                 beats_i,
-  input  logic [15:0]                                 lane1_beats_i,
-  input  logic [31:0]                                 shift_i,
-  input  logic                                        commit_i,
+  input  logic                                        pass_valid_i,       // a pass is there
+  output logic                                        pass_ready_o,       // and is taken
+  input  logic [15:0]                                 beats_i,            // its rows of lane 0
+  input  logic [15:0]                                 lane1_beats_i,      // of lane 1
+  input  logic [31:0]                                 shift_i,            // bytes added to the place of each
+  input  logic                                        commit_i,           // the next pass begins behind this one
   // rows
-  output logic                                        row_valid_o,
-  input  logic                                        row_ready_i,
-  output logic [SampleWidth-1:0]                      row_sample_o,
-  output logic [SampleWidth-1:0]                      row_index_o,   // sample within its lane
-  output logic [31:0]                                 row_offset_o,  // in the sample
-  output logic [23:0]                                 row_top_o,     // first input row of the window, counted through a lane
-  output logic                                        row_lane_o,
-  output fluidnpu_pkg::pooling_t                      row_pooling_o, // all ends where there is no pool
-  output logic                                        row_ends_beat_o,
-  output logic                                        row_ends_pass_o,
+  output logic                                        row_valid_o,        // a row is there
+  input  logic                                        row_ready_i,        // and is taken
+  output logic [SampleWidth-1:0]                      row_sample_o,       // its sample
+  output logic [SampleWidth-1:0]                      row_index_o,        // sample within its lane
+  output logic [31:0]                                 row_offset_o,       // in the sample
+  output logic [23:0]                                 row_top_o,          // first input row of the window, counted through a lane
+  output logic                                        row_lane_o,         // its lane
+  output fluidnpu_pkg::pooling_t                      row_pooling_o,      // what it is to the pool's windows; all ends where there is none
+  output logic                                        row_ends_beat_o,    // it is the last of its beat
+  output logic                                        row_ends_pass_o,    // it is the last of the pass
   // the row of lane 1 that shares the beat of this one of lane 0, which does not end it: goes when that goes
-  input  logic                                        row_both_i,
-  output logic [SampleWidth-1:0]                      other_index_o,
-  output logic [31:0]                                 other_offset_o,
-  output logic [23:0]                                 other_top_o,
-  output logic                                        other_ends_pass_o,
+  input  logic                                        row_both_i,         // the row of lane 1 goes as well
+  output logic [SampleWidth-1:0]                      other_index_o,      // of that row: sample within its lane
+  output logic [31:0]                                 other_offset_o,     // its place in the sample
+  output logic [23:0]                                 other_top_o,        // its first input row
+  output logic                                        other_ends_pass_o,  // it is the last of the pass
   // where the next pass begins: nothing above will be visited again
-  output logic [SampleWidth-1:0]                      start_index_o,
-  output logic [31:0]                                 start_offset_o
+  output logic [SampleWidth-1:0]                      start_index_o,      // sample within its lane
+  output logic [31:0]                                 start_offset_o      // place in the sample
 );
 
   if (BMax < 1 || BMax > 16) begin : gen_illegal

@@ -9,39 +9,39 @@ module fluidnpu_segment_queue #(
   parameter int unsigned CountWidth = 4,
   parameter int unsigned Depth = 16  // pairs, 4 at least
 ) (
-  input  logic                      clk_i,
-  input  logic                      rst_ni,
-  input  logic                      layer_start_i,
-  input  logic [23:0]               span_i,  // input rows of a window
-  input  logic [31:0]               oldest_i,
-  input  logic                      segment_valid_i,
-  output logic                      segment_ready_o,  // of both
-  input  fluidnpu_pkg::parts_t      segment_parts_i,
-  input  logic [CountWidth-1:0]     segment_words_i,
-  input  logic [CountWidth-1:0]     segment_place_i,
-  input  logic                      segment_ends_beat_i,
-  input  logic                      second_valid_i,
-  input  fluidnpu_pkg::parts_t      second_parts_i,
-  input  logic [CountWidth-1:0]     second_words_i,
-  input  logic [CountWidth-1:0]     second_place_i,
-  input  logic                      second_ends_beat_i,
-  output logic [31:0]               oldest_o,
-  output logic                      segment_valid_o,
-  input  logic                      segment_ready_i,
-  output logic [31:0]               segment_addr_o,
-  output logic                      segment_lane_o,
-  output logic [23:0]               segment_rows_o,
-  output logic [CountWidth-1:0]     segment_words_o,
-  output logic [CountWidth-1:0]     segment_place_o,
-  output logic                      segment_ends_beat_o,
-  output logic                      second_valid_o,
-  input  logic                      second_ready_i,
-  output logic [31:0]               second_addr_o,
-  output logic                      second_lane_o,
-  output logic [23:0]               second_rows_o,
-  output logic [CountWidth-1:0]     second_words_o,
-  output logic [CountWidth-1:0]     second_place_o,
-  output logic                      second_ends_beat_o
+  input  logic                      clk_i,                // clock
+  input  logic                      rst_ni,               // reset, synchronous
+  input  logic                      layer_start_i,        // a layer begins
+  input  logic [23:0]               span_i,               // input rows of a window
+  input  logic [31:0]               oldest_i,             // oldest place that the segments need
+  input  logic                      segment_valid_i,      // a segment comes
+  output logic                      segment_ready_o,      // and is taken, the second as well
+  input  fluidnpu_pkg::parts_t      segment_parts_i,      // the parts of its place
+  input  logic [CountWidth-1:0]     segment_words_i,      // its words
+  input  logic [CountWidth-1:0]     segment_place_i,      // its first word in the beat
+  input  logic                      segment_ends_beat_i,  // it is the last of its beat
+  input  logic                      second_valid_i,       // so does another one of the same beat
+  input  fluidnpu_pkg::parts_t      second_parts_i,       // the parts of its place
+  input  logic [CountWidth-1:0]     second_words_i,       // its words
+  input  logic [CountWidth-1:0]     second_place_i,       // its first word in the beat
+  input  logic                      second_ends_beat_i,   // it is the last of its beat
+  output logic [31:0]               oldest_o,             // oldest place that these and all later ones need
+  output logic                      segment_valid_o,      // a segment is there
+  input  logic                      segment_ready_i,      // and is taken
+  output logic [31:0]               segment_addr_o,       // its first byte in the buffer
+  output logic                      segment_lane_o,       // lane whose half of the ring it lies in
+  output logic [23:0]               segment_rows_o,       // input rows that must be loaded
+  output logic [CountWidth-1:0]     segment_words_o,      // its words
+  output logic [CountWidth-1:0]     segment_place_o,      // its first word in the beat
+  output logic                      segment_ends_beat_o,  // it is the last of its beat
+  output logic                      second_valid_o,       // so is another one of the same beat
+  input  logic                      second_ready_i,       // which is taken as well
+  output logic [31:0]               second_addr_o,        // its first byte in the buffer
+  output logic                      second_lane_o,        // lane whose half of the ring it lies in
+  output logic [23:0]               second_rows_o,        // input rows that must be loaded
+  output logic [CountWidth-1:0]     second_words_o,       // its words
+  output logic [CountWidth-1:0]     second_place_o,       // its first word in the beat
+  output logic                      second_ends_beat_o    // it is the last of its beat
 );
   if (Depth < 4) begin : gen_illegal
     $fatal(1, "Depth must be at least 4 in %m");

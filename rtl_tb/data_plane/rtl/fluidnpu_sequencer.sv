@@ -11,54 +11,54 @@ module fluidnpu_sequencer #(
   parameter int unsigned BMax = 4,
   parameter int unsigned FlushCycles = 16  // the core's reset is held at least so long
 ) (
-  input  logic                                         clk_i,
-  input  logic                                         rst_ni,
+  input  logic                                         clk_i,            // clock
+  input  logic                                         rst_ni,           // reset, synchronous
   // from the registers
-  input  logic                                         start_i,
-  input  logic                                         soft_reset_i,
-  input  logic                                         watchdog_i,
-  input  logic                                         read_error_i,
-  input  logic                                         write_error_i,
-  input  logic [15:0]                                  first_layer_i,
-  input  logic [15:0]                                  last_layer_i,
-  input  logic [15:0]                                  layers_i,
-  input  logic                                         misaligned_i,
-  input  logic [63:0]                                  slot_base_i,
-  input  logic [31:0]                                  slot_bytes_i,
-  input  logic [31:0]                                  active_i,
-  input  logic [4:0]                                   b_act_i,
+  input  logic                                         start_i,          // START
+  input  logic                                         soft_reset_i,     // SOFT_RESET
+  input  logic                                         watchdog_i,       // the job takes longer than it may
+  input  logic                                         read_error_i,     // a read came back with an error
+  input  logic                                         write_error_i,    // a write came back with an error
+  input  logic [15:0]                                  first_layer_i,    // first layer of the job
+  input  logic [15:0]                                  last_layer_i,     // its last
+  input  logic [15:0]                                  layers_i,         // layers of the program
+  input  logic                                         misaligned_i,     // a base is no multiple of 64 bytes, or out of reach
+  input  logic [63:0]                                  slot_base_i,      // where the first slot begins
+  input  logic [31:0]                                  slot_bytes_i,     // distance between slots
+  input  logic [31:0]                                  active_i,         // active slots
+  input  logic [4:0]                                   b_act_i,          // how many they are
   // to the registers
-  output logic                                         busy_o,
-  output logic                                         done_o,
-  output logic                                         start_refused_o,
-  output logic                                         error_o,
-  output logic [7:0]                                   cause_o,
-  output logic [15:0]                                  layer_o,
-  output logic                                         layer_ends_o,  // its last cycle
+  output logic                                         busy_o,           // a job runs
+  output logic                                         done_o,           // a job has ended well
+  output logic                                         start_refused_o,  // START is refused, in its cycle
+  output logic                                         error_o,          // something is wrong
+  output logic [7:0]                                   cause_o,          // what
+  output logic [15:0]                                  layer_o,          // the layer at hand
+  output logic                                         layer_ends_o,     // its last cycle
   // descriptor, FBCB, plan
-  output logic [15:0]                                  fetch_layer_o,  // the layer to be fetched, or to be fetched next
-  output logic                                         fetch_next_o,   // fetch_o of the next cycle
-  output logic                                         fetch_o,
-  input  logic                                         fetched_i,
-  output logic                                         lookup_o,
-  input  logic                                         plan_valid_i,
-  output logic                                         plan_o,
-  input  logic                                         plan_done_i,
-  input  logic                                         plan_bad_i,
-  input  logic [7:0]                                   plan_cause_i,
-  input  fluidnpu_formats_pkg::layer_t                 plan_layer_i,
+  output logic [15:0]                                  fetch_layer_o,    // the layer to be fetched, or to be fetched next
+  output logic                                         fetch_next_o,     // fetch_o of the next cycle
+  output logic                                         fetch_o,          // a descriptor is wanted
+  input  logic                                         fetched_i,        // it has come
+  output logic                                         lookup_o,         // asks the FBCB for the plan
+  input  logic                                         plan_valid_i,     // the plan is there
+  output logic                                         plan_o,           // the planner begins
+  input  logic                                         plan_done_i,      // the layer is planned
+  input  logic                                         plan_bad_i,       // or cannot be
+  input  logic [7:0]                                   plan_cause_i,     // why
+  input  fluidnpu_formats_pkg::layer_t                 plan_layer_i,     // that layer
   // to the streams
-  output logic [BMax-1:0][fluidnpu_pkg::AddrWidth-1:0] slot_o,
-  output logic                                         layer_start_o,
-  output fluidnpu_formats_pkg::layer_t                 running_o,
-  output logic                                         command_valid_o,
-  input  logic                                         command_ready_i,
-  output fluidnpu_formats_pkg::tile_t                  command_o,
-  input  logic                                         written_i,   // every output of the layer is in memory
-  input  logic                                         stuck_i,     // the layer's row blocks do not fit the input buffer
+  output logic [BMax-1:0][fluidnpu_pkg::AddrWidth-1:0] slot_o,           // where each active slot begins
+  output logic                                         layer_start_o,    // a layer begins
+  output fluidnpu_formats_pkg::layer_t                 running_o,        // that layer
+  output logic                                         command_valid_o,  // a command is there
+  input  logic                                         command_ready_i,  // and is taken by all
+  output fluidnpu_formats_pkg::tile_t                  command_o,        // that command
+  input  logic                                         written_i,        // every output of the layer is in memory
+  input  logic                                         stuck_i,          // the layer's row blocks do not fit the input buffer
   // end of a job by force
-  output logic                                         flush_o,
-  input  logic                                         masters_idle_i
+  output logic                                         flush_o,          // everyone forgets the job, while high
+  input  logic                                         masters_idle_i    // no master has anything under way
 );
   typedef enum logic [2:0] {Idle, Slots, Await, Begin, Commands, Drain, Flush} state_e;
   typedef enum logic [2:0] {Rest, Fetch, Lookup, Plan, Planned, Refused} ahead_e;  // of the layer that begins next

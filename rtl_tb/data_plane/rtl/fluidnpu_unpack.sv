@@ -9,20 +9,20 @@ module fluidnpu_unpack #(
   parameter int unsigned WordsWidth = 32,  // of the number of words of a job, with those that it skips
   localparam int unsigned SkipWidth = PortWords > 1 ? $clog2(PortWords) : 1
 ) (
-  input  logic                      clk_i,
-  input  logic                      rst_ni,
-  input  logic                      job_valid_i,
-  output logic                      job_ready_o,
-  input  logic [SkipWidth-1:0]      job_skip_i,
-  input  logic [WordsWidth-1:0]     job_words_i,
-  input  logic                      port_valid_i,
-  output logic                      port_ready_o,
-  input  logic [PortWords*16-1:0]   port_i,
-  output logic                      beat_valid_o,
-  input  logic                      beat_ready_i,
-  output logic [BeatWords*16-1:0]   beat_o,
-  output logic [WordsWidth-1:0]     left_o,    // words of the job still to be given
-  output logic [WordsWidth-1:0]     missing_o  // words still to come from the port, with those to be skipped
+  input  logic                      clk_i,         // clock
+  input  logic                      rst_ni,        // reset, synchronous
+  input  logic                      job_valid_i,   // a job is there
+  output logic                      job_ready_o,   // and is taken
+  input  logic [SkipWidth-1:0]      job_skip_i,    // words before its first
+  input  logic [WordsWidth-1:0]     job_words_i,   // its words
+  input  logic                      port_valid_i,  // a port word is there
+  output logic                      port_ready_o,  // and is taken
+  input  logic [PortWords*16-1:0]   port_i,        // that word
+  output logic                      beat_valid_o,  // a beat is there
+  input  logic                      beat_ready_i,  // and is taken
+  output logic [BeatWords*16-1:0]   beat_o,        // that beat
+  output logic [WordsWidth-1:0]     left_o,        // words of the job still to be given
+  output logic [WordsWidth-1:0]     missing_o      // words still to come from the port, with those to be skipped
 );
   localparam int unsigned Room = PortWords + BeatWords;
   localparam int unsigned CountWidth = $clog2(Room + 1);

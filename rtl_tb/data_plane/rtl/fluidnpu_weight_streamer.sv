@@ -8,23 +8,23 @@ module fluidnpu_weight_streamer #(
   parameter int unsigned PortWords = 8,
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
 ) (
-  input  logic                         clk_i,
-  input  logic                         rst_ni,
-  input  logic [AddrWidth-1:0]         image_i,
-  input  fluidnpu_formats_pkg::layer_t layer_i,
-  input  logic                         block_valid_i,
-  output logic                         block_ready_o,
-  output logic                         idle_o,  // every block asked for has been taken by the core
-  output logic                         fetch_valid_o,
-  input  logic                         fetch_ready_i,
-  output logic [AddrWidth-1:0]         fetch_addr_o,
+  input  logic                         clk_i,          // clock
+  input  logic                         rst_ni,         // reset, synchronous
+  input  logic [AddrWidth-1:0]         image_i,        // where the weight image begins
+  input  fluidnpu_formats_pkg::layer_t layer_i,        // the layer
+  input  logic                         block_valid_i,  // a row block begins
+  output logic                         block_ready_o,  // its weights are asked for
+  output logic                         idle_o,         // every block asked for has been taken by the core
+  output logic                         fetch_valid_o,  // a request for them
+  input  logic                         fetch_ready_i,  // and is taken
+  output logic [AddrWidth-1:0]         fetch_addr_o,   // its first byte
   output logic [31:0]                  fetch_beats_o,  // more than 2^24: a fully connected layer behind a narrow port
-  input  logic                         data_valid_i,
-  output logic                         data_ready_o,
-  input  logic [PortWords*16-1:0]      data_i,
-  output logic                         beat_valid_o,
-  input  logic                         beat_ready_i,
-  output logic [WeightSlots*TP*16-1:0] beat_o
+  input  logic                         data_valid_i,   // a word is there
+  output logic                         data_ready_o,   // and is taken
+  input  logic [PortWords*16-1:0]      data_i,         // that word
+  output logic                         beat_valid_o,   // a weight beat is there
+  input  logic                         beat_ready_i,   // and is taken
+  output logic [WeightSlots*TP*16-1:0] beat_o          // that beat
 );
   localparam int unsigned SkipWidth = PortWords > 1 ? $clog2(PortWords) : 1;
 

@@ -16,28 +16,28 @@ module fluidnpu_window_segments #(
   localparam int unsigned CountWidth = $clog2(InWords + 1),
   localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1
 ) (
-  input  logic                         clk_i,
-  input  logic                         rst_ni,
-  input  logic                         layer_start_i,
-  input  logic [BMax-1:0][31:0]        base_i,  // of each sample of a lane in the input buffer
-  input  fluidnpu_formats_pkg::layer_t layer_i,
-  input  logic                         command_valid_i,
-  output logic                         command_ready_o,
-  input  fluidnpu_formats_pkg::tile_t  command_i,
-  output logic                         segment_valid_o,
-  input  logic                         segment_ready_i,
-  output fluidnpu_pkg::parts_t         segment_parts_o,
-  output logic [CountWidth-1:0]        segment_words_o,
-  output logic [CountWidth-1:0]        segment_place_o,  // first word in the beat
-  output logic                         segment_ends_beat_o,
+  input  logic                         clk_i,                // clock
+  input  logic                         rst_ni,               // reset, synchronous
+  input  logic                         layer_start_i,        // a layer begins
+  input  logic [BMax-1:0][31:0]        base_i,               // of each sample of a lane in the input buffer
+  input  fluidnpu_formats_pkg::layer_t layer_i,              // that layer
+  input  logic                         command_valid_i,      // a command is there
+  output logic                         command_ready_o,      // and is taken
+  input  fluidnpu_formats_pkg::tile_t  command_i,            // that command
+  output logic                         segment_valid_o,      // a segment is there
+  input  logic                         segment_ready_i,      // and is taken
+  output fluidnpu_pkg::parts_t         segment_parts_o,      // the parts of its place
+  output logic [CountWidth-1:0]        segment_words_o,      // its words
+  output logic [CountWidth-1:0]        segment_place_o,      // first word in the beat
+  output logic                         segment_ends_beat_o,  // it is the last of its beat
   // taken together with the segment above, or not at all
-  output logic                         second_valid_o,
-  input  logic                         second_ready_i,
-  output fluidnpu_pkg::parts_t         second_parts_o,
-  output logic [CountWidth-1:0]        second_words_o,
-  output logic [CountWidth-1:0]        second_place_o,
-  output logic                         second_ends_beat_o,
-  output logic [31:0]                  oldest_o          // no window needs a place before it any more
+  output logic                         second_valid_o,       // so is another one of the same beat
+  input  logic                         second_ready_i,       // which is taken as well
+  output fluidnpu_pkg::parts_t         second_parts_o,       // the parts of its place
+  output logic [CountWidth-1:0]        second_words_o,       // its words
+  output logic [CountWidth-1:0]        second_place_o,       // its first word in the beat
+  output logic                         second_ends_beat_o,   // it is the last of its beat
+  output logic [31:0]                  oldest_o              // no window needs a place before it any more
 );
   typedef struct packed {
     logic [7:0]  tap_row;
