@@ -1,4 +1,4 @@
-"""Outputs of modules that no assertion speaks of, and the reasons why.
+"""Outputs of modules that no assertion speaks of, and the reasons why; ports that no comment explains.
 
 What is proven of a wire says nothing of the register between it and the port. So each output of a module must
 be named in an assertion, of the module or of a proof, or lie before one on the way through assignments; or
@@ -47,6 +47,16 @@ def outputs(text: str) -> list[str]:
     """
     ports = _plain(text).partition(");\n")[0]
     return re.findall(r"\boutput\b[^,]*?(\w+)\s*(?=,|$)", ports)
+
+
+def uncommented(text: str) -> list[str]:
+    r"""Ports of a module that no comment on their line explains.
+
+    >>> uncommented("module m (\n  input t a_i,  // a word\n  output t x_o,\n  output t y_o\n);\nendmodule")
+    ['x_o', 'y_o']
+    """
+    header = re.split(r"^\);", text, maxsplit=1, flags=re.MULTILINE)[0]
+    return re.findall(r"^ *(?:input|output)\b[^/\n]*?(\w+) *,? *$", header, re.MULTILINE)
 
 
 def asserted(text: str) -> set[str]:
@@ -112,5 +122,5 @@ def _in_brackets(text: str, start: int) -> str:
 
 
 def _plain(text: str) -> str:
-    """A text without its comments."""
-    return re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
+    """A text without its comments and the blanks before them."""
+    return re.sub(r" *(?://[^\n]*|/\*.*?\*/)", "", text, flags=re.DOTALL)

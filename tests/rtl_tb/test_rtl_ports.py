@@ -1,7 +1,10 @@
-"""Each output of a module occurs in an assertion, or says why not."""
+"""Each port of a module has a comment, and each output occurs in an assertion or says why not."""
+
+import re
+from importlib.resources import files
 
 from fluidnpu.rtl_tb.common.sources import sources
-from fluidnpu.rtl_tb.proving.ports import asserted, outputs, reasons, unasserted
+from fluidnpu.rtl_tb.proving.ports import asserted, outputs, reasons, unasserted, uncommented
 
 
 def test_an_output_that_no_assertion_speaks_of_has_its_reason() -> None:
@@ -26,6 +29,19 @@ def test_every_module_with_outputs_is_looked_at() -> None:
     assert all(named.values())
     assert "stuck_o" in named["fluidnpu_row_buffer.sv"]
     assert len(named["fluidnpu_data_plane.sv"]) > 40
+
+
+def test_every_port_has_a_comment() -> None:
+    npu = files("fluidnpu.rtl_tb").joinpath("npu")
+    texts = {**sources(), **{name: npu.joinpath(name).read_text() for name in ("fluidnpu_npu.sv", "hls_core.sv")}}
+    assert {file: left for file, text in texts.items() if (left := uncommented(text))} == {}
+
+
+def test_a_port_without_a_comment_is_told() -> None:
+    """As all of them, in any module, where the comments are taken away."""
+    for file, text in sources().items():
+        bare = re.sub(r" *//[^\n]*", "", text)
+        assert set(outputs(text)) <= set(uncommented(bare)), file
 
 
 def test_a_wire_before_a_port_says_nothing_of_the_port() -> None:

@@ -9,28 +9,28 @@ module fluidnpu_activation #(
   parameter bit Dsp = 1'b0,  // multipliers in DSP slices
   localparam int unsigned RowWidth = $clog2(fluidnpu_pkg::PieceRows)
 ) (
-  input  logic                         clk_i,
-  input  logic                         rst_ni,
+  input  logic                         clk_i,             // clock
+  input  logic                         rst_ni,            // reset, synchronous
   input  logic                         layer_start_i,     // takes the bank; no beat of the layer before is left
   input  fluidnpu_formats_pkg::layer_t layer_i,           // that runs; its first beat comes later
   input  logic                         command_valid_i,   // of a layer with a unit only
-  output logic                         command_ready_o,
-  input  fluidnpu_formats_pkg::tile_t  command_i,
+  output logic                         command_ready_o,   // and is taken
+  input  fluidnpu_formats_pkg::tile_t  command_i,         // that command
   input  logic                         beat_valid_i,      // of the core
-  output logic                         beat_ready_o,
-  input  logic [OutWords*16-1:0]       beat_i,
+  output logic                         beat_ready_o,      // and is taken
+  input  logic [OutWords*16-1:0]       beat_i,            // that beat
   input  logic                         residual_valid_i,  // of a layer that multiplies only; goes with a beat
-  output logic                         residual_ready_o,
-  input  logic [OutWords*16-1:0]       residual_i,
+  output logic                         residual_ready_o,  // and is taken
+  input  logic [OutWords*16-1:0]       residual_i,        // that residual
   output logic                         given_valid_o,     // in the order of the beats
-  input  logic                         given_ready_i,
+  input  logic                         given_ready_i,     // and is taken
   output logic [OutWords*16-1:0]       given_o,           // a lane without a column is 0
   input  logic                         bank_i,            // that was filled last
   input  logic                         write_i,           // a piece goes into the other bank, two cycles later
   input  logic [OutWords-1:0]          write_lanes_i,     // in these lanes
-  input  logic [RowWidth-1:0]          write_row_i,
+  input  logic [RowWidth-1:0]          write_row_i,       // in this row
   input  logic                         write_outer_i,     // not into the RAM: below the window, or with row 1 above it
-  input  logic [31:0]                  write_piece_i,
+  input  logic [31:0]                  write_piece_i,     // base in the low half, slope above
   input  logic                         clear_i,           // the count begins again
   output logic [31:0]                  saturations_o      // words that int16 could not hold; saturates
 );

@@ -6,7 +6,7 @@ module fluidnpu_activation_lane #(
   parameter bit Dsp = 1'b0,
   localparam int unsigned RowWidth = $clog2(fluidnpu_pkg::PieceRows)
 ) (
-  input  logic                clk_i,
+  input  logic                clk_i,          // clock
   input  fluidnpu_pkg::unit_t unit_i,         // of the layer
   input  logic                bank_i,         // of the layer
   input  logic [31:0]         below_i,        // of the layer's table: the piece below the window
@@ -20,7 +20,7 @@ module fluidnpu_activation_lane #(
   input  logic                write_i,        // a piece
   input  logic                write_bank_i,   // into this bank,
   input  logic [RowWidth-1:0] write_row_i,    // this row
-  input  logic [31:0]         write_piece_i
+  input  logic [31:0]         write_piece_i   // base in the low half, slope above
 );
   typedef struct packed {  // as in memory: the low half first
     logic signed [15:0] slope;

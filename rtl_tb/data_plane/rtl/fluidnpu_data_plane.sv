@@ -30,96 +30,96 @@ module fluidnpu_data_plane #(
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth,
   localparam int unsigned CommandBits = fluidnpu_formats_pkg::CoreCommandWireBits
 ) (
-  input  logic                           clk_i,
-  input  logic                           rst_ni,
-  output logic                           irq_o,
+  input  logic                           clk_i,                   // clock
+  input  logic                           rst_ni,                  // reset, synchronous
+  output logic                           irq_o,                   // the interrupt
   // AXI4-Lite
-  input  logic [11:0]                    s_axil_awaddr,
-  input  logic                           s_axil_awvalid,
-  output logic                           s_axil_awready,
-  input  logic [31:0]                    s_axil_wdata,
-  input  logic [3:0]                     s_axil_wstrb,
-  input  logic                           s_axil_wvalid,
-  output logic                           s_axil_wready,
-  output logic [1:0]                     s_axil_bresp,
-  output logic                           s_axil_bvalid,
-  input  logic                           s_axil_bready,
-  input  logic [11:0]                    s_axil_araddr,
-  input  logic                           s_axil_arvalid,
-  output logic                           s_axil_arready,
-  output logic [31:0]                    s_axil_rdata,
-  output logic [1:0]                     s_axil_rresp,
-  output logic                           s_axil_rvalid,
-  input  logic                           s_axil_rready,
+  input  logic [11:0]                    s_axil_awaddr,           // register to write
+  input  logic                           s_axil_awvalid,          // the write is asked for
+  output logic                           s_axil_awready,          // and is taken
+  input  logic [31:0]                    s_axil_wdata,            // its new value
+  input  logic [3:0]                     s_axil_wstrb,            // all bytes, or the write is refused
+  input  logic                           s_axil_wvalid,           // the value is there
+  output logic                           s_axil_wready,           // and is taken
+  output logic [1:0]                     s_axil_bresp,            // how the write went
+  output logic                           s_axil_bvalid,           // that answer is there
+  input  logic                           s_axil_bready,           // and is taken
+  input  logic [11:0]                    s_axil_araddr,           // register to read
+  input  logic                           s_axil_arvalid,          // the read is asked for
+  output logic                           s_axil_arready,          // and is taken
+  output logic [31:0]                    s_axil_rdata,            // the register's value
+  output logic [1:0]                     s_axil_rresp,            // how the read went
+  output logic                           s_axil_rvalid,           // the answer is there
+  input  logic                           s_axil_rready,           // and is taken
   // m0: program and weights
-  output logic [AddrWidth-1:0]           m0_axi_araddr,
-  output logic [7:0]                     m0_axi_arlen,
-  output logic [2:0]                     m0_axi_arsize,
-  output logic [1:0]                     m0_axi_arburst,
-  output logic                           m0_axi_arvalid,
-  input  logic                           m0_axi_arready,
-  input  logic [PortBytes*8-1:0]         m0_axi_rdata,
-  input  logic [1:0]                     m0_axi_rresp,
-  input  logic                           m0_axi_rlast,
-  input  logic                           m0_axi_rvalid,
-  output logic                           m0_axi_rready,
+  output logic [AddrWidth-1:0]           m0_axi_araddr,           // first byte of a burst to read
+  output logic [7:0]                     m0_axi_arlen,            // its words, less one
+  output logic [2:0]                     m0_axi_arsize,           // log2 of the bytes of a word
+  output logic [1:0]                     m0_axi_arburst,          // INCR
+  output logic                           m0_axi_arvalid,          // the burst is asked for
+  input  logic                           m0_axi_arready,          // and is taken
+  input  logic [PortBytes*8-1:0]         m0_axi_rdata,            // a word read
+  input  logic [1:0]                     m0_axi_rresp,            // how its access went
+  input  logic                           m0_axi_rlast,            // it is the last of its burst
+  input  logic                           m0_axi_rvalid,           // the word is there
+  output logic                           m0_axi_rready,           // and is taken
   // m1: inputs
-  output logic [AddrWidth-1:0]           m1_axi_araddr,
-  output logic [7:0]                     m1_axi_arlen,
-  output logic [2:0]                     m1_axi_arsize,
-  output logic [1:0]                     m1_axi_arburst,
-  output logic                           m1_axi_arvalid,
-  input  logic                           m1_axi_arready,
-  input  logic [PortBytes*8-1:0]         m1_axi_rdata,
-  input  logic [1:0]                     m1_axi_rresp,
-  input  logic                           m1_axi_rlast,
-  input  logic                           m1_axi_rvalid,
-  output logic                           m1_axi_rready,
+  output logic [AddrWidth-1:0]           m1_axi_araddr,           // first byte of a burst to read
+  output logic [7:0]                     m1_axi_arlen,            // its words, less one
+  output logic [2:0]                     m1_axi_arsize,           // log2 of the bytes of a word
+  output logic [1:0]                     m1_axi_arburst,          // INCR
+  output logic                           m1_axi_arvalid,          // the burst is asked for
+  input  logic                           m1_axi_arready,          // and is taken
+  input  logic [PortBytes*8-1:0]         m1_axi_rdata,            // a word read
+  input  logic [1:0]                     m1_axi_rresp,            // how its access went
+  input  logic                           m1_axi_rlast,            // it is the last of its burst
+  input  logic                           m1_axi_rvalid,           // the word is there
+  output logic                           m1_axi_rready,           // and is taken
   // m2: residuals, pieces, outputs
-  output logic [AddrWidth-1:0]           m2_axi_araddr,
-  output logic [7:0]                     m2_axi_arlen,
-  output logic [2:0]                     m2_axi_arsize,
-  output logic [1:0]                     m2_axi_arburst,
-  output logic                           m2_axi_arvalid,
-  input  logic                           m2_axi_arready,
-  input  logic [PortBytes*8-1:0]         m2_axi_rdata,
-  input  logic [1:0]                     m2_axi_rresp,
-  input  logic                           m2_axi_rlast,
-  input  logic                           m2_axi_rvalid,
-  output logic                           m2_axi_rready,
-  output logic [AddrWidth-1:0]           m2_axi_awaddr,
-  output logic [7:0]                     m2_axi_awlen,
-  output logic [2:0]                     m2_axi_awsize,
-  output logic [1:0]                     m2_axi_awburst,
-  output logic                           m2_axi_awvalid,
-  input  logic                           m2_axi_awready,
-  output logic [PortBytes*8-1:0]         m2_axi_wdata,
-  output logic [PortBytes-1:0]           m2_axi_wstrb,
-  output logic                           m2_axi_wlast,
-  output logic                           m2_axi_wvalid,
-  input  logic                           m2_axi_wready,
-  input  logic [1:0]                     m2_axi_bresp,
-  input  logic                           m2_axi_bvalid,
-  output logic                           m2_axi_bready,
+  output logic [AddrWidth-1:0]           m2_axi_araddr,           // first byte of a burst to read
+  output logic [7:0]                     m2_axi_arlen,            // its words, less one
+  output logic [2:0]                     m2_axi_arsize,           // log2 of the bytes of a word
+  output logic [1:0]                     m2_axi_arburst,          // INCR
+  output logic                           m2_axi_arvalid,          // the burst is asked for
+  input  logic                           m2_axi_arready,          // and is taken
+  input  logic [PortBytes*8-1:0]         m2_axi_rdata,            // a word read
+  input  logic [1:0]                     m2_axi_rresp,            // how its access went
+  input  logic                           m2_axi_rlast,            // it is the last of its burst
+  input  logic                           m2_axi_rvalid,           // the word is there
+  output logic                           m2_axi_rready,           // and is taken
+  output logic [AddrWidth-1:0]           m2_axi_awaddr,           // first byte of a burst to write
+  output logic [7:0]                     m2_axi_awlen,            // its words, less one
+  output logic [2:0]                     m2_axi_awsize,           // log2 of the bytes of a word
+  output logic [1:0]                     m2_axi_awburst,          // INCR
+  output logic                           m2_axi_awvalid,          // the burst is asked for
+  input  logic                           m2_axi_awready,          // and is taken
+  output logic [PortBytes*8-1:0]         m2_axi_wdata,            // a word to write
+  output logic [PortBytes-1:0]           m2_axi_wstrb,            // which of its bytes are written
+  output logic                           m2_axi_wlast,            // it is the last of its burst
+  output logic                           m2_axi_wvalid,           // the word is there
+  input  logic                           m2_axi_wready,           // and is taken
+  input  logic [1:0]                     m2_axi_bresp,            // how a burst of writes went
+  input  logic                           m2_axi_bvalid,           // that answer is there
+  output logic                           m2_axi_bready,           // and is taken
   // core
-  output logic                           core_rst_no,
-  output logic                           core_clear_o,
-  input  logic [31:0]                    saturations_i,
-  output logic [CommandBits-1:0]         m_axis_cmd_tdata,
-  output logic                           m_axis_cmd_tvalid,
-  input  logic                           m_axis_cmd_tready,
-  output logic [InWords*16-1:0]          m_axis_input_tdata,
-  output logic                           m_axis_input_tvalid,
-  input  logic                           m_axis_input_tready,
-  output logic [WeightSlots*TP*16-1:0]   m_axis_weight_tdata,
-  output logic                           m_axis_weight_tvalid,
-  input  logic                           m_axis_weight_tready,
-  output logic [OutWords*16-1:0]         m_axis_residual_tdata,
-  output logic                           m_axis_residual_tvalid,
-  input  logic                           m_axis_residual_tready,
-  input  logic [OutWords*16-1:0]         s_axis_output_tdata,
-  input  logic                           s_axis_output_tvalid,
-  output logic                           s_axis_output_tready
+  output logic                           core_rst_no,             // reset of the core, low while a job is dropped
+  output logic                           core_clear_o,            // the core's count begins again
+  input  logic [31:0]                    saturations_i,           // words that int16 could not hold, since then
+  output logic [CommandBits-1:0]         m_axis_cmd_tdata,        // a command
+  output logic                           m_axis_cmd_tvalid,       // is there
+  input  logic                           m_axis_cmd_tready,       // and is taken
+  output logic [InWords*16-1:0]          m_axis_input_tdata,      // an input beat
+  output logic                           m_axis_input_tvalid,     // is there
+  input  logic                           m_axis_input_tready,     // and is taken
+  output logic [WeightSlots*TP*16-1:0]   m_axis_weight_tdata,     // a weight beat
+  output logic                           m_axis_weight_tvalid,    // is there
+  input  logic                           m_axis_weight_tready,    // and is taken
+  output logic [OutWords*16-1:0]         m_axis_residual_tdata,   // a residual beat
+  output logic                           m_axis_residual_tvalid,  // is there
+  input  logic                           m_axis_residual_tready,  // and is taken
+  input  logic [OutWords*16-1:0]         s_axis_output_tdata,     // an output beat
+  input  logic                           s_axis_output_tvalid,    // is there
+  output logic                           s_axis_output_tready     // and is taken
 );
   localparam int unsigned PortWords = PortBytes / 2;
   localparam int unsigned BeatCount = $clog2(InWords + 1);

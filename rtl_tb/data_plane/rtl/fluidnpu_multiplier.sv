@@ -5,10 +5,10 @@
 module fluidnpu_multiplier #(
   parameter bit Dsp = 1'b0
 ) (
-  input  logic               clk_i,
-  input  logic signed [15:0] a_i,
-  input  logic signed [15:0] b_i,       // its bits choose the rows
-  output logic signed [31:0] product_o  // four cycles later
+  input  logic               clk_i,     // clock
+  input  logic signed [15:0] a_i,       // one factor
+  input  logic signed [15:0] b_i,       // the other; its bits choose the rows
+  output logic signed [31:0] product_o  // of what came four cycles ago
 );
   localparam int unsigned Steps = 4;
 

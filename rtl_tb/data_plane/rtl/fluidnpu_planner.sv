@@ -14,23 +14,23 @@ module fluidnpu_planner #(
   parameter bit Pools = 1'b1,      // outputs can pass a max pool on their way to memory
   parameter bit Activation = 1'b0  // and an activation unit
 ) (
-  input  logic                              clk_i,
-  input  logic                              rst_ni,
-  input  logic                              start_i,
-  input  fluidnpu_formats_pkg::descriptor_t descriptor_i,
-  input  logic [4:0]                        b_act_i,
-  output logic                              pool_o,    // of the descriptor, for the FBCB lookup
-  input  logic                              plan_bad_i,
-  input  fluidnpu_formats_pkg::mode_e       plan_mode_i,
-  input  logic                              plan_row_lanes_i,
-  input  logic [4:0]                        plan_b_r_i,
-  input  logic [15:0]                       plan_block_i,
-  output logic                              planned_o,  // `layer_o` is whole, and waits for its pieces
-  input  logic                              loaded_i,   // they are there, or it has none
-  output logic                              done_o,
-  output logic                              bad_o,
-  output logic [7:0]                        cause_o,
-  output fluidnpu_formats_pkg::layer_t      layer_o
+  input  logic                              clk_i,             // clock
+  input  logic                              rst_ni,            // reset, synchronous
+  input  logic                              start_i,           // plans the descriptor at hand
+  input  fluidnpu_formats_pkg::descriptor_t descriptor_i,      // that descriptor
+  input  logic [4:0]                        b_act_i,           // active slots
+  output logic                              pool_o,            // of the descriptor, for the FBCB lookup
+  input  logic                              plan_bad_i,        // the FBCB's word cannot be obeyed
+  input  fluidnpu_formats_pkg::mode_e       plan_mode_i,       // mode of the commands
+  input  logic                              plan_row_lanes_i,  // neighbouring rows share a beat
+  input  logic [4:0]                        plan_b_r_i,        // samples of lane 0
+  input  logic [15:0]                       plan_block_i,      // largest number of beats of a row block
+  output logic                              planned_o,         // `layer_o` is whole, and waits for its pieces
+  input  logic                              loaded_i,          // they are there, or it has none
+  output logic                              done_o,            // the layer is planned
+  output logic                              bad_o,             // or cannot be
+  output logic [7:0]                        cause_o,           // why
+  output fluidnpu_formats_pkg::layer_t      layer_o            // the layer as it runs
 );
   localparam int unsigned Bytes = fluidnpu_formats_pkg::DescriptorBits / 8;
   localparam int unsigned BiasesPerSlot = TP / 3;

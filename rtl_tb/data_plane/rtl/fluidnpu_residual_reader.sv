@@ -8,24 +8,24 @@ module fluidnpu_residual_reader #(
   parameter bit Spreads = 1'b0,
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
 ) (
-  input  logic                           clk_i,
-  input  logic                           rst_ni,
-  input  logic                           layer_start_i,
-  input  logic [BMax-1:0][AddrWidth-1:0] slot_i,
-  input  fluidnpu_formats_pkg::layer_t   layer_i,
-  input  logic                           command_valid_i,
-  output logic                           command_ready_o,
-  input  fluidnpu_formats_pkg::tile_t    command_i,
-  output logic                           fetch_valid_o,
-  input  logic                           fetch_ready_i,
-  output logic [AddrWidth-1:0]           fetch_addr_o,
-  output logic [23:0]                    fetch_beats_o,
-  input  logic                           data_valid_i,
-  output logic                           data_ready_o,
-  input  logic [PortWords*16-1:0]        data_i,
-  output logic                           beat_valid_o,
-  input  logic                           beat_ready_i,
-  output logic [OutWords*16-1:0]         beat_o
+  input  logic                           clk_i,            // clock
+  input  logic                           rst_ni,           // reset, synchronous
+  input  logic                           layer_start_i,    // a layer begins
+  input  logic [BMax-1:0][AddrWidth-1:0] slot_i,           // where each active slot begins
+  input  fluidnpu_formats_pkg::layer_t   layer_i,          // that layer
+  input  logic                           command_valid_i,  // a command is there
+  output logic                           command_ready_o,  // and is taken
+  input  fluidnpu_formats_pkg::tile_t    command_i,        // that command
+  output logic                           fetch_valid_o,    // a request for the words of a row
+  input  logic                           fetch_ready_i,    // and is taken
+  output logic [AddrWidth-1:0]           fetch_addr_o,     // its first byte
+  output logic [23:0]                    fetch_beats_o,    // its port words
+  input  logic                           data_valid_i,     // a word is there
+  output logic                           data_ready_o,     // and is taken
+  input  logic [PortWords*16-1:0]        data_i,           // that word
+  output logic                           beat_valid_o,     // a residual beat is there
+  input  logic                           beat_ready_i,     // and is taken
+  output logic [OutWords*16-1:0]         beat_o            // that beat
 );
   localparam int unsigned PortBits = $clog2(PortWords * 2);
   localparam int unsigned SkipWidth = PortWords > 1 ? $clog2(PortWords) : 1;
