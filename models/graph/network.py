@@ -86,6 +86,11 @@ class Layer:
         return self.activation is not None and self.activation.use is Use.PRODUCT
 
     @property
+    def adds(self) -> bool:
+        """True if the residual is added to the sums."""
+        return self.residual is not None and not self.multiplies
+
+    @property
     def inner(self) -> str | None:
         """The name of the word in front of the activation, among ranges and gains; None without one."""
         return None if self.activation is None else f"{self.name}:inner"
@@ -111,13 +116,13 @@ class Layer:
     def added(self, tensor: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """View the part (B, h, w, channels) that the layer takes of its residual tensor (B, H, W, C)."""
         rows, columns = (self._along(axis, self.residual_at, self.residual_step) for axis in (0, 1))
-        part = tensor[:, rows, columns, self.residual_channel : self.residual_channel + self.residual_channels]
+        part = tensor[:, rows, columns, self.residual_part]
         return np.broadcast_to(part, (len(tensor), *self.out_hw, self.channels))
 
     @property
-    def residual_channels(self) -> int:
-        """Channels of the residual that are read."""
-        return 1 if self.residual_spread else self.channels
+    def residual_part(self) -> slice:
+        """The channels of the residual that are read; one where it is spread."""
+        return slice(self.residual_channel, self.residual_channel + (1 if self.residual_spread else self.channels))
 
     def written(self, tensor: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """View the part (B, h, w, channels) that the layer writes of its output tensor (B, H, W, C)."""
@@ -134,10 +139,7 @@ class Layer:
     def facts(self) -> dict[str, Any]:
         """Return the fields in plain types. What only some layers need is left out where it says nothing."""
         usual = {"output_step": (1, 1), "residual_at": (0, 0), "residual_step": (1, 1), "residual_spread": False}
-        facts = {key: value for key, value in asdict(self).items() if usual.get(key) != value}
-        if self.activation is None:
-            del facts["activation"]
-        return facts
+        return {key: value for key, value in asdict(self).items() if usual.get(key) != value}
 
     @property
     def pool_shift(self) -> int:
@@ -222,6 +224,26 @@ class Parameters:
     offsets: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
 
 
+def _inner_gain(layer: Layer, gains: Mapping[str, float]) -> float:
+    """Return the gain of a layer's word, before its activation."""
+    use = None if layer.activation is None else layer.activation.use
+    if layer.kind is not Kind.GEMM:
+        return gains[layer.input] * layer.pool_gain
+    if use in (Use.TABLE, Use.AFFINE):
+        return gains[str(layer.residual)] if layer.adds else 1.0
+    return gains[layer.output] / (gains[str(layer.residual)] if layer.multiplies else 1.0)
+
+
+def _gain(layer: Layer, gains: Mapping[str, float]) -> float:
+    """Return the gain that a layer's output must have; the one that it has where any will do."""
+    use = None if layer.activation is None else layer.activation.use
+    if use in (Use.TABLE, Use.AFFINE):
+        return gains[layer.output]
+    if layer.kind is Kind.GEMM:
+        return gains[str(layer.residual)] if layer.adds else gains[layer.output]
+    return _inner_gain(layer, gains) * (gains[str(layer.residual)] if layer.multiplies else 1.0)
+
+
 def _check_lines(layer: Layer, own: Parameters) -> None:
     use = None if layer.activation is None else layer.activation.use
     expected = (use in (Use.SLOPE, Use.AFFINE), use is Use.AFFINE)
@@ -239,8 +261,9 @@ class Network:
 
     `tensors` maps every tensor (the input too) to its shape. `outputs` are what it gives out beside its
     exits.
-    `calibration` maps a tensor to the largest magnitude seen on calibration data, in real units, and
-    `equalisation` to the exponents of its channels that were chosen for these ranges (ADR 65).
+    `calibration` maps a tensor, and the word in front of an activation by `Layer.inner`, to the largest
+    magnitude seen on calibration data, in real units over its gain, and `equalisation` a tensor to the
+    exponents of its channels that were chosen for these ranges (ADR 65).
     `preprocessing` is the way from a user's image to the input; None: uint8 over 255, floats in 0..1. `check`
     is what the thresholds of the exits are compared with. `class_names`: of its classes, of the labels of its
     maps or of what its other outputs detect, in the order of their numbers; empty where they are not known.
@@ -358,28 +381,33 @@ class Network:
 
     @cached_property
     def gains(self) -> Mapping[str, float]:
-        """Real factor of each tensor's stored values: average pools make one, GEMMs absorb it (ADR 2, 19)."""
+        """Real factor of each tensor's stored values: average pools make one, GEMMs absorb it (ADR 2, 19).
+
+        That of a word in front of an activation stands under `Layer.inner`. A product has that of both its
+        factors; tables and affine lines absorb theirs.
+        """
         gains: dict[str, float] = dict.fromkeys((self.input, *(layer.output for layer in self.layers)), 1.0)
-        pools = [layer for layer in self.layers if layer.kind is not Kind.GEMM]
-        sums = [layer for layer in self.layers if layer.kind is Kind.GEMM and layer.residual is not None]
-        for _ in range(len(pools) + len(sums) + 1):  # a tensor may get its gain from a later layer
-            found = {layer.output: gains[str(layer.residual)] for layer in sums}
-            found |= {layer.output: gains[layer.input] * layer.pool_gain for layer in pools}
+        binding = [layer for layer in self.layers if layer.kind is not Kind.GEMM or layer.residual is not None]
+        for _ in range(len(binding) + 1):  # a tensor may get its gain from a later layer
+            found = {layer.output: _gain(layer, gains) for layer in binding}
             if all(gains[name] == gain for name, gain in found.items()):
                 break
             gains |= found
         for layer in self.layers:
-            gain = gains[layer.output] if layer.kind is Kind.GEMM else gains[layer.input] * layer.pool_gain
-            if gains[layer.output] != gain:
+            gain = _gain(layer, gains)
+            if gains[layer.output] != gain and not (layer.kind is Kind.GEMM and layer.adds):
                 raise NetworkError(
                     f"what is concatenated in tensor '{layer.output}' must share one average-pool gain, and layer "
                     f"'{layer.name}' brings {gain:g} beside {gains[layer.output]:g}"
                 )
-            if layer.residual is not None and gains[layer.residual] != gain:
+            inner = _inner_gain(layer, gains)
+            if layer.adds and gains[str(layer.residual)] != inner:
                 raise NetworkError(
-                    f"layer '{layer.name}' of average-pool gain {gain:g} can only add a tensor of the same one, and "
-                    f"'{layer.residual}' carries {gains[layer.residual]:g}"
+                    f"layer '{layer.name}' of average-pool gain {inner:g} can only add a tensor of the same one, and "
+                    f"'{layer.residual}' carries {gains[str(layer.residual)]:g}"
                 )
+            if layer.inner is not None:
+                gains[layer.inner] = inner
         return gains
 
     def reads_no_negatives(self, layer: Layer) -> bool:
@@ -393,9 +421,33 @@ class Network:
         known[self.input][:] = False
         for layer in self.layers:
             part = slice(layer.output_channel, layer.output_channel + layer.channels)
-            if layer.clip[0] is None or layer.clip[0] < 0:
-                known[layer.output][part] &= layer.read(known[layer.input]) if layer.kind is not Kind.GEMM else False
+            known[layer.output][part] &= self._writes_no_negatives(layer, known)
         return known
+
+    def _writes_no_negatives(
+        self, layer: Layer, known: Mapping[str, npt.NDArray[np.bool_]]
+    ) -> npt.NDArray[np.bool_] | bool:
+        """Return the channels that a layer writes no negatives to, where `known` are those of its sources."""
+        residual = True if layer.residual is None else known[layer.residual][layer.residual_part]
+        word = layer.read(known[layer.input]) if layer.kind is not Kind.GEMM else False
+        word = word & residual if layer.adds else word
+        word = True if layer.clip[0] is not None and layer.clip[0] >= 0 else word
+        if layer.activation is None:
+            return word
+        low, _ = layer.activation.bounds
+        if low is not None and low >= 0:
+            return True
+        if layer.activation.use is Use.PRODUCT:
+            return word & residual
+        keeps = layer.activation.use is Use.SLOPE or (
+            layer.activation.use is Use.TABLE and layer.activation.of.keeps_sign
+        )
+        return word & keeps
+
+    @property
+    def ranged(self) -> tuple[str, ...]:
+        """What quantisation needs a range of: every tensor, and every word in front of an activation."""
+        return (*self.tensors, *(layer.inner for layer in self.layers if layer.inner is not None))
 
     @cached_property
     def sources(self) -> tuple[frozenset[int], ...]:
@@ -403,7 +455,9 @@ class Network:
         return tuple(
             self.writers(layer.input, layer.input_channel, layer.in_shape[2], before=index)
             | (
-                self.writers(layer.residual, layer.residual_channel, layer.residual_channels, before=index)
+                self.writers(
+                    layer.residual, layer.residual_channel, 1 if layer.residual_spread else layer.channels, before=index
+                )
                 if layer.residual is not None
                 else frozenset()
             )

@@ -29,7 +29,8 @@ from ..graph.network import Network
 from ..graph.outputs import Output
 from . import golden
 from .float_reference import Images, Progress, channel_sizes, float_batches
-from .quantise import INT16_MAX, INT16_MIN, Doubles, Int16s, QuantisedNetwork
+from .quantise import QuantisedNetwork
+from .words import INT16_MAX, INT16_MIN, Doubles, Int16s
 
 MOST_IMAGES, LEAST_IMAGES = 64, 4  # that are compared
 MOST_MACS = 20_000_000_000  # of all of them together: more images than the least are taken only up to here

@@ -5,16 +5,19 @@ may write channel c divided by 2**e[c] and its readers multiply it again: in flo
 since powers of two are exact and a ReLU lets factors above zero through (Nagel et al., "Data-Free
 Quantization Through Weight Equalization and Bias Correction", ICCV 2019). Pools and sums hand their channels
 on as they are, so what they read and write shares its exponents; the input and what a network gives out keep
-theirs, zero.
+theirs, zero. So does what a table reads and writes, unless f(a * x) = a * f(x), and what words are multiplied
+by; channels' own lines between a word and what is stored take up both sides' exponents.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
+from ..graph.activations import Use
 from ..graph.network import MOST_EXPONENT, Layer, Network, Parameters
 from ..graph.shapes import Kind
 
@@ -44,16 +47,23 @@ def folded(network: Network, parameters: Mapping[str, Parameters]) -> Mapping[st
     exponents = settled(network)
     if not exponents:
         return parameters
-    gemms = [layer for layer in network.layers if layer.kind is Kind.GEMM and layer.name in parameters]
     return {
         layer.name: _folded(layer, parameters[layer.name], exponents, written_exponents(layer, exponents))
-        for layer in gemms
+        for layer in network.layers
+        if layer.name in parameters
     }
 
 
 def written_exponents(layer: Layer, exponents: Mapping[str, Exponents]) -> Exponents:
     """Return the exponents (channels,) of what a layer writes."""
     return _part(exponents, layer.output, layer.output_channel, layer.channels)
+
+
+def word_exponents(layer: Layer, exponents: Mapping[str, Exponents]) -> Exponents:
+    """Return the exponents (channels,) of the word in front of a layer's activation."""
+    if layer.kind is Kind.GEMM:
+        return written_exponents(layer, exponents)
+    return _part(exponents, layer.input, layer.input_channel, layer.channels)
 
 
 def chosen_equalisation(network: Network, sizes: Mapping[str, Doubles]) -> Mapping[str, tuple[int, ...]]:
@@ -106,10 +116,16 @@ def _part(exponents: Mapping[str, Exponents], tensor: str, first: int, count: in
 
 
 def _folded(layer: Layer, own: Parameters, exponents: Mapping[str, Exponents], written: Exponents) -> Parameters:
+    slopes = np.ldexp(own.slopes, word_exponents(layer, exponents) - written) if len(own.slopes) else own.slopes
+    offsets = np.ldexp(own.offsets, -written) if len(own.offsets) else own.offsets
+    lined = replace(own, slopes=slopes, offsets=offsets)
+    if layer.kind is not Kind.GEMM:
+        return lined
     groups, taps, per_group = own.weights.shape
     read = _part(exponents, layer.input, layer.input_channel, layer.in_shape[2])
     rows = np.tile(read.reshape(groups, 1, -1), (1, layer.kernel[0] * layer.kernel[1], 1)).reshape(groups, taps, 1)
-    return Parameters(
+    return replace(
+        lined,
         weights=np.ldexp(own.weights, rows - written.reshape(groups, 1, per_group)),
         bias=np.ldexp(own.bias, -written),
     )
@@ -143,14 +159,23 @@ def _ties(network: Network, starts: Mapping[str, int]) -> Iterator[tuple[int, in
     for name in (network.input, *network.given_out):
         yield from ((0, starts[name] + channel) for channel in range(network.tensors[name][2]))
     for layer in network.layers:
+        activation = layer.activation
+        use = None if activation is None else activation.use
         written = starts[layer.output] + layer.output_channel
-        read = starts[layer.input] + layer.input_channel
+        gemm = layer.kind is Kind.GEMM
+        word = written if gemm else starts[layer.input] + layer.input_channel
         for channel in range(layer.channels):
-            if layer.kind is not Kind.GEMM:
-                yield read + channel, written + channel
+            if not gemm and use is not Use.AFFINE:
+                yield word + channel, written + channel
+            if use is Use.TABLE and activation is not None and not activation.of.scales:
+                yield 0, written + channel
             if layer.residual is not None:
-                yield starts[layer.residual] + layer.residual_channel + channel, written + channel
+                residual = starts[layer.residual] + layer.residual_channel
+                residual += 0 if layer.residual_spread else channel
+                yield residual, 0 if layer.multiplies else word + channel
             if not set(layer.clip) <= {None, 0}:  # one bound for all channels
+                yield word, word + channel
+            if activation is not None and not set(activation.clip) <= {None, 0}:
                 yield written, written + channel
 
 

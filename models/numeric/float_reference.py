@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any  # noqa: F401 -- in a string
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import NetworkError
 from ..exits.rule import early_exit_predictions
+from ..graph.activations import Clip, Use
 from ..graph.network import Layer, Network, Parameters
 from ..graph.shapes import Kind
 
@@ -36,6 +37,11 @@ def _windows(layer: Layer, x: Floats, fill: float) -> Floats:
 
 def run_float_layer(layer: Layer, parameters: Parameters | None, x: Floats, residual: Floats | None = None) -> Floats:
     """Run one layer on float32 (B, H, W, C); an average pool divides by its taps."""
+    return _activated(layer, parameters, _word(layer, parameters, x, residual), residual)
+
+
+def _word(layer: Layer, parameters: Parameters | None, x: Floats, residual: Floats | None) -> Floats:
+    """Return what stands in front of the layer's activation."""
     if layer.kind is Kind.GEMM:
         if parameters is None:
             raise NetworkError(f"layer '{layer.name}' must have weights to run, and the network brings none")
@@ -47,15 +53,39 @@ def run_float_layer(layer: Layer, parameters: Parameters | None, x: Floats, resi
         value = _windows(layer, x, 0.0).mean(axis=(3, 4))
     else:
         value = _windows(layer, x, -np.inf).max(axis=(3, 4))
-    if residual is not None:
+    if residual is not None and layer.adds:
         value = value + residual
-    low, high = layer.clip
+    return _clipped(value, layer.clip)
+
+
+def _activated(layer: Layer, parameters: Parameters | None, word: Floats, residual: Floats | None) -> Floats:
+    activation = layer.activation
+    if activation is None:
+        return word
+    if activation.use is Use.TABLE:
+        return _clipped(activation.real(word), activation.clip)
+    if activation.use is Use.PRODUCT:
+        if residual is None:
+            raise NetworkError(f"layer '{layer.name}' must be given what it multiplies by, and nothing came")
+        return _clipped(word * residual, activation.clip)
+    if parameters is None:
+        raise NetworkError(f"layer '{layer.name}' must have slopes to run, and the network brings none")
+    if activation.use is Use.SLOPE:
+        return _clipped(np.where(word < 0, word * parameters.slopes, word), activation.clip)
+    return _clipped(word * parameters.slopes + parameters.offsets, activation.clip)
+
+
+def _clipped(value: npt.NDArray[Any], clip: Clip) -> Floats:
+    low, high = clip
     return np.asarray(value if low is None and high is None else np.clip(value, low, high), np.float32)
 
 
-def float_batches(network: Network, images: Images) -> Iterator[dict[str, Floats]]:
+def float_batches(
+    network: Network, images: Images, inner: dict[str, float] | None = None
+) -> Iterator[dict[str, Floats]]:
     """Yield every tensor of the network in real units, float32 (B, height, width, channels), by batches.
 
+    `inner` is given the largest magnitude so far of every word in front of an activation, by `Layer.inner`.
     Raises NetworkError where there are no images.
     """
     if not len(images):
@@ -67,7 +97,12 @@ def float_batches(network: Network, images: Images) -> Iterator[dict[str, Floats
         for layer in network.layers:
             residual = None if layer.residual is None else layer.added(tensors[layer.residual])
             source = layer.read(tensors[layer.input])
-            value = run_float_layer(layer, network.parameters.get(layer.name), source, residual)
+            parameters = network.parameters.get(layer.name)
+            value = word = _word(layer, parameters, source, residual)
+            if layer.inner is not None:
+                value = _activated(layer, parameters, word, residual)
+                if inner is not None:
+                    inner[layer.inner] = max(inner.get(layer.inner, 0.0), float(np.abs(word).max()))
             shape = network.tensors[layer.output]
             if layer.fills(shape):
                 tensors[layer.output] = value
@@ -102,13 +137,14 @@ def examine(
 ) -> Examination:
     """Run the network in floating point on images as `Network.intake` takes them.
 
-    Ranges are the largest magnitude of every tensor, as stored: before its average-pool gain.
+    Ranges are the largest magnitudes as stored: before the average-pool gain.
     """
+    inner: dict[str, float] = {}
     sizes = {name: np.zeros(shape[2]) for name, shape in network.tensors.items()}
     parts: list[list[Floats]] = [[] for _ in network.exits]
     kept: dict[str, list[Floats]] = {name: [] for name in features}
     done = 0
-    for tensors in float_batches(network, images):
+    for tensors in float_batches(network, images, inner):
         for name, value in tensors.items():
             sizes[name] = np.maximum(sizes[name], channel_sizes(value))
         batch = len(tensors[network.input])
@@ -120,8 +156,9 @@ def examine(
         done += len(tensors[network.input])
         if progress is not None:
             progress(done, len(images))
+    largest = {name: float(some.max()) for name, some in sizes.items()} | inner
     return Examination(
-        ranges={name: float(some.max()) / network.gains.get(name, 1.0) for name, some in sizes.items()},
+        ranges={name: value / network.gains.get(name, 1.0) for name, value in largest.items()},
         sizes=sizes,
         logits=tuple(np.concatenate(part) for part in parts),
         features={name: np.concatenate(some) for name, some in kept.items()},
@@ -147,9 +184,7 @@ def run_float_outputs(network: Network, images: Images) -> dict[str, Floats]:
 
 
 def tensor_ranges(network: Network, images: Images) -> dict[str, float]:
-    """Return the largest magnitude of every tensor over the images, as stored: before its average-pool
-    gain.
-    """
+    """Return the ranges over the images of all that quantisation needs one of (`Network.ranged`)."""
     return dict(examine(network, images).ranges)
 
 

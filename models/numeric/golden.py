@@ -16,7 +16,8 @@ from ..errors import NetworkError
 from ..exits.rule import confidence, decide_exits, early_exit_predictions
 from ..graph.network import Layer
 from ..graph.shapes import Kind
-from .quantise import INT16_MAX, INT16_MIN, Images, Int16s, QuantisedLayer, QuantisedNetwork
+from .quantise import Images, QuantisedLayer, QuantisedNetwork
+from .words import INT16_MAX, INT16_MIN, Int16s
 
 __all__ = [
     "confidence",
@@ -94,14 +95,14 @@ def _pool(layer: Layer, x: Int16s) -> Floats:
 
 
 def _rounded(qlayer: QuantisedLayer, x: Int16s, residual: Int16s | None) -> Floats:
-    """Return the layer's value before the clamp to lo and hi: integers in float64."""
+    """Return the core's word before the clamp to lo and hi: integers in float64."""
     layer = qlayer.layer
     if layer.kind is Kind.GEMM:
         value = _gemm(qlayer, x)
     else:
         value = _pool(layer, x)
         value *= 2.0**-qlayer.shift
-    if residual is not None:
+    if residual is not None and layer.adds:
         value += residual * 2.0 ** (qlayer.residual_shift - qlayer.shift)
     return np.rint(value, out=value)
 
@@ -121,8 +122,8 @@ def _check(layer: Layer, x: Int16s, residual: Int16s | None) -> None:
 
 
 def run_layer_counting(qlayer: QuantisedLayer, x: Int16s, residual: Int16s | None = None) -> tuple[Int16s, int]:
-    """Run one layer and also count the outputs whose rounded value lay outside int16 before the clamp to lo
-    and hi.
+    """Run one layer and also count its saturations: words that lay outside int16 before the clamp to lo and
+    hi, of the core and of its activation unit.
     """
     layer = qlayer.layer
     _check(layer, x, residual)
@@ -132,15 +133,19 @@ def run_layer_counting(qlayer: QuantisedLayer, x: Int16s, residual: Int16s | Non
     saturated = 0
     for start in range(0, len(x), step):
         part = slice(start, start + step)
-        value = _rounded(qlayer, x[part], None if residual is None else residual[part])
+        added = None if residual is None else residual[part]
+        value = _rounded(qlayer, x[part], added)
         if value.size and (value.min() < INT16_MIN or value.max() > INT16_MAX):
             saturated += int(np.count_nonzero((value < INT16_MIN) | (value > INT16_MAX)))
         out[part] = np.clip(value, qlayer.lo, qlayer.hi, out=value)
+        if qlayer.unit is not None:
+            out[part], more = qlayer.unit.run(out[part], added)
+            saturated += more
     return out, saturated
 
 
 def run_layer(qlayer: QuantisedLayer, x: Int16s, residual: Int16s | None = None) -> Int16s:
-    """Run one layer on int16 (B, H, W, C), and the residual if it adds one: int16 (B, h, w, channels)."""
+    """Run one layer on int16 (B, H, W, C), and its residual if it has one: int16 (B, h, w, channels)."""
     return run_layer_counting(qlayer, x, residual)[0]
 
 
@@ -218,7 +223,7 @@ def run_outputs(qnet: QuantisedNetwork, images: Images) -> dict[str, Int16s]:
 
 
 def saturations(qnet: QuantisedNetwork, images: Images) -> dict[str, int]:
-    """Count the outputs of each layer that lay outside int16 before the clamp, over all images."""
+    """Count the saturations of each layer over all images."""
     return _run(qnet, images)[1]
 
 

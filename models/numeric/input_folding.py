@@ -8,6 +8,7 @@ mean is taken off. A pool or a sum that reads the input takes nothing over: then
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -73,7 +74,8 @@ def _folded(
     weights = parameters.weights.astype(np.float64).reshape(groups, taps, -1, per_group)
     lost = np.einsum("gtcn,gc->gn", weights, offset.reshape(groups, -1)).reshape(-1)
     scaled = weights * factor.reshape(groups, 1, -1, 1)
-    return Parameters(
+    return replace(
+        parameters,
         weights=scaled.reshape(parameters.weights.shape).astype(np.float32),
         bias=(parameters.bias.astype(np.float64) - lost).astype(np.float32),
     )

@@ -18,50 +18,32 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import QuantisationError
-from ..graph.network import Exit, Layer, Network
+from ..graph.activations import Use
+from ..graph.network import Exit, Layer, Network, Parameters
 from ..graph.shapes import Kind
 from ..images.intake import Intake
-from .equalisation import folded, settled, written_exponents
+from .equalisation import folded, settled, word_exponents, written_exponents
 from .input_folding import fold_input
+from .pieces import Lines, bits_to_constant, table
+from .unit import LARGEST_UNIT_SHIFT, Unit
+from .words import INT16_MAX, INT16_MIN, Doubles, Format, Int16s, Integers, fraction_bits
 
-Int16s = npt.NDArray[np.int16]
-# As strings, since NumPy 1.21, that of PYNQ v3 images, cannot subscript these types.
-Integers = npt.NDArray["np.integer[Any]"]
-Floating = npt.NDArray["np.floating[Any]"]
-Doubles = npt.NDArray[np.float64]
+Floating = npt.NDArray["np.floating[Any]"]  # a string, as NumPy 1.21 cannot subscript it
 Images = npt.NDArray[np.uint8] | Floating
 
-INT16_MIN, INT16_MAX = -(1 << 15), (1 << 15) - 1
 ACCUMULATOR_BITS = 48
 LARGEST_SHIFT = 47
 LARGEST_RESIDUAL_SHIFT = 31
 MOST_BITS_GIVEN_UP = 12  # of a tensor's 16, for the sake of what is added to or pooled with it
-MOST_FRACTION_BITS = 200
 MOST_RANGE = 1e30
 NO_EXPONENTS = np.zeros(1, np.int64)
 HEADROOM = 1.5  # unseen images may exceed the calibrated range by this factor before anything saturates
 
 
-@dataclass(frozen=True, kw_only=True)
-class Format:
-    """The scale of a tensor's int16 values.
-
-    >>> Format(fraction_bits=8).real(np.array([256, -128], np.int16))
-    array([ 1. , -0.5])
-    """
-
-    fraction_bits: int
-    gain: float = 1.0
-
-    def real(self, stored: Integers) -> npt.NDArray[np.float64]:
-        """The real values of stored integers."""
-        return np.asarray(stored, np.float64) * (math.ldexp(1.0, -self.fraction_bits) * self.gain)
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class QuantisedLayer:
     """One layer in integers: y = clamp(round_half_even((bias + sum(x * w) + (residual << residual_shift)) /
-    2**shift), lo, hi).
+    2**shift), lo, hi), which a `unit` makes another word of; a residual that it multiplies by is not added.
 
     weights int16 (groups, P, C / groups) with P ordered (kernel row, kernel column, channel), bias int64
     (C,); both are empty for pools. The constructor proves from the sum of |w| that the 48-bit accumulator
@@ -75,6 +57,7 @@ class QuantisedLayer:
     residual_shift: int = 0
     lo: int = INT16_MIN
     hi: int = INT16_MAX
+    unit: Unit | None = None
 
     def __post_init__(self) -> None:
         name, shape = self.layer.name, self.layer.shape
@@ -95,6 +78,13 @@ class QuantisedLayer:
             )
         if not INT16_MIN <= self.lo <= self.hi <= INT16_MAX:
             raise QuantisationError(f"layer '{name}' needs int16 bounds lo <= hi, not {self.lo} and {self.hi}")
+        use = None if self.layer.activation is None else self.layer.activation.use
+        if (None if self.unit is None else self.unit.use) is not use:
+            raise QuantisationError(f"layer '{name}' needs an activation unit as its activation, {use}, has it")
+        if use in (Use.SLOPE, Use.AFFINE) and self.unit is not None and len(self.unit.pieces) != self.layer.channels:
+            raise QuantisationError(
+                f"layer '{name}' needs a piece for each of its {self.layer.channels} channels, not {len(self.unit.pieces)}"
+            )
         if self.accumulator_bits > ACCUMULATOR_BITS:
             raise QuantisationError(
                 f"the accumulator of layer '{name}' must fit {ACCUMULATOR_BITS} bits for every input, and its weights can drive "
@@ -106,13 +96,14 @@ class QuantisedLayer:
         """Bits of two's complement that hold every partial sum in every order, residual included, for any
         int16 input.
         """
-        if self.layer.kind is Kind.MAX_POOL:
-            return 16
-        if self.layer.kind is Kind.SUM_POOL:
-            return 16 + self.layer.pool_shift
-        sums = np.abs(self.weights.astype(np.int64)).sum(axis=1).reshape(-1)
-        worst = max(int(s) * -INT16_MIN + abs(int(b)) for s, b in zip(sums, self.bias, strict=True))
-        if self.layer.residual is not None:
+        if self.layer.kind is Kind.GEMM:
+            sums = np.abs(self.weights.astype(np.int64)).sum(axis=1).reshape(-1)
+            worst = max(int(s) * -INT16_MIN + abs(int(b)) for s, b in zip(sums, self.bias, strict=True))
+        elif self.layer.adds:
+            worst = -INT16_MIN << _pool_bits(self.layer)
+        else:
+            return 16 + _pool_bits(self.layer)
+        if self.layer.adds:
             worst += -INT16_MIN << self.residual_shift
         return worst.bit_length() + 1
 
@@ -195,10 +186,15 @@ class QuantisedNetwork:
             "outputs": [output.facts() for output in self.network.outputs],
             "intake": self.intake.to_dict(),
         }
+        units = {q.layer.name: q.unit for q in self.layers if q.unit is not None}
+        if units:
+            facts["units"] = {name: [one.use, one.window, one.shift, one.lo, one.hi] for name, one in units.items()}
         sha = hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False).encode())
         for q in self.layers:
             sha.update(q.weights.astype("<i2").tobytes())
             sha.update(q.bias.astype("<i8").tobytes())
+            if q.unit is not None:
+                sha.update(q.unit.pieces.astype("<i2").tobytes())
         return sha.hexdigest()
 
 
@@ -221,8 +217,11 @@ def quantise(network: Network, calibration_images: Images | None = None, weight_
     gemms = [layer for layer in network.layers if layer.kind is Kind.GEMM]
     weights = {layer.name: _real_weights(inner, layer, gains) for layer in gemms}
     biases = {layer.name: _real_bias(inner, layer, gains) for layer in gemms}
-    bits = {name: _fraction_bits(HEADROOM * ranges[name], INT16_MAX) for name in network.tensors}
-    weight_fraction = _settle(inner, bits, weights, biases, weight_bits)
+    lines = {layer.name: _lines(inner, layer, gains) for layer in network.layers}
+    bits = {name: fraction_bits(HEADROOM * ranges[name], INT16_MAX) for name in network.ranged}
+    for layer in gemms:
+        bits[_word(layer)] = max(bits[_word(layer)], _bits_to_constant(layer, bits, gains))
+    weight_fraction = _settle(inner, bits, weights, biases, lines, weight_bits)
     layers = tuple(
         _quantise_gemm(
             layer,
@@ -232,9 +231,15 @@ def quantise(network: Network, calibration_images: Images | None = None, weight_
             weight_fraction[layer.name],
             weight_bits,
             _bounds(layer, bits, gains, exponents),
+            _unit(layer, bits, gains, exponents, lines[layer.name]),
         )
         if layer.kind is Kind.GEMM
-        else _quantise_pool(layer, bits, _bounds(layer, bits, gains, exponents))
+        else _quantise_pool(
+            layer,
+            bits,
+            _bounds(layer, bits, gains, exponents),
+            _unit(layer, bits, gains, exponents, lines[layer.name]),
+        )
         for layer in network.layers
     )
     formats = {name: Format(fraction_bits=bits[name], gain=gains[name]) for name in network.tensors}
@@ -249,13 +254,13 @@ def _ranges(network: Network, images: Images | None, intake: Intake) -> Mapping[
         ranges = tensor_ranges(network, images)
     if network.preprocessing is not None:  # the declared range bounds the input, and folding changes its unit
         ranges = {**ranges, network.input: intake.largest}
-    missing = [name for name in network.tensors if name not in ranges]
+    missing = [name for name in network.ranged if name not in ranges]
     if missing:
         raise QuantisationError(
             f"quantising '{network.name}' needs the range of every tensor, and '{missing[0]}' has none: give images with "
             "--data, or put ranges into the file with `fluidnpu prepare MODEL --calibrate DATA --out NEW.onnx`"
         )
-    bad = [name for name in network.tensors if not 0 <= ranges[name] <= MOST_RANGE]
+    bad = [name for name in network.ranged if not 0 <= ranges[name] <= MOST_RANGE]
     if bad:
         raise QuantisationError(
             f"the calibrated range of tensor '{bad[0]}' must be 0..{MOST_RANGE:g}, not {ranges[bad[0]]}"
@@ -273,31 +278,70 @@ def _refuse_padded_max_pools(network: Network) -> None:
             )
 
 
-def _fraction_bits(magnitude: float, largest: int) -> int:
-    """Return the most fraction bits with which `magnitude` still fits `largest`; 15 for a magnitude of
-    zero.
-
-    >>> _fraction_bits(1.0, 32767), _fraction_bits(0.0, 32767), _fraction_bits(40000.0, 32767)
-    (14, 15, -1)
-    """
-    if magnitude == 0:
-        return 15
-    bits = math.floor(math.log2(largest / magnitude))
-    while magnitude * 2.0**bits > largest:
-        bits -= 1
-    return min(bits, MOST_FRACTION_BITS)
-
-
 def _real_weights(network: Network, layer: Layer, gains: Mapping[str, float]) -> npt.NDArray[np.float64]:
     if layer.name not in network.parameters:
         raise QuantisationError(
             f"layer '{layer.name}' must have weights, and network '{network.name}' brings none for it"
         )
-    return network.parameters[layer.name].weights.astype(np.float64) * (gains[layer.input] / gains[layer.output])
+    return network.parameters[layer.name].weights.astype(np.float64) * (gains[layer.input] / gains[_word(layer)])
 
 
 def _real_bias(network: Network, layer: Layer, gains: Mapping[str, float]) -> Doubles:
-    return network.parameters[layer.name].bias.astype(np.float64) / gains[layer.output]
+    return network.parameters[layer.name].bias.astype(np.float64) / gains[_word(layer)]
+
+
+def _word(layer: Layer) -> str:
+    """Return the name that the core's word goes by among ranges, bits and gains."""
+    return layer.inner or layer.output
+
+
+def _pool_bits(layer: Layer) -> int:
+    """Return the bits that a pool's reduction adds to its words."""
+    return layer.pool_shift if layer.kind is Kind.SUM_POOL else 0
+
+
+def _bits_to_constant(layer: Layer, bits: Mapping[str, int], gains: Mapping[str, float]) -> int:
+    """Return the fraction bits of a layer's word if its activation is constant beyond, else its own.
+
+    The sums saturate there, and are counted, but nothing is lost.
+    """
+    target = Format(fraction_bits=bits[layer.output], gain=gains[layer.output])
+    constant = None if layer.activation is None or layer.adds else bits_to_constant(layer.activation, target)
+    return bits[_word(layer)] if constant is None else constant
+
+
+def _lines(network: Network, layer: Layer, gains: Mapping[str, float]) -> Lines | None:
+    """Return the lines of a layer's channels with the gains of both sides; None where it has none."""
+    if layer.activation is None or layer.activation.use not in (Use.SLOPE, Use.AFFINE):
+        return None
+    own = network.parameters.get(layer.name, Parameters())
+    if not len(own.slopes):
+        raise QuantisationError(
+            f"layer '{layer.name}' must have slopes, and network '{network.name}' brings none for it"
+        )
+    factor = gains[_word(layer)] / gains[layer.output]
+    offsets = own.offsets if len(own.offsets) else np.zeros(layer.channels)
+    return Lines(slopes=own.slopes * factor, offsets=offsets.astype(np.float64) / gains[layer.output])
+
+
+def _unit(
+    layer: Layer,
+    bits: Mapping[str, int],
+    gains: Mapping[str, float],
+    exponents: Mapping[str, npt.NDArray[np.int64]],
+    lines: Lines | None,
+) -> Unit | None:
+    if layer.activation is None:
+        return None
+    use, word, target = layer.activation.use, _word(layer), bits[layer.output]
+    if use is Use.TABLE:
+        source = Format(fraction_bits=bits[word], gain=gains[word])
+        return table(layer.activation, source, Format(fraction_bits=target, gain=gains[layer.output]))
+    exponent = int(written_exponents(layer, exponents)[0])  # all are alike where a bound is not zero
+    lo, hi = Format(fraction_bits=target - exponent, gain=gains[layer.output]).bounds(layer.activation.clip)
+    if lines is not None:
+        return lines.unit(use, bits[word], target, lo, hi)
+    return Unit(use=use, shift=bits[word] + bits[str(layer.residual)] - target, lo=lo, hi=hi)
 
 
 def _settle(
@@ -305,6 +349,7 @@ def _settle(
     bits: dict[str, int],
     weights: Mapping[str, Doubles],
     biases: Mapping[str, Doubles],
+    lines: Mapping[str, Lines | None],
     weight_bits: int,
 ) -> dict[str, int]:
     """Lower fraction bits until every layer's shifts are legal; return the fraction bits of each GEMM's
@@ -313,7 +358,7 @@ def _settle(
     Bits only fall, by whole steps and to a floor, so this ends.
     """
     largest = (1 << (weight_bits - 1)) - 1
-    weight_fraction = {name: _fraction_bits(float(np.abs(w).max()), largest) for name, w in weights.items()}
+    weight_fraction = {name: fraction_bits(float(np.abs(w).max()), largest) for name, w in weights.items()}
     sums = {name: float(np.abs(w).sum(axis=1).max()) for name, w in weights.items()}
     largest_bias = {name: float(np.abs(one).max(initial=0.0)) for name, one in biases.items()}
     floor = {name: value - MOST_BITS_GIVEN_UP for name, value in bits.items()}
@@ -321,14 +366,12 @@ def _settle(
     while changed:
         before = dict(bits), dict(weight_fraction)
         for layer in network.layers:
-            if layer.kind is Kind.MAX_POOL:
-                bits[layer.input] = bits[layer.output] = min(bits[layer.input], bits[layer.output])
-            elif layer.kind is Kind.SUM_POOL:
-                bits[layer.output] = min(bits[layer.output], bits[layer.input] + layer.pool_shift)
-                bits[layer.input] = min(bits[layer.input], bits[layer.output] + LARGEST_SHIFT - layer.pool_shift)
-            else:
+            if layer.kind is Kind.GEMM:
                 _settle_gemm(layer, bits, sums[layer.name], largest_bias[layer.name], weight_fraction)
-            for name in (layer.input, layer.output, *([layer.residual] if layer.residual else [])):
+            else:
+                _settle_pool(layer, bits)
+            _settle_unit(layer, bits, lines[layer.name])
+            for name in (layer.input, _word(layer), layer.output, *([layer.residual] if layer.residual else [])):
                 if bits[name] < floor[name]:
                     raise QuantisationError(
                         f"tensor '{name}' must keep a useful resolution, and layer '{layer.name}' leaves it none: its weights are too "
@@ -343,27 +386,61 @@ def _settle_gemm(
 ) -> None:
     """Settle one layer; `weight_sum` is the largest sum of |w| over its outputs."""
     source = bits[layer.input]
-    most = bits[layer.output] + LARGEST_SHIFT - source
+    most = bits[_word(layer)] + LARGEST_SHIFT - source
     worst = weight_sum * -INT16_MIN
     worst += largest_bias * 2.0**source
-    if layer.residual is not None:
-        most = min(most, bits[layer.residual] + LARGEST_RESIDUAL_SHIFT - source)
-        worst += -INT16_MIN * 2.0 ** (source - bits[layer.residual])
+    if layer.adds:
+        most = min(most, bits[str(layer.residual)] + LARGEST_RESIDUAL_SHIFT - source)
+        worst += -INT16_MIN * 2.0 ** (source - bits[str(layer.residual)])
     if worst > 0:  # half a bit aside for the rounding of weights and bias
         most = min(most, math.floor(ACCUMULATOR_BITS - 1.5 - math.log2(worst)))
     weight_fraction[layer.name] = min(weight_fraction[layer.name], most)
     accumulator = source + weight_fraction[layer.name]
-    bits[layer.output] = min(bits[layer.output], accumulator)
-    if layer.residual is not None:
-        bits[layer.residual] = min(bits[layer.residual], accumulator)
+    bits[_word(layer)] = min(bits[_word(layer)], accumulator)
+    if layer.adds:
+        bits[str(layer.residual)] = min(bits[str(layer.residual)], accumulator)
 
 
-def _quantise_pool(layer: Layer, bits: Mapping[str, int], bounds: tuple[int, int]) -> QuantisedLayer:
-    source, target = bits[layer.input], bits[layer.output]
+def _settle_pool(layer: Layer, bits: dict[str, int]) -> None:
+    own, word = _pool_bits(layer), _word(layer)
+    bits[word] = min(bits[word], bits[layer.input] + own)
+    bits[layer.input] = min(bits[layer.input], bits[word] + LARGEST_SHIFT - own)
+    if layer.kind is Kind.MAX_POOL and word == layer.output and not layer.adds:  # its words stay as they are
+        bits[layer.input] = bits[word]
+    if layer.adds:
+        residual = str(layer.residual)
+        bits[residual] = min(bits[residual], bits[layer.input] + own)
+        bits[layer.input] = min(bits[layer.input], bits[residual] + LARGEST_RESIDUAL_SHIFT - own)
+
+
+def _settle_unit(layer: Layer, bits: dict[str, int], lines: Lines | None) -> None:
+    word, use = _word(layer), None if layer.activation is None else layer.activation.use
+    if use is Use.SLOPE:  # a word that is not negative stays as it is
+        bits[word] = bits[layer.output] = min(bits[word], bits[layer.output])
+    elif use is Use.PRODUCT:
+        both = bits[word] + bits[str(layer.residual)]
+        bits[layer.output] = min(bits[layer.output], both)
+        bits[word] -= max(0, both - bits[layer.output] - LARGEST_UNIT_SHIFT)
+    elif lines is not None:
+        steepest, farthest = (float(np.abs(some).max()) for some in (lines.slopes, lines.offsets))
+        most = fraction_bits(farthest, INT16_MAX) if farthest else bits[layer.output]
+        most = min(most, bits[word] + fraction_bits(steepest, INT16_MAX)) if steepest else most
+        bits[layer.output] = min(bits[layer.output], most)
+
+
+def _quantise_pool(layer: Layer, bits: Mapping[str, int], bounds: tuple[int, int], unit: Unit | None) -> QuantisedLayer:
+    accumulator = bits[layer.input] + _pool_bits(layer)
     lo, hi = bounds
-    none = np.zeros((0, 0, 0), np.int16)
-    shift = layer.pool_shift + source - target if layer.kind is Kind.SUM_POOL else 0
-    return QuantisedLayer(layer=layer, weights=none, bias=np.zeros(0, np.int64), shift=shift, lo=lo, hi=hi)
+    return QuantisedLayer(
+        layer=layer,
+        weights=np.zeros((0, 0, 0), np.int16),
+        bias=np.zeros(0, np.int64),
+        shift=accumulator - bits[_word(layer)],
+        residual_shift=accumulator - bits[str(layer.residual)] if layer.adds else 0,
+        lo=lo,
+        hi=hi,
+        unit=unit,
+    )
 
 
 def _quantise_gemm(
@@ -374,8 +451,8 @@ def _quantise_gemm(
     weight_fraction: int,
     weight_bits: int,
     bounds: tuple[int, int],
+    unit: Unit | None,
 ) -> QuantisedLayer:
-    target = bits[layer.output]
     lo, hi = bounds
     largest = (1 << (weight_bits - 1)) - 1
     stored = np.clip(np.rint(np.ldexp(real, weight_fraction)), -largest, largest)
@@ -388,20 +465,17 @@ def _quantise_gemm(
         layer=layer,
         weights=stored.astype(np.int16),
         bias=np.rint(np.ldexp(bias, accumulator)).astype(np.int64),
-        shift=accumulator - target,
-        residual_shift=accumulator - bits[layer.residual] if layer.residual is not None else 0,
+        shift=accumulator - bits[_word(layer)],
+        residual_shift=accumulator - bits[str(layer.residual)] if layer.adds else 0,
         lo=lo,
         hi=hi,
+        unit=unit,
     )
 
 
 def _bounds(
     layer: Layer, bits: Mapping[str, int], gains: Mapping[str, float], exponents: Mapping[str, npt.NDArray[np.int64]]
 ) -> tuple[int, int]:
-    """Return the layer's clip in stored units, within int16."""
-    low, high = layer.clip
-    exponent = int(written_exponents(layer, exponents)[0])  # all are alike where a bound is not zero
-    scale = 2.0 ** (bits[layer.output] - exponent) / gains[layer.output]
-    lo = INT16_MIN if low is None else round(max(INT16_MIN, min(INT16_MAX, low * scale)))
-    hi = INT16_MAX if high is None else round(max(INT16_MIN, min(INT16_MAX, high * scale)))
-    return lo, hi
+    """Return the clip of a layer's word in stored units, within int16."""
+    exponent = int(word_exponents(layer, exponents)[0])  # all are alike where a bound is not zero
+    return Format(fraction_bits=bits[_word(layer)] - exponent, gain=gains[_word(layer)]).bounds(layer.clip)

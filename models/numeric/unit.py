@@ -15,11 +15,10 @@ import numpy.typing as npt
 
 from ..errors import QuantisationError
 from ..graph.activations import Use
+from .words import INT16_MAX, INT16_MIN, Int16s
 
-Int16s = npt.NDArray[np.int16]
 Int32s = npt.NDArray[np.int32]
 
-INT16_MIN, INT16_MAX = -(1 << 15), (1 << 15) - 1
 SEGMENTS = 256  # of a table's window
 BELOW, ABOVE = SEGMENTS, SEGMENTS + 1  # the pieces on either side of it
 PIECES = SEGMENTS + 2
@@ -33,8 +32,8 @@ class Unit:
 
     `pieces` int16 (n, 2) hold base and slope: the 258 pieces of a table, one for each channel of a slope
     (whose bases are 0) or an affine, none for a product. `window` is a table's p. `shift` is that of all
-    products. `lo` and `hi` clip what is stored. `error` of a table is its largest, in steps of the output,
-    beside the exact function; half a step is rounding alone.
+    products. `lo` and `hi` clip what is stored. `error` is the largest, in steps of what is stored, beside
+    what the activation makes of the same word; half a step is rounding alone.
     """
 
     use: Use
@@ -43,7 +42,7 @@ class Unit:
     lo: int = INT16_MIN
     hi: int = INT16_MAX
     pieces: Int16s = field(default_factory=lambda: np.zeros((0, 2), np.int16), repr=False)
-    error: float = 0.0
+    error: float = 0.5
 
     def __post_init__(self) -> None:
         """Refuse what the hardware cannot hold. Raises QuantisationError."""

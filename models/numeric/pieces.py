@@ -1,0 +1,95 @@
+"""Pieces of the activation unit: of a table those that come nearest to its function, of channels their lines.
+
+Each piece of a table is the line through the ends of its words, moved by half of what it is off: the best
+line for what bends one way. The window is the one of all eight whose largest error is least (ADR 69).
+
+>>> from ..graph.activations import Activation, Use
+>>> nine = Format(fraction_bits=9)  # words of +-64
+>>> unit = table(Activation(use=Use.TABLE, function="silu"), nine, nine)
+>>> unit.window, round(unit.error, 2)
+(12, 1.0)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from ..errors import QuantisationError
+from ..graph.activations import Activation, Use
+from .unit import LARGEST_UNIT_SHIFT, PIECES, WINDOWS, Unit, placed
+from .words import INT16_MAX, INT16_MIN, Doubles, Format, fraction_bits
+
+WORDS = np.arange(INT16_MIN, INT16_MAX + 1, dtype=np.int32)
+ROUNDING = 0.5  # steps that rounding alone is off by
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Lines:
+    """Lines of channels from a word to what is stored, before fraction bits; all are (channels,)."""
+
+    slopes: Doubles
+    offsets: Doubles
+
+    def unit(self, use: Use, word_bits: int, bits: int, lo: int, hi: int) -> Unit:
+        """Return the unit for these lines, with the fraction bits of words and of what is stored."""
+        slopes = np.ldexp(self.slopes, bits - word_bits)
+        shift = min(LARGEST_UNIT_SHIFT, fraction_bits(float(np.abs(slopes).max()), INT16_MAX))
+        if shift < 0:
+            raise QuantisationError(f"a slope of the activation unit must be within int16, not {np.abs(slopes).max()}")
+        exact = np.stack([np.ldexp(self.offsets, bits), np.ldexp(slopes, shift)], axis=1)
+        pieces = np.rint(exact)
+        off = np.abs(pieces - exact).max(axis=0)
+        error = ROUNDING + float(off[0]) + float(off[1]) * 2.0 ** (15 - shift)
+        return Unit(use=use, shift=shift, lo=lo, hi=hi, pieces=pieces.astype(np.int16), error=error)
+
+
+@lru_cache(maxsize=256)
+def table(activation: Activation, source: Format, target: Format) -> Unit:
+    """Return the unit for a table's function of words of one format, stored in another."""
+    lo, hi = target.bounds(activation.bounds)
+    exact = target.steps(activation.real(source.real(WORDS)))
+    return min((_fitted(exact, window, lo, hi) for window in WINDOWS), key=lambda unit: unit.error)
+
+
+def _fitted(exact: Doubles, window: int, lo: int, hi: int) -> Unit:
+    """Return the table with a window for the exact values, in steps, of every word."""
+    piece, rest = placed(WORDS, window)
+    begins = np.flatnonzero(np.diff(piece, prepend=-1))  # words lie in the order of their pieces
+    counts = np.diff(begins, append=len(WORDS))
+    clipped = np.clip(exact, lo, hi)
+    reached = np.abs(exact - clipped) <= ROUNDING  # the others are clipped: any line that goes on beyond will do
+    reached |= np.repeat(~np.logical_or.reduceat(reached, begins), counts)
+    first = np.minimum.reduceat(np.where(reached, np.arange(len(WORDS)), len(WORDS)), begins)
+    last = np.maximum.reduceat(np.where(reached, np.arange(len(WORDS)), -1), begins)
+    lines = (clipped[last] - clipped[first]) / np.maximum(last - first, 1)
+    shift = max(0, min(LARGEST_UNIT_SHIFT, fraction_bits(float(np.abs(lines).max()), INT16_MAX)))
+    slopes = np.clip(np.rint(np.ldexp(lines, shift)), INT16_MIN, INT16_MAX)
+    off = clipped - np.ldexp(np.repeat(slopes, counts) * rest, -shift)
+    highest = np.maximum.reduceat(np.where(reached, off, -np.inf), begins)
+    lowest = np.minimum.reduceat(np.where(reached, off, np.inf), begins)
+    pieces = np.zeros((PIECES, 2), np.int16)
+    pieces[piece[begins], 0] = np.clip(np.rint((highest + lowest) / 2), INT16_MIN, INT16_MAX)
+    pieces[piece[begins], 1] = slopes
+    unit = Unit(use=Use.TABLE, window=window, shift=shift, lo=lo, hi=hi, pieces=pieces)
+    stored, _ = unit.run(WORDS.astype(np.int16))
+    return replace(unit, error=float(np.abs(stored - clipped).max()))
+
+
+def bits_to_constant(activation: Activation, target: Format) -> int | None:
+    """Return the most fraction bits of words at whose ends a saturating function is constant, to half a step
+    of what is stored; None of other functions.
+
+    >>> bits_to_constant(Activation(use=Use.TABLE, function="tanh"), Format(fraction_bits=14))
+    12
+    """
+    if not activation.saturating or activation.below is None or activation.above is None:
+        return None
+    for bits in range(15, -16, -1):
+        ends = Format(fraction_bits=bits).real(np.array([INT16_MIN, INT16_MAX], np.int16))
+        constants = np.array([activation.below.offset, activation.above.offset])
+        if np.all(np.abs(target.steps(activation.real(ends) - constants)) <= ROUNDING):
+            return bits
+    return None
