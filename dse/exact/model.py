@@ -27,6 +27,7 @@ from fluidnpu.boards import STRIPES
 
 from ..design import Design
 from ..errors import DesignError, TooLongError
+from ..hardware.activation import USES
 from ..hardware.array import Array, Mode, ceil_div, pool_beats
 from ..hardware.dram import DramModel
 from ..hardware.layer import LayerGeometry
@@ -37,6 +38,7 @@ from .twin.parameters import BURSTS, FRACTION
 
 DIVIDE_STEPS = 32
 STEP_CYCLES = 2  # of the planner, besides a bit a cycle
+PIECES_AT = 64  # bytes: pieces begin at a multiple, behind the weights
 _SETTLE = 1  # cycles by which a job's first descriptor is asked for later than those of other layers
 _WHOLE = ("port_bytes", "max_burst", "line_words", "buffer_words", "queue_beats", "stripes")
 
@@ -168,6 +170,8 @@ class Machine:
 @dataclass(frozen=True, kw_only=True)
 class LayerJob(LayerGeometry):
     """One layer as an NPU is asked to run it; `weights` and `descriptor` are addresses.
+
+    A layer that is no GEMM has its pieces at `weights`.
 
     `mode`, `b_r`, `row_lanes` and `block` are those of the FBCB word at this batch (ADR 5); everything else
     stands in the descriptor.
@@ -310,6 +314,13 @@ def layer_numbers(job: LayerJob, machine: Machine) -> dict[str, int]:
         "beats1": job.beats[1],
         "block_words": group_beats * job.groups * array.weight_words,
         "plan_cycles": plan_cycles,
+    }
+    bytes_of_part = 0 if job.pool else ceil_div(2 * values["block_words"], PIECES_AT) * PIECES_AT
+    multiplies = USES[job.activation] == "product"
+    values |= {
+        "adds": job.has_residual and not multiplies,
+        "multiplies": multiplies,
+        "piece_address": job.weights + bytes_of_part,
     }
     given = {field.name: getattr(job, field.name) for field in fields(job)}
     return {name: int(value) for name, value in (given | values).items()}

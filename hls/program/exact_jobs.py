@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from fluidnpu.dse import Design
+from fluidnpu.dse import Design, Mode
 from fluidnpu.dse.exact import LayerJob
 
 from ..formats.table import KindCode
 from .descriptor import DESCRIPTOR_BYTES, Descriptor
 from .fbcb import decode_layer
+from .pieces import OF_POOLS
 from .program import Program
 
 
@@ -35,7 +36,14 @@ def layer_job(design: Design, layer: Descriptor, word: int, batch: int, *, weigh
         b_r=run.b_r,
         row_lanes=run.row_lanes,
         block=run.block,
-        weights=weights + (layer.weights[run.mode] if layer.kind == KindCode.GEMM else 0),
+        weights=weights + _part(layer, run.mode),
         descriptor=descriptor,
         **layer.geometry,
     )
+
+
+def _part(layer: Descriptor, mode: Mode) -> int:
+    """The offset in the image of what a layer takes: weights in that mode, or of a pool its pieces."""
+    if layer.kind == KindCode.GEMM:
+        return layer.weights[mode]
+    return layer.weights[OF_POOLS] if layer.pieces else 0

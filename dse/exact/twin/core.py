@@ -124,10 +124,10 @@ def _step_drain(core: Core, layer: Layer, setup: Setup, commands: Commands) -> N
     """Issue a beat of the fetched row, and fetch the next row with its last; `_end_drain` counts rows."""
     drain = core.drain
     enable = core.out_skid.level < SKID_DEPTH
-    issue = enable and drain.valid != 0 and (not layer.has_residual or core.residual_skid.level != 0)
+    issue = enable and drain.valid != 0 and (not layer.adds or core.residual_skid.level != 0)
     last_beat = drain.left <= setup.out_words
     last_issue = issue and last_beat and (drain.lane1 != 0 or not drain.has_lane1)
-    core.residual_skid.pop = issue and layer.has_residual != 0
+    core.residual_skid.pop = issue and layer.adds != 0
     drain.fetch = 0
     drain.last_row = 0
     if commands.drain != commands.core and (not drain.valid or last_issue) and _available(core, layer):

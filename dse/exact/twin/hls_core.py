@@ -245,8 +245,8 @@ def _post_process(hls: HlsCore, core: Core, layer: Layer, setup: Setup, commands
             command = commands.ring[place_of(drain.taken)]
             drain.left = (command.beats + command.lane1_beats) * _row_beats(command, setup)
             drain.taken += 1
-    elif drain.lines and (not layer.has_residual or _there(core.residual_skid)):
-        core.residual_skid.pop = layer.has_residual
+    elif drain.lines and (not layer.adds or _there(core.residual_skid)):
+        core.residual_skid.pop = layer.adds
         core.out_skid.push = 1
         drain.lines -= 1
         drain.credit = 1

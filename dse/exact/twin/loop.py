@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from .activation import Activation, reset_activation, step_activation
 from .commands import Commands
 from .core import (
     Core,
@@ -28,9 +29,9 @@ from .memory import Dram, collect_traffic, reset_dram, step_memory
 from .outputs import OutputWriter, all_written, next_outputs, reset_outputs, step_outputs
 from .parameters import MAX_SLOTS, Counts, Layer, Setup
 from .pool import OutputPool, reset_pool, step_pool
-from .queues import step_queue
+from .queues import SKID_DEPTH, step_queue
 from .records import ints, jit, jit_apart, table, values, zeros
-from .residuals import ResidualReader, next_residuals, reset_residuals, step_residuals
+from .residuals import ResidualReader, next_residuals, reset_residuals, residual_there, step_residuals
 from .row_buffer import RowBuffer, load_row, reset_row_buffer, serve_segments, write_word
 from .segments import SegmentQueue, reset_segments
 from .sequencer import (
@@ -40,6 +41,7 @@ from .sequencer import (
     DONE,
     DRAIN,
     FETCH,
+    PLAN,
     PLANNED,
     Sequencer,
     issue_command,
@@ -67,6 +69,7 @@ class Npu:
     residuals: ResidualReader
     outputs: OutputWriter
     pool: OutputPool
+    unit: Activation
     core: Core
     hls: HlsCore
     dram: Dram
@@ -87,6 +90,7 @@ class Job(NamedTuple):
 def _begin_layer(npu: Npu, layer: Layer, setup: Setup) -> None:
     reset_outputs(npu.outputs, layer)
     reset_pool(npu.pool)
+    reset_activation(npu.unit)
     reset_residuals(npu.residuals, layer)
     reset_row_buffer(npu.rows, layer)
     reset_windows(npu.windows, layer)
@@ -109,12 +113,25 @@ def _look(npu: Npu, layer: Layer, setup: Setup) -> None:
 
 @jit
 def _step_outputs(npu: Npu, layer: Layer, setup: Setup) -> None:
-    if layer.pool_kernel:
+    if layer.activation:
+        _step_activated(npu, layer, setup)
+    elif layer.pool_kernel:
         step_outputs(npu.outputs, npu.masters.m2_write, npu.pool.shown, layer, setup)
         step_pool(npu.pool, npu.core.out_skid, layer, npu.commands, setup)
     else:
         step_outputs(npu.outputs, npu.masters.m2_write, npu.core.out_skid, layer, setup)
     next_outputs(npu.outputs, layer, npu.commands)
+
+
+@jit_apart
+def _step_activated(npu: Npu, layer: Layer, setup: Setup) -> None:
+    """Step what outputs pass on their way to memory where the unit comes first."""
+    shown = npu.pool.shown if layer.pool_kernel else npu.unit.shown
+    step_outputs(npu.outputs, npu.masters.m2_write, shown, layer, setup)
+    if layer.pool_kernel:
+        step_pool(npu.pool, npu.unit.shown, layer, npu.commands, setup)
+    there = residual_there(npu.residuals, setup)
+    step_activation(npu.unit, npu.core.out_skid, there, layer, npu.commands, setup)
 
 
 @jit
@@ -133,9 +150,10 @@ def _step_inputs(npu: Npu, layer: Layer, setup: Setup) -> None:
 @jit
 def _step_residuals(npu: Npu, layer: Layer, setup: Setup) -> None:
     if layer.has_residual:
-        step_residuals(npu.residuals, npu.masters.m2_read, npu.core.residual_skid, layer, setup)
+        queue = npu.core.residual_skid
+        ready = npu.unit.gives != 0 if layer.multiplies else queue.level < SKID_DEPTH
+        step_residuals(npu.residuals, npu.masters.m2_read, queue, ready, npu.sequencer.ahead, layer, setup)
         next_residuals(npu.residuals, layer, npu.commands)
-        step_read_master(npu.masters.m2_read, setup)
 
 
 @jit
@@ -148,11 +166,13 @@ def _step_weights(npu: Npu, layer: Layer, ahead: Layer, more: bool, setup: Setup
     if sequencer.state == BEGIN and not layer.merged:
         _begin_layer(npu, layer, setup)
     planned = sequencer.ahead == PLANNED
-    look_ahead(sequencer, m0, ahead, more, setup)
+    look_ahead(sequencer, m0, npu.masters.m2_read, ahead, more, setup)
     step_sequencer(sequencer, planned, layer)
     if sequencer.may_issue:
         issue_command(sequencer, npu.commands, npu.weights, layer)
     step_read_master(m0, setup)
+    if layer.has_residual or sequencer.ahead > PLAN:
+        step_read_master(npu.masters.m2_read, setup)
 
 
 @jit

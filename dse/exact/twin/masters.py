@@ -64,6 +64,12 @@ def req_ready(m: ReadMaster, address: int) -> bool:
 
 
 @jit
+def read_quiet(m: ReadMaster) -> bool:
+    """Tell if nothing is under way in a read master."""
+    return (m.left | m.arlen | m.inflight | m.level) == 0
+
+
+@jit
 def request(m: ReadMaster, address: int, beats: int) -> None:
     """Hand a read master a request for `beats` port words."""
     m.req_addr = address

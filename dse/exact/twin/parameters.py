@@ -63,6 +63,12 @@ class Layer:
     b_r: int
     block: int
     has_residual: int
+    adds: int  # the residual, in the core
+    multiplies: int  # by the residual, in the activation unit
+    residual_spread: int  # one word of a row is for all of its columns
+    activation: int  # words pass the activation unit
+    pieces: int
+    piece_address: int
     kernel_h: int
     kernel_w: int
     out_h: int

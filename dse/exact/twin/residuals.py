@@ -9,8 +9,9 @@ from .addresses import RowAddresses, begin_rows, first_row, reset_addresses, wal
 from .commands import Commands, place_of
 from .masters import ReadMaster, req_ready, request
 from .parameters import Layer, Setup
-from .queues import SKID_DEPTH, Queue
+from .queues import Queue
 from .records import jit
+from .sequencer import ASK, READ
 from .weights import Unpack, step_unpack
 
 JOB_QUEUE = 32
@@ -20,7 +21,7 @@ JOB_QUEUE = 32
 class Job:
     """A row that was requested."""
 
-    words: int
+    words: int  # columns of it
     skip: int  # words of its first port word
 
 
@@ -33,6 +34,7 @@ class ResidualReader:
     cols: int
     asked: int  # rows
     begun: int
+    rest: int  # columns left of a row whose one word is for all
     unpack: Unpack
     rows: RowAddresses
     jobs: Annotated[list[Job], JOB_QUEUE]
@@ -45,24 +47,41 @@ def reset_residuals(residuals: ResidualReader, layer: Layer) -> None:
 
 
 @jit
-def _unpack_rows(residuals: ResidualReader, m2: ReadMaster, queue: Queue, setup: Setup) -> None:
+def residual_there(residuals: ResidualReader, setup: Setup) -> bool:
+    """Tell if a beat of residuals is there."""
+    unpack = residuals.unpack
+    return unpack.left != 0 and (unpack.count >= setup.out_words or unpack.count >= unpack.left)
+
+
+@jit
+def _unpack_rows(
+    residuals: ResidualReader, m2: ReadMaster, queue: Queue, ready: bool, ahead: int, layer: Layer, setup: Setup
+) -> None:
     unpack = residuals.unpack
     job = residuals.jobs[residuals.begun & JOB_QUEUE - 1]
     unpack.job_words = job.words if residuals.asked != residuals.begun else 0
     unpack.job_skip = job.skip
-    step_unpack(unpack, setup.port_words, setup.out_words, m2.level != 0, queue.level < SKID_DEPTH)
-    queue.push = unpack.give
+    gives, ends = ready and residual_there(residuals, setup), True
+    if layer.residual_spread:
+        unpack.job_words = min(unpack.job_words, 1)
+        ends = residuals.rest <= setup.out_words
+        residuals.rest -= gives * setup.out_words
+    step_unpack(unpack, setup.port_words, setup.out_words, m2.level != 0 and ahead != READ, ready and ends)
+    queue.push = gives and not layer.multiplies
     m2.data_ready = unpack.get
     residuals.begun += unpack.begins
+    if unpack.begins:
+        residuals.rest = job.words
 
 
 @jit
-def _ask_row(residuals: ResidualReader, m2: ReadMaster, setup: Setup) -> None:
+def _ask_row(residuals: ResidualReader, m2: ReadMaster, layer: Layer, setup: Setup) -> None:
     address = residuals.address
     skip = address >> 1 & setup.port_words - 1
     if not req_ready(m2, address - 2 * skip):
         return
-    request(m2, address - 2 * skip, 2 * (skip + residuals.cols + setup.port_words - 1) >> setup.port_shift)
+    words = 1 if layer.residual_spread else residuals.cols
+    request(m2, address - 2 * skip, 2 * (skip + words + setup.port_words - 1) >> setup.port_shift)
     job = residuals.jobs[residuals.asked & JOB_QUEUE - 1]
     job.words = residuals.cols
     job.skip = skip
@@ -71,12 +90,24 @@ def _ask_row(residuals: ResidualReader, m2: ReadMaster, setup: Setup) -> None:
 
 
 @jit
-def step_residuals(residuals: ResidualReader, m2: ReadMaster, queue: Queue, layer: Layer, setup: Setup) -> None:
-    """Request the row at hand, take the next, and convert port words to beats of the core's `queue`."""
+def step_residuals(
+    residuals: ResidualReader,
+    m2: ReadMaster,
+    queue: Queue,
+    ready: bool,
+    ahead: int,
+    layer: Layer,
+    setup: Setup,
+) -> None:
+    """Request the row at hand, take the next, and convert port words to beats of the core's `queue`.
+
+    `ready`: a beat is taken, by the core or by the activation unit. `ahead`: state of the layer that begins
+    next, whose pieces may have the turn to ask m2 and to take its words.
+    """
     room = residuals.asked - residuals.begun != JOB_QUEUE
-    _unpack_rows(residuals, m2, queue, setup)
-    if room and residuals.asks:
-        _ask_row(residuals, m2, setup)
+    _unpack_rows(residuals, m2, queue, ready, ahead, layer, setup)
+    if room and residuals.asks and not ASK <= ahead <= READ:
+        _ask_row(residuals, m2, layer, setup)
     if walk_ahead(residuals.rows, layer, setup) and not residuals.asks:
         row = first_row(residuals.rows)
         residuals.rows.taken += 1
@@ -90,5 +121,7 @@ def next_residuals(residuals: ResidualReader, layer: Layer, commands: Commands) 
     """Begin the rows of the next command once the previous pass has been walked."""
     if residuals.rows.walker.active or commands.residuals == commands.issued:
         return
-    begin_rows(residuals.rows, commands.ring[place_of(commands.residuals)], layer.residual_offset)
+    command = commands.ring[place_of(commands.residuals)]
+    shift = command.out_shift if layer.residual_spread else 0  # one word has no place of its own in a tile
+    begin_rows(residuals.rows, command, layer.residual_offset - shift)
     commands.residuals += 1

@@ -8,15 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .commands import COMMAND_QUEUE, Commands, place_of
-from .masters import ReadMaster, req_ready, request
+from .masters import ReadMaster, read_quiet, req_ready, request
 from .parameters import MAX_SLOTS, Layer, Setup
-from .records import jit
+from .records import jit, jit_apart
 from .weights import WeightStreamer
 
 DESCRIPTOR_BYTES = 128
 BLOCKS_AHEAD = 2
 SLOTS, AWAIT, BEGIN, COMMANDS, DRAIN, DONE = range(6)
-REST, FETCH, LOOKUP, PLAN, PLANNED = range(5)  # of the layer that begins next
+# Of the layer that begins next; from ASK to LOADED its pieces come, as in `fluidnpu_piece_loader`.
+REST, FETCH, LOOKUP, PLAN, ASK, REQUEST, READ, LOADED, PLANNED = range(9)
 
 
 @dataclass(slots=True)
@@ -30,6 +31,8 @@ class Sequencer:
     turn: int  # m0 takes the address of a descriptor
     asked: int  # the descriptor was requested
     got: int  # port words of it
+    left: int  # pieces
+    slot: int  # of the port word, where the next of them lies
     left0: int
     left1: int
     first: int  # column
@@ -68,6 +71,7 @@ def may_issue(commands: Commands, weights: WeightStreamer, layer: Layer) -> bool
         and commands.issued - commands.outputs < 2 * COMMAND_QUEUE
         and (not layer.has_residual or commands.issued - commands.residuals < 2 * COMMAND_QUEUE)
         and (not layer.pool_kernel or commands.issued - commands.pools < 2 * COMMAND_QUEUE)
+        and (not layer.activation or commands.issued - commands.units < 2 * COMMAND_QUEUE)
         and weights.blocks < BLOCKS_AHEAD
     )
 
@@ -88,9 +92,33 @@ def _fetch_descriptor(sequencer: Sequencer, m0: ReadMaster, layer: Layer, setup:
         sequencer.got += 1
 
 
+@jit_apart
+def load_pieces(sequencer: Sequencer, m2: ReadMaster, layer: Layer, setup: Setup) -> None:
+    """Ask for the pieces of `layer` once nothing is under way, and take one a cycle."""
+    if sequencer.ahead == ASK:
+        if read_quiet(m2):
+            sequencer.ahead = REQUEST
+            sequencer.left = layer.pieces
+            sequencer.slot = 0
+    elif sequencer.ahead == REQUEST:
+        if req_ready(m2, layer.piece_address):
+            request(m2, layer.piece_address, 4 * layer.pieces + setup.port_bytes - 1 >> setup.port_shift)
+            sequencer.ahead = READ
+    elif sequencer.ahead == LOADED:
+        sequencer.ahead = PLANNED
+    elif m2.level:
+        sequencer.left -= 1
+        sequencer.slot += 1
+        if sequencer.left == 0:
+            sequencer.ahead = LOADED
+        if sequencer.left == 0 or 2 * sequencer.slot == setup.port_words:
+            sequencer.slot = 0
+            m2.data_ready = 1
+
+
 @jit
-def look_ahead(sequencer: Sequencer, m0: ReadMaster, layer: Layer, more: bool, setup: Setup) -> None:
-    """Advance the descriptor and plan of `layer`, which begins next; `more`: there is such a layer."""
+def look_ahead(sequencer: Sequencer, m0: ReadMaster, m2: ReadMaster, layer: Layer, more: bool, setup: Setup) -> None:
+    """Advance descriptor, plan and pieces of `layer`, which begins next; `more`: there is such a layer."""
     ahead = sequencer.ahead
     asks = ahead == FETCH and not sequencer.asked
     if ahead == REST:
@@ -104,7 +132,9 @@ def look_ahead(sequencer: Sequencer, m0: ReadMaster, layer: Layer, more: bool, s
     elif ahead == PLAN:
         sequencer.planning -= 1
         if sequencer.planning == 0:
-            sequencer.ahead = PLANNED
+            sequencer.ahead = ASK if layer.pieces else PLANNED
+    elif ahead != PLANNED:
+        load_pieces(sequencer, m2, layer, setup)
     elif sequencer.state == AWAIT:
         sequencer.ahead = REST
     sequencer.turn = sequencer.ahead == FETCH and (ahead != FETCH or asks)
@@ -169,6 +199,8 @@ def issue_command(sequencer: Sequencer, commands: Commands, weights: WeightStrea
         commands.residuals = commands.issued
     if not layer.pool_kernel:
         commands.pools = commands.issued
+    if not layer.activation:
+        commands.units = commands.issued
     if command.layer_last:
         sequencer.state = DRAIN
     _next_command(sequencer, layer, last_tile, last_group)
