@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..graph.activations import FUNCTIONS, Activation, Use
 from ..graph.builder import Builder
 from ..graph.network import Exit, Network, Parameters
 from ..graph.shapes import Kind, Pair, Shape
@@ -20,8 +21,8 @@ from ..numeric.float_reference import tensor_ranges
 
 
 def with_random_weights(network: Network, seed: int, calibration_images: int = 8) -> Network:
-    """Give the network He-scaled random weights, random biases, and ranges calibrated on uniform random
-    images.
+    """Give the network He-scaled random weights, random biases and lines of channels, and ranges of uniform
+    random images.
     """
     rng = np.random.default_rng(seed)
     parameters = {}
@@ -32,6 +33,15 @@ def with_random_weights(network: Network, seed: int, calibration_images: int = 8
             parameters[layer.name] = Parameters(
                 weights=weights, bias=rng.normal(0, 0.1, layer.channels).astype(np.float32)
             )
+        use = None if layer.activation is None else layer.activation.use
+        if use in (Use.SLOPE, Use.AFFINE):
+            own = replace(
+                parameters.get(layer.name, Parameters()),
+                slopes=rng.uniform(-0.5, 1.5, layer.channels).astype(np.float32),
+            )
+            if use is Use.AFFINE:
+                own = replace(own, offsets=rng.normal(0, 0.5, layer.channels).astype(np.float32))
+            parameters[layer.name] = own
     filled = replace(network.recalibrated({}), parameters=parameters)
     images = rng.random((calibration_images, *network.tensors[network.input]), np.float32)
     return replace(filled, calibration=tensor_ranges(filled, images))
@@ -107,6 +117,53 @@ class _Sketch:
         padding = (1, 0, 0, 1) if min(kernel) > 1 else (0, 0, 0, 0)
         return self.add(Kind.MAX_POOL, positive, channels, kernel, stride=stride, padding=padding)
 
+    def activated(self, source: str) -> str:
+        """Append a convolution that ends in a function or in slopes of its channels."""
+        name = str(self.rng.choice(sorted({*FUNCTIONS} - {"reciprocal_root"})))
+        table = Activation(use=Use.TABLE, function=name)
+        return self.add(
+            Kind.GEMM,
+            source,
+            self.pick(2, 5, 8),
+            (1, 1),
+            activation=(table, table, table, Activation(use=Use.SLOPE))[self.pick(0, 1, 2, 3)],
+        )
+
+    def on_its_own(self, source: str) -> str:
+        """Append a pass of the activation unit alone: a line for each channel, a function, or a square."""
+        channels = self.tensors[source][2]
+        clip = ((None, None), (0.0, None), (0.0, 6.0))[self.pick(0, 1, 2)]
+        use = (Use.AFFINE, Use.SLOPE, Use.TABLE, Use.PRODUCT)[self.pick(0, 1, 2, 3)]
+        activation = Activation(use=use, function="tanh" if use is Use.TABLE else "", clip=clip)
+        residual = source if use is Use.PRODUCT else None
+        return self.add(Kind.MAX_POOL, source, channels, (1, 1), activation=activation, residual=residual)
+
+    def gate(self, source: str) -> str:
+        """Append a gate on all channels or on all pixels of a convolution, in one or as a pass behind it."""
+        height, width, _ = self.tensors[source]
+        channels = self.pick(2, 5, 9)
+        function = Activation(use=Use.TABLE, function=("sigmoid", "hard_sigmoid")[self.pick(0, 1)])
+        product: dict[str, Any] = {"activation": Activation(use=Use.PRODUCT)}
+        if self.pick(0, 1):
+            pooled = self.add(Kind.SUM_POOL, source, self.tensors[source][2], (height, width))
+            gate = self.add(Kind.GEMM, pooled, channels, (1, 1), activation=function)
+            product |= {"residual": gate, "residual_step": (0, 0)}
+        else:
+            gate = self.add(Kind.GEMM, source, 1, (1, 1), activation=function)
+            product |= {"residual": gate, "residual_spread": True}
+        if self.pick(0, 1):
+            return self.add(Kind.GEMM, source, channels, (1, 1), **product)
+        trunk = self.add(Kind.GEMM, source, channels, (3, 3), padding=(1, 1, 1, 1))
+        return self.add(Kind.MAX_POOL, trunk, channels, (1, 1), **product)
+
+    def sum(self, source: str) -> str:
+        """Append the sum of two convolutions as a pass, with a function behind it or none."""
+        channels = self.pick(2, 6)
+        first = self.add(Kind.GEMM, source, channels, (1, 1), clip=(0.0, None))
+        second = self.add(Kind.GEMM, source, channels, (1, 1))
+        activation = (None, Activation(use=Use.TABLE, function="silu"))[self.pick(0, 1)]
+        return self.add(Kind.MAX_POOL, first, channels, (1, 1), residual=second, activation=activation)
+
     def head(self, source: str, classes: int) -> str:
         """Append a classifier over the whole tensor or over its global average."""
         height, width, channels = self.tensors[source]
@@ -115,12 +172,14 @@ class _Sketch:
         return self.add(Kind.GEMM, source, classes, self.tensors[source][:2], output=f"logits{self.net.stage}")
 
 
-def random_network(seed: int, *, exits: int = 2, steps: int = 3, classes: int = 5, least: int = 5) -> Network:
+def random_network(
+    seed: int, *, exits: int = 2, steps: int = 3, classes: int = 5, least: int = 5, activations: bool = False
+) -> Network:
     """Return a small random network: convolutions of every kind, residuals, concatenations, pools and
     heads.
 
     It has `exits` heads of `classes` logits each. `least`: rows and columns of an image, at least; there are
-    up to five more.
+    up to five more. With `activations` it also uses the activation unit in every way.
     """
     rng = np.random.default_rng(seed)
     size = [int(n) for n in rng.integers(least, least + 6, 2)]
@@ -131,6 +190,8 @@ def random_network(seed: int, *, exits: int = 2, steps: int = 3, classes: int = 
         sketch.net.stage = stage
         for _ in range(steps):
             step = (sketch.conv, sketch.residual, sketch.concat, sketch.pool)[sketch.pick(0, 0, 1, 2, 3)]
+            if activations and sketch.pick(0, 1, 1):
+                step = (sketch.activated, sketch.on_its_own, sketch.gate, sketch.sum)[sketch.pick(0, 0, 1, 2, 3)]
             tensor = step(tensor)
         drawn.append(Exit(name=f"exit{stage}", logits=sketch.head(tensor, classes), threshold=0.5))
     return with_random_weights(sketch.net.network(f"random{seed}", drawn), seed)
