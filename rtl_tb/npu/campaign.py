@@ -16,7 +16,7 @@ from functools import partial
 
 from fluidnpu.dse import Design, DramModel
 from fluidnpu.hls import Cause
-from fluidnpu.hls.program import decode_layer
+from fluidnpu.hls.program import PIECE_BYTES, decode_layer, pieces_at
 
 from . import coverage
 from .device import DECERR, SLVERR
@@ -191,6 +191,9 @@ def bad_address(world: World, layers: range, port: str) -> int | None:
     if port == "m1":
         row, word = world.rng.randrange(d.kernel_h), world.rng.randrange(d.group_words)
         return world.at(sample + d.in_offset + row * d.in_row_bytes + 2 * word)
+    if port == "m2" and d.pieces and (not d.has_residual or world.rng.random() < 0.5):
+        mode = decode_layer(p.design, world.words[layer], d, len(world.active)).mode
+        return world.at(p.weights + pieces_at(d, mode, p.design) + PIECE_BYTES * world.rng.randrange(d.pieces))
     if port == "m2" and not d.has_residual:
         return None
     places = {
@@ -199,7 +202,8 @@ def bad_address(world: World, layers: range, port: str) -> int | None:
     }
     offset, row_bytes, pixel_bytes = places[port]
     high, wide = d.pooled_hw if port == "write" else (d.out_h, d.out_w)
-    y, x, column = (world.rng.randrange(most) for most in (high, wide, d.columns))
+    spread = port == "m2" and d.residual_spread
+    y, x, column = (world.rng.randrange(most) for most in (high, wide, 1 if spread else d.columns))
     return world.at(sample + offset + y * row_bytes + x * pixel_bytes + 2 * column)
 
 

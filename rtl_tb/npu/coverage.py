@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from itertools import combinations
 
 from fluidnpu.dse import Design, Mode
+from fluidnpu.hls.formats import ActivationCode
+from fluidnpu.hls.program import Descriptor
 
 STATES = ("Idle", "Slots", "Await", "Begin", "Commands", "Drain", "Flush")
 AHEAD = ("Rest", "Fetch", "Lookup", "Plan", "Planned", "Refused")  # of the layer that begins next
@@ -28,7 +30,9 @@ _CHANGES = ("unchanged", "left by an exit", "joined by a merge", "left and joine
 _QUEUES = ("core command", "input", "output", "residual", "block")
 _PLACES = ("in the middle", "first", "last", "only")
 _RESPONSES = {2: "SLVERR", 3: "DECERR"}
-_LAYER, _MOMENT, _SLOT, _FULL, _BURST, _ANSWER = range(1, 7)
+_LAYER, _MOMENT, _SLOT, _FULL, _BURST, _ANSWER, _PIECES = range(1, 8)
+_USES = [use for use in ActivationCode if use is not ActivationCode.NONE]
+_REPEATS = ("one pixel", "one word a pixel", "one word")  # that a residual consists of
 
 _BUSY = STATES[1:6]
 # Event -> states in which it can come.
@@ -74,8 +78,27 @@ def named(kind: int, what: int) -> list[str]:
         return [f"{_QUEUES[what]} queue full"]
     if kind == _BURST:
         return [f"burst of {_PORTS[what & 3]} {'above' if what >> 2 else 'below'} 4 GiB"]
+    if kind == _PIECES:
+        return [
+            f"pieces awaited in {STATES[what & 7]}",
+            *(["pieces awaited, and a row of residuals"] if what >> 3 else []),
+        ]
     port, response, place = _PORTS[what & 15], _RESPONSES.get(what >> 4 & 15, "EXOKAY"), _PLACES[what >> 8]
     return [f"{response} to {port}" + ("" if "write" in port else f", {place} beat")]
+
+
+def layer_bins(layer: Descriptor, mode: Mode) -> set[str]:
+    """The bins that a layer falls into by its use of the activation unit and what its residual repeats."""
+    use = ActivationCode(layer.activation)
+    fixed = layer.residual_row_bytes == layer.residual_pixel_bytes == 0
+    repeats = _REPEATS[fixed + 2 * layer.residual_spread - 1] if fixed or layer.residual_spread else ""
+    bins = {
+        f"{use.name} of {mode.name}": use is not ActivationCode.NONE,
+        f"{use.name} before a pool": use is not ActivationCode.NONE and layer.pool_kernel > 0,
+        f"a residual of {repeats}, {'multiplied' if layer.multiplies else 'added'}": layer.has_residual
+        and repeats != "",
+    }
+    return {name for name, met in bins.items() if met}
 
 
 def _moment(mask: int, state: str, ahead: str) -> list[str]:
@@ -116,6 +139,13 @@ def required(design: Design) -> frozenset[str]:
     wanted |= {f"{event} as the job would be done" for event in _AT_THE_END}
     wanted |= {f"slot {slot} active" for slot in range(32)}
     wanted |= {f"burst of {port} {side} 4 GiB" for port in _PORTS for side in ("below", "above")}
+    if design.activation:
+        modes = [mode for mode in Mode if any(name.split()[0] == mode.name for name in layers)]
+        wanted |= {f"{use.name} of {mode.name}" for use in _USES for mode in modes}
+        wanted |= {f"{use.name} before a pool" for use in _USES}
+        wanted |= {f"a residual of {what}, {how}" for what in _REPEATS for how in ("added", "multiplied")}
+        wanted |= {"bus error of m2 read in Await", "pieces awaited, and a row of residuals"}
+        wanted |= {f"pieces awaited in {state}" for state in ("Await", "Commands", "Drain")}
     wanted |= {f"{response} to m2 write" for response in _RESPONSES.values()}
     wanted |= {f"SLVERR to {port}, {place} beat" for port in _PORTS[:3] for place in _PLACES[:3]}
     wanted -= {"SLVERR to m2 read, in the middle beat"}  # a row of residuals is a burst of two or three beats

@@ -114,7 +114,9 @@ class Extreme:
         run = run_layer(npu, far, self.word, [0], limit=LIMIT)
         want = bytearray(far.memory)
         answer, saturated = execute_streams_reference(near.streams, LEAST)
-        scatter_output(near.descriptor, self.word, LEAST, answer, near.program.slot_words(want))
+        saturated += scatter_output(
+            near.descriptor, self.word, LEAST, answer, near.program.slot_words(want), near.program.image
+        )
         got = npu.view(BASE, len(want)).copy()
         for row in rows:
             got[row.near] = npu.view(BASE + row.far, row.size)

@@ -25,10 +25,11 @@ import numpy as np
 
 from fluidnpu.boards import BoardError, load_board
 from fluidnpu.dse import Design, DesignError, DramModel
-from fluidnpu.dse.exact import LayerCycles, LayerJob, job_cycles
+from fluidnpu.dse.exact import LayerCycles, job_cycles
 from fluidnpu.hls import register
 from fluidnpu.hls.core import execute_streams_reference, layer_streams, scatter_output
-from fluidnpu.hls.program import decode_for, decode_layer, encode_fbcb
+from fluidnpu.hls.formats import ActivationCode
+from fluidnpu.hls.program import decode_for, encode_fbcb, layer_job
 from fluidnpu.models import Kind, LayerShape
 
 from ..common.command import ended
@@ -88,6 +89,9 @@ def shape_of(layer: LayerShape, most: tuple[int, int] | None) -> Shape:
         beside=max(0, window.channels - words * layer.groups) if window else 0,
         pool=(pooling.kernel, *pooling.padded) if pooling else (0, 0, 0),
         merged=layer.merged,
+        activation=ActivationCode[layer.activation.upper() or "NONE"],
+        spread=layer.residual_spread,
+        fixed=layer.residual_fixed,
     )
     return shape if shape.pools else replace(shape, pool=(0, 0, 0))  # what is cut may be no map that it pools
 
@@ -140,7 +144,7 @@ def is_right(npu: RtlNpu, program: Program, word: int, active: Sequence[int]) ->
     slots = every[list(active)]
     streams = layer_streams(program.descriptors[0], word, program.design, slots, program.image)
     answer, _ = execute_streams_reference(streams, program.design)
-    scatter_output(program.descriptors[0], word, program.design, answer, slots)
+    scatter_output(program.descriptors[0], word, program.design, answer, slots, program.image)
     every[list(active)] = slots
     return bytes(npu.view(npu.base, len(want))) == bytes(want)
 
@@ -148,18 +152,8 @@ def is_right(npu: RtlNpu, program: Program, word: int, active: Sequence[int]) ->
 def exact_cycles(npu: RtlNpu, program: Program, word: int, active: Sequence[int], run: LayerRun) -> LayerCycles:
     """Return the exact model's cycles of the job that `run_layer` ran."""
     descriptor, shift, design = program.descriptors[0], npu.base - program.base, program.design
-    plan = decode_layer(design, word, descriptor, len(active))
-    part = 0 if descriptor.kind else descriptor.weights[plan.mode]
-    job = LayerJob(
-        mode=plan.mode,
-        batch=len(active),
-        b_r=plan.b_r,
-        row_lanes=plan.row_lanes,
-        block=plan.block,
-        weights=program.weights + shift + part,
-        descriptor=program.program + shift,
-        **descriptor.geometry,
-    )
+    places = {"weights": program.weights + shift, "descriptor": program.program + shift}
+    job = layer_job(design, descriptor, word, len(active), **places)
     slots = [program.slot_base + shift + slot * program.slot_bytes for slot in active]
     (cycles,) = job_cycles([job], slots, npu.model.machine, npu.dram, first_cycle=run.start_cycle, limit=4 * run.cycles)
     return cycles

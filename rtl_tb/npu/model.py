@@ -30,6 +30,7 @@ _PROBES = {
         "busy", "idle", "layer_index", "m0_error", "m1_error", "m2_read_error", "m2_write_error", "watchdog", "soft_reset", "stuck",
         "start_refused", "refused", "done", "written", "start", "exit", "merge", "active", "b_act", "layer_start",
         "running", "command_valid", "cmd_ready", "input_ready", "output_ready", "residual_ready", "block_ready",
+        "plan_whole", "pieces_loaded", "r_valid",
     ),
     "fluidnpu_sequencer": ("state_q", "ahead_q", "plan_refused"),
     TOP: ("input_valid", "input_ready", "weight_valid", "weight_ready", "residual_valid", "residual_ready",
@@ -76,7 +77,12 @@ class NpuModel:
         texts = needed({**sources(), **core, f"{TOP}.sv": _text(f"{TOP}.sv")}, TOP)
         harness = {name: _text(name) for name in (_HARNESS, *(_HLS_CORE if self.hls_core else ()))}
         ports = {"PORT_BYTES": self.parameters.get("PortBytes", 16), "STRIPES": self.parameters.get("Stripes", 1)}
-        fields = {"MODE_AT": "mode", "ROW_LANES_AT": "row_lanes", "RESIDUAL_AT": "has_residual"}
+        fields = {
+            "MODE_AT": "mode",
+            "ROW_LANES_AT": "row_lanes",
+            "ADDS_AT": "has_residual",
+            "MULTIPLIES_AT": "multiplies",
+        }
         places = {name: LAYER.field(field).start for name, field in fields.items()}
         defines = {name: str(number) for name, number in (ports | places).items()}
         if self.hls_core:

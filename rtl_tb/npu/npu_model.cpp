@@ -25,8 +25,8 @@
 #ifndef STRIPES
 #error "STRIPES must be the number of ports that a master is striped over"
 #endif
-#if !defined(MODE_AT) || !defined(ROW_LANES_AT) || !defined(RESIDUAL_AT)
-#error "MODE_AT, ROW_LANES_AT, RESIDUAL_AT must be places of fields in layer_t"
+#if !defined(MODE_AT) || !defined(ROW_LANES_AT) || !defined(ADDS_AT) || !defined(MULTIPLIES_AT)
+#error "MODE_AT, ROW_LANES_AT, ADDS_AT, MULTIPLIES_AT must be places of fields in layer_t"
 #endif
 
 namespace {
@@ -50,7 +50,9 @@ enum Code : uint32_t {
 };
 
 // What coverage samples, by kind; npu/coverage.py names the rest of a key.
-enum Sample : uint64_t { LayerBegins = 1, Moment = 2, SlotRuns = 3, QueueFull = 4, BurstAsked = 5, ErrorAnswered = 6 };
+enum Sample : uint64_t {
+  LayerBegins = 1, Moment = 2, SlotRuns = 3, QueueFull = 4, BurstAsked = 5, ErrorAnswered = 6, PiecesAwaited = 7,
+};
 
 struct Settings {
   uint64_t base, size;
@@ -466,9 +468,11 @@ class Npu {
     }
     if (PLANE(layer_start)) {
       const auto& running = PLANE(running);
-      sample(LayerBegins, bits(running, MODE_AT, 4) | bits(running, ROW_LANES_AT, 1) << 4 | bits(running, RESIDUAL_AT, 1) << 5 |
+      uint64_t residual = bits(running, ADDS_AT, 1) | bits(running, MULTIPLIES_AT, 1);
+      sample(LayerBegins, bits(running, MODE_AT, 4) | bits(running, ROW_LANES_AT, 1) << 4 | residual << 5 |
                               static_cast<uint64_t>(since_) << 6 | static_cast<uint64_t>(PLANE(b_act)) << 8);
     }
+    if (PLANE(plan_whole) && !PLANE(pieces_loaded)) sample(PiecesAwaited, (state() & 7) | PLANE(r_valid) << 3);
     if (PLANE(command_valid)) {
       uint32_t full = !PLANE(cmd_ready) | !PLANE(input_ready) << 1 | !PLANE(output_ready) << 2 | !PLANE(residual_ready) << 3 |
                       !PLANE(block_ready) << 4;

@@ -22,7 +22,8 @@ from fluidnpu.dse import Design, DramModel
 from fluidnpu.dse.exact import LayerJob, job_cycles
 from fluidnpu.hls import Cause, register
 from fluidnpu.hls.core import execute_streams_reference, layer_streams, scatter_output
-from fluidnpu.hls.program import decode_layer
+from fluidnpu.hls.formats import ActivationCode
+from fluidnpu.hls.program import decode_layer, layer_job
 
 from ..data_plane.benches.jobs import Program, Shape, align, bench_design, make_program, random_fbcb
 from ..data_plane.parameters import data_plane_parameters
@@ -34,13 +35,23 @@ from .model import NpuModel
 
 Bytes = npt.NDArray[np.uint8]
 ARRAY: Design = bench_design(
-    {"t_r": 12, "t_p": 4, "t_c": 6, "b_max": 4, "stackable": 1, "split": 1, "weight_slots": 2, "out_words": 4}
+    {
+        "t_r": 12,
+        "t_p": 4,
+        "t_c": 6,
+        "b_max": 4,
+        "stackable": 1,
+        "split": 1,
+        "weight_slots": 2,
+        "out_words": 4,
+        "activation": 1,
+    }
 )
 # One sample, which the widths of counters depend on; chains in pieces, and more rows than a P-tile waits
 # for, so that one tile follows the other at once; RAM for layers of any size (`extremes`).
 LEAST: Design = bench_design(
     {"t_r": 17, "t_p": 5, "t_c": 6, "b_max": 1, "stackable": 1, "split": 0, "weight_slots": 3, "out_words": 2,
-     "buffer_words": 1 << 20}
+     "buffer_words": 1 << 20, "activation": 1, "activation_dsp": 1}
 ).changed(piece=2, broken=2)  # fmt: skip
 LAYERS = 290  # of every FBCB: more than eight bits count
 POOL_ROOM = {"PoolWindows": 112, "PoolRows": 1344}  # of LEAST: no power of two, and more than eight bits count
@@ -57,7 +68,8 @@ STEADY = DramModel(latency_cycles=9, write_latency_cycles=5)
 def shapes(design: Design) -> list[Shape]:
     """Layers of every kind, with and without residuals, of several blocks, groups and column tiles.
 
-    Outputs pass a pool where the design has room for one, such as those of `bench_design`.
+    Outputs pass a pool where the design has room for one, such as those of `bench_design`, and an activation
+    unit where it has one.
     """
     wide = design.t_c + 3
     pooled = [
@@ -75,7 +87,34 @@ def shapes(design: Design) -> list[Shape]:
         Shape(kernel=(1, 1), group_words=40, columns=wide, out=(2, 2), extra=3),
         Shape(kind=1, kernel=(3, 3), group_words=5, out=(4, 4), merged=True),
         *(pooled if design.pool_room[1] else []),
+        *(_of_the_unit(design) if design.activation else []),
     ]
+
+
+def _of_the_unit(design: Design) -> list[Shape]:
+    """Layers of each use, in turn with residuals; passes without weights, and residuals that repeat."""
+    wide, use = design.t_c + 3, ActivationCode
+    pooled = [
+        Shape(kernel=(1, 1), group_words=5, columns=4, groups=2, out=(6, 8), pool=(2, 0, 0), activation=use.AFFINE),
+        Shape(kernel=(1, 1), group_words=7, columns=wide, out=(5, 8), pool=(3, 1, 0), activation=use.TABLE),
+        Shape(kernel=(1, 1), group_words=7, columns=5, out=(4, 9), pool=(3, 0, 1), residual=True, activation=use.PRODUCT, fixed=True),
+        Shape(kernel=(1, 1), group_words=3, columns=5, out=(4, 8), pool=(2, 0, 0), residual=True, activation=use.SLOPE),
+    ]  # fmt: skip
+    return [
+        Shape(kernel=(3, 3), group_words=4, columns=wide, out=(4, 5), activation=use.TABLE),
+        Shape(kernel=(1, 1), group_words=12, columns=wide, out=(5, 4), residual=True, spread=True, activation=use.TABLE),
+        Shape(kernel=(1, 1), group_words=6, columns=2 * wide, out=(4, 4), residual=True, activation=use.PRODUCT, extra=2),
+        Shape(kernel=(1, 1), group_words=3, columns=4, groups=3, out=(4, 5), activation=use.SLOPE),
+        Shape(kernel=(3, 3), group_words=4, columns=wide, out=(3, 5), residual=True, fixed=True, activation=use.AFFINE),
+        Shape(kind=1, kernel=(1, 1), group_words=29, out=(4, 5), residual=True, spread=True, activation=use.PRODUCT),
+        Shape(kind=1, kernel=(1, 1), group_words=13, out=(3, 4), residual=True, fixed=True, spread=True),
+        Shape(kind=1, kernel=(1, 1), group_words=11, out=(4, 5), activation=use.AFFINE, extra=1),
+        Shape(kind=1, kernel=(2, 2), group_words=7, out=(3, 3), residual=True, activation=use.SLOPE),
+        Shape(kind=1, kernel=(1, 1), group_words=21, out=(3, 5), residual=True, activation=use.TABLE),
+        *(Shape(kind=2, kernel=(2, 2), group_words=9, out=(3, 3), residual=what is use.PRODUCT, fixed=True, spread=True, activation=what)
+          for what in use if what is not use.NONE),
+        *(pooled if design.pool_room[1] else []),
+    ]  # fmt: skip
 
 
 def model_of(
@@ -256,9 +295,8 @@ class World:
             descriptor, word = self.program.descriptors[layer], self.words[layer]
             streams = layer_streams(descriptor, word, design, slots, self.program.image)
             answer, more = execute_streams_reference(streams, design)
-            scatter_output(descriptor, word, design, answer, slots)
+            saturated += more + scatter_output(descriptor, word, design, answer, slots, self.program.image)
             every[self.active] = slots
-            saturated += more
         return np.frombuffer(memory, np.uint8), saturated
 
     def right(self, layers: range) -> int:
@@ -280,6 +318,10 @@ class World:
         for run, cycles in zip(runs, found, strict=True):
             self.must(not differences(run, cycles), f"cycles must be the model's: {differences(run, cycles)}")
         self.count()
+        for layer in layers:
+            descriptor = self.program.descriptors[layer]
+            plan = decode_layer(self.program.design, self.words[layer], descriptor, len(self.active))
+            self.hits.update(coverage.layer_bins(descriptor, plan.mode))
         taken, span = self.get("CYCLES_LO"), self.ended - self.npu.began - _UNCOUNTED
         self.must(taken == span, f"CYCLES must be those from START to the interrupt, {span}, not {taken}")
         return taken
@@ -297,18 +339,9 @@ class World:
         self.batch(batch)
 
     def _job(self, layer: int) -> LayerJob:
-        d, word, p = self.program.descriptors[layer], self.words[layer], self.program
-        plan = decode_layer(p.design, word, d, len(self.active))
-        return LayerJob(
-            mode=plan.mode,
-            batch=len(self.active),
-            b_r=plan.b_r,
-            row_lanes=plan.row_lanes,
-            block=plan.block,
-            weights=self.at(p.weights + (0 if d.kind else d.weights[plan.mode])),
-            descriptor=self.at(p.program + 128 * layer),
-            **d.geometry,
-        )
+        p, word = self.program, self.words[layer]
+        places = {"weights": self.at(p.weights), "descriptor": self.at(p.program + 128 * layer)}
+        return layer_job(p.design, p.descriptors[layer], word, len(self.active), **places)
 
     def count(self) -> None:
         """Add the samples since the last call: what came before them was right."""
