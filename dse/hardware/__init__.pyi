@@ -1,3 +1,4 @@
+from .activation import LANE_PIECES as LANE_PIECES
 from .activation import pieces as pieces
 from .activation import too_many_pieces as too_many_pieces
 from .array import pool_beats as pool_beats

@@ -17,6 +17,7 @@ from .layout import part_words as part_words
 from .layout import unpack_weights as unpack_weights
 from .linking import link as link
 from .pieces import PIECE_BYTES as PIECE_BYTES
+from .pieces import held as held
 from .pieces import layer_unit as layer_unit
 from .pieces import pack_pieces as pack_pieces
 from .pieces import pieces_at as pieces_at

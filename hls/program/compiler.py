@@ -106,11 +106,15 @@ def check_made_for(design: Design, network: Network) -> None:
 
 
 def check_unit(design: Design, network: Network) -> None:
-    """Raise ProgramError for a network that uses an activation unit on a design without one."""
-    users = [layer.name for layer in network.layers if layer.activation is not None]
+    """Raise ProgramError for a network that uses an activation unit on a design without one.
+
+    Only with a unit does the data plane spread a residual over channels.
+    """
+    users = [layer.name for layer in network.layers if layer.activation is not None or layer.residual_spread]
     if users and design.activation is None:
         raise ProgramError(
-            f"the design must have an activation unit for layer '{users[0]}' and {len(users) - 1} others, and it has none"
+            f"the design must have an activation unit for {len(users)} layers of '{network.name}', the first of them "
+            f"'{users[0]}', and it has none"
         )
 
 
@@ -123,12 +127,17 @@ def check_accumulator(qlayer: QuantisedLayer, design: Design) -> None:
 
 
 def check_pool(qlayer: QuantisedLayer, pool: QuantisedLayer) -> None:
-    """Raise ProgramError for a pool that shifts or clips, which cannot be merged with a layer."""
-    lo, hi = (qlayer.lo, qlayer.hi) if getattr(qlayer, "unit", None) is None else (qlayer.unit.lo, qlayer.unit.hi)
-    if pool.shift or getattr(pool, "unit", None) is not None or not pool.lo <= lo <= hi <= pool.hi:
+    """Raise ProgramError for a pool that no layer computes: that shifts, clips or pads words below zero."""
+    lo, hi = (qlayer.lo, qlayer.hi) if qlayer.unit is None else (qlayer.unit.lo, qlayer.unit.hi)
+    if pool.shift or pool.unit is not None or not pool.lo <= lo <= hi <= pool.hi:
         raise ProgramError(
             f"pool '{pool.layer.name}' must keep the {lo}..{hi} of layer '{qlayer.layer.name}' to be merged "
             f"with it, and it shifts by {pool.shift} and clips to {pool.lo}..{pool.hi}"
+        )
+    if any(pool.layer.padding) and lo < 0:
+        raise ProgramError(
+            f"pool '{pool.layer.name}' pads with zeros, so layer '{qlayer.layer.name}' must store no word below zero to be "
+            f"merged with it, not {lo}..{hi}"
         )
 
 
@@ -195,7 +204,7 @@ def describe(
             hi=qlayer.hi,
             weights=weights,
             residual_spread=int(layer.residual_spread),
-            **({} if getattr(qlayer, "unit", None) is None else unit_fields(qlayer.unit, count)),
+            **({} if qlayer.unit is None else unit_fields(qlayer.unit, count)),
         )
     except DescriptorError as error:
         raise ProgramError(f"layer '{layer.name}' does not fit a descriptor: {error}") from None
@@ -239,7 +248,7 @@ def _append_weights(
 
     Returns the offset of each part, and how many pieces there are. A layer that is no GEMM has only pieces.
     """
-    parts, shape, unit = [NO_WEIGHTS] * 4, qlayer.layer.shape.joined(join), getattr(qlayer, "unit", None)
+    parts, shape, unit = [NO_WEIGHTS] * 4, qlayer.layer.shape.joined(join), qlayer.unit
     count = pieces(shape, design.array)
     if too_many := too_many_pieces(shape, design.array):
         raise ProgramError(too_many)

@@ -25,6 +25,7 @@ from ..formats.format import Format
 from ..formats.table import DESCRIPTOR, MAGIC, NO_WEIGHTS, ActivationCode, KindCode
 
 DESCRIPTOR_BYTES = DESCRIPTOR.wire_bits // 8
+TABLE_PIECES = 258  # 256 segments, and a piece on either side of them
 WITH_PIECES = (ActivationCode.TABLE, ActivationCode.SLOPE, ActivationCode.AFFINE)
 _SUMMED = 0xF1D0_0001  # magic of the first layout, whose words sum to zero modulo 2**32
 _BEFORE = (_SUMMED, 0xF1D0_0002)  # those of earlier versions, in which fields of the activation unit were zero
@@ -83,12 +84,14 @@ class Descriptor(LayerGeometry):
             raise DescriptorError(f"activation must lie in 0..{most}, not {use}")
         if use and self.merged:
             raise DescriptorError(f"a pool that the layer before has computed must have no activation, not {use}")
-        window = self.activation_window
-        if not (8 <= window <= 15 if use == ActivationCode.TABLE else window == 0):
-            raise DescriptorError(f"activation_window must lie in 8..15 for a table and be 0 for others, not {window}")
-        if not (0 < self.pieces <= 0xFFFF if use in WITH_PIECES else self.pieces == 0):
+        if use == ActivationCode.TABLE and (self.activation_window < 8 or self.pieces != TABLE_PIECES):
             raise DescriptorError(
-                f"pieces must be there where a table or channels need them, and nowhere else, not {self.pieces}"
+                f"a table must have an activation_window of 8..15 and {TABLE_PIECES} pieces, not {self.activation_window} "
+                f"and {self.pieces}"
+            )
+        if (self.pieces > 0) != (use in WITH_PIECES):
+            raise DescriptorError(
+                f"pieces must be there for tables and channels alone, not {self.pieces} for code {use}"
             )
         if use == ActivationCode.PRODUCT and not self.has_residual:
             raise DescriptorError("a product must have a residual to multiply by, and has_residual is 0")

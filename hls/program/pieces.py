@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode
-from fluidnpu.dse.hardware import pieces
+from fluidnpu.dse.hardware import LANE_PIECES, pieces
 from fluidnpu.models import Kind, LayerShape
 from fluidnpu.models.graph import Use
 from fluidnpu.models.numeric import Unit
@@ -57,6 +57,14 @@ def unit_fields(unit: Unit, count: int) -> dict[str, int]:
     }
 
 
+def held(layer: Descriptor, mode: Mode, design: Design) -> bool:
+    """True if a layer has a piece for each of its channels, and no more than the lanes of a unit hold."""
+    if layer.activation not in (ActivationCode.SLOPE, ActivationCode.AFFINE):
+        return True
+    needed = len(_order(layer.columns, layer.groups, mode, design))
+    return needed <= layer.pieces <= LANE_PIECES * design.out_words
+
+
 def layer_unit(layer: Descriptor, mode: Mode, design: Design, weights: bytes) -> Unit:
     """The unit of a layer, from a descriptor and the weight image; StreamError where pieces are missing."""
     start = pieces_at(layer, mode, design)
@@ -72,8 +80,7 @@ def unit_of(layer: Descriptor, mode: Mode, design: Design, words: Int16) -> Unit
     """The unit of a layer from its pieces as they lie in the image, int16 (2 * pieces,)."""
     use, given = Use[ActivationCode(layer.activation).name], words.reshape(-1, 2)
     if use in CHANNELS:
-        groups = layer.groups if layer.kind == KindCode.GEMM else 1
-        given = unpack_pieces(given, columns=layer.columns, groups=groups, mode=mode, design=design)
+        given = unpack_pieces(given, columns=layer.columns, groups=layer.groups, mode=mode, design=design)
     return Unit(
         use=use,
         window=layer.activation_window,

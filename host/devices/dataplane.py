@@ -22,6 +22,7 @@ from fluidnpu.hls.program import (
     Descriptor,
     buffer_bytes,
     decode_layer,
+    held,
     part_words,
     pieces_at,
     pooled_map,
@@ -167,7 +168,7 @@ class DataPlane:
             raise LayerError(Cause.BAD_DESCRIPTOR)
         if descriptor.pool_kernel and not self._design.pool_room[1]:
             raise LayerError(Cause.BAD_DESCRIPTOR)
-        if descriptor.activation and self._design.activation is None:
+        if (descriptor.activation or descriptor.residual_spread) and self._design.activation is None:
             raise LayerError(Cause.BAD_DESCRIPTOR)
         step = self._step(descriptor, mode, weights_base)
         if step.merged:
@@ -277,7 +278,7 @@ class DataPlane:
 
     def _pieces(self, d: Descriptor, mode: Mode, base: int) -> Int16s:
         offset = pieces_at(d, mode, self._design)
-        if offset == NO_WEIGHTS or (base + offset) % ALIGNMENT:
+        if offset == NO_WEIGHTS or (base + offset) % ALIGNMENT or not held(d, mode, self._design):
             raise LayerError(Cause.BAD_DESCRIPTOR)
         return self._read(base + offset, PIECE_BYTES * d.pieces).view(np.int16)
 
@@ -345,7 +346,7 @@ class DataPlane:
                 residual_shift=d.residual_shift,
                 lo=d.lo,
                 hi=d.hi,
-                **({} if unit is None else {"unit": unit}),
+                unit=unit,
             )
         except NetworkError:  # the accumulator could wrap: no compiled program does, so the bytes are damaged
             raise LayerError(Cause.BAD_DESCRIPTOR) from None

@@ -18,7 +18,9 @@ from fluidnpu.dse.design import Stack
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import compile_program, render_project
 from fluidnpu.models import Exit, Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
+from fluidnpu.models.graph import Activation, Use
 from fluidnpu.models.numeric.quantise import Format
+from fluidnpu.models.numeric.unit import Unit
 
 Plan = BatchPlan | str | None
 Files = dict[str, str | bytes]
@@ -38,6 +40,7 @@ SMALL: dict[str, Any] = {
 }  # one compiled core for most tests
 # That of the shipped network in default tests of this room and of `rtl_tb`.
 SHIPPED: dict[str, Any] = {"t_r": 1024, "t_p": 9, "t_c": 32, "b_max": 8, "weight_slots": 4, "out_words": 8}
+FUNCTION = {**dict.fromkeys(Use, ""), Use.TABLE: "silu"}  # whose name is all that a compiler sees of it
 LANES = "lanes"  # by samples: b_r = ceil(batch / 2)
 
 
@@ -54,6 +57,10 @@ class Shape:
     groups: int = 1
     residual: str | None = None
     relu: bool = True
+    use: Use | None = None
+    residual_channel: int = 0
+    residual_step: tuple[int, int] = (1, 1)
+    residual_spread: bool = False
 
 
 CHAIN = [
@@ -64,6 +71,21 @@ CHAIN = [
     Shape(6, kind=Kind.MAX_POOL, kernel=(3, 3), stride=(2, 1), padding=(1, 1, 1, 1)),
     Shape(6, kind=Kind.SUM_POOL, kernel=(2, 1)),
     Shape(11, kernel=(1, 3), relu=False),
+]
+# Every use of the activation unit, on sums and on passes without weights, with every step of a residual.
+UNITS = [
+    Shape(5, kernel=(3, 3), padding=(1, 1, 1, 1), use=Use.TABLE),
+    Shape(5, kernel=(3, 2), padding=(1, 0, 1, 1), residual="t1", use=Use.PRODUCT),
+    Shape(11, residual="t2", residual_channel=3, residual_spread=True, use=Use.TABLE, relu=False),
+    Shape(12, kernel=(1, 1), use=Use.SLOPE, relu=False),
+    Shape(12, kernel=(3, 3), padding=(1, 1, 1, 1), groups=6, residual="t4", use=Use.AFFINE, relu=False),
+    Shape(12, kind=Kind.MAX_POOL, residual="t4", residual_step=(0, 0), use=Use.PRODUCT, relu=False),
+    Shape(12, kind=Kind.MAX_POOL, residual="t5", residual_channel=11, residual_spread=True, use=Use.PRODUCT),
+    Shape(12, kind=Kind.MAX_POOL, residual="t6", use=Use.AFFINE, relu=False),
+    Shape(12, kind=Kind.SUM_POOL, kernel=(2, 1), use=Use.SLOPE, relu=False),
+    Shape(12, kind=Kind.MAX_POOL, kernel=(3, 3), stride=(2, 1), padding=(1, 1, 1, 1), use=Use.TABLE),
+    Shape(9, residual="t1", residual_step=(0, 0), residual_spread=True, use=Use.PRODUCT, relu=False),
+    Shape(9, groups=3, use=Use.SLOPE, relu=False),
 ]
 
 
@@ -79,6 +101,10 @@ def network_of(rng: np.random.Generator, image: tuple[int, int, int], shapes: li
             output=f"t{i + 1}",
             channels=shape.channels,
             residual=shape.residual,
+            residual_channel=shape.residual_channel,
+            residual_step=shape.residual_step,
+            residual_spread=shape.residual_spread,
+            activation=None if shape.use is None else Activation(use=shape.use, function=FUNCTION[shape.use]),
             in_shape=tensors[f"t{i}"],
             kernel=shape.kernel,
             stride=shape.stride,
@@ -105,18 +131,77 @@ def random_layer(rng: np.random.Generator, layer: Layer, relu: bool) -> Quantise
     """Random integers that use the whole int16 range and saturate now and then."""
     shape = layer.shape
     lo = 0 if relu else -32768
+    unit = None if layer.activation is None else random_unit(rng, layer.activation.use, layer.channels)
     if layer.kind is not Kind.GEMM:
         shift = layer.pool_shift if layer.kind is Kind.SUM_POOL else 0
         none = np.zeros((0, 0, 0), np.int16)
-        return QuantisedLayer(layer=layer, weights=none, bias=np.zeros(0, np.int64), shift=shift, lo=lo)
+        return QuantisedLayer(
+            layer=layer,
+            weights=none,
+            bias=np.zeros(0, np.int64),
+            shift=shift,
+            lo=lo,
+            unit=unit,
+        )
     weights = rng.integers(-32768, 32768, (shape.groups, shape.p, shape.c)).astype(np.int16)
     bias = rng.integers(-(1 << 33), 1 << 33, layer.channels)
     shift = 15 + int(np.ceil(np.log2(shape.p) / 2)) - int(rng.integers(0, 2))
     hi = int(rng.choice([32767, 20000]))
-    shift_of_residual = shift - 1 if layer.residual else 0
+    shift_of_residual = shift - 1 if layer.residual and not layer.multiplies else 0
     return QuantisedLayer(
-        layer=layer, weights=weights, bias=bias, shift=shift, residual_shift=shift_of_residual, lo=lo, hi=hi
+        layer=layer,
+        weights=weights,
+        bias=bias,
+        shift=shift,
+        residual_shift=shift_of_residual,
+        lo=lo,
+        hi=hi,
+        unit=unit,
     )
+
+
+def random_units(rng: np.random.Generator, count: int) -> list[Shape]:
+    """A chain of layers that keep the size of their maps, most of them with a use of the activation unit."""
+    shapes, widths = list[Shape](), [3]
+    for index in range(count):
+        use = (None, *Use)[rng.integers(0, 5)]
+        kind = (Kind.GEMM, Kind.GEMM, Kind.MAX_POOL)[rng.integers(0, 3)]
+        groups = int(rng.choice([part for part in (1, 2, 3) if widths[-1] % part == 0])) if kind is Kind.GEMM else 1
+        width = widths[-1] if kind is not Kind.GEMM else groups * int(rng.integers(1, 9))
+        spread = bool(rng.integers(0, 2))
+        sources = [at for at in range(1, len(widths)) if spread or widths[at] >= width]
+        if not sources and use is Use.PRODUCT:
+            use = Use.TABLE
+        adds = use is Use.PRODUCT or rng.integers(0, 2) == 1
+        beside: dict[str, Any] = {}
+        if adds and sources:
+            source = int(rng.choice(sources))
+            beside = {
+                "residual": f"t{source}",
+                "residual_channel": int(rng.integers(0, widths[source] - (1 if spread else width) + 1)),
+                "residual_step": (0, 0) if rng.integers(0, 2) else (1, 1),
+                "residual_spread": spread,
+            }
+        side = int(rng.integers(0, 2)) if kind is Kind.GEMM else 0
+        kernel, padding = (1 + 2 * side,) * 2, (side,) * 4
+        shape = Shape(
+            width, kind=kind, kernel=kernel, padding=padding, groups=groups, use=use, relu=index % 3 == 0, **beside
+        )
+        shapes.append(shape)
+        widths.append(width)
+    return shapes
+
+
+def random_unit(rng: np.random.Generator, use: Use, channels: int) -> Unit:
+    """Random pieces of the whole int16 range, which saturate now and then."""
+    count = {Use.TABLE: 258, Use.PRODUCT: 0}.get(use, channels)
+    pieces = rng.integers(-32768, 32768, (count, 2)).astype(np.int16)
+    if use is Use.SLOPE:
+        pieces[:, 0] = 0
+    window = int(rng.integers(8, 16)) if use is Use.TABLE else 0
+    lo, hi = sorted(rng.integers(-32768, 32768, 2).tolist()) if rng.integers(0, 3) == 0 else (-32768, 32767)
+    shift = int(rng.integers(window - 7, 16)) if window else int(rng.integers(13, 16))
+    return Unit(use=use, window=window, shift=shift, lo=lo, hi=hi, pieces=pieces)
 
 
 def images_for(rng: np.random.Generator, qnet: QuantisedNetwork, batch: int) -> Int16:

@@ -44,8 +44,8 @@ def run_chain(
         layer, word = qlayer.layer, program.fbcb_word(index, batch)
         streams = layer_streams(program.descriptors[index], word, design, slots, program.weights)
         output, saturated = execute_streams_reference(streams, design)
-        scatter_output(program.descriptors[index], word, design, output, slots)
-        residual = tensors[layer.residual] if layer.residual else None
+        saturated += scatter_output(program.descriptors[index], word, design, output, slots, program.weights)
+        residual = layer.added(tensors[layer.residual]) if layer.residual else None
         tensors[layer.output], expected = golden.run_layer_counting(qlayer, tensors[layer.input], residual)
         got = np.stack([program.read_tensor(slot, layer.output) for slot in slots])
         yield layer, got, tensors[layer.output], (saturated, expected)
