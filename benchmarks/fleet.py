@@ -173,7 +173,7 @@ def front_of(
     folder: Path, count: int, rate: float, slo_ns: int, *more: str
 ) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
     """Serve the folder's fleet, made for a rate; yield its process and the addresses of its surfaces."""
-    command = [sys.executable, "-c", "from fluidnpu.cli import main; main()", "serve", "--fleet", "fleet.toml"]
+    command = [sys.executable, "-c", "from fluidnpu.cli import main; main()", "fleet", "fleet.toml"]
     command += ["--http", "0", "--grpc", "0", "--json", "--max-queue", "20000", "--rate", str(rate), *more]
     front = subprocess.Popen([*command, "--slo", f"{slo_ns}ns"], cwd=folder, stdout=subprocess.PIPE, text=True)
     assert front.stdout is not None

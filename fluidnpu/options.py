@@ -49,8 +49,7 @@ MEMORY = click.option(
 POWER = click.option(
     "--power",
     metavar="IDLE,ACTIVE",
-    help="watts of the board while its NPU does nothing and works, for modelled energies; a measured stream also takes "
-    "`measured`, on a board with a sensor, and BOARD.toml  [default: the board file's]",
+    help="watts of the board while its NPU does nothing and works, for modelled energies  [default: the board file's]",
 )
 EXPLAIN = click.option("--explain", is_flag=True, help="also say what every word and every number on the screen means")
 DATA = click.option(

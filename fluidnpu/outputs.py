@@ -25,6 +25,22 @@ class UserPath(click.Path):
         """Give the path, or click's own error and exit code 2."""
         return self.fail("a path must not be empty", param, ctx) if value == "" else super().convert(value, param, ctx)
 
+    def beside(self, folder: Path, text: str) -> str:
+        """Return the path as begun at a folder: that of the file that says it."""
+        return str(folder / text) if text else text
+
+
+class TextWithPath(click.types.StringParamType):
+    """Text that may name a path behind a sign, as NAME=BUNDLE does, or be one where it has an ending."""
+
+    def __init__(self, *, sign: str = "", ending: str = "") -> None:
+        self.sign, self.ending = sign, ending
+
+    def beside(self, folder: Path, text: str) -> str:
+        """Return the text with its path begun at a folder."""
+        before, sign, path = text.rpartition(self.sign) if self.sign else ("", "", text)
+        return before + sign + str(folder / path) if path.endswith(self.ending) else text
+
 
 class OutputPath(UserPath):
     """A path that the command writes: a file, or a folder with files."""

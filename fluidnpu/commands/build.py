@@ -213,11 +213,11 @@ def _with_int16_rates(
 
 
 def _remarks(design: dse.Design, guard: numeric.GuardReport | None, tolerance: float) -> list[str]:
-    """Say what the accuracy is, where labels tell, and what `serve` will want."""
+    """Say what the accuracy is, where labels tell, and what `stream` will want."""
     lines = []
     if guard is not None:
         accuracies = f"float {100 * guard.float_accuracy:.2f} %, int16 {100 * guard.int16_accuracy:.2f} %"
         lines.append(f"accuracy on {guard.images} images: {accuracies} (tolerance {tolerance:g} points)")
     if design.exit_rates is None and design.stages > 1:
-        lines.append("  [dim]exit rates are not known: `serve` wants --exit-rates, or --data to measure them[/]")
+        lines.append("  [dim]exit rates are not known: `stream` wants --exit-rates, or --data to measure them[/]")
     return lines

@@ -62,7 +62,7 @@ class MeasureOptions:
     default="simulated",
     show_default=True,
     type=click.Choice(COUNTED),
-    help="--layers: the NPU, simulated, in Verilator (rtl, cosim) or of this board, as `serve --device` takes it",
+    help="--layers: the NPU, simulated, in Verilator (rtl, cosim) or of this board, as `stream --device` takes it",
 )
 @ADDRESSES
 @JSON

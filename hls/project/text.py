@@ -200,7 +200,7 @@ class ProjectText:
     def pynq_command(self) -> str:
         """The command that serves with PYNQ: a shell of root's reads the profiles of PYNQ and XRT first."""
         profiles = "; ".join(f". /etc/profile.d/{name}.sh" for name in ("pynq_venv", "xrt_setup"))
-        return f"sudo bash -c '{profiles}; fluidnpu serve bundle --device pynq --rate 100 --slo 50ms'"
+        return f"sudo bash -c '{profiles}; fluidnpu stream bundle --device pynq --rate 100 --slo 50ms'"
 
     @property
     def data_plane_parameters(self) -> tuple[tuple[str, int | str], ...]:

@@ -27,6 +27,7 @@ from ..errors import DriverUsageError
 from ..serving.models import Models
 from .access import Access, is_loopback, read_token
 from .budget import Budget, Holder
+from .certificates import check_pair
 from .front import Front
 from .inference import Inference
 from .limits import LEAST_HELD_BYTES, Limits, held_bytes
@@ -57,20 +58,25 @@ class ServeOptions:
     key: Path | None = None
     limits: Limits = field(default_factory=Limits)
 
+    def check(self) -> None:
+        """Raise DriverUsageError for surfaces that do not go together, and for files that cannot be used."""
+        if self.http is None and self.grpc is None:
+            raise DriverUsageError("a server must have an HTTP or a gRPC port, and it has neither")
+        if (self.certificate is None) != (self.key is None):
+            raise DriverUsageError("TLS must have both a certificate and a key, and one of them is missing")
+        admin = self.admin is not None or self.admin_grpc is not None
+        if admin and self.token_file is None and not is_loopback(self.host):
+            raise DriverUsageError(f"an admin surface off the loopback must have a token, and '{self.host}' has none")
+        read_token(self.token_file)
+        if self.certificate is not None and self.key is not None:
+            check_pair(self.certificate, self.key)
+
 
 class NetworkServer:
     """A server on an event loop. `start` binds all ports or none; `stop` drains."""
 
     def __init__(self, served: Models | OpenFront, options: ServeOptions) -> None:
-        if options.http is None and options.grpc is None:
-            raise DriverUsageError("a server must have an HTTP or a gRPC port, and it has neither")
-        if (options.certificate is None) != (options.key is None):
-            raise DriverUsageError("TLS must have both a certificate and a key, and one of them is missing")
-        admin = options.admin is not None or options.admin_grpc is not None
-        if admin and options.token_file is None and not is_loopback(options.host):
-            raise DriverUsageError(
-                f"an admin surface off the loopback must have a token, and '{options.host}' has none"
-            )
+        options.check()
         self.options = options
         self._served = served
         self.ports: dict[str, int] = {}  # by surface: http, grpc, admin, admin_grpc

@@ -146,14 +146,14 @@ SIMULATIONS: list[Case] = [
     ("simulate --study fluid-batching --out {text}.txt", BAD, "must be a folder, and it is a file"),
 ]
 SERVINGS: list[Case] = [
-    ("serve {none} --rate 9 --slo 2ms", BAD, "none"),
-    ("serve {folder} --rate 9 --slo 2ms", BAD, "must be a bundle"),
-    ("serve {spoiled} --rate 9 --slo 2ms", BAD, "does not belong to its program.json"),
-    ("serve {bundle} --rate 9 --slo 2", BAD, "with a unit"),
-    ("serve {bundle} --rate nan --slo 2ms", BAD, "nan"),
-    ("serve {bundle} --rate 9 --slo 2ms --policy nosuch", BAD, "policy must be one of"),
-    ("serve {bundle} --rate 9 --slo 2ms --requests 0", BAD, "--requests"),
-    ("serve {bundle} --rate 9 --slo 2ms --data {none}.npz", BAD, "none.npz"),
+    ("stream {none} --rate 9 --slo 2ms", BAD, "none"),
+    ("stream {folder} --rate 9 --slo 2ms", BAD, "must be a bundle"),
+    ("stream {spoiled} --rate 9 --slo 2ms", BAD, "does not belong to its program.json"),
+    ("stream {bundle} --rate 9 --slo 2", BAD, "with a unit"),
+    ("stream {bundle} --rate nan --slo 2ms", BAD, "nan"),
+    ("stream {bundle} --rate 9 --slo 2ms --policy nosuch", BAD, "policy must be one of"),
+    ("stream {bundle} --rate 9 --slo 2ms --requests 0", BAD, "--requests"),
+    ("stream {bundle} --rate 9 --slo 2ms --data {none}.npz", BAD, "none.npz"),
 ]
 OTHERS: list[Case] = [
     ("exits {model} --exits 0", BAD, "--exits must be N of at least 1"),

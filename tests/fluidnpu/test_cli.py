@@ -104,7 +104,7 @@ def test_check_counts(model: Path) -> None:
 
 
 def test_serve_answers_every_image_of_a_built_bundle(project: Path, few_images: Path) -> None:
-    result = run("serve", project, "--rate", 3000, "--slo", "2ms", "--data", few_images, "--json")
+    result = run("stream", project, "--rate", 3000, "--slo", "2ms", "--data", few_images, "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert found["requests"] == len(read_image_file(few_images))
@@ -257,7 +257,7 @@ def test_a_layer_table_has_no_weights_to_build(tmp_path: Path) -> None:
 
 
 def test_a_bundle_that_is_none(tmp_path: Path) -> None:
-    refused(run("serve", tmp_path, "--rate", 1, "--slo", "1ms"), "bundle")
+    refused(run("stream", tmp_path, "--rate", 1, "--slo", "1ms"), "bundle")
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_a_design_changed_by_hand_is_refused(model: Path, small_design: Path, tm
 
 
 @pytest.mark.parametrize("content", [b"\x80\xff\0", b"[" * 100_000], ids=["binary", "deep"])
-@pytest.mark.parametrize("command", ["build", "verify", "dse", "import-reports", "simulate", "serve"])
+@pytest.mark.parametrize("command", ["build", "verify", "dse", "import-reports", "simulate", "stream"])
 def test_a_file_that_is_not_text_is_refused(command: str, content: bytes, model: Path, tmp_path: Path) -> None:
     file = tmp_path / "bundle" / "design.json"
     file.parent.mkdir()
@@ -288,7 +288,7 @@ def test_a_file_that_is_not_text_is_refused(command: str, content: bytes, model:
         "dse": ("dse", DATA / "layers_resnet50.json", *board, "--calibration", file),
         "import-reports": ("import-reports", tmp_path),
         "simulate": ("simulate", file, *load),
-        "serve": ("serve", tmp_path, *load),
+        "stream": ("stream", tmp_path, *load),
     }[command]
     refused(run(*words), "must be")
 
@@ -365,7 +365,7 @@ def test_counts_and_seeds_are_checked_at_the_door(words: tuple[object, ...]) -> 
 
 
 def test_a_board_needs_its_bitstream(project: Path) -> None:
-    refused(run("serve", project, "--device", "pynq", "--rate", 1, "--slo", "1ms"), "bitstream", "bundle")
+    refused(run("stream", project, "--device", "pynq", "--rate", 1, "--slo", "1ms"), "bitstream", "bundle")
 
 
 def test_layer_tables_can_be_cut_into_stages(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ COMMANDS = (
     "prepare {model} --calibrate {data}",
     "exits {model} --exits 2 --fit {data}",
     "build {model} --board zc706 --out {new} --data {data}",
-    "serve {bundle} --rate 1000 --slo 20ms --data {data}",
+    "stream {bundle} --rate 1000 --slo 20ms --data {data}",
     "train --from {model} --out {new}.onnx --epochs 1 --data {data}",
 )
 
@@ -201,7 +201,7 @@ def accuracy(words: str, places: dict[str, Path]) -> float:
 
 def test_names_make_nine_folders_of_ten_right(places: dict[str, Path], tmp_path: Path, names: Path) -> None:
     """By their names folders are the right classes, however they are sorted and however many are missing."""
-    serve = "serve {bundle} --rate 1000 --slo 20ms --data {data}"
+    serve = "stream {bundle} --rate 1000 --slo 20ms --data {data}"
     known = {**places, "data": npz(tmp_path / "all", images=IMAGES.images, labels=IMAGES.labels), "names": names}
     right = accuracy(serve, known)
     assert right > 0.8
@@ -246,7 +246,7 @@ def test_names_go_from_a_file_into_model_and_bundle(places: dict[str, Path], tmp
     result = run("build {named} --board zc706 --model paper --out {new} --data {data}", known)
     assert result.exit_code == 0, result.output
     assert Bundle.read(tmp_path / "new" / "bundle").program.class_names == tuple(TEN)
-    stream = "serve {new} --rate 1000 --slo 20ms --data {data}"
+    stream = "stream {new} --rate 1000 --slo 20ms --data {data}"
     report = json.loads(run(stream + " --json", known).stdout.splitlines()[-1])
     assert sum(report["classes"].values()) == len(PIXELS)
     most = max(report["classes"].values())
@@ -254,7 +254,7 @@ def test_names_go_from_a_file_into_model_and_bundle(places: dict[str, Path], tmp
     assert screen is not None
     assert report["classes"][screen[1]] == int(screen[2]) == most
     for words in (
-        "serve {new} --rate 1000 --slo 20ms --classes {names}",
+        "stream {new} --rate 1000 --slo 20ms --classes {names}",
         "dse {model} --board zc706 --cycles paper --classes {names}",
         "verify {model} --board zc706 --classes {names}",
         "simulate {bundle}/design.json --policy serial --rate 9 --slo 9ms --classes {names}",
@@ -263,5 +263,5 @@ def test_names_go_from_a_file_into_model_and_bundle(places: dict[str, Path], tmp
     refused(run("train --classes {names} --out {new}.onnx", known), "--classes belongs to fine-tuning")
     refused(
         run("serve {bundle} --http 0 --classes {names}", known),
-        "--requests, --data and --classes are for a measured stream",
+        "serve has no --classes: write `fluidnpu stream BUNDLE --classes ...`",
     )

@@ -322,4 +322,4 @@ def test_the_commands_take_a_detector_to_answers(tmp_path: Path, capsys: pytest.
     assert ": 0 mismatches in" in told
     project = str(tmp_path / "project")
     run("build", ready, "--board", "zc706", "--design", str(tmp_path / "d.json"), "--out", project)
-    assert "fluid" in run("serve", project, "--data", data, "--rate", "200", "--slo", "5ms", "--requests", "2")
+    assert "fluid" in run("stream", project, "--data", data, "--rate", "200", "--slo", "5ms", "--requests", "2")

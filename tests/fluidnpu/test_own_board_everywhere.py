@@ -125,7 +125,7 @@ def test_the_rtl_runs_behind_its_memory(road: Road) -> None:
 
 
 def test_its_energies_are_modelled(road: Road) -> None:
-    words = ("serve", road.folder / "project", *CALM, "--data", road.images, "--json")
+    words = ("stream", road.folder / "project", *CALM, "--data", road.images, "--json")
     served = json.loads(done(*words).splitlines()[-1])
     assert served["power_modelled_w"] == [1.5, 2.25]
     assert served["energy_mj_modelled"] > 0
@@ -159,7 +159,7 @@ def test_a_processor_that_takes_its_place_has_no_board(road: Road) -> None:
     done("measure", road.folder / "project", "--seconds", 0.001, "--worker", worker)
     design = host.Bundle.read(worker).design
     assert (design.is_measured, design.facts) == (True, None)
-    words = ("serve", worker, "--device", "cpu", "--rate", 10, "--slo", "1s", "--requests", 2, "--data", road.images)
+    words = ("stream", worker, "--device", "cpu", "--rate", 10, "--slo", "1s", "--requests", 2, "--data", road.images)
     assert "energy" not in done(*words)
 
 
@@ -226,7 +226,7 @@ def test_a_project_of_before_says_what_it_lacks(road: Road) -> None:
     host.Bundle(design=old, program=replace(bundle.program, design_digest=old.digest)).write(folder / "bundle")
     (folder / "build").mkdir(exist_ok=True)
     (folder / "build" / "utilization.rpt").write_text(UTILISATION)
-    said = " ".join(done("serve", folder, *CALM, "--data", road.images).split())
+    said = " ".join(done("stream", folder, *CALM, "--data", road.images).split())
     lacks = "must carry the facts of its board 'bench7020'"
     assert f"energy is not modelled: the design of 'resnet8_fashion_mnist' {lacks}" in said
     assert PowerModel.of(host.Bundle.read(folder / "bundle").design) is None

@@ -50,8 +50,8 @@ def by_command(
         words.append(["dse", last, "--board", board, *cycles, *rates, "--out", design])
         words.append(["build", last, "--board", board, "--design", design, "--core", "rtl", "--out", project])
         words.append(["simulate", design, "--rate", "500", "--slo", "20ms", "--requests", "200", "--seeds", "2"])
-        words.append(["serve", project, "--rate", "500", "--slo", "20ms", "--requests", "20"])
-        words.append(["serve", project, "--rate", "500", "--slo", "20ms", "--data", str(data), "--requests", "20"])
+        words.append(["stream", project, "--rate", "500", "--slo", "20ms", "--requests", "20"])
+        words.append(["stream", project, "--rate", "500", "--slo", "20ms", "--data", str(data), "--requests", "20"])
         if verify:
             words.append(["verify", last, "--board", board, "--design", design, "--batches", "1"])
     return run(folder, COMMANDS, words)
@@ -121,7 +121,7 @@ def test_efficientnet_lite0_with_its_real_weights(folder: Path, exporter: str) -
         design, project = f"{name}_{board}.json", f"{name}_{board}"
         words.append(["dse", served, "--board", board, *how, "--core", core, "--b-max", "2", "--out", design])
         words.append(["build", served, "--board", board, "--design", design, "--core", core, "--out", project])
-        words.append(["serve", project, "--rate", "5", "--slo", "2s", "--data", f"{name}.npz"])
+        words.append(["stream", project, "--rate", "5", "--slo", "2s", "--data", f"{name}.npz"])
         if exporter == "dynamo":
             words.append(["verify", served, "--board", board, "--design", design, "--batches", "1"])
     said = run(folder, COMMANDS, words)

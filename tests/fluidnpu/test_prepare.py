@@ -153,9 +153,9 @@ def test_rates_are_no_part_of_a_design(bare: Path, data: Path, tmp_path: Path) -
     given = answer(*build, "--exit-rates", "0.2,0.2,0.6", "--data", data, "--out", tmp_path / "given")
     assert given["exit_rates"] == [0.2, 0.2, 0.6]
     assert given["int16_accuracy"] is not None
-    assert answer("serve", tmp_path / "given", *CALM, "--data", data)["accuracy"] is not None
-    assert "random images have no labels" in said("serve", tmp_path / "given", *CALM, "--requests", 5)
-    assert answer("serve", tmp_path / "given", *CALM, "--data", data.with_name("bare.npz"))["accuracy"] is None
+    assert answer("stream", tmp_path / "given", *CALM, "--data", data)["accuracy"] is not None
+    assert "random images have no labels" in said("stream", tmp_path / "given", *CALM, "--requests", 5)
+    assert answer("stream", tmp_path / "given", *CALM, "--data", data.with_name("bare.npz"))["accuracy"] is None
 
 
 def test_rates_that_nobody_knows_are_measured_or_asked_for(bare: Path, data: Path, tmp_path: Path) -> None:
@@ -174,6 +174,6 @@ def test_rates_that_nobody_knows_are_measured_or_asked_for(bare: Path, data: Pat
     model = build_onnx(network)
     onnx.save(model, ranged)
     words = ("build", ranged, "--board", "zc706", "--core", "rtl", "--design", tmp_path / "bare.json")
-    assert "`serve` wants --exit-rates, or --data" in said(*words, "--out", tmp_path / "unknown")
+    assert "`stream` wants --exit-rates, or --data" in said(*words, "--out", tmp_path / "unknown")
     for more in (("--exit-rates", "0.5,0.25,0.25"), ("--data", data)):
-        assert answer("serve", tmp_path / "unknown", *CALM, *more, "--requests", 10)["answered"] == 10
+        assert answer("stream", tmp_path / "unknown", *CALM, *more, "--requests", 10)["answered"] == 10

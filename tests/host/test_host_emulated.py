@@ -79,7 +79,7 @@ def fluidnpu(board: EmulatedBoard, *words: str, python: str = sys.executable) ->
 
 
 SERVE = (
-    "serve",
+    "stream",
     "{folder}/bundle",
     "--device",
     "devmem",

@@ -173,7 +173,7 @@ def _ask_until(npu: Any, images: Any, right: list[bytes], done: Callable[[], boo
 
 
 def _started(path: Path, *more: str) -> tuple[Any, str]:
-    words = ["serve", "--fleet", str(path), "--engine", "ray", "--shard", "2", "--http", "0", "--slo", "5s", "--json"]
+    words = ["fleet", str(path), "--engine", "ray", "--shard", "2", "--http", "0", "--slo", "5s", "--json"]
     words, said = [*words, *more], ""
     for _ in range(3):  # Ray may not start in its time
         process = subprocess.Popen(

@@ -62,5 +62,5 @@ def test_a_board_of_ones_own_goes_all_the_way(tmp_path: Path, capsys: pytest.Cap
     assert slow > fast  # the memory of a board that is not shipped, and not ideal memory in its place
     assert bench.main(["fluidnpu_planner", "--design", design]) == 0
     words = ("--device", "rtl", "--requests", "2", "--rate", "100", "--slo", "1s", "--json")
-    served = json.loads(fluidnpu("serve", project, *words).splitlines()[-1])
+    served = json.loads(fluidnpu("stream", project, *words).splitlines()[-1])
     assert served["requests"] == 2, served

@@ -1,0 +1,55 @@
+"""`fluidnpu config`: files that hold the options of `serve`, `stream` and `fleet`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import get_type_hints
+
+import click
+
+from .. import show
+from ..configuration import Configuration, placed
+from ..errors import UsageError
+from ..options import JSON, PATH, takes
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions:
+    """The command line of `fluidnpu config check`."""
+
+    file: Path
+    as_json: bool
+
+
+@click.group("config")
+def command() -> None:
+    """Files that hold the options of `serve`, `stream` and `fleet`."""
+
+
+@command.command("check")
+@click.argument("file", type=PATH, metavar="FILE.toml")
+@JSON
+@takes(CheckOptions)
+def check(options: CheckOptions) -> None:
+    """Read a configuration file, and all that it names, as its commands would; a wrong line is named.
+
+    Bundles of `serve` are loaded on a simulated NPU. Ports are not opened, and boards not asked.
+
+    Exit code: 0 right; 2 bad input.
+    """
+    read = Configuration.read(options.file)
+    if not read.tables:
+        raise UsageError(f"'{options.file}' must have a table, such as [serve], and it has none")
+    for name in read.tables:
+        module = import_module(f".{name}", __package__)
+        context = module.command.make_context(name, ["--config", str(options.file)])
+        record = get_type_hints(module.check)["options"]
+        with context, placed():
+            module.check(record(**context.params))
+    if options.as_json:
+        show.emit({"file": str(options.file), "commands": sorted(read.tables)})
+        return
+    for name in read.tables:
+        print(f"'{options.file}' is right: fluidnpu {name} --config {options.file}")

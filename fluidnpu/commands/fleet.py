@@ -1,0 +1,258 @@
+"""`fluidnpu fleet FILE.toml --http PORT --grpc PORT`: many boards as one server."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fluidnpu import scheduler
+from fluidnpu.host import fleet, oip
+
+from .. import show
+from ..configuration import config_option, placed
+from ..errors import UsageError
+from ..options import JSON, PATH, takes
+from .surfaces import (
+    CRITERIA,
+    POLICIES,
+    RATE,
+    SLO,
+    TENANTS,
+    NetworkOptions,
+    Sectioned,
+    bounds,
+    listening,
+    records,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetCommandOptions(NetworkOptions):
+    """The command line of `fluidnpu fleet`, as text and numbers."""
+
+    fleet: Path
+    plan: Path | None
+    engine: str
+    shard: int
+    ray_address: str | None
+    patience: float
+    audit: int
+    allow_absent: bool
+    board_token_file: Path | None
+
+
+@click.command(
+    "fleet",
+    cls=Sectioned,
+    examples={
+        "fluidnpu fleet lab.toml --http 8000": "all networks on all boards",
+        "fluidnpu fleet lab.toml --plan p.json --http 8000": "as `fluidnpu place` planned",
+        "fluidnpu fleet --config front.toml": "options of a file",
+    },
+    sections={
+        "plan": "Which boards do what",
+        "http": "Where the front listens",
+        "token_file": "Who may ask, and how much",
+        "policy": "How it answers",
+        "patience": "When a board is given up",
+        "engine": "Dispatchers in Ray",
+        "guarded": "What it checks and tells",
+    },
+)
+@click.argument("fleet", type=PATH, metavar="FILE.toml")
+@config_option
+@click.option(
+    "--plan",
+    type=PATH,
+    metavar="PLAN.json",
+    help="what runs where, as `place --out` wrote it  [default: every board serves all its networks]",
+)
+@click.option(
+    "--allow-absent", is_flag=True, help="start although boards do not answer; each is used as soon as it does"
+)
+@click.option(
+    "--board-token-file", type=PATH, metavar="FILE", help="boards with an address ask for the token in this file"
+)
+@listening
+@bounds
+@click.option("--policy", metavar="P[:KEY=VALUE...]", help=f"{POLICIES}  [default: the plan's, else fluid:drain=1]")
+@RATE
+@SLO
+@CRITERIA
+@TENANTS
+@click.option(
+    "--patience",
+    type=click.FloatRange(min=1),
+    default=4.0,
+    show_default=True,
+    metavar="BATCHES",
+    help="predicted batch times of silence after which a board is hung",
+)
+@click.option(
+    "--audit",
+    type=click.IntRange(min=0),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="one request in N of each board is asked of another, too, to compare the bits; 0: none",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="one dispatcher here, or one a shard of boards, in actors that Ray places and restarts",
+)
+@click.option(
+    "--shard",
+    type=click.IntRange(min=1),
+    default=32,
+    show_default=True,
+    metavar="BOARDS",
+    help="ray: most boards of one actor",
+)
+@click.option(
+    "--ray-address",
+    metavar="HOST:PORT",
+    help="ray: of a cluster whose nodes have the resource npu_boards  [default: this machine alone]",
+)
+@records
+@JSON
+@takes(FleetCommandOptions)
+def command(options: FleetCommandOptions) -> None:
+    """Serve the boards of a fleet file as one server over the Open Inference Protocol v2.
+
+    Boards with an address are reached there, the others are simulated here. SIGTERM drains: all that was
+    taken is answered, and simulated boards end. --rate is that of the whole fleet.
+
+    Exit code: 0 drained; 1 a board does not answer; 2 bad input.
+    """
+    with placed():
+        surfaces, roster, served = prepared(options)
+    out = show.console(options.as_json)
+    oip.configure_logging(options.log_level, requests=options.log_requests)
+    fronts: list[fleet.FleetFront] = []
+
+    def opened(limits: oip.Limits, version: str) -> fleet.FleetFront:
+        if options.engine == "local":
+            fronts.append(fleet.FleetFront(roster, served, limits, version))
+        else:
+            shards = fleet.ShardOptions(boards=options.shard, address=options.ray_address or "")
+            file, plan = options.fleet, options.plan
+            fronts.append(fleet.ShardedFront(roster, served, limits, version, file=file, plan=plan, shards=shards))
+        return fronts[-1]
+
+    oip.run_server(opened, surfaces, lambda server: _started(out, server, fronts[0], options.as_json))
+    counts = {model: one.samples for model, one in fronts[0].counts.items()}
+    if options.as_json:
+        show.emit({"stopped": True, "answered": counts})
+    else:
+        out.print(f"drained: {sum(counts.values())} samples were answered")
+
+
+def prepared(options: FleetCommandOptions) -> tuple[oip.ServeOptions, fleet.Roster, fleet.FleetOptions]:
+    """Read everything that the options name. Raises ValueErrors of the rooms."""
+    surfaces = options.surfaces()
+    if options.engine == "local" and options.ray_address is not None:
+        raise UsageError("--ray-address is for --engine ray")
+    roster = fleet.Roster.read(options.fleet, options.plan)
+    for name, given in (("--criteria", options.criteria), ("--tenants", options.tenants)):
+        if given is not None and roster.relays:
+            raise UsageError(
+                f"{name} is for boards with whole networks, and the plan cuts {', '.join(roster.relays)}: samples leave a "
+                f"part by its program's thresholds"
+            )
+    if options.tenants is not None:
+        fleet.shared_by(options.tenants, len(roster.seats))  # refused here, in one sentence
+        if reached := [seat.name for seat in roster.seats if seat.address]:
+            raise UsageError(
+                f"tenants of a board with an address, such as '{reached[0]}', must be named where it is served (serve --tenants)"
+            )
+    slo_ns = None if options.slo is None else scheduler.parse_duration_ns(options.slo, "--slo")
+    boards = fleet.BoardOptions(
+        policy=options.policy,
+        slo_ns=slo_ns,
+        rate_per_s=None if options.rate is None else options.rate / len(roster.seats),
+        criteria=options.criteria,
+        tenants=None if options.tenants is None else options.tenants.resolve(),
+        boards=len(roster.seats),
+        queue=options.max_queue,
+        guarded=options.guarded,
+    )
+    dispatch = fleet.DispatchOptions(
+        patience=options.patience,
+        audit_every=options.audit,
+        queue=options.max_queue,
+        absent=options.allow_absent,
+        slo_ns=slo_ns,
+    )
+    token = oip.read_token(options.board_token_file)
+    return surfaces, roster, fleet.FleetOptions(dispatch=dispatch, boards=boards, token=token)
+
+
+def check(options: FleetCommandOptions) -> None:
+    """Start nothing, but read the fleet with its bundles and its plan. Raises ValueErrors of the rooms."""
+    prepared(options)
+
+
+def _started(out: Console, server: oip.NetworkServer, front: fleet.FleetFront, as_json: bool) -> None:
+    """Say which boards serve what, and where the front listens."""
+    urls = {surface: server.url(surface) for surface in server.ports}
+    leaves = front.dispatcher.leaves
+    boards = [
+        {
+            "name": one.name,
+            "address": one.address,
+            "models": list(one.times),
+            "started": one.name in front.processes,
+            "duties": {model: asdict(duty) for model, duty in one.duties.items()},
+        }
+        for one in leaves
+    ]
+    if as_json:
+        ways = {name: [asdict(way) for way in relay.ways] for name, relay in front.roster.relays.items()}
+        show.emit({"urls": urls, "boards": boards, "capacity_per_s": front.capacity_per_s, "ways": ways})
+        sys.stdout.flush()
+        return
+    for leaf in leaves:
+        kind = "simulated here" if leaf.name in front.processes else "an actor of Ray" if leaf.shard else "reached"
+        out.print(
+            f"[bold]{leaf.name}[/] at {leaf.address} ({kind}): {', '.join(map(partial(_served, leaf), leaf.times))}"
+        )
+    if (plan := front.roster.plan) is not None:
+        out.print(
+            f"plan {plan.digest[:12]}: {plan.form}, {plan.rate_per_s:.4g}/s, at most {plan.gap_pct:.1f} % below the best"
+        )
+    for name, relay in front.roster.relays.items():
+        for way in relay.ways:
+            out.print(f"[bold]{name}[/]: {way.rate_per_s:.4g}/s by way of {', then '.join(way.models)}")
+    for name, ensemble in front.roster.ensembles.items():
+        rule = ensemble.rule
+        until = f" within {1e3 * ensemble.wait_s:g} ms, or of those that came" if ensemble.wait_s else ""
+        out.print(f"[bold]{name}[/]: {rule.name} of {', '.join(rule.networks)}{until}")
+    for model, capacity in front.capacity_per_s.items():
+        slo_ms = front.counts[model].slo_ns / 1e6
+        out.print(f"{model}: predicted capacity {capacity:.0f}/s, objective {slo_ms:g} ms unless a request names one")
+    for surface, url in urls.items():
+        out.print(f"{surface}: {url}")
+    if "http" in urls:
+        out.print("[dim]the page at / shows it live, /metrics is for Prometheus; SIGTERM drains[/]")
+
+
+def _served(leaf: fleet.Leaf, model: str) -> str:
+    """Name a model with what the plan gives it, where there is one."""
+    duty = leaf.duties.get(model)
+    if duty is None:
+        return model
+    from fluidnpu.scheduler.policies import splits_text
+
+    turns = f", splits in turns {splits_text(duty.splits)}" if duty.splits else ""
+    return f"{model} (batch {duty.batch}, {100 * duty.weight:.3g} % of its time{turns})"
