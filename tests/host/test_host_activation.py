@@ -2,121 +2,131 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hls_cases import LANES, R_BATCHING, ROW_LANES, SMALL, SPLIT, UNITS, WIDE, design_of, network_of, random_units
-from host_worlds import pixels, read
+from host_worlds import HostWorld, read, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fluidnpu.dse import Design
-from fluidnpu.hls import Cause, Program, compile_program
-from fluidnpu.hls.formats import NO_WEIGHTS
-from fluidnpu.hls.program import pieces_at
+from fluidnpu.dse import BatchPlan
+from fluidnpu.dse.design import Stack
+from fluidnpu.hls import Cause
+from fluidnpu.hls.formats import NO_WEIGHTS, ActivationCode
+from fluidnpu.hls.program import Descriptor, pieces_at
 from fluidnpu.host import Driver, NpuError, SimulatedNpu
-from fluidnpu.models import QuantisedNetwork, golden
+from fluidnpu.models import golden
 
-UNIT = {**SMALL, "activation": "dsp"}
-PLANS = {"r": R_BATCHING, "wide": WIDE, "split": SPLIT, "rows": ROW_LANES, "lanes": LANES}
+PLANS = {
+    "rows": None,
+    "wide": BatchPlan(k=Stack.TWO),
+    "split": BatchPlan(k=Stack.HALF),
+    "row lanes": BatchPlan(row_lanes=True),
+}
+SEEDS = (18, 26, 0)  # of networks that use the unit in every way between them
 
 
-def driver_of(program: Program, design: Design) -> Driver:
-    driver = Driver(SimulatedNpu(design), program, design, slots=9)
-    driver.load()
-    return driver
-
-
-def right(qnet: QuantisedNetwork, driver: Driver, batch: int) -> None:
-    """Run a batch in slots that are not neighbours, and hold its logits and saturations to golden."""
-    images = pixels(qnet, batch, seed=batch)
+def right(w: HostWorld, batch: int) -> None:
+    """Run a batch in slots that are not neighbours; hold its logits and saturations to golden."""
+    images = w.images(batch, seed=batch)
     slots = sorted(np.random.default_rng(batch).permutation(9)[:batch].tolist())
     for slot, image in zip(slots, images, strict=True):
-        driver.write_sample(slot, image)
-    driver.activate(slots)
-    driver.run_stage(0)
-    expected, saturated = golden.run_counting(qnet, images)
-    np.testing.assert_array_equal(driver.stored_logits(slots, 0), expected[0])
-    assert read(driver.device, "SATURATIONS") == sum(saturated.values())
+        w.driver.write_sample(slot, image)
+    w.driver.activate(slots)
+    saturated = 0
+    for stage in range(w.design.stages):
+        w.driver.run_stage(stage)
+        saturated += read(w.npu, "SATURATIONS")
+    logits, counted = golden.run_counting(w.qnet, images)
+    for exit_index, wanted in enumerate(logits):
+        np.testing.assert_array_equal(w.driver.stored_logits(slots, exit_index), wanted)
+    assert saturated == sum(counted.values())
 
 
 @pytest.mark.parametrize("plan", PLANS)
-def test_every_use_at_every_batch_size_is_golden(plan: str) -> None:
-    qnet = network_of(np.random.default_rng(4), (7, 6, 3), UNITS)
-    design = design_of(qnet, PLANS[plan], split=plan == "split", **UNIT)
-    driver = driver_of(compile_program(qnet, design), design)
-    for batch in range(1, design.b_max + 1):
-        right(qnet, driver, batch)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_batch_size_is_golden(seed: int, plan: str) -> None:
+    w = world(seed, activation="dsp", plan=PLANS[plan], split=plan == "split", slots=9)
+    for batch in range(1, w.design.b_max + 1):
+        right(w, batch)
+
+
+def test_these_networks_use_the_unit_in_every_way() -> None:
+    layers = [layer for seed in SEEDS for layer in world(seed, activation="dsp").program.descriptors]
+    assert {(layer.activation, min(1, layer.kind)) for layer in layers} == {
+        (ActivationCode.NONE, 0), (ActivationCode.NONE, 1), (ActivationCode.TABLE, 0), (ActivationCode.TABLE, 1),
+        (ActivationCode.PRODUCT, 0), (ActivationCode.PRODUCT, 1), (ActivationCode.SLOPE, 0), (ActivationCode.SLOPE, 1),
+        (ActivationCode.AFFINE, 1),
+    }  # fmt: skip
+    assert any(layer.residual_spread for layer in layers)
+    assert any(layer.has_residual and not layer.residual_pixel_bytes for layer in layers)
+    assert any(layer.adds and layer.kind for layer in layers), "a sum as a pass without weights"
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(0, 1 << 30), st.sampled_from(sorted(PLANS)), st.integers(1, 8))
+@given(st.integers(0, 999), st.sampled_from(sorted(PLANS)), st.integers(1, 4))
 def test_random_networks_with_units_are_golden(seed: int, plan: str, batch: int) -> None:
-    rng = np.random.default_rng(seed)
-    qnet = network_of(rng, (int(rng.integers(3, 7)), int(rng.integers(3, 7)), 3), random_units(rng, 5))
-    design = design_of(qnet, PLANS[plan], split=plan == "split", **UNIT)
-    right(qnet, driver_of(compile_program(qnet, design), design), batch)
+    right(world(seed, activation="lut", plan=PLANS[plan], split=plan == "split", slots=9), batch)
 
 
 def test_a_piece_that_changes_in_memory_is_seen() -> None:
     """Layers are kept decoded until a byte that they came from is another."""
-    qnet = network_of(np.random.default_rng(4), (7, 6, 3), UNITS[:1])
-    design = design_of(qnet, **UNIT)
-    program = compile_program(qnet, design)
-    driver = driver_of(program, design)
-    right(qnet, driver, 2)
-    (layer,), unit = program.descriptors, qnet.layers[0].unit
-    assert unit is not None
-    at = program.weights_offset + pieces_at(layer, design.mode(0, 2), design)
-    other = unit.pieces.copy()
-    other[:, 0] //= 2
-    image = bytearray(program.image())
-    image[at : at + other.nbytes] = other.tobytes()
-    driver.device.memory.view(program_address(driver), len(image))[:] = np.frombuffer(image, np.uint8)
-    changed = replace(qnet.layers[0], unit=replace(unit, pieces=other))
-    right(replace(qnet, layers=(changed,)), driver, 2)
+    w = world(SEEDS[0], activation="dsp", slots=9)
+    right(w, 2)
+    index = next(at for at, layer in enumerate(w.program.descriptors) if layer.activation == ActivationCode.TABLE)
+    layer, qlayer = w.program.descriptors[index], w.qnet.layers[index]
+    assert qlayer.unit is not None
+    pieces = qlayer.unit.pieces.copy()
+    pieces[:, 0] //= 2
+    image = read(w.npu, "WEIGHTS_LO") | read(w.npu, "WEIGHTS_HI") << 32
+    at = pieces_at(layer, w.design.mode(index, 2), w.design)
+    w.npu.memory.view(image + at, pieces.nbytes)[:] = pieces.view(np.uint8).reshape(-1)
+    layers = list(w.qnet.layers)
+    layers[index] = replace(qlayer, unit=replace(qlayer.unit, pieces=pieces))
+    right(replace(w, qnet=replace(w.qnet, layers=tuple(layers))), 2)
 
 
-def program_address(driver: Driver) -> int:
-    return read(driver.device, "PROGRAM_LO") | read(driver.device, "PROGRAM_HI") << 32
+def first(w: HostWorld, what: Callable[[Descriptor], Any]) -> int:
+    return next(index for index, layer in enumerate(w.program.descriptors) if what(layer))
 
 
-@pytest.mark.parametrize(
-    ("layer", "change"),
-    [
-        (0, {"weights": (4, 4, 4, 4)}),
-        (7, {"weights": (NO_WEIGHTS,) * 4}),
-        (7, {"weights": (NO_WEIGHTS, NO_WEIGHTS, NO_WEIGHTS, 32)}),
-        (3, {"pieces": 8}),
-        (3, {"pieces": 2000}),
-    ],
-    ids=["weights off a boundary", "no pieces", "pieces off a boundary", "too few pieces", "more than a lane holds"],
-)
-def test_pieces_that_no_unit_takes_are_refused(layer: int, change: dict[str, Any]) -> None:
-    qnet = network_of(np.random.default_rng(4), (7, 6, 3), UNITS)
-    design = design_of(qnet, **UNIT)
-    whole = compile_program(qnet, design)
-    descriptors = list(whole.descriptors)
-    descriptors[layer] = replace(descriptors[layer], **change)
-    refused(replace(whole, descriptors=tuple(descriptors)), design, layer)
+def refused(w: HostWorld, index: int, **changes: Any) -> None:
+    """A layer with changed fields must end as a bad descriptor."""
+    layers = list(w.program.descriptors)
+    layers[index] = replace(layers[index], **changes)
+    program = replace(w.program, descriptors=tuple(layers), design_digest=w.design.digest)
+    driver = Driver(SimulatedNpu(w.design), program, w.design)
+    driver.load()
+    driver.activate([0])
+    with pytest.raises(NpuError) as error:
+        driver.run_to_exit(w.design.stages - 1)
+    assert (error.value.cause, error.value.layer_index) == (Cause.BAD_DESCRIPTOR, index)
+
+
+def test_pieces_that_no_unit_takes_are_refused() -> None:
+    w = world(SEEDS[0], activation="dsp", loaded=False)
+    alone, slopes = (
+        first(w, lambda layer: layer.kind and layer.pieces),
+        first(w, lambda layer: layer.activation in (ActivationCode.SLOPE, ActivationCode.AFFINE)),
+    )
+    at = w.program.descriptors[alone].weights[3]
+    refused(w, alone, weights=(NO_WEIGHTS,) * 4)
+    refused(w, alone, weights=(NO_WEIGHTS, NO_WEIGHTS, NO_WEIGHTS, at + 32))
+    refused(w, slopes, pieces=1)
+    refused(w, slopes, pieces=256 * w.design.out_words + 1)
 
 
 def test_an_npu_without_a_unit_refuses_what_needs_one() -> None:
-    qnet = network_of(np.random.default_rng(4), (7, 6, 3), UNITS)
-    design = design_of(qnet, **UNIT)
-    plain = design_of(qnet, **SMALL)
-    program = replace(compile_program(qnet, design), design_digest=plain.digest)
-    refused(program, plain, 0)
-    summed = replace(program.descriptors[2], activation=0, activation_window=0, pieces=0)
-    assert summed.residual_spread
-    refused(replace(program, descriptors=(summed, *program.descriptors[1:])), plain, 0)
+    w = world(SEEDS[0], activation="dsp", loaded=False)
+    plain = replace(w, design=replace(w.design, activation=None))
+    refused(plain, first(plain, lambda layer: layer.activation))
+    spread = replace(plain, program=replace(w.program, descriptors=tuple(map(bare, w.program.descriptors))))
+    refused(spread, first(spread, lambda layer: layer.residual_spread))
 
 
-def refused(program: Program, design: Design, layer: int) -> None:
-    driver = driver_of(program, design)
-    driver.activate([0])
-    with pytest.raises(NpuError) as error:
-        driver.run_stage(0)
-    assert (error.value.cause, error.value.layer_index) == (Cause.BAD_DESCRIPTOR, layer)
+def bare(layer: Descriptor) -> Descriptor:
+    """A layer without its activation."""
+    return replace(layer, activation=0, pieces=0)

@@ -57,9 +57,9 @@ def served(part: Bundle, samples: Any, policy: str = "fluid") -> list[Reply]:
     return list(serve_requests(requests, samples, make_policy(policy, None), loaded(part)).answers)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_every_part_has_the_bits_of_the_whole(seed: int) -> None:
-    w = world(seed, exits=3, loaded=False)
+@pytest.mark.parametrize(("seed", "options"), [*((seed, {}) for seed in SEEDS), (18, {"activation": "lut"})])
+def test_every_part_has_the_bits_of_the_whole(seed: int, options: dict[str, str]) -> None:
+    w = world(seed, exits=3, loaded=False, **options)
     images = w.images(3)
     right = tensors(w, images)
     for stages in every_part(3):
