@@ -172,8 +172,8 @@ def test_a_legal_core_has_no_lint_warnings() -> None:
 BUGS = [
     ("half-up", "core_requantise.sv", "fine[0] && (lost || fine[1])", "fine[0]"),
     ("sticky-lost", "core_requantise.sv", "assign lost      = lost_5_q ||", "assign lost      = "),
-    ("early-overwrite", "core_sequencer.sv", "fetched_q && fetched_rows_i != inner_q + 16'd1", "fetched_q"),
-    ("short-turnaround", "core_sequencer.sv", "16'(age_q) <= cmd_beats_i", "16'(age_q) <= cmd_beats_i + 16'd1"),
+    ("early-overwrite", "core_sequencer.sv", "fetched_q && fetch_i.rows != inner_q + 16'd1", "fetched_q"),
+    ("short-turnaround", "core_sequencer.sv", "16'(age_q) <= cmd_i.beats", "16'(age_q) <= cmd_i.beats + 16'd1"),
     ("wide-counts-twice", "core_array.sv", "zero_q[2] || (!Lower && wide_q[2])", "zero_q[2]"),
     ("bias-overwritten", "core_bias.sv", "held_q != 2'(Generations - 1)", "1'b1"),
     ("pool-drops-a-row", "core_pool.sv", "!valid_q || take_i", "1'b1"),

@@ -27,8 +27,7 @@ module core_array #(
   input  core_pkg::beat_t                      beat_i,       // a beat of a P-tile, or zero
   input  fluidnpu_formats_pkg::mode_e          mode_i,       // of the beat's command
   input  logic [InWords-1:0][15:0]             x_i,          // its words, InWords of which mode and design use some
-  input  logic                                 load_i,       // weights of the next P-tile come
-  input  logic [12:0]                          load_beat_i,  // which beat of the tile they are
+  input  core_pkg::load_t                      load_i,       // weights of the next P-tile come
   input  fluidnpu_formats_pkg::mode_e          load_mode_i,  // of their command
   input  logic [WeightSlots-1:0][TP-1:0][15:0] slots_i,      // weights, a column a slot
   output logic                                 written_o,    // a row is finished in the output banks
@@ -63,7 +62,7 @@ module core_array #(
   logic [TC-1:0]                        load;
 
   core_weight_bus #(.TP(TP), .TC(TC), .WeightSlots(WeightSlots), .Stackable(Stackable)) u_weights (
-    .clk_i, .load_i, .beat_i(load_beat_i), .mode_i(load_mode_i), .slots_i, .lower_o(lower_weight), .upper_o(upper_weight),
+    .clk_i, .load_i, .mode_i(load_mode_i), .slots_i, .lower_o(lower_weight), .upper_o(upper_weight),
     .load_o(load)
   );
 
@@ -153,10 +152,9 @@ module core_array #(
         .load_i(load[j]), .swap_i(swap_q[TP:1]), .read_row_i(row_q[1]),
         .read_upper_row_i(split_q[1+Half] ? row_q[1+Half] : row_q[1]), .zero_i(zero), .from_upper_i(upper_q[2]),
         .zero_upper_i(zero_q[2+Half]), .split_i(split_q[3+Half]), .sum_o(sum[j]), .result_i(result), .middle_i(middle),
-        .partial_i(middle ? partial_q[Half+3] : partial_q[Write] && whole),
-        .final_i(middle ? final_q[Half+3] : final_q[Write] && whole),
+        .store_i(middle ? {partial_q[Half+3], final_q[Half+3]} : {partial_q[Write] && whole, final_q[Write] && whole}),
         .write_row_i(middle ? row_q[Half+3] : row_q[Write]),
-        .partial_upper_i(partial_q[Write] && !whole), .final_upper_i(final_q[Write] && !whole),
+        .store_upper_i({partial_q[Write] && !whole, final_q[Write] && !whole}),
         .write_upper_row_i(row_q[Write]), .fetch_i, .fetch_row_i, .row_o(rows_o[j]), .upper_row_o(rows_o[TC+j])
       );
     end else begin : gen_whole
@@ -170,7 +168,7 @@ module core_array #(
         .TP(TP), .TR(TR), .AccBits(AccBits), .Cells(Cells), .UltraBanks(Ultra), .Piece(Breaking ? Piece : TP)
       ) u_pe (
         .clk_i, .x_i(x), .weight_i(weight), .load_i(load[j]), .swap_i(Breaking ? late_swap : swap), .read_row_i(row_q[1]), .zero_i(zero),
-        .sum_o(sum[j]), .result_i(result), .partial_i(partial_q[Write]), .final_i(final_q[Write]),
+        .sum_o(sum[j]), .result_i(result), .store_i({partial_q[Write], final_q[Write]}),
         .write_row_i(row_q[Write]), .fetch_i, .fetch_row_i, .row_o(rows_o[j])
       );
     end

@@ -21,25 +21,19 @@ module core_drain #(
   input  logic                                written_i,          // a row is finished in the output banks
   input  logic                                bias_ready_i,       // the biases of the command are loaded
   input  logic [1:0]                          bias_generation_i,  // which these are
-  output logic                                fetch_o,            // a row of the output banks is read
-  output logic [15:0]                         fetch_row_o,        // which
-  output logic [15:0]                         fetched_rows_o,     // rows of the oldest command that were fetched
-  output logic                                fetched_command_o,  // its last row is fetched
+  output core_pkg::fetch_t                    fetch_o,            // what is read of the output banks
   input  logic                                pool_valid_i,       // a row of the pool is there
   output logic                                pool_take_o,        // and is fetched
   input  logic                                enable_i,           // post-processing moves
   input  logic                                residual_valid_i,   // a residual beat is there
   output logic                                residual_ready_o,   // and is taken
-  output logic                                issue_o,            // a beat is issued
-  output logic                                pool_o,             // it is of the pool, which has no bias
-  output logic                                residual_o,         // it has a residual
+  output core_pkg::issue_t                    issue_o,            // a beat is issued
   output logic [ViewBits-1:0]                 view_o,             // where its sums lie in the row fetched
   output logic [OutWords-1:0]                 used_o,             // which of its lanes have a column
   output logic [1:0]                          generation_o,       // of its biases
-  output logic [GroupBits-1:0]                group_o,            // of its columns
-  output core_pkg::finish_t                   finish_o            // its shifts and bounds
+  output logic [GroupBits-1:0]                group_o             // of its columns
 );
-  logic        pool, fetch, last_row, available, upper;
+  logic        pool, fetch, gemm_fetch, last_row, available, upper;
   logic [15:0] row_q, stored_q;
   logic [15:0] gemm_row_q;  // row_q of a GEMM, zero of a pool
 
@@ -60,24 +54,19 @@ module core_drain #(
   assign upper     = HalfRows != 0 && row_q >= 16'(HalfRows);
 
   assign cmd_ready_o       = fetch && last_row;
-  assign fetch_o           = fetch && !pool;
-  assign fetch_row_o       = upper ? row_q - 16'(HalfRows) : row_q;
-  assign fetched_rows_o    = gemm_row_q;
-  assign fetched_command_o = fetch_o && last_row;
+  assign gemm_fetch        = fetch && !pool;
+  assign fetch_o           = {gemm_fetch, upper ? row_q - 16'(HalfRows) : row_q, gemm_row_q, gemm_fetch && last_row};
   assign pool_take_o       = fetch && pool;
 
   // Issuing.
   assign issue            = valid_q && enable_i && (!residual_q || residual_valid_i);
   assign last_beat        = left_q <= 12'(OutWords);
   assign last_issue       = issue && last_beat && (lane1_q || !has_lane1_q);
-  assign issue_o          = issue;
+  assign issue_o          = {issue, pool_q, residual_q, finish_q};
   assign residual_ready_o = issue && residual_q;
-  assign pool_o           = pool_q;
-  assign residual_o       = residual_q;
   assign view_o           = view_q;
   assign generation_o     = generation_q;
   assign group_o          = group_q;
-  assign finish_o         = finish_q;
 
   for (genvar o = 0; o < OutWords; o++) begin : gen_used
     assign used_o[o] = left_q > 12'(o);
@@ -97,9 +86,9 @@ module core_drain #(
       stored_q   <= '0;
       valid_q    <= 1'b0;
     end else begin
-      stored_q <= stored_q + 16'(written_i) - 16'(fetch_o);
+      stored_q <= stored_q + 16'(written_i) - 16'(gemm_fetch);
       if (fetch) row_q <= last_row ? '0 : row_q + 16'd1;
-      if (fetch_o) gemm_row_q <= last_row ? '0 : gemm_row_q + 16'd1;
+      if (gemm_fetch) gemm_row_q <= last_row ? '0 : gemm_row_q + 16'd1;
       if (fetch) valid_q <= 1'b1;
       else if (last_issue) valid_q <= 1'b0;
     end
@@ -124,7 +113,7 @@ module core_drain #(
   end
 
   always_ff @(posedge clk_i) begin
-    if (rst_ni && fetch_o) assert (stored_q != '0);
+    if (rst_ni && gemm_fetch) assert (stored_q != '0);
     if (rst_ni) assert (gemm_row_q == (cmd_valid_i && !pool ? row_q : 16'd0) && (cmd_valid_i || row_q == '0));
   end
 endmodule

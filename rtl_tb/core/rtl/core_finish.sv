@@ -6,22 +6,19 @@ module core_finish #(
   parameter int unsigned AccBits = 48,
   parameter int unsigned OutWords = 4
 ) (
-  input  logic                             clk_i,             // clock
-  input  logic                             rst_ni,            // reset, synchronous
-  output logic                             enable_o,          // everything moves
-  input  logic                             issue_i,           // a beat begins
-  input  core_pkg::finish_t                finish_i,          // its shifts and bounds
-  input  logic [OutWords-1:0]              used_i,            // which of its lanes have a column
-  input  logic                             residual_i,        // the beat has a residual
-  input  logic [OutWords-1:0][15:0]        residual_words_i,  // that residual
-  input  logic                             pool_i,            // the beat has no bias
-  input  logic [OutWords-1:0][AccBits-1:0] bias_i,            // its biases, a step after the issue
-  input  logic [OutWords-1:0][AccBits-1:0] sums_i,            // two steps after the issue
-  output logic                             output_valid_o,    // a beat of outputs is there
-  input  logic                             output_ready_i,    // and is taken
-  output logic [OutWords-1:0][15:0]        output_o,          // that beat
-  input  logic                             clear_i,           // the count begins again
-  output logic [31:0]                      saturations_o      // words that int16 could not hold; saturates
+  input  logic                             clk_i,           // clock
+  input  logic                             rst_ni,          // reset, synchronous
+  output logic                             enable_o,        // everything moves
+  input  core_pkg::issue_t                 issue_i,         // a beat begins
+  input  logic [OutWords-1:0]              used_i,          // which of its lanes have a column
+  input  logic [OutWords-1:0][15:0]        residual_i,      // its residual
+  input  logic [OutWords-1:0][AccBits-1:0] bias_i,          // its biases, a step after the issue
+  input  logic [OutWords-1:0][AccBits-1:0] sums_i,          // two steps after the issue
+  output logic                             output_valid_o,  // a beat of outputs is there
+  input  logic                             output_ready_i,  // and is taken
+  output logic [OutWords-1:0][15:0]        output_o,        // that beat
+  input  logic                             clear_i,         // the count begins again
+  output logic [31:0]                      saturations_o    // words that int16 could not hold; saturates
 );
   localparam int unsigned Steps = 8;
 
@@ -38,7 +35,7 @@ module core_finish #(
   logic [31:0]                                saturations_q;
 
   assign enable_o = enable;
-  assign valid    = {valid_q, issue_i};
+  assign valid    = {valid_q, issue_i.valid};
   assign finish_1 = finish_q[1];
   assign finish_4 = finish_q[4];
   assign finish_5 = finish_q[5];
@@ -47,9 +44,9 @@ module core_finish #(
 
   always_ff @(posedge clk_i) begin
     if (enable) begin
-      finish_q <= {finish_q[Steps-2:1], finish_i};
+      finish_q <= {finish_q[Steps-2:1], issue_i.finish};
       used_q   <= used;
-      pool_q   <= pool_i;
+      pool_q   <= issue_i.pool;
     end
     // What is used of them comes from flip-flops, faster than a shift register, which knows no reset.
     if (!rst_ni) begin
@@ -71,7 +68,7 @@ module core_finish #(
     end
 
     core_requantise #(.AccBits(AccBits)) u_requantise (
-      .clk_i, .enable_i(enable), .residual_i(residual_i ? residual_words_i[o] : '0), .bias_i(pool_q ? '0 : bias_q), .sum_i(sums_i[o]),
+      .clk_i, .enable_i(enable), .residual_i(issue_i.residual ? residual_i[o] : '0), .bias_i(pool_q ? '0 : bias_q), .sum_i(sums_i[o]),
       .residual_shift_i(finish_1.residual_shift), .coarse_shift_i(finish_4.shift[5:4]), .fine_shift_i(finish_5.shift[3:0]),
       .lo_i(finish_7.lo), .hi_i(finish_7.hi), .word_o(word), .saturated_o(saturated[o])
     );

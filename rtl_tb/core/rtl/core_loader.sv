@@ -8,44 +8,41 @@ module core_loader #(
   parameter int unsigned TP = 4,
   parameter int unsigned WeightSlots = 1
 ) (
-  input  logic                        clk_i,           // clock
-  input  logic                        rst_ni,          // reset, synchronous
-  input  logic                        cmd_valid_i,     // a command waits for its weights
-  output logic                        cmd_ready_o,     // all its weights are taken
-  input  fluidnpu_formats_pkg::mode_e cmd_mode_i,      // of the command
-  input  logic [15:0]                 cmd_p_tiles_i,   // its P-tiles
-  input  logic [11:0]                 cmd_cols_i,      // its columns
-  input  logic                        weight_valid_i,  // a weight beat is there
-  output logic                        weight_ready_o,  // and is taken
-  output logic                        bias_valid_o,    // it is a header of biases
-  input  logic                        bias_ready_i,    // `core_bias` has room for it
-  output logic                        load_o,          // it is a beat of a P-tile
-  output logic [12:0]                 load_beat_o,     // which
-  output logic                        loaded_o,        // the waiting weights are whole
-  input  logic                        swap_i           // they become the active ones
+  input  logic                                clk_i,           // clock
+  input  logic                                rst_ni,          // reset, synchronous
+  input  logic                                cmd_valid_i,     // a command waits for its weights
+  output logic                                cmd_ready_o,     // all its weights are taken
+  input  fluidnpu_formats_pkg::core_command_t cmd_i,           // its mode, P-tiles and columns count
+  input  logic                                weight_valid_i,  // a weight beat is there
+  output logic                                weight_ready_o,  // and is taken
+  output logic                                bias_valid_o,    // it is a header of biases
+  input  logic                                bias_ready_i,    // `core_bias` has room for it
+  output core_pkg::load_t                     load_o,          // it is one of a P-tile
+  output logic                                loaded_o,        // the waiting weights are whole
+  input  logic                                swap_i           // they become the active ones
 );
   localparam int unsigned BiasesPerBeat = TP / 3 * WeightSlots;
   localparam int unsigned Bits = $clog2((1 << 13) + WeightSlots + BiasesPerBeat);  // twice the columns, and a beat
 
-  logic            in_tile_q, loaded_q, take, last_beat, last_slots_q, last_tile_q, tile_ends;
+  logic            in_tile_q, loaded_q, take, last_beat, last_slots_q, last_tile_q, tile_ends, load;
   logic [15:0]     tile_q;
   logic [12:0]     beat_q;
   logic [Bits-1:0] done_q, wanted;  // biases or slots, with this beat; slots of a tile
 
   always_comb begin
-    wanted = Bits'(cmd_cols_i);
-    if (cmd_mode_i == fluidnpu_formats_pkg::ModeWide) wanted = Bits'({cmd_cols_i, 1'b0});
-    if (cmd_mode_i == fluidnpu_formats_pkg::ModeSplit) wanted = (Bits'(cmd_cols_i) + 1'b1) >> 1;
+    wanted = Bits'(cmd_i.cols);
+    if (cmd_i.mode == fluidnpu_formats_pkg::ModeWide) wanted = Bits'({cmd_i.cols, 1'b0});
+    if (cmd_i.mode == fluidnpu_formats_pkg::ModeSplit) wanted = (Bits'(cmd_i.cols) + 1'b1) >> 1;
   end
 
-  assign last_beat      = in_tile_q ? last_slots_q : done_q >= Bits'(cmd_cols_i);
-  assign tile_ends      = load_o && last_slots_q;
+  assign last_beat      = in_tile_q ? last_slots_q : done_q >= Bits'(cmd_i.cols);
+  assign tile_ends      = load && last_slots_q;
   assign bias_valid_o   = cmd_valid_i && weight_valid_i && !in_tile_q;
-  assign load_o         = cmd_valid_i && weight_valid_i && in_tile_q && (!loaded_q || swap_i);
-  assign take           = load_o || (bias_valid_o && bias_ready_i);
+  assign load           = cmd_valid_i && weight_valid_i && in_tile_q && (!loaded_q || swap_i);
+  assign load_o         = {load, beat_q};
+  assign take           = load || (bias_valid_o && bias_ready_i);
   assign weight_ready_o = take;
-  assign cmd_ready_o    = load_o && last_slots_q && last_tile_q;
-  assign load_beat_o    = beat_q;
+  assign cmd_ready_o    = load && last_slots_q && last_tile_q;
   assign loaded_o       = loaded_q;
 
   always_ff @(posedge clk_i) begin
@@ -57,9 +54,9 @@ module core_loader #(
       done_q    <= Bits'(BiasesPerBeat);
     end else begin
       // A cycle ahead: the tile that the next cycle finds; a command's header goes before its first.
-      last_tile_q <= tile_ends ? tile_q + 16'd2 == cmd_p_tiles_i : tile_q + 16'd1 == cmd_p_tiles_i;
+      last_tile_q <= tile_ends ? tile_q + 16'd2 == cmd_i.p_tiles : tile_q + 16'd1 == cmd_i.p_tiles;
       if (take && last_beat) last_slots_q <= Bits'(WeightSlots) >= wanted;  // a tile begins
-      else if (load_o) last_slots_q <= done_q + Bits'(WeightSlots) >= wanted;
+      else if (load) last_slots_q <= done_q + Bits'(WeightSlots) >= wanted;
       if (swap_i) loaded_q <= 1'b0;
       if (take) begin
         beat_q <= last_beat ? '0 : beat_q + 13'd1;
@@ -76,6 +73,6 @@ module core_loader #(
 
   always_ff @(posedge clk_i) begin
     if (rst_ni && swap_i) assert (loaded_q);
-    if (rst_ni && load_o) assert (last_tile_q == (tile_q + 16'd1 == cmd_p_tiles_i) && last_slots_q == (done_q >= wanted));
+    if (rst_ni && load) assert (last_tile_q == (tile_q + 16'd1 == cmd_i.p_tiles) && last_slots_q == (done_q >= wanted));
   end
 endmodule

@@ -23,8 +23,7 @@ module core_pe #(
   input  logic                   zero_i,       // a cycle after `read_row_i`
   output logic [SumBits-1:0]     sum_o,        // the chain's sum
   input  logic [SumBits-1:0]     result_i,     // that sum, or that of the pair
-  input  logic                   partial_i,    // it goes to the accumulator bank
-  input  logic                   final_i,      // it goes to the output bank
+  input  core_pkg::store_t       store_i,      // where it goes
   input  logic [AddressBits-1:0] write_row_i,  // where
   input  logic                   fetch_i,      // reads the output bank
   input  logic [AddressBits-1:0] fetch_row_i,  // where
@@ -40,11 +39,11 @@ module core_pe #(
   );
 
   core_bank #(.Depth(TR), .Width(AccBits), .Ultra(UltraBanks > 0)) u_accumulator (
-    .clk_i, .write_i(partial_i), .write_row_i, .data_i(result_i[AccBits-1:0]), .read_i(1'b1), .read_row_i,
+    .clk_i, .write_i(store_i.partial), .write_row_i, .data_i(result_i[AccBits-1:0]), .read_i(1'b1), .read_row_i,
     .data_o(accumulated)
   );
   core_bank #(.Depth(TR), .Width(AccBits), .Ultra(UltraBanks > 1)) u_output (
-    .clk_i, .write_i(final_i), .write_row_i, .data_i(result_i[AccBits-1:0]), .read_i(fetch_i), .read_row_i(fetch_row_i),
+    .clk_i, .write_i(store_i.final_sum), .write_row_i, .data_i(result_i[AccBits-1:0]), .read_i(fetch_i), .read_row_i(fetch_row_i),
     .data_o(row_o)
   );
 endmodule

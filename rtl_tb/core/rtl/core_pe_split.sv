@@ -26,11 +26,9 @@ module core_pe_split #(
   output logic [SumBits-1:0]     sum_o,              // the sum of the whole, or of the upper chain
   input  logic [SumBits-1:0]     result_i,           // that sum, or that of the pair
   input  logic                   middle_i,           // the lower chain's own sum is stored
-  input  logic                   partial_i,          // to the lower accumulator bank
-  input  logic                   final_i,            // to the lower output bank
+  input  core_pkg::store_t       store_i,            // where it, or the lower chain's own, goes in the lower banks
   input  logic [AddressBits-1:0] write_row_i,        // where
-  input  logic                   partial_upper_i,    // `result_i` goes to the upper accumulator bank
-  input  logic                   final_upper_i,      // to the upper output bank
+  input  core_pkg::store_t       store_upper_i,      // where `result_i` goes in the upper banks
   input  logic [AddressBits-1:0] write_upper_row_i,  // where
   input  logic                   fetch_i,            // reads both output banks
   input  logic [AddressBits-1:0] fetch_row_i,        // where
@@ -66,18 +64,18 @@ module core_pe_split #(
   assign stored = middle_i ? middle : result_i;
 
   core_bank #(.Depth(HalfRows), .Width(AccBits), .Ultra(UltraBanks > 0)) u_accumulator (
-    .clk_i, .write_i(partial_i), .write_row_i, .data_i(stored[AccBits-1:0]), .read_i(1'b1), .read_row_i, .data_o(accumulated)
+    .clk_i, .write_i(store_i.partial), .write_row_i, .data_i(stored[AccBits-1:0]), .read_i(1'b1), .read_row_i, .data_o(accumulated)
   );
   core_bank #(.Depth(HalfRows), .Width(AccBits), .Ultra(UltraBanks > 1)) u_output (
-    .clk_i, .write_i(final_i), .write_row_i, .data_i(stored[AccBits-1:0]), .read_i(fetch_i), .read_row_i(fetch_row_i),
+    .clk_i, .write_i(store_i.final_sum), .write_row_i, .data_i(stored[AccBits-1:0]), .read_i(fetch_i), .read_row_i(fetch_row_i),
     .data_o(row_o)
   );
   core_bank #(.Depth(HalfRows), .Width(AccBits), .Ultra(UltraBanks > 2)) u_upper_accumulator (
-    .clk_i, .write_i(partial_upper_i), .write_row_i(write_upper_row_i), .data_i(result_i[AccBits-1:0]), .read_i(1'b1),
+    .clk_i, .write_i(store_upper_i.partial), .write_row_i(write_upper_row_i), .data_i(result_i[AccBits-1:0]), .read_i(1'b1),
     .read_row_i(read_upper_row_i), .data_o(upper_accumulated)
   );
   core_bank #(.Depth(HalfRows), .Width(AccBits), .Ultra(UltraBanks > 3)) u_upper_output (
-    .clk_i, .write_i(final_upper_i), .write_row_i(write_upper_row_i), .data_i(result_i[AccBits-1:0]), .read_i(fetch_i),
+    .clk_i, .write_i(store_upper_i.final_sum), .write_row_i(write_upper_row_i), .data_i(result_i[AccBits-1:0]), .read_i(fetch_i),
     .read_row_i(fetch_row_i), .data_o(upper_row_o)
   );
 endmodule

@@ -31,4 +31,40 @@ package core_pkg;
     logic        upper;    // Split designs: the row lies in the upper half bank
     logic [15:0] row;
   } beat_t;
+
+  /// A beat of weights of a P-tile.
+  typedef struct packed {
+    logic        valid;
+    logic [12:0] beat;  // which of the tile
+  } load_t;
+
+  /// A beat of taps on its way to the pool.
+  typedef struct packed {
+    logic valid;
+    logic first;    // of a window
+    logic last;     // of a window
+    logic maximum;  // or else the sum
+  } taps_t;
+
+  /// Rows of the output banks, as they are fetched.
+  typedef struct packed {
+    logic        valid;    // one is read
+    logic [15:0] row;      // which
+    logic [15:0] rows;     // so many of its command were fetched before; zero between commands
+    logic        command;  // it is the last of its command
+  } fetch_t;
+
+  /// An output beat that begins post-processing.
+  typedef struct packed {
+    logic    valid;
+    logic    pool;      // it has no bias
+    logic    residual;  // it has a residual
+    finish_t finish;
+  } issue_t;
+
+  /// Where a sum goes.
+  typedef struct packed {
+    logic partial;    // to the accumulator bank
+    logic final_sum;  // to the output bank
+  } store_t;
 endpackage

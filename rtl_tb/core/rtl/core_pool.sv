@@ -4,17 +4,14 @@
 module core_pool #(
   parameter int unsigned Channels = 8
 ) (
-  input  logic                                  clk_i,         // clock
-  input  logic                                  rst_ni,        // reset, synchronous
-  input  logic                                  valid_i,       // a beat of taps comes
-  output logic                                  ready_o,       // and is taken
-  input  logic                                  first_i,       // it is the first of a window
-  input  logic                                  last_i,        // it is the last of a window
-  input  logic                                  maximum_i,     // the pool takes the maximum
-  input  logic [Channels-1:0][15:0]                   taps_i,  // a tap of each channel
-  output logic                                  valid_o,       // a finished row waits
-  input  logic                                  take_i,        // and is taken
-  output logic [Channels-1:0][core_pkg::PoolBits-1:0] row_o    // the row taken last
+  input  logic                                        clk_i,    // clock
+  input  logic                                        rst_ni,   // reset, synchronous
+  input  core_pkg::taps_t                             beat_i,   // a beat of taps comes
+  input  logic [Channels-1:0][15:0]                   taps_i,   // a tap of each channel
+  output logic                                        ready_o,  // and is taken
+  output logic                                        valid_o,  // a finished row waits
+  input  logic                                        take_i,   // and is taken
+  output logic [Channels-1:0][core_pkg::PoolBits-1:0] row_o     // the row taken last
 );
   logic valid_q;
 
@@ -23,7 +20,7 @@ module core_pool #(
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) valid_q <= 1'b0;
-    else if (ready_o) valid_q <= valid_i && last_i;
+    else if (ready_o) valid_q <= beat_i.valid && beat_i.last;
   end
 
   for (genvar i = 0; i < Channels; i++) begin : gen_channel
@@ -31,9 +28,9 @@ module core_pool #(
 
     assign tap = core_pkg::PoolBits'($signed(taps_i[i]));
     always_ff @(posedge clk_i) begin
-      if (valid_i && ready_o) begin
-        if (first_i) value_q <= tap;
-        else if (!maximum_i) value_q <= value_q + tap;
+      if (beat_i.valid && ready_o) begin
+        if (beat_i.first) value_q <= tap;
+        else if (!beat_i.maximum) value_q <= value_q + tap;
         else if (tap > value_q) value_q <= tap;
       end
       if (take_i) row_q <= value_q;

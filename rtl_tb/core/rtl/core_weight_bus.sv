@@ -12,8 +12,7 @@ module core_weight_bus #(
   localparam int unsigned Pairs = Stackable ? TC / 2 : TC
 ) (
   input  logic                                 clk_i,    // clock
-  input  logic                                 load_i,   // a beat of weights comes
-  input  logic [12:0]                          beat_i,   // which of its P-tile
+  input  core_pkg::load_t                      load_i,   // a beat of weights comes
   input  fluidnpu_formats_pkg::mode_e          mode_i,   // of its command
   input  logic [WeightSlots-1:0][TP-1:0][15:0] slots_i,  // its slots
   output logic [WeightSlots-1:0][TP-1:0][15:0] lower_o,  // weights for the PEs of the lower half, a lane of the bus each
@@ -42,7 +41,7 @@ module core_weight_bus #(
     logic        load_q;
 
     assign own = wide ? 13'((2 * Pair + High) / WeightSlots) : lanes ? 13'(Pair / WeightSlots) : 13'(j / WeightSlots);
-    always_ff @(posedge clk_i) load_q <= load_i && beat_i == own;
+    always_ff @(posedge clk_i) load_q <= load_i.valid && load_i.beat == own;
     assign load_o[j] = load_q;
   end
 endmodule

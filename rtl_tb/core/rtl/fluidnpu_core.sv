@@ -111,6 +111,9 @@ module fluidnpu_core #(
   fluidnpu_formats_pkg::core_command_t cmd, load_cmd, beat_cmd, drain_cmd;
   logic     load_ready, beat_ready, drain_ready, load_cmd_valid, beat_cmd_valid, drain_cmd_valid;
   logic     load_take, beat_take, drain_take, push;
+  logic     one_beat, one_tile;  // of the command
+  logic [31:0] load_fields;
+  logic [37:0] beat_fields;
 
   assign cmd         = cmd_i[fluidnpu_formats_pkg::CoreCommandBits-1:0];
   assign cmd_ready_o = load_ready && beat_ready && drain_ready;
@@ -119,18 +122,25 @@ module fluidnpu_core #(
   common_fifo #(.Width(32), .Depth(QueueDepth), .Shown(1'b1)) u_load_queue (
     .clk_i, .rst_ni(part_rst_n[OfQueues]), .clear_i(1'b0), .valid_i(push && cmd.mode < fluidnpu_formats_pkg::ModeMaxPool), .ready_o(load_ready),
     .data_i({cmd.mode, cmd.p_tiles, cmd.cols}), .valid_o(load_cmd_valid), .ready_i(load_take),
-    .data_o({load_cmd.mode, load_cmd.p_tiles, load_cmd.cols}), .level_o()
+    .data_o(load_fields), .level_o()
   );
-  logic one_beat, one_tile;  // of the command
   common_fifo #(.Width(38), .Depth(QueueDepth), .Shown(1'b1)) u_beat_queue (
     .clk_i, .rst_ni(part_rst_n[OfQueues]), .clear_i(1'b0), .valid_i(push), .ready_o(beat_ready),
     .data_i({cmd.mode, cmd.beats, cmd.p_tiles, cmd.beats == 16'd1, cmd.p_tiles == 16'd1}), .valid_o(beat_cmd_valid),
-    .ready_i(beat_take), .data_o({beat_cmd.mode, beat_cmd.beats, beat_cmd.p_tiles, one_beat, one_tile}), .level_o()
+    .ready_i(beat_take), .data_o(beat_fields), .level_o()
   );
   common_fifo #(.Width(fluidnpu_formats_pkg::CoreCommandBits), .Depth(QueueDepth), .Shown(1'b1)) u_drain_queue (
     .clk_i, .rst_ni(part_rst_n[OfQueues]), .clear_i(1'b0), .valid_i(push), .ready_o(drain_ready), .data_i(cmd), .valid_o(drain_cmd_valid),
     .ready_i(drain_take), .data_o(drain_cmd), .level_o()
   );
+
+  // Two of the queues keep only what their walkers look at.
+  always_comb begin
+    load_cmd = '0;
+    beat_cmd = '0;
+    {load_cmd.mode, load_cmd.p_tiles, load_cmd.cols}                        = load_fields;
+    {beat_cmd.mode, beat_cmd.beats, beat_cmd.p_tiles, one_beat, one_tile} = beat_fields;
+  end
 
   // Register slices cut the paths between data plane and core.
   logic                                 x_valid, x_take, slots_valid, slots_take, residual_valid, residual_take;
@@ -151,18 +161,19 @@ module fluidnpu_core #(
   );
 
   // Weights and biases.
-  logic                             header_valid, header_ready, load, loaded, bias_ready, fetched_command;
-  logic [12:0]                      load_beat;
+  logic                             header_valid, header_ready, loaded, bias_ready;
+  core_pkg::load_t                  load;
   logic [1:0]                       bias_generation, read_generation;
   logic [GroupBits-1:0]             group;
   logic [BiasesPerBeat-1:0][47:0]   header;
   logic [OutWords-1:0][AccBits-1:0] bias;
   core_pkg::beat_t                  beat;
+  core_pkg::fetch_t                 fetch;
 
   core_loader #(.TP(TP), .WeightSlots(WeightSlots)) u_loader (
-    .clk_i, .rst_ni(part_rst_n[OfLoader]), .cmd_valid_i(load_cmd_valid), .cmd_ready_o(load_take), .cmd_mode_i(load_cmd.mode),
-    .cmd_p_tiles_i(load_cmd.p_tiles), .cmd_cols_i(load_cmd.cols), .weight_valid_i(slots_valid), .weight_ready_o(slots_take),
-    .bias_valid_o(header_valid), .bias_ready_i(header_ready), .load_o(load), .load_beat_o(load_beat), .loaded_o(loaded),
+    .clk_i, .rst_ni(part_rst_n[OfLoader]), .cmd_valid_i(load_cmd_valid), .cmd_ready_o(load_take), .cmd_i(load_cmd),
+    .weight_valid_i(slots_valid), .weight_ready_o(slots_take),
+    .bias_valid_o(header_valid), .bias_ready_i(header_ready), .load_o(load), .loaded_o(loaded),
     .swap_i(beat.swap)
   );
   for (genvar i = 0; i < BiasesPerBeat; i++) begin : gen_header
@@ -170,42 +181,39 @@ module fluidnpu_core #(
   end
   core_bias #(.BiasesPerBeat(BiasesPerBeat), .Columns(Columns), .AccBits(AccBits), .OutWords(OutWords)) u_bias (
     .clk_i, .rst_ni(part_rst_n[OfBias]), .header_valid_i(header_valid), .header_ready_o(header_ready), .header_cols_i(load_cmd.cols),
-    .header_i(header), .ready_o(bias_ready), .release_i(fetched_command), .generation_o(bias_generation),
+    .header_i(header), .ready_o(bias_ready), .release_i(fetch.command), .generation_o(bias_generation),
     .read_generation_i(read_generation), .read_group_i(group), .bias_o(bias)
   );
 
   // Inputs: array or pool.
-  logic                                  pool_valid, pool_ready, pool_first, pool_last, pool_row_valid, pool_take;
-  logic                                  written, fetch;
-  logic [15:0]                           fetch_row, fetched_rows;
+  logic                                  pool_ready, pool_row_valid, pool_take, written;
+  core_pkg::taps_t                       taps;
   logic [Banks-1:0][AccBits-1:0]         rows;
   logic [InWords-1:0][core_pkg::PoolBits-1:0] pool_row;
 
   core_sequencer #(.Turnaround(Turnaround), .HalfRows(HalfRows)) u_sequencer (
-    .clk_i, .rst_ni(part_rst_n[OfSequencer]), .cmd_valid_i(beat_cmd_valid), .cmd_ready_o(beat_take), .cmd_mode_i(beat_cmd.mode),
-    .cmd_beats_i(beat_cmd.beats), .cmd_p_tiles_i(beat_cmd.p_tiles), .cmd_one_beat_i(one_beat), .cmd_one_tile_i(one_tile),
-    .input_valid_i(x_valid), .input_ready_o(x_take), .loaded_i(loaded), .beat_o(beat), .fetched_rows_i(fetched_rows),
-    .fetch_i(fetch), .fetched_command_i(fetched_command),
-    .pool_valid_o(pool_valid), .pool_first_o(pool_first), .pool_last_o(pool_last), .pool_ready_i(pool_ready)
+    .clk_i, .rst_ni(part_rst_n[OfSequencer]), .cmd_valid_i(beat_cmd_valid), .cmd_ready_o(beat_take), .cmd_i(beat_cmd),
+    .cmd_one_beat_i(one_beat), .cmd_one_tile_i(one_tile),
+    .input_valid_i(x_valid), .input_ready_o(x_take), .loaded_i(loaded), .beat_o(beat), .fetch_i(fetch),
+    .taps_o(taps), .pool_ready_i(pool_ready)
   );
   core_array #(
     .TP(TP), .TC(TC), .TR(TR), .AccBits(AccBits), .WeightSlots(WeightSlots), .Stackable(Stackable), .Split(Split), .Cells(Cells),
     .UltraBanks(UltraBanks), .Piece(Piece), .Broken(Broken), .InWords(InWords)
   ) u_array (
-    .clk_i, .rst_ni(part_rst_n[OfArray]), .beat_i(beat), .mode_i(beat_cmd.mode), .x_i(x), .load_i(load), .load_beat_i(load_beat),
-    .load_mode_i(load_cmd.mode), .slots_i(slots), .written_o(written), .fetch_i(fetch), .fetch_row_i(fetch_row[RowBits-1:0]),
+    .clk_i, .rst_ni(part_rst_n[OfArray]), .beat_i(beat), .mode_i(beat_cmd.mode), .x_i(x), .load_i(load),
+    .load_mode_i(load_cmd.mode), .slots_i(slots), .written_o(written), .fetch_i(fetch.valid), .fetch_row_i(fetch.row[RowBits-1:0]),
     .rows_o(rows)
   );
   core_pool #(.Channels(InWords)) u_pool (
-    .clk_i, .rst_ni(part_rst_n[OfPool]), .valid_i(pool_valid), .ready_o(pool_ready), .first_i(pool_first), .last_i(pool_last),
-    .maximum_i(beat_cmd.mode == fluidnpu_formats_pkg::ModeMaxPool), .taps_i(x), .valid_o(pool_row_valid), .take_i(pool_take), .row_o(pool_row)
+    .clk_i, .rst_ni(part_rst_n[OfPool]), .beat_i(taps), .ready_o(pool_ready), .taps_i(x), .valid_o(pool_row_valid), .take_i(pool_take), .row_o(pool_row)
   );
 
   // Outputs.
-  logic                             enable, issue, from_pool, has_residual;
+  logic                             enable;
   logic [ViewBits-1:0]              view;
   logic [OutWords-1:0]              used;
-  core_pkg::finish_t                finish;
+  core_pkg::issue_t                 issue;
   logic [OutWords-1:0][AccBits-1:0] sums;
 
   core_drain #(
@@ -213,17 +221,17 @@ module fluidnpu_core #(
     .SplitBase(SplitBase), .PoolBase(PoolBase), .GroupBits(GroupBits)
   ) u_drain (
     .clk_i, .rst_ni(part_rst_n[OfDrain]), .cmd_valid_i(drain_cmd_valid), .cmd_ready_o(drain_take), .cmd_i(drain_cmd), .written_i(written),
-    .bias_ready_i(bias_ready), .bias_generation_i(bias_generation), .fetch_o(fetch), .fetch_row_o(fetch_row),
-    .fetched_rows_o(fetched_rows), .fetched_command_o(fetched_command), .pool_valid_i(pool_row_valid), .pool_take_o(pool_take),
-    .enable_i(enable), .residual_valid_i(residual_valid), .residual_ready_o(residual_take), .issue_o(issue), .pool_o(from_pool), .residual_o(has_residual),
-    .view_o(view), .used_o(used), .generation_o(read_generation), .group_o(group), .finish_o(finish)
+    .bias_ready_i(bias_ready), .bias_generation_i(bias_generation), .fetch_o(fetch),
+    .pool_valid_i(pool_row_valid), .pool_take_o(pool_take),
+    .enable_i(enable), .residual_valid_i(residual_valid), .residual_ready_o(residual_take), .issue_o(issue),
+    .view_o(view), .used_o(used), .generation_o(read_generation), .group_o(group)
   );
   core_gather #(.Channels(InWords), .TC(TC), .AccBits(AccBits), .OutWords(OutWords), .Stackable(Stackable), .Split(Split)) u_gather (
     .clk_i, .enable_i(enable), .rows_i(rows), .pool_row_i(pool_row), .view_i(view), .sums_o(sums)
   );
   core_finish #(.AccBits(AccBits), .OutWords(OutWords)) u_finish (
-    .clk_i, .rst_ni(part_rst_n[OfFinish]), .enable_o(enable), .issue_i(issue), .finish_i(finish), .used_i(used), .residual_i(has_residual),
-    .residual_words_i(residual), .pool_i(from_pool), .bias_i(bias), .sums_i(sums), .output_valid_o, .output_ready_i, .output_o,
+    .clk_i, .rst_ni(part_rst_n[OfFinish]), .enable_o(enable), .issue_i(issue), .used_i(used), .residual_i(residual),
+    .bias_i(bias), .sums_i(sums), .output_valid_o, .output_ready_i, .output_o,
     .clear_i, .saturations_o
   );
 endmodule
