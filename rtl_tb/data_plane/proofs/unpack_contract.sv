@@ -22,10 +22,11 @@ module fluidnpu_unpack #(
   output logic [WordsWidth-1:0]   missing_o
 );
   (* anyseq *) logic job_ready, port_ready, beat_valid;
+  (* anyseq *) logic [BeatWords*16-1:0] beat;
   assign job_ready_o  = job_ready;
   assign port_ready_o = port_ready;
   assign beat_valid_o = beat_valid;
-  assign beat_o       = '0;
+  assign beat_o       = beat;
   assign left_o       = '0;
   assign missing_o    = '0;
 endmodule
