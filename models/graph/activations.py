@@ -58,6 +58,7 @@ class Function:
     `usual` values of the parameters have their names as keys. `below` and `above`: the lines that it
     approaches, by its parameters; None where it approaches none. `least` and `most`: its bounds.
     `keeps_sign`: it is at least 0 wherever its input is. `scales`: f(a * x) = a * f(x) for any a > 0.
+    `factor`: it is made to multiply by, so that its errors count as shares of it.
     """
 
     real: Callable[..., Doubles]
@@ -68,6 +69,7 @@ class Function:
     most: Callable[..., float] | None = None
     keeps_sign: bool = True
     scales: bool = False
+    factor: bool = False
     positive: tuple[str, ...] = ()  # parameters that must be above 0
 
 
@@ -120,10 +122,10 @@ FUNCTIONS: Mapping[str, Function] = {
         real=lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))),
         below=_ZERO,
         above=_SAME,
-        least=_constant(-0.1700407673),
+        least=_constant(-0.1700407506),
     ),
     "mish": Function(
-        real=lambda x: x * np.tanh(np.logaddexp(0.0, x)), below=_ZERO, above=_SAME, least=_constant(-0.3088438240)
+        real=lambda x: x * np.tanh(np.logaddexp(0.0, x)), below=_ZERO, above=_SAME, least=_constant(-0.3088434130)
     ),
     "elu": Function(
         real=lambda x, alpha: np.where(x > 0, x, alpha * _expm1(x)),
@@ -170,13 +172,6 @@ FUNCTIONS: Mapping[str, Function] = {
         least=_constant(-1.0),
         most=_constant(1.0),
     ),
-    "softsign": Function(
-        real=lambda x: x / (1 + np.abs(x)),
-        below=_line(-1.0, 0.0),
-        above=_line(1.0, 0.0),
-        least=_constant(-1.0),
-        most=_constant(1.0),
-    ),
     "leaky_relu": Function(
         real=lambda x, alpha: np.where(x < 0, alpha * x, x),
         usual={"alpha": 0.01},
@@ -191,6 +186,7 @@ FUNCTIONS: Mapping[str, Function] = {
         above=_ZERO,
         least=_constant(0.0),
         most=lambda epsilon: float(epsilon**-0.5),
+        factor=True,
         positive=("epsilon",),
     ),
 }

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from ..graph.activations import Use
 from ..graph.network import MOST_EXPONENT, Layer, Network, Parameters
 from ..graph.shapes import Kind
+from .words import HEADROOM
 
 Exponents = npt.NDArray[np.int64]
 Doubles = npt.NDArray[np.float64]
@@ -76,7 +77,7 @@ def chosen_equalisation(network: Network, sizes: Mapping[str, Doubles]) -> Mappi
     wanted = {name: _wanted(network, name, sizes[name]) for name in network.tensors}
     exponents = _spread(classes, wanted)
     for layer in network.layers:  # in order: the weights of a layer depend on what was chosen for its input
-        if layer.kind is Kind.GEMM:
+        if layer.kind is Kind.GEMM or _has_lines_between(layer):
             least = _least_for_weights(network, layer, exponents, sizes[layer.output])
             part = slice(layer.output_channel, layer.output_channel + layer.channels)
             wanted[layer.output][part] = np.maximum(wanted[layer.output][part], least)
@@ -91,15 +92,22 @@ def _wanted(network: Network, tensor: str, sizes: Doubles) -> Exponents:
     return np.asarray(np.clip(np.ceil(shares) + SPARE_BITS, -MOST_EXPONENT, 0), np.int64)
 
 
+def _has_lines_between(layer: Layer) -> bool:
+    """True if channels have exponents of their own on either side of their lines."""
+    return layer.kind is not Kind.GEMM and layer.activation is not None and layer.activation.use is Use.AFFINE
+
+
 def _least_for_weights(network: Network, layer: Layer, exponents: Mapping[str, Exponents], sizes: Doubles) -> Exponents:
-    """Return the least exponents (channels,) that keep a layer's weights near those of its middle channel.
+    """Return the least exponents (channels,) that keep a layer's weights, or slopes, near those of its middle
+    channel, and offsets within the range of what is written.
 
     A channel that is small because it is hardly ever awake has weights as large as the others, which would
     lose bits beside it; one that no image woke may have a middle channel's weights at most.
     """
     read = {layer.input: exponents[layer.input]} if layer.input in exponents else {}
-    weights = _folded(layer, network.parameters[layer.name], read, np.zeros(layer.channels, np.int64)).weights
-    largest = np.abs(weights).max(axis=1).reshape(-1).astype(np.float64)
+    own = _folded(layer, network.parameters[layer.name], read, np.zeros(layer.channels, np.int64))
+    factors = np.abs(own.weights).max(axis=1).reshape(-1) if layer.kind is Kind.GEMM else np.abs(own.slopes)
+    largest = factors.astype(np.float64)
     awake = sizes[layer.output_channel : layer.output_channel + layer.channels] > 0
     sizes_of_weights = np.ldexp(largest, -written_exponents(layer, exponents))[awake & (largest > 0)]
     if not len(sizes_of_weights):
@@ -107,6 +115,9 @@ def _least_for_weights(network: Network, layer: Layer, exponents: Mapping[str, E
     most = np.median(sizes_of_weights) * np.where(awake, 2.0**MOST_WEIGHT_BITS, 1.0)
     with np.errstate(divide="ignore"):
         least = np.ceil(np.log2(largest / most))
+        whole = HEADROOM * network.calibration[layer.output] * network.gains[layer.output]
+        if _has_lines_between(layer) and whole > 0:
+            least = np.maximum(least, np.ceil(np.log2(np.abs(own.offsets) / whole)))
     return np.asarray(np.clip(least, -MOST_EXPONENT, MOST_EXPONENT), np.int64)
 
 

@@ -1,7 +1,8 @@
 """Pieces of the activation unit: of a table those that come nearest to its function, of channels their lines.
 
 Each piece of a table is the line through the ends of its words, moved by half of what it is off: the best
-line for what bends one way. The window is the one of all eight whose largest error is least (ADR 69).
+line for what bends one way. The window is the one of all eight whose largest error is least (ADR 69), as a
+share of its value where a function is a factor.
 
 >>> from ..graph.activations import Activation, Use
 >>> nine = Format(fraction_bits=9)  # words of +-64
@@ -19,7 +20,7 @@ import numpy as np
 
 from ..errors import QuantisationError
 from ..graph.activations import Activation, Use
-from .unit import LARGEST_UNIT_SHIFT, PIECES, WINDOWS, Unit, placed
+from .unit import LARGEST_UNIT_SHIFT, PIECES, SEGMENTS, WINDOWS, Unit, placed
 from .words import INT16_MAX, INT16_MIN, Doubles, Format, fraction_bits
 
 WORDS = np.arange(INT16_MIN, INT16_MAX + 1, dtype=np.int32)
@@ -51,11 +52,18 @@ def table(activation: Activation, source: Format, target: Format) -> Unit:
     """Return the unit for a table's function of words of one format, stored in another."""
     lo, hi = target.bounds(activation.bounds)
     exact = target.steps(activation.real(source.real(WORDS)))
-    return min((_fitted(exact, window, lo, hi) for window in WINDOWS), key=lambda unit: unit.error)
+    tables = [_fitted(exact, window, lo, hi) for window in WINDOWS]
+    if activation.of.factor:
+        shares = [float((off / np.maximum(np.abs(np.clip(exact, lo, hi)), 1)).max()) for _, off in tables]
+        return tables[int(np.argmin(shares))][0]
+    return min((unit for unit, _ in tables), key=lambda unit: unit.error)
 
 
-def _fitted(exact: Doubles, window: int, lo: int, hi: int) -> Unit:
-    """Return the table with a window for the exact values, in steps, of every word."""
+def _fitted(exact: Doubles, window: int, lo: int, hi: int) -> tuple[Unit, Doubles]:
+    """Return the table with a window for the exact values, in steps, of every word; and what each is off by.
+
+    A segment may begin beyond int16 and come back, and its base cannot: its words count as saturated.
+    """
     piece, rest = placed(WORDS, window)
     begins = np.flatnonzero(np.diff(piece, prepend=-1))  # words lie in the order of their pieces
     counts = np.diff(begins, append=len(WORDS))
@@ -67,15 +75,18 @@ def _fitted(exact: Doubles, window: int, lo: int, hi: int) -> Unit:
     lines = (clipped[last] - clipped[first]) / np.maximum(last - first, 1)
     shift = max(0, min(LARGEST_UNIT_SHIFT, fraction_bits(float(np.abs(lines).max()), INT16_MAX)))
     slopes = np.clip(np.rint(np.ldexp(lines, shift)), INT16_MIN, INT16_MAX)
-    off = clipped - np.ldexp(np.repeat(slopes, counts) * rest, -shift)
-    highest = np.maximum.reduceat(np.where(reached, off, -np.inf), begins)
-    lowest = np.minimum.reduceat(np.where(reached, off, np.inf), begins)
+    left = clipped - np.ldexp(np.repeat(slopes, counts) * rest, -shift)
+    highest = np.maximum.reduceat(np.where(reached, left, -np.inf), begins)
+    lowest = np.minimum.reduceat(np.where(reached, left, np.inf), begins)
+    bases = np.rint((highest + lowest) / 2)
+    held = (bases >= INT16_MIN) & (bases <= INT16_MAX) | (piece[begins] >= SEGMENTS)
     pieces = np.zeros((PIECES, 2), np.int16)
-    pieces[piece[begins], 0] = np.clip(np.rint((highest + lowest) / 2), INT16_MIN, INT16_MAX)
+    pieces[piece[begins], 0] = np.clip(bases, INT16_MIN, INT16_MAX)
     pieces[piece[begins], 1] = slopes
     unit = Unit(use=Use.TABLE, window=window, shift=shift, lo=lo, hi=hi, pieces=pieces)
     stored, _ = unit.run(WORDS.astype(np.int16))
-    return replace(unit, error=float(np.abs(stored - clipped).max()))
+    off = np.abs(stored - clipped) * np.repeat(held, counts)
+    return replace(unit, error=float(off.max())), off
 
 
 def bits_to_constant(activation: Activation, target: Format) -> int | None:

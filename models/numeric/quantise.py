@@ -26,7 +26,7 @@ from .equalisation import folded, settled, word_exponents, written_exponents
 from .input_folding import fold_input
 from .pieces import Lines, bits_to_constant, table
 from .unit import LARGEST_UNIT_SHIFT, Unit
-from .words import INT16_MAX, INT16_MIN, Doubles, Format, Int16s, Integers, fraction_bits
+from .words import HEADROOM, INT16_MAX, INT16_MIN, Doubles, Format, Int16s, Integers, fraction_bits
 
 Floating = npt.NDArray["np.floating[Any]"]  # a string, as NumPy 1.21 cannot subscript it
 Images = npt.NDArray[np.uint8] | Floating
@@ -37,7 +37,6 @@ LARGEST_RESIDUAL_SHIFT = 31
 MOST_BITS_GIVEN_UP = 12  # of a tensor's 16, for the sake of what is added to or pooled with it
 MOST_RANGE = 1e30
 NO_EXPONENTS = np.zeros(1, np.int64)
-HEADROOM = 1.5  # unseen images may exceed the calibrated range by this factor before anything saturates
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

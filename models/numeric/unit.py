@@ -33,7 +33,7 @@ class Unit:
     `pieces` int16 (n, 2) hold base and slope: the 258 pieces of a table, one for each channel of a slope
     (whose bases are 0) or an affine, none for a product. `window` is a table's p. `shift` is that of all
     products. `lo` and `hi` clip what is stored. `error` is the largest, in steps of what is stored, beside
-    what the activation makes of the same word; half a step is rounding alone.
+    what the activation makes of the same word, where that fits int16; half a step is rounding alone.
     """
 
     use: Use

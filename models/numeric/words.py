@@ -16,6 +16,7 @@ Doubles = npt.NDArray[np.float64]
 
 INT16_MIN, INT16_MAX = -(1 << 15), (1 << 15) - 1
 MOST_FRACTION_BITS = 200
+HEADROOM = 1.5  # unseen images may exceed the calibrated range by this factor before anything saturates
 
 
 @dataclass(frozen=True, kw_only=True)

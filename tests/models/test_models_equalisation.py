@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from fluidnpu.models import Exit, ImageSet, Kind, Layer, Network, NetworkError, golden, quantise
 from fluidnpu.models.errors import QuantisationError
 from fluidnpu.models.graph import Builder, MapCheck, MapTask, Output
+from fluidnpu.models.graph.activations import Clip
 from fluidnpu.models.graph.network import INT16_RECORD, Parameters
 from fluidnpu.models.images import Preprocessing
 from fluidnpu.models.numeric import guarded, prepare, run_float
 from fluidnpu.models.numeric.comparison import compare, sample
-from fluidnpu.models.numeric.equalisation import chosen_equalisation, folded, settled, written_exponents
+from fluidnpu.models.numeric.equalisation import chosen_equalisation, folded, settled, word_exponents, written_exponents
 from fluidnpu.models.numeric.float_reference import examine, run_float_outputs
 from fluidnpu.models.numeric.guard import MOST_ERROR, DeviationError
 from fluidnpu.models.tail.graph import Tail, TailNode, TailOutput
@@ -27,20 +28,27 @@ from fluidnpu.models.zoo import random_network, with_random_weights
 Images = npt.NDArray[Any]
 
 
+def scaled(clip: Clip, exponents: npt.NDArray[np.int64]) -> Clip:
+    low, high = (None if bound is None else float(np.ldexp(bound, -exponents[0])) for bound in clip)
+    return low, high
+
+
 def rescaled(network: Network) -> Network:
     """The network of floats whose channels hold what its equalisation makes of them."""
     exponents = settled(network)
     layers = []
     for layer in network.layers:
-        factor = 2.0 ** -int(written_exponents(layer, exponents)[0])
-        low, high = (None if bound is None else bound * factor for bound in layer.clip)
-        layers.append(replace(layer, clip=(low, high)))
+        clip = scaled(layer.clip, word_exponents(layer, exponents))
+        activation = layer.activation
+        if activation is not None:
+            activation = replace(activation, clip=scaled(activation.clip, written_exponents(layer, exponents)))
+        layers.append(replace(layer, clip=clip, activation=activation))
     return replace(network, layers=tuple(layers), parameters=folded(network, network.parameters), equalisation={})
 
 
-def unbalanced(seed: int, bits: int) -> tuple[Network, Images]:
+def unbalanced(seed: int, bits: int, activations: bool = False) -> tuple[Network, Images]:
     """A random network that computes as it did, its channels up to 2**bits apart in size."""
-    network = random_network(seed)
+    network = random_network(seed, activations=activations)
     rng = np.random.default_rng(seed)
     drawn = {name: tuple(-rng.integers(0, bits + 1, shape[2])) for name, shape in network.tensors.items()}
     record = Preprocessing(mean=(0.5,), std=(0.25,)) if seed % 2 else None  # folded in beside the exponents
@@ -83,9 +91,9 @@ def error(network: Network, images: Images) -> float:
 
 
 @settings(max_examples=12)
-@given(seed=st.integers(0, 10_000), bits=st.integers(0, 24))
-def test_equalisation_changes_no_float_and_gives_lost_bits_back(seed: int, bits: int) -> None:
-    network, images = unbalanced(seed, bits)
+@given(seed=st.integers(0, 10_000), bits=st.integers(0, 24), activations=st.booleans())
+def test_equalisation_changes_no_float_and_gives_lost_bits_back(seed: int, bits: int, activations: bool) -> None:
+    network, images = unbalanced(seed, bits, activations)
     examined = examine(network, images)
     equal = replace(network, equalisation=chosen_equalisation(network, examined.sizes))
     for got, wanted in zip(run_float(rescaled(equal), images), examined.logits, strict=True):
