@@ -91,7 +91,7 @@ def _command(rng: _Random, mode: Mode, design: Design, last: bool) -> Command:
     gemm = mode in GEMM_MODES
     beats = rng.integer(1, min(ROWS, deepest_block(mode, design.t_r)) + 1)
     width = design.tile(mode)[1]
-    has_residual = int(gemm and rng.integer(0, 2))
+    has_residual = rng.integer(0, 2)
     p_tiles = rng.integer(1, 4)
     words = p_tiles * design.tile(mode)[0]
     lo, hi = BOUNDS[rng.integer(0, len(BOUNDS))]
@@ -103,7 +103,7 @@ def _command(rng: _Random, mode: Mode, design: Design, last: bool) -> Command:
         # Mostly full tiles, and any width: fewer columns take fewer beats of weights.
         cols=width - rng.integer(0, min(width, 3)) if rng.integer(0, 4) else rng.integer(1, width + 1),
         shift=13 + words.bit_length() // 2 if gemm else rng.integer(0, 3) * (mode is Mode.SUM_POOL),
-        residual_shift=13 * has_residual,
+        residual_shift=13 * has_residual * gemm,
         has_residual=has_residual,
         last=int(last),
         lo=lo,

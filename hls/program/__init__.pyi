@@ -18,7 +18,6 @@ from .layout import unpack_weights as unpack_weights
 from .linking import link as link
 from .pieces import PIECE_BYTES as PIECE_BYTES
 from .pieces import held as held
-from .pieces import layer_unit as layer_unit
 from .pieces import pack_pieces as pack_pieces
 from .pieces import pieces_at as pieces_at
 from .pieces import unit_of as unit_of

@@ -19,8 +19,8 @@ from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import compile_program, render_project
 from fluidnpu.models import Exit, Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
 from fluidnpu.models.graph import Activation, Use
-from fluidnpu.models.numeric.quantise import Format
 from fluidnpu.models.numeric.unit import Unit
+from fluidnpu.models.numeric.words import Format
 
 Plan = BatchPlan | str | None
 Files = dict[str, str | bytes]

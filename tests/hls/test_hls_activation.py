@@ -33,7 +33,8 @@ from fluidnpu.dse.hardware.activation import USES
 from fluidnpu.hls import DescriptorError, Program, ProgramError, StreamError, compile_program, csim_network
 from fluidnpu.hls.core import execute_streams_reference, layer_streams, scatter_output
 from fluidnpu.hls.formats import MAGIC, NO_WEIGHTS, ActivationCode
-from fluidnpu.hls.program import Descriptor, layer_unit, link, pieces_at
+from fluidnpu.hls.program import Descriptor, link, pieces_at
+from fluidnpu.hls.program.pieces import layer_unit
 from fluidnpu.models import Kind, QuantisedNetwork
 from fluidnpu.models.graph import Use
 from fluidnpu.models.numeric import Unit
