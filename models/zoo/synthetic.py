@@ -157,12 +157,17 @@ class _Sketch:
         return self.add(Kind.MAX_POOL, trunk, channels, (1, 1), **product)
 
     def sum(self, source: str) -> str:
-        """Append the sum of two convolutions as a pass, with a function behind it or none."""
-        channels = self.pick(2, 6)
+        """Append the sum of a convolution and another as large, of one pixel or of one channel, as a pass, with a
+        function behind it or none.
+        """
+        height, width, channels = (*self.tensors[source][:2], self.pick(2, 6))
         first = self.add(Kind.GEMM, source, channels, (1, 1), clip=(0.0, None))
-        second = self.add(Kind.GEMM, source, channels, (1, 1))
-        activation = (None, Activation(use=Use.TABLE, function="silu"))[self.pick(0, 1)]
-        return self.add(Kind.MAX_POOL, first, channels, (1, 1), residual=second, activation=activation)
+        added: dict[str, Any] = ({}, {"residual_step": (0, 0)}, {"residual_spread": True})[self.pick(0, 1, 2)]
+        if "residual_step" in added:
+            source = self.add(Kind.SUM_POOL, source, self.tensors[source][2], (height, width))
+        added["residual"] = self.add(Kind.GEMM, source, 1 if "residual_spread" in added else channels, (1, 1))
+        added["activation"] = (None, Activation(use=Use.TABLE, function="silu"))[self.pick(0, 1)]
+        return self.add(Kind.MAX_POOL, first, channels, (1, 1), **added)
 
     def head(self, source: str, classes: int) -> str:
         """Append a classifier over the whole tensor or over its global average."""

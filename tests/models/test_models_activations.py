@@ -348,9 +348,9 @@ def test_what_is_never_negative_may_be_padded() -> None:
 def test_a_pool_is_merged_behind_a_unit_and_not_with_one_of_its_own() -> None:
     for where, merged in (("conv", True), ("pool", False)):
         net = Builder({"image": (16, 16, 3)})
-        own = {where: {"activation": function("silu")}}
-        conv = net.conv("conv", "image", 4, 1, **own.get("conv", {}))
-        net.add(Kind.MAX_POOL, "pool", conv, 4, (2, 2), stride=(2, 2), **own.get("pool", {}))
+        conv, pool = (function("silu") if where == name else None for name in ("conv", "pool"))
+        net.conv("conv", "image", 4, 1, activation=conv)
+        net.add(Kind.MAX_POOL, "pool", "conv_out", 4, (2, 2), stride=(2, 2), activation=pool)
         net.classifier(("mean", "fc"), "pool_out", 3, "logits")
         assert net.network("pooled", [Exit(name="final", logits="logits")]).workload.layers[1].merged is merged
 
