@@ -157,9 +157,7 @@ class _Sketch:
         return self.add(Kind.MAX_POOL, trunk, channels, (1, 1), **product)
 
     def sum(self, source: str) -> str:
-        """Append the sum of a convolution and another as large, of one pixel or of one channel, as a pass, with a
-        function behind it or none.
-        """
+        """Append a pass that sums a convolution and another, as large, of one pixel or of one channel."""
         height, width, channels = (*self.tensors[source][:2], self.pick(2, 6))
         first = self.add(Kind.GEMM, source, channels, (1, 1), clip=(0.0, None))
         added: dict[str, Any] = ({}, {"residual_step": (0, 0)}, {"residual_spread": True})[self.pick(0, 1, 2)]
