@@ -224,12 +224,15 @@ class Parameters:
     offsets: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
 
 
+_ABSORBING = (Use.TABLE, Use.AFFINE)  # that give a result of any gain
+
+
 def _inner_gain(layer: Layer, gains: Mapping[str, float]) -> float:
     """Return the gain of a layer's word, before its activation."""
     use = None if layer.activation is None else layer.activation.use
     if layer.kind is not Kind.GEMM:
         return gains[layer.input] * layer.pool_gain
-    if use in (Use.TABLE, Use.AFFINE):
+    if use in _ABSORBING:
         return gains[str(layer.residual)] if layer.adds else 1.0
     return gains[layer.output] / (gains[str(layer.residual)] if layer.multiplies else 1.0)
 
@@ -237,7 +240,7 @@ def _inner_gain(layer: Layer, gains: Mapping[str, float]) -> float:
 def _gain(layer: Layer, gains: Mapping[str, float]) -> float:
     """Return the gain that a layer's output must have; the one that it has where any will do."""
     use = None if layer.activation is None else layer.activation.use
-    if use in (Use.TABLE, Use.AFFINE):
+    if use in _ABSORBING:
         return gains[layer.output]
     if layer.kind is Kind.GEMM:
         return gains[str(layer.residual)] if layer.adds else gains[layer.output]
@@ -387,7 +390,10 @@ class Network:
         factors; tables and affine lines absorb theirs.
         """
         gains: dict[str, float] = dict.fromkeys((self.input, *(layer.output for layer in self.layers)), 1.0)
-        binding = [layer for layer in self.layers if layer.kind is not Kind.GEMM or layer.residual is not None]
+        free = {layer.name for layer in self.layers if layer.activation and layer.activation.use in _ABSORBING}
+        binding = [layer for layer in self.layers if layer.kind is Kind.GEMM and layer.residual is not None]
+        binding += [layer for layer in self.layers if layer.kind is not Kind.GEMM]  # which decide in a joined tensor
+        binding = [layer for layer in binding if layer.name not in free]
         for _ in range(len(binding) + 1):  # a tensor may get its gain from a later layer
             found = {layer.output: _gain(layer, gains) for layer in binding}
             if all(gains[name] == gain for name, gain in found.items()):
