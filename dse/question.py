@@ -243,7 +243,7 @@ class Question:
             b_max=self.b_max,
             layers=len(self.workload.layers),
             poolings=poolings(self.workload.layers),
-            activation=any(layer.activation for layer in self.workload.layers),
+            activation=any(layer.activation or layer.residual_spread for layer in self.workload.layers),
             acc_bits=self.acc_bits,
         )
 

@@ -29,7 +29,8 @@ from ..paper.plans import plan_all, published_plan
 from ..paper.search import Ranking, rank
 from ..question import MODELS, OBJECTIVES, Progress, Question
 from ..resources.buildable import buildable
-from ..resources.fit import LOGIC_NOTE, fit
+from ..resources.fit import LOGIC_NOTE, Fit, fit
+from ..resources.logic import unit_logic
 from .memory import in_memory
 from .placing import unknown_columns
 from .result import Exploration
@@ -107,7 +108,7 @@ def _paper_answer(question: Question, ranking: Ranking) -> Exploration:
         part_gops=_of_parts(question, design, batches, lambda b, ls: ticks(ls, b) / words),
         design=design,
         fit=fitted,
-        notes=_notes(question, ranking, point, design, why_not),
+        notes=_notes(question, ranking, point, design, fitted, why_not),
     )
 
 
@@ -133,6 +134,7 @@ def _exact_answer(question: Question, ranking: Ranking, exact: ExactRanking) -> 
             f"{exact.bounded} arrays can be built, {exact.evaluated} were counted, and {others}",
             f"counted with '{design.memory}' memory, {question.dram.total_words:.1f} words a cycle; each layer has tensors of its own there",
             _memory_note(design),
+            *_unit_notes(best.fit),
             LOGIC_NOTE,
         ),
         layer_cycles=best.layer_cycles(layers),
@@ -188,7 +190,7 @@ def _first_that_fits(question: Question, ranking: Ranking) -> tuple[Point, Share
 
 
 def _notes(
-    question: Question, ranking: Ranking, point: Point, design: Design, why_not: FitError | None
+    question: Question, ranking: Ranking, point: Point, design: Design, fitted: Fit, why_not: FitError | None
 ) -> tuple[str, ...]:
     notes = []
     if why_not is not None:
@@ -209,13 +211,26 @@ def _notes(
         )
     if any(layer.kind is not Kind.GEMM for layer in layers):
         notes.append(POOL_NOTE)
-    notes += [_memory_note(design), LOGIC_NOTE]
+    notes += [_memory_note(design), *_unit_notes(fitted), LOGIC_NOTE]
     return tuple(notes)
 
 
 def _memory_note(design: Design) -> str:
     ports = f"{design.port_bits} bits" + (f" on {design.stripes} ports each" if design.stripes > 1 else "")
     return f"tensors lie in '{design.memory}' memory behind masters of {ports}; the input buffer holds {design.buffer_words} words"
+
+
+def _unit_notes(fitted: Fit) -> list[str]:
+    """The sentence on the activation unit of an NPU that has one."""
+    if fitted.activation is None:
+        return []
+    lanes, dsps = fitted.array.out_words, fitted.array.out_words if fitted.activation == "dsp" else 0
+    lut, ff = (round(float(unit_logic(kind, lanes, dsps))) for kind in ("lut", "ff"))
+    where = f"in {dsps} DSPs that the array leaves" if dsps else "in LUTs, since the array leaves too few DSPs"
+    return [
+        f"an activation unit of {lanes} lanes stands behind the core, its multipliers {where}: "
+        f"about {lut} LUTs, {ff} flip-flops and {fitted.parts['pieces']} RAMB18"
+    ]
 
 
 def build_design(

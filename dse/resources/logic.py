@@ -24,13 +24,17 @@ import numpy as np
 from ..hardware.array import Floats, Ints, log2_ceil
 from .columns import MOST_BREAKS
 from .memories import block_chunks, ultra_chunks
-from .primitives import PARTS, Memory, NpuShape, core_memories, data_plane_memories, data_plane_queues, mapped
+from .primitives import PARTS, Memory, NpuShape, Number, core_memories, data_plane_memories, data_plane_queues, mapped
 
 LOGIC_KINDS = ("lut", "ff")
 # For each bit of a master: three reading stripes and one that writes, as Yosys maps them at 512 bits.
 STRIPE_BIT = {"lut": 16.8, "ff": 2.9}
 # `fluidnpu_output_pool`: for itself, and for each bit of a beat of outputs, as Yosys maps 128 and 512 bits.
 POOL, POOL_BIT = {"lut": 307, "ff": 276}, {"lut": 7.4, "ff": 6.92}
+# `fluidnpu_activation` with all that feeds it: for itself, and for each lane with its multiplier in LUTs or
+# in a DSP, as Yosys maps 8, 16 and 32 lanes.
+UNIT = {"lut": 560, "ff": 450}
+UNIT_LANE = {"lut": {"lut": 523, "ff": 360}, "dsp": {"lut": 371, "ff": 237}}
 Terms = dict[str, Floats]
 _SRL_DELAY = 32  # steps of one LUT used as a shift register
 _SHORTEST_SRL = 3
@@ -67,12 +71,23 @@ def npu_logic(shape: NpuShape) -> dict[str, Floats]:
 def logic_uses(kind: str, shape: NpuShape) -> dict[str, Floats]:
     """LUTs ("lut") or flip-flops ("ff") of each part of a whole NPU, numbers or arrays."""
     striped = 8 * shape.port_bytes if shape.stripes > 1 else 0
-    pools, bits = np.greater(shape.pool_rows, 0), 16 * shape.array.out_words
+    pools, lanes = np.greater(shape.pool_rows, 0), shape.array.out_words
     return {
         **{part.replace("_", " "): part_logic(part, kind, shape) for part in PARTS},
         "stripes": np.asarray(striped * STRIPE_BIT[kind]),
-        "output pool": np.asarray(pools * (POOL[kind] + bits * POOL_BIT[kind])),
+        "output pool": np.asarray(pools * (POOL[kind] + 16 * lanes * POOL_BIT[kind])),
+        "activation unit": shape.unit * unit_logic(kind, lanes, shape.unit_dsps),
     }
+
+
+def unit_logic(kind: str, lanes: int, dsps: Number) -> Floats:
+    """LUTs ("lut") or flip-flops ("ff") of an activation unit, of whose multipliers `dsps` are DSPs.
+
+    >>> [float(unit_logic("lut", 8, dsps)) for dsps in (0, 8)]
+    [4744.0, 3528.0]
+    """
+    each, other = (UNIT_LANE[where][kind] for where in ("lut", "dsp"))
+    return np.asarray(UNIT[kind] + lanes * each - dsps * (each - other), dtype=np.float64)
 
 
 def part_logic(part: str, kind: str, shape: NpuShape, table: Mapping[str, Any] | None = None) -> Floats:
