@@ -19,6 +19,7 @@ from fluidnpu.dse import DesignError, DramModel, Mode
 from fluidnpu.dse.exact import LayerJob, Machine, job_cycles
 from fluidnpu.dse.exact.model import layer_cost, layer_numbers
 from fluidnpu.dse.exact.twin.sequencer import DESCRIPTOR_BYTES
+from fluidnpu.dse.hardware.activation import USES
 from fluidnpu.dse.hardware.array import Array
 
 ARRAY = Array(t_r=64, t_p=4, t_c=8, weight_slots=1, in_words=8, out_words=4, split=True)
@@ -41,11 +42,21 @@ SLOW = DramModel(
 
 
 def modes(job: LayerJob) -> list[LayerJob]:
-    """The job in every mode the machine has, with a residual and without, and as a pool."""
+    """The job in every mode the machine has, with a residual and without, as a pool, and with each use of the
+    activation unit, whose residual repeats a pixel or a word of each.
+    """
     gemms = [replace(job, mode=mode, has_residual=r, residual_offset=9000, residual_row_bytes=288, residual_pixel_bytes=36)
              for mode in (Mode.NORMAL, Mode.WIDE, Mode.SPLIT) for r in (0, 1)]  # fmt: skip
     two = [replace(job, mode=Mode.LANES, batch=2, b_r=1), replace(job, mode=Mode.LANES, batch=2, b_r=2, row_lanes=True)]
-    return [*gemms, *two, replace(job, mode=Mode.MAX_POOL, columns=6, out_row_bytes=96, out_pixel_bytes=12)]
+    pool = replace(job, mode=Mode.MAX_POOL, columns=6, out_row_bytes=96, out_pixel_bytes=12)
+    units = [
+        replace(job, activation=1, pieces=258),
+        replace(two[1], activation=3, pieces=24, has_residual=1, residual_offset=9000, residual_spread=1),
+        replace(pool, kernel_h=1, kernel_w=1, activation=2, has_residual=1, residual_offset=9000),
+        replace(pool, kernel_h=1, kernel_w=1, activation=2, has_residual=1, residual_spread=1, residual_row_bytes=16,
+                residual_pixel_bytes=2),
+    ]  # fmt: skip
+    return [*gemms, *two, pool, *units]
 
 
 def few_jobs() -> list[LayerJob]:
@@ -80,7 +91,7 @@ def test_compiled_or_not_the_cycles_are_the_same() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    h=st.integers(1, 9), w=st.integers(1, 9), c=st.integers(1, 9), n=st.integers(1, 20), k=st.integers(1, 3), mode=st.integers(0, 8),
+    h=st.integers(1, 9), w=st.integers(1, 9), c=st.integers(1, 9), n=st.integers(1, 20), k=st.integers(1, 3), mode=st.integers(0, 12),
     block=st.integers(1, 24), port=st.sampled_from([8, 16, 32]), words=st.sampled_from([1 << 14, 1 << 16]),
     core=st.sampled_from([MACHINE, HLS]),
 )  # fmt: skip
@@ -95,21 +106,29 @@ def test_beats_are_those_of_the_streams(
     job = modes(plain)[mode]
     if job.pool:
         job = replace(job, columns=c, out_row_bytes=pixel * w, out_pixel_bytes=pixel)
-    job = replace(job, residual_offset=1 << 14, residual_row_bytes=2 * n * w, residual_pixel_bytes=2 * n)
+    fixed = job.has_residual and not job.residual_row_bytes
+    beside = (0, 0) if fixed else (2 * w, 2) if job.residual_spread else (2 * n * w, 2 * n)
+    job = replace(job, residual_offset=1 << 14, residual_row_bytes=beside[0], residual_pixel_bytes=beside[1])
     machine = replace(core, port_bytes=port, buffer_words=words)
     slots = [index << 18 for index in range(job.batch)]
     (found,) = job_cycles([job], slots, machine, limit=10**7)
     (slow,) = job_cycles([job], slots, machine, SLOW, limit=10**7)
     width, columns = machine.array.tile(job.mode)
     column_tiles = -(-job.columns // columns)
-    taps = k * k
+    taps = job.kernel_h * job.kernel_w
     p_tiles = -(-taps // 2) if job.mode is Mode.MAX_POOL else taps if job.pool else -(-taps * c // width)
     rows = sum(job.beats)
     assert found.input_beats == column_tiles * job.beats[0] * p_tiles
     assert found.output_beats == rows * sum(
         -(-min(columns, job.columns - i) // 4) for i in range(0, job.columns, columns)
     )
-    assert found.residual_beats == (found.output_beats if job.has_residual else 0)
+    product = job.activation == USES.index("product")
+    assert found.residual_beats == (found.output_beats if job.has_residual and not product else 0)
+    pieces = -(-4 * job.pieces // port)
+    assert pieces <= found.read_beats[2] == slow.read_beats[2]
+    assert job.has_residual or found.read_beats[2] == pieces
+    if job.residual_spread:  # a port word a row of each column tile
+        assert found.read_beats[2] - pieces == rows * column_tiles
     assert found.cycles > found.input_beats + layer_numbers(job, machine)["plan_cycles"]
     assert slow.cycles >= found.cycles
     same = ("input_beats", "weight_beats", "output_beats", "residual_beats", "write_beats")
