@@ -7,13 +7,14 @@ from collections import Counter
 import pytest
 from npu_worlds import DESIGN
 
-from fluidnpu.dse import Design
+from fluidnpu.dse import Design, Mode
 from fluidnpu.hls.core import execute_streams_reference
 from fluidnpu.hls.formats import FBCB
 from fluidnpu.rtl_tb import NpuModel, SimulationError
+from fluidnpu.rtl_tb.data_plane.benches.jobs import Layout, place
 from fluidnpu.rtl_tb.npu import coverage
 from fluidnpu.rtl_tb.npu.campaign import ONCE, PARTS, campaign, misplaced, right_jobs, timeline
-from fluidnpu.rtl_tb.npu.world import ACROSS, ARRAY, BORDER, LEAST, World, mask_of, model_of
+from fluidnpu.rtl_tb.npu.world import ACROSS, ARRAY, BORDER, LEAST, World, mask_of, model_of, shapes
 
 MODEL = NpuModel.of(DESIGN)  # the build of test_rtl_npu
 
@@ -142,6 +143,8 @@ def test_every_bin_that_is_demanded_can_be_named() -> None:
     """A bin whose name no sample could give would stay open for ever."""
     rng = random.Random(1)
     named = {name for kind in range(1, 8) for what in _samples(kind, rng) for name in coverage.named(kind, what)}
+    played = [place(shape, rng, Layout(), ARRAY) for shape in shapes(ARRAY)]
+    named |= {name for layer in played for mode in Mode for name in coverage.layer_bins(layer, mode)}
     assert coverage.required(ARRAY) <= named
 
 
@@ -155,6 +158,8 @@ def _samples(kind: int, rng: random.Random) -> list[int]:
         return [mask | state << 16 for mask in pairs for state in states]
     if kind == 6:
         return [place << 8 | response << 4 | port for place in range(4) for response in (2, 3) for port in range(4)]
+    if kind == 7:
+        return [state | asks << 3 for state in range(len(coverage.STATES)) for asks in range(2)]
     return list(range({3: 32, 4: 5, 5: 8}[kind]))
 
 
