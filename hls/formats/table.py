@@ -38,7 +38,7 @@ class StackCode(IntEnum):
 
 
 class ActivationCode(IntEnum):
-    """What the activation unit does with the words of a layer (ADR 69)."""
+    """The uses that a layer makes of the activation unit (ADR 69), as a descriptor names them."""
 
     NONE = 0
     TABLE = 1
@@ -263,4 +263,77 @@ TILE = _bundle(
     codes={},
 )
 
-FORMATS = (DESCRIPTOR, FBCB, CORE_COMMAND, LAYER, TILE)
+PLAN = _bundle(
+    "plan",
+    "How a layer runs at the active batch size: what the engine reads out of an FBCB word.",
+    (
+        ("bad", 1, "this NPU cannot obey the word, and the rest says nothing"),
+        ("mode", 4, "of every command; not of a pool"),
+        ("row_lanes", 1, "neighbouring rows share a beat"),
+        ("b_r", 5, "samples of lane 0"),
+        ("block", 16, "largest number of beats of a row block"),
+    ),
+    codes={"mode": MODES},
+)
+
+SETTINGS = _bundle(
+    "settings",
+    "What the registers say of a job.",
+    (
+        ("first_layer", 16, "the first to run"),
+        ("last_layer", 16, "the last to run"),
+        ("layers", 16, "of the program"),
+        ("program_base", 64, "where the program begins"),
+        ("weights_base", 64, "where the weight image begins"),
+        ("slot_base", 64, "where the first slot begins"),
+        ("slot_bytes", 32, "from slot to slot"),
+    ),
+    codes={},
+)
+
+CONTROL = _bundle(
+    "control",
+    "Commands of the host, each a pulse of one cycle.",
+    (
+        ("start", 1, "runs a job"),
+        ("exit", 1, "slots of the mask leave the active set"),
+        ("merge", 1, "slots of the mask join it"),
+        ("soft_reset", 1, "drops the job and empties the active set"),
+    ),
+    codes={},
+)
+
+FBCB_WRITE = _bundle(
+    "fbcb_write",
+    "A write of the FBCB; without one the index says which word is read back.",
+    (("valid", 1, "a word is written"), ("index", 32, "which"), ("word", 32, "what")),
+    codes={},
+)
+
+BATCH = _bundle(
+    "batch",
+    "The active set.",
+    (("active", 32, "a bit a slot"), ("b_act", 5, "how many they are")),
+    codes={},
+)
+
+PROGRESS = _bundle(
+    "progress",
+    "What the registers see of a job.",
+    (
+        ("busy", 1, "a job runs, or what is left of one is dropped"),
+        ("done", 1, "it ends well; a pulse"),
+        ("start_refused", 1, "START is refused, in its cycle"),
+        ("layer", 16, "that runs or ran last"),
+    ),
+    codes={},
+)
+
+FAULT = _bundle(
+    "fault", "Something is wrong.", (("valid", 1, "it is"), ("cause", 8, "what, as ERROR tells it")), codes={}
+)
+
+FORMATS = (
+    *(DESCRIPTOR, FBCB, CORE_COMMAND, LAYER, TILE),
+    *(PLAN, SETTINGS, CONTROL, FBCB_WRITE, BATCH, PROGRESS, FAULT),
+)

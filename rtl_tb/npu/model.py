@@ -15,7 +15,7 @@ from pathlib import Path
 from fluidnpu.dse import Design
 from fluidnpu.dse.exact import Machine
 from fluidnpu.hls.core import compile_shared_core, core_texts, hls_ultra_banks
-from fluidnpu.hls.formats import LAYER
+from fluidnpu.hls.formats import BATCH, CONTROL, FAULT, LAYER, PROGRESS
 
 from ..common.cache import digest, versions
 from ..common.sources import edited, needed, sources
@@ -27,9 +27,9 @@ _HARNESS = "npu_model.cpp"
 _HLS_CORE = ("hls_core.cpp", "hls_core.h")
 _PROBES = {
     "fluidnpu_data_plane": (
-        "busy", "idle", "layer_index", "m0_error", "m1_error", "m2_read_error", "m2_write_error", "watchdog", "soft_reset", "stuck",
-        "start_refused", "refused", "done", "written", "start", "exit", "merge", "active", "b_act", "layer_start",
-        "running", "command_valid", "cmd_ready", "input_ready", "output_ready", "residual_ready", "block_ready",
+        "idle", "m0_error", "m1_error", "m2_read_error", "m2_write_error", "watchdog", "stuck", "refused", "written",
+        "control", "progress", "batch", "layer_start", "running",
+        "command_valid", "cmd_ready", "input_ready", "output_ready", "residual_ready", "block_ready",
         "plan_whole", "pieces_loaded", "r_valid",
     ),
     "fluidnpu_sequencer": ("state_q", "ahead_q", "plan_refused"),
@@ -77,13 +77,15 @@ class NpuModel:
         texts = needed({**sources(), **core, f"{TOP}.sv": _text(f"{TOP}.sv")}, TOP)
         harness = {name: _text(name) for name in (_HARNESS, *(_HLS_CORE if self.hls_core else ()))}
         ports = {"PORT_BYTES": self.parameters.get("PortBytes", 16), "STRIPES": self.parameters.get("Stripes", 1)}
-        fields = {
-            "MODE_AT": "mode",
-            "ROW_LANES_AT": "row_lanes",
-            "ADDS_AT": "has_residual",
-            "MULTIPLIES_AT": "multiplies",
-        }
-        places = {name: LAYER.field(field).start for name, field in fields.items()}
+        fields = [
+            *((LAYER, field) for field in ("mode", "row_lanes", "has_residual", "multiplies")),
+            *((CONTROL, field) for field in ("start", "exit", "merge", "soft_reset")),
+            *((PROGRESS, field) for field in ("busy", "done", "start_refused", "layer")),
+            *((BATCH, field) for field in ("active", "b_act")),
+            (FAULT, "valid"),
+        ]
+        renamed = {"has_residual": "ADDS", "valid": "FAULT"}
+        places = {f"{renamed.get(name, name.upper())}_AT": packed.field(name).start for packed, name in fields}
         defines = {name: str(number) for name, number in (ports | places).items()}
         if self.hls_core:
             loaded = digest(

@@ -435,7 +435,8 @@ class Npu {
 
   void watch() {
     const auto& r = *top_->rootp;
-    uint32_t layer = r.fluidnpu_npu__DOT__data_plane__DOT__busy ? r.fluidnpu_npu__DOT__data_plane__DOT__layer_index : NoLayer;
+    uint32_t progress = r.fluidnpu_npu__DOT__data_plane__DOT__progress;
+    uint32_t layer = progress >> BUSY_AT & 1 ? progress >> LAYER_AT & 0xFFFF : NoLayer;
     if (layer == layer_) return;
     layer_ = now.layer = layer;
     events.push_back(now);
@@ -444,22 +445,23 @@ class Npu {
   void sample(Sample kind, uint64_t what) { samples_[static_cast<uint64_t>(kind) << 48 | what]++; }
 
 #define PLANE(name) r.fluidnpu_npu__DOT__data_plane__DOT__##name
+#define BIT(name, at) static_cast<uint32_t>(PLANE(name) >> (at) & 1)
   // What happens in this cycle inside the NPU.
   void look() {
     const auto& r = *top_->rootp;
     if (idle() && owes()) fail(IdleTooSoon);
     uint64_t events = PLANE(m0_error) | PLANE(m1_error) << 1 | PLANE(m2_read_error) << 2 | PLANE(m2_write_error) << 3 |
-                      PLANE(watchdog) << 4 | PLANE(soft_reset) << 5 | PLANE(stuck) << 6 | PLANE(sequencer__DOT__plan_refused) << 7 |
-                      PLANE(start_refused) << 8 | PLANE(refused) << 9 | PLANE(done) << 10 | PLANE(written) << 11;
+                      PLANE(watchdog) << 4 | BIT(control, SOFT_RESET_AT) << 5 | PLANE(stuck) << 6 | PLANE(sequencer__DOT__plan_refused) << 7 |
+                      BIT(progress, START_REFUSED_AT) << 8 | BIT(refused, FAULT_AT) << 9 | BIT(progress, DONE_AT) << 10 | PLANE(written) << 11;
     if ((events & 0xCF) != 0 && ended == 0) ended = now.cycle;
     if ((events & 0x7FF) != 0) sample(Moment, events | static_cast<uint64_t>(state()) << 16);
-    bool started = PLANE(start) && !PLANE(start_refused);
-    if (!PLANE(refused)) changed_ |= PLANE(exit) | PLANE(merge) << 1;
+    bool started = BIT(control, START_AT) && !BIT(progress, START_REFUSED_AT);
+    if (!BIT(refused, FAULT_AT)) changed_ |= BIT(control, EXIT_AT) | BIT(control, MERGE_AT) << 1;
     if (started) {
       began = now.cycle;
       ended = 0;
       first_ = 0;  // no port wants anything: a job's cycles do not depend on the one before
-      uint32_t active = PLANE(active);
+      uint32_t active = static_cast<uint32_t>(PLANE(batch) >> ACTIVE_AT);
       for (int slot = 0; slot < 32; slot++) {
         if (active >> slot & 1) sample(SlotRuns, static_cast<uint64_t>(slot));
       }
@@ -470,7 +472,7 @@ class Npu {
       const auto& running = PLANE(running);
       uint64_t residual = bits(running, ADDS_AT, 1) | bits(running, MULTIPLIES_AT, 1);
       sample(LayerBegins, bits(running, MODE_AT, 4) | bits(running, ROW_LANES_AT, 1) << 4 | residual << 5 |
-                              static_cast<uint64_t>(since_) << 6 | static_cast<uint64_t>(PLANE(b_act)) << 8);
+                              static_cast<uint64_t>(since_) << 6 | (static_cast<uint64_t>(PLANE(batch)) >> B_ACT_AT & 31) << 8);
     }
     if (PLANE(plan_whole) && !PLANE(pieces_loaded)) sample(PiecesAwaited, (state() & 7) | PLANE(r_valid) << 3);
     if (PLANE(command_valid)) {

@@ -11,7 +11,7 @@ from itertools import product
 from cocotb.triggers import RisingEdge
 
 from fluidnpu.hls import Cause, FbcbError
-from fluidnpu.hls.formats import FBCB, StackCode
+from fluidnpu.hls.formats import BATCH, CONTROL, FAULT, FBCB, FBCB_WRITE, PLAN, StackCode
 from fluidnpu.hls.program import decode_fbcb
 
 from ...common.benches.clock import Dut, begin, bench, setting
@@ -52,16 +52,14 @@ async def commands_edit_a_set(dut: Dut) -> None:
     for _ in range(setting("COMMANDS", 4000)):
         command, mask, busy = rng.choice(("exit", "merge")), some_slots(rng, active), rng.random() < 0.05
         clear = rng.random() < 0.005
-        dut.exit_i.value = dut.merge_i.value = dut.clear_i.value = 0
+        dut.control_i.value = 0
         dut.mask_i.value = bits(mask)
         await RisingEdge(dut.clk_i)  # the mask stands still in the cycle before a command
-        dut.exit_i.value, dut.merge_i.value = int(command == "exit"), int(command == "merge")
-        dut.busy_i.value, dut.clear_i.value = int(busy), int(clear)
+        dut.busy_i.value, dut.control_i.value = int(busy), CONTROL.pack({command: 1, "soft_reset": int(clear)})
         await RisingEdge(dut.clk_i)
         cause = judge(command, mask, active, busy)
-        assert (int(dut.refused_o.value), int(dut.cause_o.value)) == (int(cause != Cause.NONE), int(cause))
-        assert int(dut.active_o.value) == bits(active)
-        assert int(dut.b_act_o.value) == len(active)
+        assert FAULT.unpack(int(dut.refused_o.value)) == {"valid": int(cause != Cause.NONE), "cause": int(cause)}
+        assert BATCH.unpack(int(dut.batch_o.value)) == {"active": bits(active), "b_act": len(active)}
         if cause is Cause.NONE:
             active = active - mask if command == "exit" else active | mask
         active = set() if clear else active
@@ -86,20 +84,20 @@ async def lookups_obey_the_table(dut: Dut) -> None:
             ]
         refused = 0
         for index, word in [*enumerate(words), (LAYERS * B_MAX, 0), (1 << 31, 4), (0, 1 << WORD_BITS), (1, 1 << 31)]:
-            dut.load_i.value, dut.load_index_i.value, dut.load_data_i.value = 1, index, word
+            dut.load_i.value = FBCB_WRITE.pack({"valid": 1, "index": index, "word": word})
             await RisingEdge(dut.clk_i)
             refused += int(dut.load_refused_o.value)
-        dut.load_i.value = 0
         assert refused == 4, "only the last four are out of range"
         for batch in range(B_MAX + 1):
-            for command in (dut.clear_i, dut.merge_i):  # each with a cycle before it in which all stands still
-                dut.mask_i.value = (1 << batch) - 1
+            for command in ("soft_reset", "merge"):  # each with a cycle before it in which all stands still
+                dut.load_i.value, dut.mask_i.value = 0, (1 << batch) - 1
                 await RisingEdge(dut.clk_i)
-                command.value = 1
+                dut.control_i.value = CONTROL.pack({command: 1})
                 await RisingEdge(dut.clk_i)
-                command.value = 0
-            # Without load_i, index and data mean nothing.
-            dut.load_index_i.value, dut.load_data_i.value = rng.randrange(LAYERS * B_MAX), rng.randrange(1 << WORD_BITS)
+                dut.control_i.value = 0
+            # A write that is none means nothing.
+            nothing = {"index": rng.randrange(LAYERS * B_MAX), "word": rng.randrange(1 << WORD_BITS)}
+            dut.load_i.value = FBCB_WRITE.pack(nothing)
             for layer in range(LAYERS + 1):
                 for kind in range(3):
                     await lookup(dut, words, layer, batch, kind)
@@ -113,7 +111,8 @@ async def lookup(dut: Dut, words: list[int], layer: int, batch: int, kind: int) 
     dut.lookup_i.value = 0
     await RisingEdge(dut.clk_i)
     assert int(dut.plan_valid_o.value) == 1
-    bad = int(dut.plan_bad_o.value)
+    plan = PLAN.unpack(int(dut.plan_o.value))
+    bad = plan["bad"]
     if not batch or layer >= LAYERS:
         assert bad == 1
         return
@@ -124,11 +123,9 @@ async def lookup(dut: Dut, words: list[int], layer: int, batch: int, kind: int) 
         assert bad == 1, f"layer {layer}, batch {batch}, kind {kind}"
         return
     assert bad == 0, f"layer {layer}, batch {batch}, kind {kind}, word {word:#x}: {run}"
-    assert int(dut.plan_b_r_o.value) == run.b_r
-    assert int(dut.plan_row_lanes_o.value) == int(run.row_lanes)
-    assert int(dut.plan_block_o.value) == run.block
+    assert (plan["b_r"], plan["row_lanes"], plan["block"]) == (run.b_r, int(run.row_lanes), run.block)
     if not kind:
-        assert int(dut.plan_mode_o.value) == int(run.mode)
+        assert plan["mode"] == int(run.mode)
 
 
 @bench(5000)
@@ -136,14 +133,12 @@ async def a_table_is_read_back(dut: Dut) -> None:
     """The host sees the words that it wrote, none beyond the table, and none while a job runs."""
     rng = await begin(dut)
     words = [rng.getrandbits(WORD_BITS) for _ in range(LAYERS * B_MAX)]
-    dut.load_i.value = 1
     for at, word in enumerate(words):
-        dut.load_index_i.value, dut.load_data_i.value = at, word
+        dut.load_i.value = FBCB_WRITE.pack({"valid": 1, "index": at, "word": word})
         await RisingEdge(dut.clk_i)
-    dut.load_i.value = 0
     for at in rng.sample([*range(len(words) + 3), (1 << 32) - 1, 1 << 16], len(words) + 5):
         for busy in (0, 1):
-            dut.load_index_i.value, dut.busy_i.value = at, busy
+            dut.load_i.value, dut.busy_i.value = FBCB_WRITE.pack({"index": at}), busy
             await RisingEdge(dut.clk_i)
             await RisingEdge(dut.clk_i)
             want = words[at] if at < len(words) and not busy else 0

@@ -10,7 +10,7 @@ from cocotb.triggers import RisingEdge
 
 from fluidnpu.dse import Mode
 from fluidnpu.hls import Cause, HlsError
-from fluidnpu.hls.formats import DESCRIPTOR, FBCB, LAYER, MAGIC, NO_WEIGHTS, ActivationCode, Bits, Value
+from fluidnpu.hls.formats import DESCRIPTOR, FAULT, FBCB, LAYER, MAGIC, NO_WEIGHTS, PLAN, ActivationCode, Bits, Value
 from fluidnpu.hls.program import Descriptor, FbcbEntry, decode_for, with_checksum
 
 from ...common.benches.clock import Dut, begin, bench, reset
@@ -36,18 +36,18 @@ async def plan_of(
 ) -> tuple[str, int]:
     """Plan a descriptor: ("done", layer) or ("bad", cause), which must be told for one cycle."""
     dut.descriptor_i.value = sum(word << 32 * i for i, word in enumerate(words))
-    dut.b_act_i.value, dut.plan_bad_i.value = batch, plan_bad
-    dut.plan_mode_i.value = int(run.mode) if int(run.mode) < 4 else 0
-    dut.plan_row_lanes_i.value, dut.plan_b_r_i.value = layer["row_lanes"], run.b_r
-    dut.plan_block_i.value = run.block
+    mode = int(run.mode) if int(run.mode) < 4 else 0
+    word = {"bad": plan_bad, "mode": mode, "row_lanes": layer["row_lanes"], "b_r": run.b_r, "block": run.block}
+    dut.b_act_i.value, dut.plan_i.value = batch, PLAN.pack(word)
     dut.loaded_i.value = 1
     await pulse(dut, "start_i")
     for _ in range(1500):
         await RisingEdge(dut.clk_i)
-        if dut.bad_o.value or dut.done_o.value:
-            told = ("bad", int(dut.cause_o.value)) if dut.bad_o.value else ("done", int(dut.layer_o.value))
+        fault = FAULT.unpack(int(dut.bad_o.value))
+        if fault["valid"] or dut.done_o.value:
+            told = ("bad", fault["cause"]) if fault["valid"] else ("done", int(dut.layer_o.value))
             await RisingEdge(dut.clk_i)
-            assert not dut.bad_o.value, "an end is told for one cycle"
+            assert not FAULT.unpack(int(dut.bad_o.value))["valid"], "an end is told for one cycle"
             assert not dut.done_o.value, "an end is told for one cycle"
             return told
     raise AssertionError("neither done nor bad within 1500 cycles")
@@ -312,4 +312,4 @@ async def a_pool_has_no_groups(dut: Dut) -> None:
     for _ in range(1500):
         await RisingEdge(dut.clk_i)
         assert not dut.done_o.value
-        assert not dut.bad_o.value
+        assert not FAULT.unpack(int(dut.bad_o.value))["valid"]

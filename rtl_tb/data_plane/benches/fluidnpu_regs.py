@@ -9,6 +9,7 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from fluidnpu.hls import COUNTERS, REGISTERS, VERSION, WINDOW_BYTES, Access, Cause, WhileBusy, register
+from fluidnpu.hls.formats import BATCH, CONTROL, FAULT, FBCB_WRITE, PROGRESS
 
 from ...common.benches.clock import Dut, begin, bench, setting
 from ...common.benches.lite import LiteMaster
@@ -67,14 +68,15 @@ async def commands_are_pulses(dut: Dut) -> None:
     """One write of CTRL gives one cycle; a partial write gives none, several at once give an error."""
     rng = await begin(dut)
     lite = LiteMaster(dut, rng)
-    pulses = {"START": dut.start_o, "EXIT": dut.exit_o, "MERGE": dut.merge_o, "SOFT_RESET": dut.soft_reset_o}
+    pulses = ("START", "EXIT", "MERGE", "SOFT_RESET")
     counts = dict.fromkeys(pulses, 0)
 
     async def count() -> None:
         while True:
             await RisingEdge(dut.clk_i)
-            for name, signal in pulses.items():
-                counts[name] += int(signal.value)
+            now = CONTROL.unpack(int(dut.control_o.value))
+            for name in pulses:
+                counts[name] += now[name.lower()]
 
     cocotb.start_soon(count())
     for name in pulses:
@@ -99,15 +101,15 @@ async def settings_stand_still_while_a_job_runs(dut: Dut) -> None:
         nonlocal loads
         while True:
             await RisingEdge(dut.clk_i)
-            loads += int(dut.fbcb_load_o.value)
+            loads += FBCB_WRITE.unpack(int(dut.fbcb_o.value))["valid"]
 
     cocotb.start_soon(count())
     for busy in (0, 1, 0, 1):
         for entry in rng.sample(SETTINGS, len(SETTINGS)):
-            dut.busy_i.value = 0
+            dut.progress_i.value = 0
             await lite.write(register("CTRL").offset, register("CTRL").field("SOFT_RESET").mask)
             before, index = (await lite.read(entry.offset))[0], (await lite.read(register("FBCB_INDEX").offset))[0]
-            dut.busy_i.value, loads = busy, 0
+            dut.progress_i.value, loads = PROGRESS.pack({"busy": busy}), 0
             value = kept(entry.name, rng.getrandbits(32))
             assert await lite.write(entry.offset, value) == OKAY
             refused = busy and entry.busy is WhileBusy.REFUSED
@@ -154,12 +156,13 @@ async def a_counter_is_read_when_it_has_come(dut: Dut) -> None:
 @bench(5000)
 async def first_error_stays(dut: Dut) -> None:
     """ERROR keeps the first cause until SOFT_RESET; the interrupt follows its enable and clear."""
-    rng = await begin(dut, layer_i=7)
+    rng = await begin(dut, progress_i=PROGRESS.pack({"layer": 7}))
     lite = LiteMaster(dut, rng)
     error, irq = register("ERROR"), register("IRQ_STATUS")
 
     async def event(cause: Cause, layer: int) -> None:
-        dut.error_i.value, dut.cause_i.value, dut.layer_i.value = 1, int(cause), layer
+        dut.error_i.value = FAULT.pack({"valid": 1, "cause": int(cause)})
+        dut.progress_i.value = PROGRESS.pack({"layer": layer})
         await RisingEdge(dut.clk_i)
         dut.error_i.value = 0
         await RisingEdge(dut.clk_i)
@@ -173,9 +176,10 @@ async def first_error_stays(dut: Dut) -> None:
     await lite.write(irq.offset, irq.field("ERROR").mask)
     assert int(dut.irq_o.value) == 0
     # A START that is refused because a job runs, or its flush, is no new beginning.
-    dut.busy_i.value, dut.start_refused_i.value, dut.error_i.value, dut.cause_i.value = 1, 1, 1, int(Cause.BUSY)
+    dut.progress_i.value = PROGRESS.pack({"busy": 1, "start_refused": 1})
+    dut.error_i.value = FAULT.pack({"valid": 1, "cause": int(Cause.BUSY)})
     await lite.write(register("CTRL").offset, register("CTRL").field("START").mask)
-    dut.busy_i.value, dut.start_refused_i.value, dut.error_i.value = 0, 0, 0
+    dut.progress_i.value = dut.error_i.value = 0
     value, _ = await lite.read(error.offset)
     assert (error.field("CAUSE").get(value), error.field("LAYER").get(value)) == (Cause.BUS_READ, 5)
     assert int(dut.irq_o.value) == 0
@@ -203,9 +207,9 @@ async def what_is_read_is_what_is_there(dut: Dut) -> None:
         assert await lite.read(register(name).offset) == (value, OKAY), f"{name} must be {value:#x}"
 
     async def start() -> None:
-        dut.busy_i.value = 0
+        dut.progress_i.value = 0
         await lite.write(register("CTRL").offset, word("CTRL", START=1))
-        dut.busy_i.value = 1
+        dut.progress_i.value = PROGRESS.pack({"busy": 1})
 
     await shows("SHAPE", word("SHAPE", **SHAPE))
     await shows("BUILD_ID", setting("BUILD_ID", 0))
@@ -213,11 +217,12 @@ async def what_is_read_is_what_is_there(dut: Dut) -> None:
     await shows("FBCB_DATA", loaded)
     for _ in range(20):
         idle, busy, b_act, layer = rng.randrange(2), rng.randrange(2), rng.randrange(32), rng.getrandbits(16)
-        dut.idle_i.value, dut.busy_i.value, dut.b_act_i.value, dut.layer_i.value = idle, busy, b_act, layer
-        dut.active_i.value = active = rng.getrandbits(32)
+        active = rng.getrandbits(32)
+        dut.idle_i.value, dut.progress_i.value = idle, PROGRESS.pack({"busy": busy, "layer": layer})
+        dut.batch_i.value = BATCH.pack({"active": active, "b_act": b_act})
         await shows("STATUS", word("STATUS", IDLE=idle, BUSY=busy, B_ACT=b_act, LAYER=layer))
         await shows("ACTIVE", active)
-    dut.idle_i.value = dut.b_act_i.value = dut.layer_i.value = 0
+    dut.idle_i.value = dut.batch_i.value = dut.progress_i.value = 0
 
     await start()
     for count in (5, COUNTER_FULL, 0):  # the last: a dropped job has reset the core
@@ -230,15 +235,16 @@ async def what_is_read_is_what_is_there(dut: Dut) -> None:
     dut.cycles_q.value = COUNTER_FULL - 2
     for _ in range(10):
         await RisingEdge(dut.clk_i)
-    dut.done_i.value = 1
+    dut.progress_i.value = PROGRESS.pack({"busy": 1, "done": 1})
     await RisingEdge(dut.clk_i)
-    dut.done_i.value = dut.busy_i.value = 0
+    dut.progress_i.value = 0
     await shows("CYCLES_HI", 1)
     low, _ = await lite.read(register("CYCLES_LO").offset)
     assert 5 < low < 10
     await shows("STATUS", word("STATUS", DONE=1))
     await shows("IRQ_STATUS", word("IRQ_STATUS", DONE=1))
-    dut.error_i.value, dut.cause_i.value, dut.layer_i.value = 1, int(Cause.WATCHDOG), 3
+    dut.error_i.value = FAULT.pack({"valid": 1, "cause": int(Cause.WATCHDOG)})
+    dut.progress_i.value = PROGRESS.pack({"layer": 3})
     await RisingEdge(dut.clk_i)
     dut.error_i.value = 0
     await shows("ERROR", word("ERROR", CAUSE=int(Cause.WATCHDOG), LAYER=3))
@@ -256,7 +262,7 @@ async def the_watchdog_counts_busy_cycles(dut: Dut) -> None:
     rng = await begin(dut)
     lite = LiteMaster(dut, rng)
     await lite.write(register("WATCHDOG").offset, 50)
-    dut.busy_i.value = 1
+    dut.progress_i.value = PROGRESS.pack({"busy": 1})
     cycles = 0
     while not int(dut.watchdog_o.value):
         await RisingEdge(dut.clk_i)
@@ -280,10 +286,10 @@ async def cycles_are_those_of_the_last_job(dut: Dut) -> None:
     for busy in (7, 1, 40):
         await lite.write(register("CTRL").offset, register("CTRL").field("START").mask)
         await shows(0)
-        dut.busy_i.value = 1
+        dut.progress_i.value = PROGRESS.pack({"busy": 1})
         for _ in range(busy):
             await RisingEdge(dut.clk_i)
-        dut.busy_i.value = 0
+        dut.progress_i.value = 0
         await shows(busy)
 
 

@@ -10,7 +10,7 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from fluidnpu.hls import Cause
-from fluidnpu.hls.formats import LAYER, TILE
+from fluidnpu.hls.formats import BATCH, CONTROL, FAULT, LAYER, PROGRESS, SETTINGS, TILE
 
 from ...common.benches.clock import Dut, begin, bench, reset
 from ...common.benches.streams import pulse
@@ -36,7 +36,8 @@ class Neighbours:
         dut, ready, planning, planned = self.dut, 0, 0, 0
         while True:
             await RisingEdge(dut.clk_i)
-            layer = int(dut.layer_o.value)
+            job = progress(dut)
+            layer = job["layer"]
             fetching, next_layer = bool(dut.fetch_o.value), int(dut.fetch_layer_o.value)
             assert not fetching or next_layer == self.told, "a layer is told the cycle before its fetch"
             assert not fetching or next_layer - layer in (0, 1), "no layer but the next is looked at"
@@ -46,11 +47,12 @@ class Neighbours:
                 self.commands.append((layer, int(dut.command_o.value)))
             if dut.layer_start_o.value:
                 self.starts.append(layer)
-            self.done += int(dut.done_o.value)
-            if dut.error_o.value:
+            self.done += job["done"]
+            error = FAULT.unpack(int(dut.error_o.value))
+            if error["valid"]:
                 self.errors += 1
                 self.failed = layer
-                self.cause = Cause(int(dut.cause_o.value))
+                self.cause = Cause(error["cause"])
             fetched = int(bool(dut.fetch_o.value) and self.rng.random() < 0.3)
             if dut.lookup_o.value:
                 planned = next_layer
@@ -60,8 +62,8 @@ class Neighbours:
             planning = self.rng.randrange(1, 5) if dut.plan_o.value else max(0, planning - 1)
             answer = int(planning == 1)
             dut.plan_done_i.value = int(answer and planned != self.bad_plan)
-            dut.plan_bad_i.value = int(answer and planned == self.bad_plan)
-            dut.plan_cause_i.value = int(Cause.BAD_FBCB)
+            bad = int(answer and planned == self.bad_plan)
+            dut.plan_bad_i.value = FAULT.pack({"valid": bad, "cause": int(Cause.BAD_FBCB)})
             dut.plan_layer_i.value = LAYER.pack(self.cases[min(planned, len(self.cases) - 1)].layer())
             dut.fetched_i.value = fetched
             dut.written_i.value = int(self.rng.random() < 0.3)
@@ -83,18 +85,31 @@ def some_layers(rng: random.Random) -> list[Case]:
 def inputs(cases: list[Case], first: int = 0, last: int = 3) -> dict[str, int]:
     """Settings of a job on `cases`."""
     program = cases[0].program
-    active = sum(1 << slot for slot in cases[0].active)
-    return {
-        "first_layer_i": first, "last_layer_i": last, "layers_i": len(cases), "slot_base_i": program.slot_base,
-        "slot_bytes_i": program.slot_bytes, "active_i": active, "b_act_i": len(cases[0].active), "masters_idle_i": 1,
+    settings = {
+        "first_layer": first, "last_layer": last, "layers": len(cases), "slot_base": program.slot_base,
+        "slot_bytes": program.slot_bytes,
     }  # fmt: skip
+    batch = {"active": sum(1 << slot for slot in cases[0].active), "b_act": len(cases[0].active)}
+    return {"settings_i": SETTINGS.pack(settings), "batch_i": BATCH.pack(batch), "masters_idle_i": 1}
+
+
+def progress(dut: Dut) -> dict[str, int]:
+    """What the sequencer tells the registers."""
+    return {name: int(value) for name, value in PROGRESS.unpack(int(dut.progress_o.value)).items()}
+
+
+async def command(dut: Dut, name: str) -> None:
+    """A pulse of START or SOFT_RESET."""
+    dut.control_i.value = CONTROL.pack({name: 1})
+    await RisingEdge(dut.clk_i)
+    dut.control_i.value = 0
 
 
 async def idle(dut: Dut, cycles: int) -> None:
     """Wait until the sequencer is not busy."""
     for _ in range(cycles):
         await RisingEdge(dut.clk_i)
-        if not dut.busy_o.value:
+        if not progress(dut)["busy"]:
             return
     raise AssertionError(f"still busy after {cycles} cycles")
 
@@ -111,7 +126,7 @@ async def a_job_is_its_commands(dut: Dut) -> None:
         await reset(dut, **inputs(cases, first, last))
         around = Neighbours(dut, rng, cases)
         task = cocotb.start_soon(around.run())
-        await pulse(dut, "start_i")
+        await command(dut, "start")
         await idle(dut, 20_000)
         await RisingEdge(dut.clk_i)
         layers = list(range(first, last + 1))
@@ -128,38 +143,35 @@ async def a_job_is_its_commands(dut: Dut) -> None:
     assert merged, "a pool that is merged begins nothing"
 
 
+async def refused(dut: Dut, cause: Cause) -> None:
+    """A START that must be refused."""
+    await command(dut, "start")
+    assert progress(dut)["start_refused"]
+    assert FAULT.unpack(int(dut.error_o.value)) == {"valid": 1, "cause": int(cause)}
+
+
 @bench(20_000)
 async def a_start_may_be_refused(dut: Dut) -> None:
     """Each cause of a refusal is told, the first one when several hold; nothing runs."""
     rng = await begin(dut)
     cases = some_layers(rng)
-    good = inputs(cases)
+    empty, wrong_place = {"batch_i": 0}, {"misaligned_i": 1}
     wrong = {
-        Cause.EMPTY_BATCH: [{"b_act_i": 0}, {"b_act_i": 0, "misaligned_i": 1, "last_layer_i": 9}],
-        Cause.BAD_LAYER_RANGE: [{"first_layer_i": 2, "last_layer_i": 1}, {"last_layer_i": 4}, {"last_layer_i": 0xFFFF, "misaligned_i": 1}],
-        Cause.BAD_DESCRIPTOR: [{"misaligned_i": 1}],
-    }  # fmt: skip
+        Cause.EMPTY_BATCH: [inputs(cases) | empty, inputs(cases, last=9) | empty | wrong_place],
+        Cause.BAD_LAYER_RANGE: [inputs(cases, 2, 1), inputs(cases, last=4), inputs(cases, last=0xFFFF) | wrong_place],
+        Cause.BAD_DESCRIPTOR: [inputs(cases) | wrong_place],
+    }
     for cause, settings in wrong.items():
         for setting in settings:
-            await reset(dut, **{**good, **setting})
-            dut.start_i.value = 1
-            await RisingEdge(dut.clk_i)
-            assert (int(dut.start_refused_o.value), int(dut.error_o.value), int(dut.cause_o.value)) == (
-                1,
-                1,
-                int(cause),
-            )
-            dut.start_i.value = 0
+            await reset(dut, **({"misaligned_i": 0} | setting))
+            await refused(dut, cause)
             for _ in range(60):
                 await RisingEdge(dut.clk_i)
-                assert not dut.busy_o.value
-    await reset(dut, **good)
+                assert not progress(dut)["busy"]
+    await reset(dut, **inputs(cases), misaligned_i=0)
     task = cocotb.start_soon(Neighbours(dut, rng, cases).run())
-    await pulse(dut, "start_i")
-    dut.start_i.value = 1
-    await RisingEdge(dut.clk_i)
-    assert (int(dut.start_refused_o.value), int(dut.cause_o.value)) == (1, int(Cause.BUSY))
-    dut.start_i.value = 0
+    await command(dut, "start")
+    await refused(dut, Cause.BUSY)
     await idle(dut, 20_000)
     task.cancel()
 
@@ -172,19 +184,19 @@ async def force_ends_a_job(dut: Dut) -> None:
     """
     rng = await begin(dut)
     ended = 0
-    for how in ("plan_bad", "read_error_i", "write_error_i", "watchdog_i", "soft_reset_i", "stuck_i") * 8:
+    for how in ("plan_bad", "read_error_i", "write_error_i", "watchdog_i", "soft_reset", "stuck_i") * 8:
         cases = some_layers(rng)
         await reset(dut, **inputs(cases))
         around = Neighbours(dut, rng, cases, bad_plan=1 if how == "plan_bad" else -1)
         task = cocotb.start_soon(around.run())
-        await pulse(dut, "start_i")
+        await command(dut, "start")
         if how != "plan_bad":
             for _ in range(rng.randrange(2, 120)):
                 await RisingEdge(dut.clk_i)
-            if not dut.busy_o.value:  # a short job has ended by itself
+            if not progress(dut)["busy"]:  # a short job has ended by itself
                 task.cancel()
                 continue
-            await pulse(dut, how)
+            await (command if how == "soft_reset" else pulse)(dut, how)
         for _ in range(5_000):
             await RisingEdge(dut.clk_i)
             if dut.flush_o.value:
@@ -212,7 +224,7 @@ async def force_ends_a_job(dut: Dut) -> None:
             assert (around.failed, len(around.commands)) == (1, len(cases[0].tiles))
         assert not dut.flush_o.value
         around.bad_plan, around.commands = -1, []
-        await pulse(dut, "start_i")
+        await command(dut, "start")
         await idle(dut, 20_000)
         await RisingEdge(dut.clk_i)
         assert around.done == 1

@@ -6,34 +6,28 @@ module engine_proof #(
   parameter bit Stackable = 1'b1,
   parameter bit Split = 1'b1
 ) (
-  input logic        clk_i,
-  input logic        clear_i,
-  input logic        busy_i,
-  input logic        exit_i,
-  input logic        merge_i,
-  input logic [31:0] mask_i,
-  input logic        load_i,
-  input logic [31:0] load_index_i,
-  input logic [31:0] load_data_i,
-  input logic        lookup_i,
-  input logic [15:0] lookup_layer_i,
-  input logic        lookup_pool_i
+  input logic                              clk_i,
+  input fluidnpu_formats_pkg::control_t    control_i,
+  input logic                              busy_i,
+  input logic [31:0]                       mask_i,
+  input fluidnpu_formats_pkg::fbcb_write_t load_i,
+  input logic                              lookup_i,
+  input logic [15:0]                       lookup_layer_i,
+  input logic                              lookup_pool_i
 );
-  logic        refused, plan_valid, plan_bad, row_lanes, load_refused;
-  logic [7:0]  cause;
-  logic [31:0] active, loaded;
-  logic [4:0]  b_act, b_r;
-  logic [15:0] block;
-  fluidnpu_formats_pkg::mode_e mode;
+  logic        plan_valid, load_refused;
+  logic [31:0] loaded;
+  fluidnpu_formats_pkg::fault_t refused;
+  fluidnpu_formats_pkg::batch_t batch;
+  fluidnpu_formats_pkg::plan_t  plan;
   logic        rst_n = 1'b0;
 
   always_ff @(posedge clk_i) rst_n <= 1'b1;
 
   fluidnpu_batching_engine #(.BMax(BMax), .Layers(Layers), .TR(64), .Stackable(Stackable), .Split(Split)) dut (
-    .clk_i, .rst_ni(rst_n), .clear_i, .busy_i, .exit_i, .merge_i, .mask_i, .refused_o(refused), .cause_o(cause),
-    .active_o(active), .b_act_o(b_act), .load_i, .load_index_i, .load_data_i, .load_refused_o(load_refused), .loaded_o(loaded),
-    .lookup_i, .lookup_layer_i, .lookup_pool_i, .plan_valid_o(plan_valid), .plan_bad_o(plan_bad), .plan_mode_o(mode),
-    .plan_row_lanes_o(row_lanes), .plan_b_r_o(b_r), .plan_block_o(block)
+    .clk_i, .rst_ni(rst_n), .control_i, .busy_i, .mask_i, .refused_o(refused), .batch_o(batch),
+    .load_i, .load_refused_o(load_refused), .loaded_o(loaded),
+    .lookup_i, .lookup_layer_i, .lookup_pool_i, .plan_valid_o(plan_valid), .plan_o(plan)
   );
 
   logic        past_valid = 1'b0, past_pool = 1'b0;
@@ -44,14 +38,14 @@ module engine_proof #(
   always_ff @(posedge clk_i) begin
     past_valid   <= 1'b1;
     if (lookup_i) past_pool <= lookup_pool_i;
-    past_refused <= refused;
-    past_clear   <= clear_i;
+    past_refused <= refused.valid;
+    past_clear   <= control_i.soft_reset;
     past_rst     <= rst_n;
-    past_exit    <= exit_i;
-    past_merge   <= merge_i;
-    past_active  <= active;
+    past_exit    <= control_i.exit;
+    past_merge   <= control_i.merge;
+    past_active  <= batch.active;
     past_mask    <= mask_i;
-    past_b_act   <= b_act;
+    past_b_act   <= batch.b_act;
   end
 
   // Counted in another way than the engine does: the ones of halves, of quarters, of bytes.
@@ -66,26 +60,26 @@ module engine_proof #(
   always_comb begin
     // A command comes when its mask has stood still (the proof `registers`), and the active set, too: only a reset
     // clears it, and the NPU is busy from then on.
-    if (exit_i || merge_i) assume (past_valid && mask_i == past_mask && (busy_i || active == past_active));
+    if (control_i.exit || control_i.merge) assume (past_valid && mask_i == past_mask && (busy_i || batch.active == past_active));
     if (rst_n) begin
-      assert (6'(b_act) == population(active));
-      assert (b_act <= 5'(BMax));
-      assert (refused == (cause != 8'd0));
-      if (busy_i && (exit_i || merge_i)) assert (refused);
-      // A row block fits the accumulator banks, which hold half as many rows where trees split.
-      if (plan_valid && !plan_bad) assert (block != '0 && block <= (mode == fluidnpu_formats_pkg::ModeSplit && !past_pool ? 16'd32 : 16'd64));
+      assert (6'(batch.b_act) == population(batch.active));
+      assert (batch.b_act <= 5'(BMax));
+      assert (refused.valid == (refused.cause != 8'd0));
+      if (busy_i && (control_i.exit || control_i.merge)) assert (refused.valid);
+      // A row plan.block fits the accumulator banks, which hold half as many rows where trees split.
+      if (plan_valid && !plan.bad) assert (plan.block != '0 && plan.block <= (plan.mode == fluidnpu_formats_pkg::ModeSplit && !past_pool ? 16'd32 : 16'd64));
       if (past_valid && past_rst && !past_clear) begin
         if (past_refused || (!past_exit && !past_merge)) begin
-          assert (active == past_active);
-          assert (b_act == past_b_act);
+          assert (batch.active == past_active);
+          assert (batch.b_act == past_b_act);
         end else if (past_exit) begin
-          assert (active == (past_active ^ past_mask));
+          assert (batch.active == (past_active ^ past_mask));
         end else begin
-          assert (active == (past_active ^ past_mask));
+          assert (batch.active == (past_active ^ past_mask));
           assert ((past_active & past_mask) == '0);
         end
       end
-      if (past_valid && past_rst && past_clear) assert (active == '0);
+      if (past_valid && past_rst && past_clear) assert (batch.active == '0);
     end
   end
 endmodule

@@ -10,15 +10,15 @@
   logic [31:0]         at;
   assign at = 32'(layer) * BMax + 32'(batch) - 32'd1;
   always_ff @(posedge clk_i) begin
-    if (load_i && !load_refused_o && load_index_i == at) begin
+    if (load_i.valid && !load_refused_o && load_i.index == at) begin
       known_q <= 1'b1;
-      value_q <= load_data_i[WordBits-1:0];
+      value_q <= load_i.word[WordBits-1:0];
     end
-    found_q   <= rst_ni && lookup_i && known_q && lookup_layer_i == 16'(layer) && b_act_o == batch;
-    outside_q <= rst_ni && lookup_i && (32'(lookup_layer_i) >= Layers || b_act_o == '0);
+    found_q   <= rst_ni && lookup_i && known_q && lookup_layer_i == 16'(layer) && batch_o.b_act == batch;
+    outside_q <= rst_ni && lookup_i && (32'(lookup_layer_i) >= Layers || batch_o.b_act == '0);
     if (lookup_i || !busy_i) said_q <= value_q;
-    reads_q <= !lookup_i && !busy_i && known_q && load_index_i == at;
-    dark_q  <= lookup_i || busy_i || load_index_i >= 32'(Words);
+    reads_q <= !lookup_i && !busy_i && known_q && load_i.index == at;
+    dark_q  <= lookup_i || busy_i || load_i.index >= 32'(Words);
     if (lookup_i) pools_q <= lookup_pool_i;
   end
 
@@ -36,7 +36,7 @@
 
   always_comb begin
     assume (32'(layer) < Layers && batch != '0 && 32'(batch) <= BMax);
-    if (rst_ni && load_i && !load_refused_o) assert (load_index_i < 32'(Words) && 32'(load_index_i[IndexWidth-1:0]) == load_index_i);
+    if (rst_ni && load_i.valid && !load_refused_o) assert (load_i.index < 32'(Words) && 32'(load_i.index[IndexWidth-1:0]) == load_i.index);
     if (rst_ni && lookup_i) assert (32'(index) < 32'(Words));
     if (rst_ni && lookup_i && in_range) assert (32'(index) == 32'(lookup_layer_i) * BMax + 32'(b_act_q) - 32'd1);
     if (known_q) assert (fbcb_q[at[IndexWidth-1:0]] == value_q);
@@ -44,26 +44,26 @@
     if (outside_q) assert (!in_range_q);
     if (reads_q) assert (loaded_o == 32'(said_q));  // the host reads back what it wrote, and nothing of a plan
     if (dark_q) assert (loaded_o == '0);
-    if (rst_ni && plan_valid_o && outside_q) assert (plan_bad_o);
+    if (rst_ni && plan_valid_o && outside_q) assert (plan_o.bad);
     // No exit or merge comes while a job runs, nor does a plan matter after a reset.
-    if (rst_ni && plan_valid_o && found_q && b_act_o == batch) begin
-      assert (plan_bad_o == bad);
+    if (rst_ni && plan_valid_o && found_q && batch_o.b_act == batch) begin
+      assert (plan_o.bad == bad);
       if (!bad) begin
-        assert (plan_b_r_o == (shares ? samples[4:0] : batch) && plan_block_o == (said_q.block == '0 ? deepest : said_q.block));
-        assert (plan_row_lanes_o == (said_q.k == fluidnpu_formats_pkg::StackRowLanes && !pools_q));
+        assert (plan_o.b_r == (shares ? samples[4:0] : batch) && plan_o.block == (said_q.block == '0 ? deepest : said_q.block));
+        assert (plan_o.row_lanes == (said_q.k == fluidnpu_formats_pkg::StackRowLanes && !pools_q));
         if (!pools_q) begin
           case (said_q.k)
             fluidnpu_formats_pkg::StackOne: begin
-              assert (plan_mode_o == (shares ? fluidnpu_formats_pkg::ModeLanes : fluidnpu_formats_pkg::ModeNormal));
+              assert (plan_o.mode == (shares ? fluidnpu_formats_pkg::ModeLanes : fluidnpu_formats_pkg::ModeNormal));
             end
             fluidnpu_formats_pkg::StackTwo: begin
-              assert (plan_mode_o == fluidnpu_formats_pkg::ModeWide);
+              assert (plan_o.mode == fluidnpu_formats_pkg::ModeWide);
             end
             fluidnpu_formats_pkg::StackHalf: begin
-              assert (plan_mode_o == fluidnpu_formats_pkg::ModeSplit);
+              assert (plan_o.mode == fluidnpu_formats_pkg::ModeSplit);
             end
             default: begin
-              assert (plan_mode_o == fluidnpu_formats_pkg::ModeLanes);
+              assert (plan_o.mode == fluidnpu_formats_pkg::ModeLanes);
             end
           endcase
         end
@@ -72,13 +72,13 @@
   end
 `ifdef COVER
   logic plan_now;
-  assign plan_now = rst_ni && plan_valid_o && found_q && b_act_o == batch;
+  assign plan_now = rst_ni && plan_valid_o && found_q && batch_o.b_act == batch;
   always_comb begin
     cover (plan_now && batch == 5'd3 && !bad && said_q.block == 16'd5 && (shares || !Stackable));
     cover (plan_now && !bad && (split || !Split) && said_q.block == '0 && !pools_q);
     cover (plan_now && !bad && pools_q && layer != '0);
     cover (plan_now && bad && samples <= 6'(batch) && said_q.block == '0);
-    cover (rst_ni && refused_o && merge_i && !busy_i && !exit_i && b_act_o == 5'd2);
+    cover (rst_ni && refused_o.valid && control_i.merge && !busy_i && !control_i.exit && batch_o.b_act == 5'd2);
   end
 `endif
 `endif

@@ -11,7 +11,7 @@
   logic [15:0] next;        // the layer that begins next
   logic [31:0] reads_q, writes_q;  // bytes from the first group's to this one's
   logic [15:0] column_q;           // columns of this group before this command
-  assign begins  = state_q == Idle && start_i && !start_refused_o;
+  assign begins  = state_q == Idle && control_i.start && !start_refused;
   assign running = state_q == Begin || state_q == Commands || state_q == Drain;
   assign next    = running ? layer_q + 16'd1 : layer_q;
   always_ff @(posedge clk_i) begin

@@ -12,7 +12,7 @@
   // What must stand there after this cycle.
   // A write that a running job refuses: the addresses that it works with, and its plans.
   logic held;
-  assign held = busy_i && write_ok && (32'(s_axil_awaddr) == 32'(fluidnpu_registers_pkg::ProgramLoOffset)
+  assign held = progress_i.busy && write_ok && (32'(s_axil_awaddr) == 32'(fluidnpu_registers_pkg::ProgramLoOffset)
       || 32'(s_axil_awaddr) == 32'(fluidnpu_registers_pkg::ProgramHiOffset) || 32'(s_axil_awaddr) == 32'(fluidnpu_registers_pkg::WeightsLoOffset)
       || 32'(s_axil_awaddr) == 32'(fluidnpu_registers_pkg::WeightsHiOffset) || 32'(s_axil_awaddr) == 32'(fluidnpu_registers_pkg::SlotBytesOffset)
       || 32'(s_axil_awaddr) == 32'(fluidnpu_registers_pkg::FbcbDataOffset));
@@ -25,23 +25,23 @@
   logic [15:0] layer_d;
   logic [63:0] cycles_d;
   logic [31:0] saturations_d;
-  assign begins  = soft_reset_o || (start_o && !busy_i);
-  assign fails   = (error_i || (control && !reset_bit && 32'(start_bit) + 32'(exit_bit) + 32'(merge_bit) > 32'd1) || held) && !soft_reset_o && (!error_q || begins);
+  assign begins  = control_o.soft_reset || (control_o.start && !progress_i.busy);
+  assign fails   = (error_i.valid || (control && !reset_bit && 32'(start_bit) + 32'(exit_bit) + 32'(merge_bit) > 32'd1) || held) && !control_o.soft_reset && (!error_q || begins);
   assign clears  = write_ok && waddr == fluidnpu_registers_pkg::IrqStatusOffset;
-  assign irq_d   = (irq_status_q & ~(clears ? s_axil_wdata[1:0] : 2'b00)) | {fails, done_i};
-  assign done_d  = (done_q || done_i) && !begins;
+  assign irq_d   = (irq_status_q & ~(clears ? s_axil_wdata[1:0] : 2'b00)) | {fails, progress_i.done};
+  assign done_d  = (done_q || progress_i.done) && !begins;
   assign error_d = fails || (error_q && !begins);
-  assign cause_d = fails ? (error_i ? cause_i : fluidnpu_registers_pkg::CauseBusy) : begins ? '0 : cause_q;
-  assign layer_d = fails ? layer_i : begins ? '0 : error_layer_q;
-  assign cycles_d = start_o && !start_refused_i ? '0 : cycles_q + 64'(busy_i);
-  assign saturations_d = start_o && !start_refused_i ? '0 : (busy_i || done_i) && saturations_i > saturations_q ? saturations_i : saturations_q;
+  assign cause_d = fails ? (error_i.valid ? error_i.cause : fluidnpu_registers_pkg::CauseBusy) : begins ? '0 : cause_q;
+  assign layer_d = fails ? progress_i.layer : begins ? '0 : error_layer_q;
+  assign cycles_d = control_o.start && !progress_i.start_refused ? '0 : cycles_q + 64'(progress_i.busy);
+  assign saturations_d = control_o.start && !progress_i.start_refused ? '0 : (progress_i.busy || progress_i.done) && saturations_i > saturations_q ? saturations_i : saturations_q;
   localparam int unsigned StateBits = 2 + 1 + 1 + 8 + 16 + 64 + 32;
   logic [StateBits-1:0] state, next_q;
   assign state = {irq_status_q, done_q, error_q, cause_q, error_layer_q, cycles_q, saturations_q};
   always_ff @(posedge clk_i) next_q <= {irq_d, done_d, error_d, cause_d, layer_d, cycles_d, saturations_d};
 
   logic late_is_q = 1'b0;
-  always_ff @(posedge clk_i) late_is_q <= past_q && busy_i && watchdog_q != '0 && cycles_q >= {32'd0, watchdog_q};
+  always_ff @(posedge clk_i) late_is_q <= past_q && progress_i.busy && watchdog_q != '0 && cycles_q >= {32'd0, watchdog_q};
 
   // The state that a read must show.
   logic [31:0] shown_q;
@@ -49,27 +49,27 @@
   always_ff @(posedge clk_i) begin
     shows_q <= past_q && read;
     case (32'(s_axil_araddr))
-      32'(fluidnpu_registers_pkg::StatusOffset):      shown_q <= {layer_i, 3'd0, b_act_i, 4'd0, error_q, done_q, busy_i, idle_i};
+      32'(fluidnpu_registers_pkg::StatusOffset):      shown_q <= {progress_i.layer, 3'd0, batch_i.b_act, 4'd0, error_q, done_q, progress_i.busy, idle_i};
       32'(fluidnpu_registers_pkg::IrqStatusOffset):   shown_q <= {30'd0, irq_status_q};
       32'(fluidnpu_registers_pkg::ErrorOffset):       shown_q <= {error_layer_q, 8'd0, cause_q};
-      32'(fluidnpu_registers_pkg::ActiveOffset):      shown_q <= active_i;
+      32'(fluidnpu_registers_pkg::ActiveOffset):      shown_q <= batch_i.active;
       32'(fluidnpu_registers_pkg::CyclesLoOffset):    shown_q <= cycles_q[31:0];
       32'(fluidnpu_registers_pkg::CyclesHiOffset):    shown_q <= cycles_q[63:32];
       32'(fluidnpu_registers_pkg::SaturationsOffset): shown_q <= saturations_q;
       32'(fluidnpu_registers_pkg::IrqEnableOffset):   shown_q <= {30'd0, irq_enable_q};
       32'(fluidnpu_registers_pkg::SlotMaskOffset):    shown_q <= slot_mask_o;
-      32'(fluidnpu_registers_pkg::FirstLayerOffset):  shown_q <= {16'd0, first_layer_o};
-      32'(fluidnpu_registers_pkg::LastLayerOffset):   shown_q <= {16'd0, last_layer_o};
-      32'(fluidnpu_registers_pkg::LayersOffset):      shown_q <= {16'd0, layers_o};
-      32'(fluidnpu_registers_pkg::ProgramLoOffset):   shown_q <= program_o[31:0];
-      32'(fluidnpu_registers_pkg::ProgramHiOffset):   shown_q <= program_o[63:32];
-      32'(fluidnpu_registers_pkg::WeightsLoOffset):   shown_q <= weights_o[31:0];
-      32'(fluidnpu_registers_pkg::WeightsHiOffset):   shown_q <= weights_o[63:32];
-      32'(fluidnpu_registers_pkg::SlotBaseLoOffset):  shown_q <= slot_base_o[31:0];
-      32'(fluidnpu_registers_pkg::SlotBaseHiOffset):  shown_q <= slot_base_o[63:32];
-      32'(fluidnpu_registers_pkg::SlotBytesOffset):   shown_q <= slot_bytes_o;
+      32'(fluidnpu_registers_pkg::FirstLayerOffset):  shown_q <= {16'd0, settings_o.first_layer};
+      32'(fluidnpu_registers_pkg::LastLayerOffset):   shown_q <= {16'd0, settings_o.last_layer};
+      32'(fluidnpu_registers_pkg::LayersOffset):      shown_q <= {16'd0, settings_o.layers};
+      32'(fluidnpu_registers_pkg::ProgramLoOffset):   shown_q <= settings_o.program_base[31:0];
+      32'(fluidnpu_registers_pkg::ProgramHiOffset):   shown_q <= settings_o.program_base[63:32];
+      32'(fluidnpu_registers_pkg::WeightsLoOffset):   shown_q <= settings_o.weights_base[31:0];
+      32'(fluidnpu_registers_pkg::WeightsHiOffset):   shown_q <= settings_o.weights_base[63:32];
+      32'(fluidnpu_registers_pkg::SlotBaseLoOffset):  shown_q <= settings_o.slot_base[31:0];
+      32'(fluidnpu_registers_pkg::SlotBaseHiOffset):  shown_q <= settings_o.slot_base[63:32];
+      32'(fluidnpu_registers_pkg::SlotBytesOffset):   shown_q <= settings_o.slot_bytes;
       32'(fluidnpu_registers_pkg::WatchdogOffset):    shown_q <= watchdog_q;
-      32'(fluidnpu_registers_pkg::FbcbIndexOffset):   shown_q <= fbcb_index_o;
+      32'(fluidnpu_registers_pkg::FbcbIndexOffset):   shown_q <= fbcb_o.index;
       32'(fluidnpu_registers_pkg::CountersLayerOffset): shown_q <= {16'd0, counters_layer_o};
       32'(fluidnpu_registers_pkg::FbcbDataOffset):    shown_q <= fbcb_loaded_i;
       default: begin
@@ -113,8 +113,8 @@
   logic         past_busy_q = 1'b0;
   logic [159:0] past_held_q;
   always_ff @(posedge clk_i) begin
-    past_busy_q <= past_q && busy_i;
-    past_held_q <= {program_o, weights_o, slot_bytes_o};
+    past_busy_q <= past_q && progress_i.busy;
+    past_held_q <= {settings_o.program_base, settings_o.weights_base, settings_o.slot_bytes};
   end
 
   always_ff @(posedge clk_i) begin
@@ -144,7 +144,7 @@
       if (past_write_q) assert (s_axil_bresp == (past_ok_q ? Okay : SlvErr));
       if (past_read_q) assert (s_axil_rresp == (past_known_q ? Okay : SlvErr) && (past_known_q || s_axil_rdata == '0));
       // Settings stand still before a command; of the active set engine_proof.sv says more.
-      if (start_o || exit_o || merge_o || fbcb_load_o) assert (!past_write_q && (settings == past_settings_q || !running_q));
+      if (control_o.start || control_o.exit || control_o.merge || fbcb_o.valid) assert (!past_write_q && (settings == past_settings_q || !running_q));
       // What is illegal does nothing.
       if (running_q && !past_ok_q) assert (settings == past_settings_q);
       if (running_q) assert (state == next_q && settings == written_q);
@@ -153,24 +153,24 @@
       assert (watchdog_o == late_is_q);
       if (!running_q) assert (state == '0);
       if (shows_q) assert (s_axil_rdata == shown_q);
-      if (!write_ok) assert (!start_o && !exit_o && !merge_o && !fbcb_load_o);
-      assert (soft_reset_o == reset_is_q);
+      if (!write_ok) assert (!control_o.start && !control_o.exit && !control_o.merge && !fbcb_o.valid);
+      assert (control_o.soft_reset == reset_is_q);
       // A setting that a job works with stands still, and so does its plan.
-      if (running_q && past_busy_q) assert (past_held_q == {program_o, weights_o, slot_bytes_o});
-      if (busy_i) assert (!fbcb_load_o);
-      if (soft_reset_o) assert (!write);
+      if (running_q && past_busy_q) assert (past_held_q == {settings_o.program_base, settings_o.weights_base, settings_o.slot_bytes});
+      if (progress_i.busy) assert (!fbcb_o.valid);
+      if (control_o.soft_reset) assert (!write);
       assert (counter == (32'(s_axil_araddr) >= 32'(fluidnpu_registers_pkg::LayerCyclesOffset) && 32'(s_axil_araddr) < 32'(fluidnpu_registers_pkg::LayerWriteBurstsOffset) + 32'd4));
       if (write && (s_axil_awaddr[1:0] != '0 || 32'(s_axil_awaddr) >= fluidnpu_registers_pkg::WindowBytes || s_axil_wstrb != 4'hF))
         assert (!write_ok);
-      assert (32'(start_o) + 32'(exit_o) + 32'(merge_o) + 32'(soft_reset_o) <= 32'd1);
+      assert (32'(control_o.start) + 32'(control_o.exit) + 32'(control_o.merge) + 32'(control_o.soft_reset) <= 32'd1);
       assert (irq_o == |(irq_status_q & irq_enable_q));
     end
   end
 `ifdef COVER
   always_comb begin
-    cover (past_q && start_o);
+    cover (past_q && control_o.start);
     cover (past_q && irq_o);
-    cover (past_q && fbcb_load_o);
+    cover (past_q && fbcb_o.valid);
     cover (past_read_q && !past_known_q && s_axil_rready);
     cover (past_q && past_b_q && s_axil_bresp == SlvErr);
   end

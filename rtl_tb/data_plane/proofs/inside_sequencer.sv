@@ -27,7 +27,7 @@
     case (ahead_q)
       Fetch:   ahead_answered = fetched_i;
       Lookup:  ahead_answered = plan_valid_i;
-      Plan:    ahead_answered = plan_done_i || plan_bad_i;
+      Plan:    ahead_answered = plan_done_i || plan_bad_i.valid;
       default: ahead_answered = 1'b1;
     endcase
     ahead_waited = ahead_q == ahead_before_q ? (ahead_count_q == '1 ? '1 : ahead_count_q + 2'd1) : '0;
@@ -50,14 +50,14 @@
   always_ff @(posedge clk_i) begin
     if (state_q == Begin) number_q <= '0;
     else if (issued) number_q <= number_q + 4'd1;
-    if (start_i && !start_refused_o && state_q == Idle) layers_q <= layers_i;
+    if (control_i.start && !start_refused && state_q == Idle) layers_q <= settings_i.layers;
     before_q <= state_q;
     fetched_q <= fetch_layer_o;
     was_next_q <= rst_ni && fetch_next_o;
-    again_q  <= !rst_ni || issued || job_error || soft_reset_i;  // a command more, or a cause to flush
+    again_q  <= !rst_ni || issued || job_error || control_i.soft_reset;  // a command more, or a cause to flush
     count_q  <= state_q == Idle ? '0 : waited;
     ahead_before_q <= ahead_q;
-    if (ahead_q == Plan && ahead_answered) bad_q <= plan_bad_i;
+    if (ahead_q == Plan && ahead_answered) bad_q <= plan_bad_i.valid;
     ahead_count_q  <= ahead_waited;
   end
   always_comb begin
@@ -98,7 +98,7 @@
 `ifdef COVER
   always_comb begin
     cover (rst_ni && command_valid_o && lane1_q != '0 && group_q == 16'd1 && last_tile && last_block);
-    cover (rst_ni && done_o);
+    cover (rst_ni && progress_o.done);
     cover (rst_ni && state_q == Drain && ahead_q == Planned);
     cover (rst_ni && state_q == Await && ahead_q == Refused && layer_q != '0);
     cover (rst_ni && state_q == Flush && masters_idle_i && hold_q == '0);

@@ -22,7 +22,7 @@
   always_comb begin
     assume (rst_ni == past_q);
     assume (32'(rank[MaxSlots]) <= BMax && (mask >> MaxSlots) == '0 && 32'(slot) < MaxSlots);  // the proof `engine`
-    assume (slot_base_i == 64'(base) && slot_bytes_i == 32'(bytes) && active_i == mask);
+    assume (settings_i.slot_base == 64'(base) && settings_i.slot_bytes == 32'(bytes) && batch_i.active == mask);
     // Only legal layers are planned; so the module's own assertions hold here too.
     assume (plan_layer_i.beats0 != '0 && plan_layer_i.block != '0 && plan_layer_i.columns != '0 && plan_layer_i.groups != '0);
     if (past_q && (state_q == Begin || state_q == Commands)) begin

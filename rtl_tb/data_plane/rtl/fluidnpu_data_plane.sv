@@ -136,13 +136,15 @@ module fluidnpu_data_plane #(
   end
 
   // -- registers and engine
-  logic        start, exit, merge, soft_reset, load, done, start_refused, seq_error, error, watchdog, busy, idle;
-  logic        refused, load_refused;
-  logic [7:0]  seq_cause, refuse_cause, cause;
-  logic [31:0] load_index, load_data, slot_mask, slot_bytes, active;
-  logic [15:0] first_layer, last_layer, layers, layer_index, fetch_layer;
-  logic [63:0] program_base, weights_base, slot_base;
-  logic [4:0]  b_act;
+  fluidnpu_formats_pkg::control_t    control;
+  fluidnpu_formats_pkg::fbcb_write_t fbcb_write;
+  fluidnpu_formats_pkg::settings_t   settings;
+  fluidnpu_formats_pkg::batch_t      batch;
+  fluidnpu_formats_pkg::progress_t   progress;
+  fluidnpu_formats_pkg::fault_t      error, seq_error, refused;
+  logic        load_refused, watchdog, idle;
+  logic [31:0] slot_mask;
+  logic [15:0] fetch_layer;
   logic        layer_ends, counted_valid;
   logic [15:0] counters_layer;
   logic [2:0]  counter;
@@ -162,11 +164,13 @@ module fluidnpu_data_plane #(
   common_reset #(.Copies(32'(JobParts))) job_reset (.clk_i, .rst_ni(run_n), .rst_no(job_rst_n));
   assign core_rst_no = job_rst_n[OfCore];
 
-  assign error = seq_error || refused || load_refused;
-  assign cause = seq_error ? seq_cause : refused ? refuse_cause : fluidnpu_registers_pkg::CauseBadFbcb;
-  assign idle  = !busy && masters_idle;
+  always_comb begin
+    error.valid = seq_error.valid || refused.valid || load_refused;
+    error.cause = seq_error.valid ? seq_error.cause : refused.valid ? refused.cause : fluidnpu_registers_pkg::CauseBadFbcb;
+  end
+  assign idle  = !progress.busy && masters_idle;
   assign run_n = rst_ni && !flush;
-  assign core_clear_o = start && !start_refused;
+  assign core_clear_o = control.start && !progress.start_refused;
   logic [31:0] saturations;  // of the core and of the activation unit
 
   fluidnpu_regs #(
@@ -176,11 +180,9 @@ module fluidnpu_data_plane #(
     .s_axil_awaddr, .s_axil_awvalid, .s_axil_awready, .s_axil_wdata, .s_axil_wstrb, .s_axil_wvalid, .s_axil_wready,
     .s_axil_bresp, .s_axil_bvalid, .s_axil_bready, .s_axil_araddr, .s_axil_arvalid, .s_axil_arready, .s_axil_rdata,
     .s_axil_rresp, .s_axil_rvalid, .s_axil_rready, .irq_o,
-    .start_o(start), .exit_o(exit), .merge_o(merge), .soft_reset_o(soft_reset), .fbcb_load_o(load),
-    .fbcb_index_o(load_index), .fbcb_data_o(load_data), .slot_mask_o(slot_mask), .first_layer_o(first_layer),
-    .last_layer_o(last_layer), .layers_o(layers), .program_o(program_base), .weights_o(weights_base), .slot_base_o(slot_base),
-    .slot_bytes_o(slot_bytes), .counters_layer_o(counters_layer), .counter_o(counter), .counted_i(counted), .counted_valid_i(counted_valid), .fbcb_loaded_i(loaded), .idle_i(idle), .busy_i(busy), .done_i(done), .start_refused_i(start_refused), .error_i(error),
-    .cause_i(cause), .watchdog_o(watchdog), .layer_i(layer_index), .b_act_i(b_act), .active_i(active), .saturations_i(saturations)
+    .control_o(control), .fbcb_o(fbcb_write), .fbcb_loaded_i(loaded), .slot_mask_o(slot_mask), .settings_o(settings),
+    .counters_layer_o(counters_layer), .counter_o(counter), .counted_i(counted), .counted_valid_i(counted_valid),
+    .idle_i(idle), .progress_i(progress), .error_i(error), .watchdog_o(watchdog), .batch_i(batch), .saturations_i(saturations)
   );
 
   // -- counters
@@ -200,29 +202,24 @@ module fluidnpu_data_plane #(
   end
 
   fluidnpu_counters #(.Layers(Layers)) counters (
-    .clk_i, .rst_ni(part_rst_n[OfRegs]), .start_i(core_clear_o), .layer_ends_i(layer_ends), .layer_i(layer_index), .events_i(events),
+    .clk_i, .rst_ni(part_rst_n[OfRegs]), .start_i(core_clear_o), .layer_ends_i(layer_ends), .layer_i(progress.layer), .events_i(events),
     .shown_layer_i(counters_layer), .shown_counter_i(counter), .shown_o(counted),
     .settled_o(counted_valid)
   );
 
-  logic       lookup, pool, plan_valid, plan_bad, plan_row_lanes;
-  fluidnpu_formats_pkg::mode_e plan_mode;
-  logic [4:0] plan_b_r;
-  logic [15:0] plan_block;
+  logic lookup, pool, plan_valid;
+  fluidnpu_formats_pkg::plan_t layer_plan;
 
   fluidnpu_batching_engine #(.BMax(BMax), .Layers(Layers), .TR(TR), .Stackable(Stackable), .Split(Split)) engine (
-    .clk_i, .rst_ni(part_rst_n[OfEngine]), .clear_i(soft_reset), .busy_i(busy), .exit_i(exit), .merge_i(merge), .mask_i(slot_mask),
-    .refused_o(refused), .cause_o(refuse_cause), .active_o(active), .b_act_o(b_act),
-    .load_i(load), .load_index_i(load_index), .load_data_i(load_data), .load_refused_o(load_refused), .loaded_o(loaded),
-    .lookup_i(lookup), .lookup_layer_i(fetch_layer), .lookup_pool_i(pool), .plan_valid_o(plan_valid), .plan_bad_o(plan_bad),
-    .plan_mode_o(plan_mode), .plan_row_lanes_o(plan_row_lanes), .plan_b_r_o(plan_b_r),
-    .plan_block_o(plan_block)
+    .clk_i, .rst_ni(part_rst_n[OfEngine]), .control_i(control), .busy_i(progress.busy), .mask_i(slot_mask),
+    .refused_o(refused), .batch_o(batch), .load_i(fbcb_write), .load_refused_o(load_refused), .loaded_o(loaded),
+    .lookup_i(lookup), .lookup_layer_i(fetch_layer), .lookup_pool_i(pool), .plan_valid_o(plan_valid), .plan_o(layer_plan)
   );
 
   // -- sequencer
-  logic fetch, fetch_next, fetched, plan, plan_whole, pieces_loaded, plan_done, plan_refused, layer_start, command_valid, command_ready, written, stuck;
+  logic fetch, fetch_next, fetched, plan, plan_whole, pieces_loaded, plan_done, layer_start, command_valid, command_ready, written, stuck;
   logic m0_error, m1_error, m2_read_error, m2_write_error, read_error, misaligned;
-  logic [7:0] plan_cause;
+  fluidnpu_formats_pkg::fault_t plan_refused;
   fluidnpu_formats_pkg::descriptor_t descriptor;
   logic [BMax-1:0][AddrWidth-1:0] slot;
   fluidnpu_formats_pkg::layer_t planned, running;
@@ -234,16 +231,14 @@ module fluidnpu_data_plane #(
     {m0_error_q, m1_error_q, m2_read_error_q, m2_write_error_q} <= {m0_error, m1_error, m2_read_error, m2_write_error};
   end
   assign read_error = m0_error_q || m1_error_q || m2_read_error_q;
-  assign misaligned = program_base[5:0] != '0 || weights_base[5:0] != '0 || slot_base[5:0] != '0 || slot_bytes[5:0] != '0
-      || program_base[63:AddrWidth] != '0 || weights_base[63:AddrWidth] != '0 || slot_base[63:AddrWidth] != '0;
+  assign misaligned = settings.program_base[5:0] != '0 || settings.weights_base[5:0] != '0 || settings.slot_base[5:0] != '0 || settings.slot_bytes[5:0] != '0
+      || settings.program_base[63:AddrWidth] != '0 || settings.weights_base[63:AddrWidth] != '0 || settings.slot_base[63:AddrWidth] != '0;
 
   fluidnpu_sequencer #(.TC(TC), .InWords(InWords), .BMax(BMax)) sequencer (
-    .clk_i, .rst_ni(part_rst_n[OfSequencer]), .start_i(start), .soft_reset_i(soft_reset), .watchdog_i(watchdog), .read_error_i(read_error), .write_error_i(m2_write_error_q),
-    .first_layer_i(first_layer), .last_layer_i(last_layer), .layers_i(layers), .misaligned_i(misaligned),
-    .slot_base_i(slot_base), .slot_bytes_i(slot_bytes), .active_i(active), .b_act_i(b_act),
-    .busy_o(busy), .done_o(done), .start_refused_o(start_refused), .error_o(seq_error), .cause_o(seq_cause),
-    .layer_o(layer_index), .layer_ends_o(layer_ends), .fetch_layer_o(fetch_layer), .fetch_next_o(fetch_next), .fetch_o(fetch), .fetched_i(fetched), .lookup_o(lookup), .plan_valid_i(plan_valid), .plan_o(plan),
-    .plan_done_i(plan_done), .plan_bad_i(plan_refused), .plan_cause_i(plan_cause), .plan_layer_i(planned),
+    .clk_i, .rst_ni(part_rst_n[OfSequencer]), .control_i(control), .watchdog_i(watchdog), .read_error_i(read_error), .write_error_i(m2_write_error_q),
+    .settings_i(settings), .misaligned_i(misaligned), .batch_i(batch), .progress_o(progress), .error_o(seq_error),
+    .layer_ends_o(layer_ends), .fetch_layer_o(fetch_layer), .fetch_next_o(fetch_next), .fetch_o(fetch), .fetched_i(fetched), .lookup_o(lookup), .plan_valid_i(plan_valid), .plan_o(plan),
+    .plan_done_i(plan_done), .plan_bad_i(plan_refused), .plan_layer_i(planned),
     .slot_o(slot), .layer_start_o(layer_start), .running_o(running), .command_valid_o(command_valid),
     .command_ready_i(command_ready), .command_o(command), .written_i(written), .stuck_i(stuck),
     .flush_o(flush), .masters_idle_i(masters_idle)
@@ -253,10 +248,9 @@ module fluidnpu_data_plane #(
     .TP(TP), .TC(TC), .WeightSlots(WeightSlots), .OutWords(OutWords), .PortBytes(PortBytes), .Split(Split), .Pools(PoolRows != 0),
     .Activation(Activation)
   ) planner (
-    .clk_i, .rst_ni(job_rst_n[OfPlanner]), .start_i(plan), .descriptor_i(descriptor), .b_act_i(b_act), .pool_o(pool), .plan_bad_i(plan_bad),
-    .plan_mode_i(plan_mode), .plan_row_lanes_i(plan_row_lanes), .plan_b_r_i(plan_b_r), .plan_block_i(plan_block),
+    .clk_i, .rst_ni(job_rst_n[OfPlanner]), .start_i(plan), .descriptor_i(descriptor), .b_act_i(batch.b_act), .pool_o(pool), .plan_i(layer_plan),
     .planned_o(plan_whole), .loaded_i(pieces_loaded), .done_o(plan_done),
-    .bad_o(plan_refused), .cause_o(plan_cause), .layer_o(planned)
+    .bad_o(plan_refused), .layer_o(planned)
   );
 
   // -- commands to everyone at once
@@ -335,13 +329,13 @@ module fluidnpu_data_plane #(
   );
 
   fluidnpu_descriptor_fetch #(.PortWords(PortWords)) descriptors (
-    .clk_i, .rst_ni(job_rst_n[OfDescriptors]), .fetch_i(fetch), .program_i(program_base[AddrWidth-1:0]), .layer_i(fetch_layer),
+    .clk_i, .rst_ni(job_rst_n[OfDescriptors]), .fetch_i(fetch), .program_i(settings.program_base[AddrWidth-1:0]), .layer_i(fetch_layer),
     .fetched_o(fetched), .descriptor_o(descriptor), .fetch_valid_o(d_valid), .fetch_ready_i(m0_req_ready && d_turn_q), .fetch_addr_o(d_addr),
     .fetch_beats_o(d_beats), .data_valid_i(m0_data_valid && fetch), .data_ready_o(d_take), .data_i(m0_data)
   );
 
   fluidnpu_weight_streamer #(.TP(TP), .WeightSlots(WeightSlots), .PortWords(PortWords)) weights (
-    .clk_i, .rst_ni(job_rst_n[OfWeights]), .image_i(weights_base[AddrWidth-1:0]), .layer_i(running), .block_valid_i(block_valid),
+    .clk_i, .rst_ni(job_rst_n[OfWeights]), .image_i(settings.weights_base[AddrWidth-1:0]), .layer_i(running), .block_valid_i(block_valid),
     .block_ready_o(block_take), .idle_o(weights_idle), .fetch_valid_o(w_valid), .fetch_ready_i(m0_req_ready && !d_turn_q), .fetch_addr_o(w_addr),
     .fetch_beats_o(w_beats), .data_valid_i(m0_data_valid && !fetch), .data_ready_o(w_take), .data_i(m0_data),
     .beat_valid_o(m_axis_weight_tvalid), .beat_ready_i(m_axis_weight_tready), .beat_o(m_axis_weight_tdata)
@@ -388,7 +382,7 @@ module fluidnpu_data_plane #(
   fluidnpu_row_buffer #(
     .BMax(BMax), .InWords(InWords), .PortWords(PortWords), .LineWords(LineWords), .Sets(Sets), .Ultra(UltraBuffer)
   ) rows (
-    .clk_i, .rst_ni(job_rst_n[OfRows]), .layer_start_i(layer_start), .slot_i(slot), .b_act_i(b_act), .layer_i(running), .base_o(base),
+    .clk_i, .rst_ni(job_rst_n[OfRows]), .layer_start_i(layer_start), .slot_i(slot), .b_act_i(batch.b_act), .layer_i(running), .base_o(base),
     .oldest_i(oldest), .stuck_o(stuck), .segment_valid_i(segment_valid), .segment_ready_o(segment_ready),
     .segment_addr_i(segment_addr), .segment_lane_i(segment_lane), .segment_rows_i(segment_rows),
     .segment_words_i(segment_words), .segment_place_i(segment_place), .segment_ends_beat_i(segment_ends),
@@ -445,7 +439,7 @@ module fluidnpu_data_plane #(
     logic [31:0] write_piece;
 
     fluidnpu_piece_loader #(.OutWords(OutWords), .PortWords(PortWords)) pieces (
-      .clk_i, .rst_ni(job_rst_n[OfPieces]), .image_i(weights_base[AddrWidth-1:0]), .layer_i(planned), .planned_i(plan_whole),
+      .clk_i, .rst_ni(job_rst_n[OfPieces]), .image_i(settings.weights_base[AddrWidth-1:0]), .layer_i(planned), .planned_i(plan_whole),
       .loaded_o(pieces_loaded), .turn_o(turn), .reads_o(reads), .quiet_i(m2_read_idle && !m2_data_valid), .fetch_valid_o(p_valid),
       .fetch_ready_i(m2_req_ready), .fetch_addr_o(p_addr), .fetch_beats_o(p_beats), .data_valid_i(m2_data_valid),
       .data_ready_o(p_ready), .data_i(m2_data), .bank_o(bank), .write_o(write), .write_lanes_o(write_lanes),

@@ -14,23 +14,18 @@ module fluidnpu_planner #(
   parameter bit Pools = 1'b1,      // outputs can pass a max pool on their way to memory
   parameter bit Activation = 1'b0  // and an activation unit
 ) (
-  input  logic                              clk_i,             // clock
-  input  logic                              rst_ni,            // reset, synchronous
-  input  logic                              start_i,           // plans the descriptor at hand
-  input  fluidnpu_formats_pkg::descriptor_t descriptor_i,      // that descriptor
-  input  logic [4:0]                        b_act_i,           // active slots
-  output logic                              pool_o,            // of the descriptor, for the FBCB lookup
-  input  logic                              plan_bad_i,        // the FBCB's word cannot be obeyed
-  input  fluidnpu_formats_pkg::mode_e       plan_mode_i,       // mode of the commands
-  input  logic                              plan_row_lanes_i,  // neighbouring rows share a beat
-  input  logic [4:0]                        plan_b_r_i,        // samples of lane 0
-  input  logic [15:0]                       plan_block_i,      // largest number of beats of a row block
-  output logic                              planned_o,         // `layer_o` is whole, and waits for its pieces
-  input  logic                              loaded_i,          // they are there, or it has none
-  output logic                              done_o,            // the layer is planned
-  output logic                              bad_o,             // or cannot be
-  output logic [7:0]                        cause_o,           // why
-  output fluidnpu_formats_pkg::layer_t      layer_o            // the layer as it runs
+  input  logic                              clk_i,         // clock
+  input  logic                              rst_ni,        // reset, synchronous
+  input  logic                              start_i,       // plans the descriptor at hand
+  input  fluidnpu_formats_pkg::descriptor_t descriptor_i,  // that descriptor
+  input  logic [4:0]                        b_act_i,       // active slots
+  output logic                              pool_o,        // of the descriptor, for the FBCB lookup
+  input  fluidnpu_formats_pkg::plan_t       plan_i,        // what the FBCB says of it
+  output logic                              planned_o,     // `layer_o` is whole, and waits for its pieces
+  input  logic                              loaded_i,      // they are there, or it has none
+  output logic                              done_o,        // the layer is planned
+  output fluidnpu_formats_pkg::fault_t      bad_o,         // or cannot be
+  output fluidnpu_formats_pkg::layer_t      layer_o        // the layer as it runs
 );
   localparam int unsigned Bytes = fluidnpu_formats_pkg::DescriptorBits / 8;
   localparam int unsigned BiasesPerSlot = TP / 3;
@@ -57,11 +52,11 @@ module fluidnpu_planner #(
   assign bytes = descriptor_i;
   always_ff @(posedge clk_i) begin  // the FBCB's RAM answers late in its cycle; the plan is needed some cycles later
     // Lanes by samples would bring outputs in another order than that of the image.
-    plan_bad_q       <= plan_bad_i || (gemm && descriptor_i.pool_kernel[1] && plan_mode_i == fluidnpu_formats_pkg::ModeLanes && !plan_row_lanes_i);
-    plan_mode_q      <= plan_mode_i;
-    plan_row_lanes_q <= plan_row_lanes_i;
-    plan_b_r_q       <= plan_b_r_i;
-    plan_block_q     <= plan_block_i;
+    plan_bad_q       <= plan_i.bad || (gemm && descriptor_i.pool_kernel[1] && plan_i.mode == fluidnpu_formats_pkg::ModeLanes && !plan_i.row_lanes);
+    plan_mode_q      <= plan_i.mode;
+    plan_row_lanes_q <= plan_i.row_lanes;
+    plan_b_r_q       <= plan_i.b_r;
+    plan_block_q     <= plan_i.block;
   end
   always_comb begin
     odd = descriptor_i.in_offset[0] || descriptor_i.in_row_bytes[0] || descriptor_i.in_pixel_bytes[0]
@@ -323,8 +318,8 @@ module fluidnpu_planner #(
   assign odd_rows   = rows_q[0] && b_act_i[0];
   assign contiguous = !pool_o && descriptor_i.dilation_w == 8'd1 && descriptor_i.in_pixel_bytes == {15'd0, descriptor_i.group_words, 1'b0};
 
-  assign bad_o     = busy_q && refused;
-  assign cause_o   = malformed_q && !(descriptor_i.magic == fluidnpu_formats_pkg::DescriptorMagic && crc_q == fluidnpu_formats_pkg::DescriptorCrcResidue && plan_bad_q)
+  assign bad_o.valid = busy_q && refused;
+  assign bad_o.cause = malformed_q && !(descriptor_i.magic == fluidnpu_formats_pkg::DescriptorMagic && crc_q == fluidnpu_formats_pkg::DescriptorCrcResidue && plan_bad_q)
       ? fluidnpu_registers_pkg::CauseBadDescriptor : fluidnpu_registers_pkg::CauseBadFbcb;
   assign planned_o = busy_q && checked_q && !refused && step_q == 5'(Steps);
   assign done_o    = planned_o && loaded_i;

@@ -5,7 +5,7 @@
 /// pulses, the last a cycle late, from a register. While busy, a setting that the job works with is not
 /// written, and that is an error (BUSY). The counters of a layer are read in `CounterWait` cycles more than
 /// other registers, and some twenty more behind the end of a layer. ERROR keeps the first error since the
-/// last SOFT_RESET or START of an idle NPU; `start_refused_i`
+/// last SOFT_RESET or START of an idle NPU; `start_refused`
 /// (same cycle) sets it again. `saturations_i` counts from zero in each job; the count of a dropped job stays
 /// when the core forgets it.
 module fluidnpu_regs #(
@@ -17,62 +17,46 @@ module fluidnpu_regs #(
   parameter bit Split = 1'b0,
   parameter int unsigned BuildId = 0
 ) (
-  input  logic                 clk_i,             // clock
-  input  logic                 rst_ni,            // reset, synchronous
+  input  logic                              clk_i,             // clock
+  input  logic                              rst_ni,            // reset, synchronous
   // AXI4-Lite
-  input  logic [AddrWidth-1:0] s_axil_awaddr,     // register to write
-  input  logic                 s_axil_awvalid,    // the write is asked for
-  output logic                 s_axil_awready,    // and is taken
-  input  logic [31:0]          s_axil_wdata,      // its new value
-  input  logic [3:0]           s_axil_wstrb,      // all bytes, or the write is refused
-  input  logic                 s_axil_wvalid,     // the value is there
-  output logic                 s_axil_wready,     // and is taken
-  output logic [1:0]           s_axil_bresp,      // how the write went
-  output logic                 s_axil_bvalid,     // that answer is there
-  input  logic                 s_axil_bready,     // and is taken
-  input  logic [AddrWidth-1:0] s_axil_araddr,     // register to read
-  input  logic                 s_axil_arvalid,    // the read is asked for
-  output logic                 s_axil_arready,    // and is taken
-  output logic [31:0]          s_axil_rdata,      // the register's value
-  output logic [1:0]           s_axil_rresp,      // how the read went
-  output logic                 s_axil_rvalid,     // the answer is there
-  input  logic                 s_axil_rready,     // and is taken
-  output logic                 irq_o,             // the interrupt
+  input  logic [AddrWidth-1:0]              s_axil_awaddr,     // register to write
+  input  logic                              s_axil_awvalid,    // the write is asked for
+  output logic                              s_axil_awready,    // and is taken
+  input  logic [31:0]                       s_axil_wdata,      // its new value
+  input  logic [3:0]                        s_axil_wstrb,      // all bytes, or the write is refused
+  input  logic                              s_axil_wvalid,     // the value is there
+  output logic                              s_axil_wready,     // and is taken
+  output logic [1:0]                        s_axil_bresp,      // how the write went
+  output logic                              s_axil_bvalid,     // that answer is there
+  input  logic                              s_axil_bready,     // and is taken
+  input  logic [AddrWidth-1:0]              s_axil_araddr,     // register to read
+  input  logic                              s_axil_arvalid,    // the read is asked for
+  output logic                              s_axil_arready,    // and is taken
+  output logic [31:0]                       s_axil_rdata,      // the register's value
+  output logic [1:0]                        s_axil_rresp,      // how the read went
+  output logic                              s_axil_rvalid,     // the answer is there
+  input  logic                              s_axil_rready,     // and is taken
+  output logic                              irq_o,             // the interrupt
   // commands
-  output logic                 start_o,           // START is written
-  output logic                 exit_o,            // EXIT is written
-  output logic                 merge_o,           // MERGE is written
-  output logic                 soft_reset_o,      // SOFT_RESET was written
-  output logic                 fbcb_load_o,       // FBCB_DATA is written
-  output logic [31:0]          fbcb_index_o,      // where
-  output logic [31:0]          fbcb_data_o,       // that word
-  input  logic [31:0]          fbcb_loaded_i,     // the word at the index a cycle ago
+  output fluidnpu_formats_pkg::control_t    control_o,         // what is written to CTRL; SOFT_RESET a cycle late
+  output fluidnpu_formats_pkg::fbcb_write_t fbcb_o,            // FBCB_DATA is written
+  input  logic [31:0]                       fbcb_loaded_i,     // the word at the index a cycle ago
   // settings
-  output logic [31:0]          slot_mask_o,       // slots that EXIT and MERGE speak of
-  output logic [15:0]          first_layer_o,     // first layer of a job
-  output logic [15:0]          last_layer_o,      // its last
-  output logic [15:0]          layers_o,          // layers of the program
-  output logic [63:0]          program_o,         // where the program begins
-  output logic [63:0]          weights_o,         // where the weight image begins
-  output logic [63:0]          slot_base_o,       // where the first slot begins
-  output logic [31:0]          slot_bytes_o,      // distance between slots
+  output logic [31:0]                       slot_mask_o,       // slots that EXIT and MERGE speak of
+  output fluidnpu_formats_pkg::settings_t   settings_o,        // of a job
   // counters of a layer: a number is there CounterWait cycles behind its place, if `counted_valid_i` holds
-  output logic [15:0]          counters_layer_o,  // place of a number: its layer
-  output logic [2:0]           counter_o,         // and its counter
-  input  logic [31:0]          counted_i,         // that number
-  input  logic                 counted_valid_i,   // the counts of every layer that has ended are there
+  output logic [15:0]                       counters_layer_o,  // place of a number: its layer
+  output logic [2:0]                        counter_o,         // and its counter
+  input  logic [31:0]                       counted_i,         // that number
+  input  logic                              counted_valid_i,   // the counts of every layer that has ended are there
   // state and events
-  input  logic                 idle_i,            // no job runs and every master is idle
-  input  logic                 busy_i,            // a job runs
-  input  logic                 done_i,            // a job has ended well
-  input  logic                 start_refused_i,   // START is refused
-  input  logic                 error_i,           // something is wrong
-  input  logic [7:0]           cause_i,           // what
-  output logic                 watchdog_o,        // the job takes longer than it may
-  input  logic [15:0]          layer_i,           // the layer at hand
-  input  logic [4:0]           b_act_i,           // active slots, how many
-  input  logic [31:0]          active_i,          // and which
-  input  logic [31:0]          saturations_i      // words of the job that int16 could not hold
+  input  logic                              idle_i,            // no job runs and every master is idle
+  input  fluidnpu_formats_pkg::progress_t   progress_i,        // of the job
+  input  fluidnpu_formats_pkg::fault_t      error_i,           // something is wrong
+  output logic                              watchdog_o,        // the job takes longer than it may
+  input  fluidnpu_formats_pkg::batch_t      batch_i,           // the active set
+  input  logic [31:0]                       saturations_i      // words of the job that int16 could not hold
 );
   localparam logic [1:0] Okay = 2'b00;
   localparam logic [1:0] SlvErr = 2'b10;
@@ -112,7 +96,7 @@ module fluidnpu_regs #(
   assign write          = rst_ni && s_axil_awvalid && s_axil_wvalid && !bvalid_q;
   assign write_ok       = write && legal(s_axil_awaddr, fluidnpu_registers_pkg::Writable) && s_axil_wstrb == 4'hF;
   assign waddr          = 8'(s_axil_awaddr);
-  assign settled        = write_ok && busy_i && fluidnpu_registers_pkg::Settled[waddr[WordBits+1:2]];
+  assign settled        = write_ok && progress_i.busy && fluidnpu_registers_pkg::Settled[waddr[WordBits+1:2]];
   assign writes         = write_ok && !settled;
   assign s_axil_awready = write;
   assign s_axil_wready  = write;
@@ -127,30 +111,32 @@ module fluidnpu_regs #(
   assign merge_bit    = s_axil_wdata[fluidnpu_registers_pkg::CtrlMergeLow];
   assign several      = (start_bit && exit_bit) || (start_bit && merge_bit) || (exit_bit && merge_bit);
   assign reset_bit    = s_axil_wdata[fluidnpu_registers_pkg::CtrlSoftResetLow];
-  assign soft_reset_o = reset_q;
-  assign start_o      = control && !reset_bit && !several && start_bit;
-  assign exit_o       = control && !reset_bit && !several && exit_bit;
-  assign merge_o      = control && !reset_bit && !several && merge_bit;
-  assign fbcb_load_o  = writes && waddr == fluidnpu_registers_pkg::FbcbDataOffset;
-  assign fbcb_index_o = fbcb_index_q;
-  assign fbcb_data_o  = s_axil_wdata;
+  always_comb begin
+    control_o.soft_reset = reset_q;
+    control_o.start      = control && !reset_bit && !several && start_bit;
+    control_o.exit       = control && !reset_bit && !several && exit_bit;
+    control_o.merge      = control && !reset_bit && !several && merge_bit;
+    fbcb_o.valid = writes && waddr == fluidnpu_registers_pkg::FbcbDataOffset;
+    fbcb_o.index = fbcb_index_q;
+    fbcb_o.word  = s_axil_wdata;
+    settings_o.first_layer  = first_q;
+    settings_o.last_layer   = last_q;
+    settings_o.layers       = layers_q;
+    settings_o.program_base = {program_hi_q, program_lo_q};
+    settings_o.weights_base = {weights_hi_q, weights_lo_q};
+    settings_o.slot_base    = {base_hi_q, base_lo_q};
+    settings_o.slot_bytes   = bytes_q;
+  end
 
-  assign slot_mask_o   = slot_mask_q;
-  assign first_layer_o = first_q;
-  assign last_layer_o  = last_q;
-  assign layers_o      = layers_q;
-  assign program_o     = {program_hi_q, program_lo_q};
-  assign weights_o     = {weights_hi_q, weights_lo_q};
-  assign slot_base_o   = {base_hi_q, base_lo_q};
-  assign slot_bytes_o  = bytes_q;
-  assign irq_o         = (irq_status_q & irq_enable_q) != '0;
+  assign slot_mask_o = slot_mask_q;
+  assign irq_o       = (irq_status_q & irq_enable_q) != '0;
 
   assign counters_layer_o = counters_layer_q;
   assign counter_o        = s_axil_araddr[4:2];
 
   logic error_set, conflict;
   assign conflict  = (control && !reset_bit && several) || settled;
-  assign error_set = (error_i || conflict) && (!error_q || (start_o && !busy_i));
+  assign error_set = (error_i.valid || conflict) && (!error_q || (control_o.start && !progress_i.busy));
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -209,32 +195,32 @@ module fluidnpu_regs #(
       end
       if (write_ok && waddr == fluidnpu_registers_pkg::FbcbDataOffset) fbcb_index_q <= fbcb_index_q + 32'd1;
       // Events win over a clear in the same cycle: none is lost.
-      if (done_i) begin
+      if (progress_i.done) begin
         done_q          <= 1'b1;
         irq_status_q[fluidnpu_registers_pkg::IrqStatusDoneLow] <= 1'b1;
       end
-      if (soft_reset_o || (start_o && !busy_i)) begin
+      if (control_o.soft_reset || (control_o.start && !progress_i.busy)) begin
         done_q  <= 1'b0;
         error_q <= 1'b0;
         cause_q <= '0;
         error_layer_q <= '0;
       end
-      if (error_set && !soft_reset_o) begin
+      if (error_set && !control_o.soft_reset) begin
         error_q       <= 1'b1;
-        cause_q       <= error_i ? cause_i : fluidnpu_registers_pkg::CauseBusy;
-        error_layer_q <= layer_i;
+        cause_q       <= error_i.valid ? error_i.cause : fluidnpu_registers_pkg::CauseBusy;
+        error_layer_q <= progress_i.layer;
         irq_status_q[fluidnpu_registers_pkg::IrqStatusErrorLow] <= 1'b1;
       end
-      if (start_o && !start_refused_i) cycles_q <= '0;
-      else if (busy_i) cycles_q <= cycles_q + 64'd1;
-      if (start_o && !start_refused_i) saturations_q <= '0;
-      else if ((busy_i || done_i) && saturations_i > saturations_q) saturations_q <= saturations_i;
+      if (control_o.start && !progress_i.start_refused) cycles_q <= '0;
+      else if (progress_i.busy) cycles_q <= cycles_q + 64'd1;
+      if (control_o.start && !progress_i.start_refused) saturations_q <= '0;
+      else if ((progress_i.busy || progress_i.done) && saturations_i > saturations_q) saturations_q <= saturations_i;
     end
   end
 
   logic late_q;  // a cycle late itself
   always_ff @(posedge clk_i) begin
-    late_q <= rst_ni && busy_i && watchdog_q != '0 && (cycles_q[63:32] != '0 || cycles_q[31:0] >= watchdog_q);
+    late_q <= rst_ni && progress_i.busy && watchdog_q != '0 && (cycles_q[63:32] != '0 || cycles_q[31:0] >= watchdog_q);
   end
   assign watchdog_o = late_q;
 
@@ -263,11 +249,11 @@ module fluidnpu_regs #(
     case (8'(s_axil_araddr))
       fluidnpu_registers_pkg::StatusOffset: begin
         rdata_d[fluidnpu_registers_pkg::StatusIdleLow]  = idle_i;
-        rdata_d[fluidnpu_registers_pkg::StatusBusyLow]  = busy_i;
+        rdata_d[fluidnpu_registers_pkg::StatusBusyLow]  = progress_i.busy;
         rdata_d[fluidnpu_registers_pkg::StatusDoneLow]  = done_q;
         rdata_d[fluidnpu_registers_pkg::StatusErrorLow] = error_q;
-        rdata_d[fluidnpu_registers_pkg::StatusBActLow+:fluidnpu_registers_pkg::StatusBActWidth]   = 8'(b_act_i);
-        rdata_d[fluidnpu_registers_pkg::StatusLayerLow+:fluidnpu_registers_pkg::StatusLayerWidth] = layer_i;
+        rdata_d[fluidnpu_registers_pkg::StatusBActLow+:fluidnpu_registers_pkg::StatusBActWidth]   = 8'(batch_i.b_act);
+        rdata_d[fluidnpu_registers_pkg::StatusLayerLow+:fluidnpu_registers_pkg::StatusLayerWidth] = progress_i.layer;
       end
       fluidnpu_registers_pkg::IrqEnableOffset: rdata_d = 32'(irq_enable_q);
       fluidnpu_registers_pkg::IrqStatusOffset: rdata_d = 32'(irq_status_q);
@@ -289,7 +275,7 @@ module fluidnpu_regs #(
         rdata_d[fluidnpu_registers_pkg::ShapeSplitLow]     = Split;
       end
       fluidnpu_registers_pkg::SlotMaskOffset:    rdata_d = slot_mask_q;
-      fluidnpu_registers_pkg::ActiveOffset:      rdata_d = active_i;
+      fluidnpu_registers_pkg::ActiveOffset:      rdata_d = batch_i.active;
       fluidnpu_registers_pkg::FirstLayerOffset:  rdata_d = 32'(first_q);
       fluidnpu_registers_pkg::LastLayerOffset:   rdata_d = 32'(last_q);
       fluidnpu_registers_pkg::LayersOffset:      rdata_d = 32'(layers_q);

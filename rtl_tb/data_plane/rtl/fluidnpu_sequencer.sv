@@ -14,26 +14,16 @@ module fluidnpu_sequencer #(
   input  logic                                         clk_i,            // clock
   input  logic                                         rst_ni,           // reset, synchronous
   // from the registers
-  input  logic                                         start_i,          // START
-  input  logic                                         soft_reset_i,     // SOFT_RESET
+  input  fluidnpu_formats_pkg::control_t               control_i,        // START and SOFT_RESET
   input  logic                                         watchdog_i,       // the job takes longer than it may
   input  logic                                         read_error_i,     // a read came back with an error
   input  logic                                         write_error_i,    // a write came back with an error
-  input  logic [15:0]                                  first_layer_i,    // first layer of the job
-  input  logic [15:0]                                  last_layer_i,     // its last
-  input  logic [15:0]                                  layers_i,         // layers of the program
+  input  fluidnpu_formats_pkg::settings_t              settings_i,       // of the job
   input  logic                                         misaligned_i,     // a base is no multiple of 64 bytes, or out of reach
-  input  logic [63:0]                                  slot_base_i,      // where the first slot begins
-  input  logic [31:0]                                  slot_bytes_i,     // distance between slots
-  input  logic [31:0]                                  active_i,         // active slots
-  input  logic [4:0]                                   b_act_i,          // how many they are
+  input  fluidnpu_formats_pkg::batch_t                 batch_i,          // the active set
   // to the registers
-  output logic                                         busy_o,           // a job runs
-  output logic                                         done_o,           // a job has ended well
-  output logic                                         start_refused_o,  // START is refused, in its cycle
-  output logic                                         error_o,          // something is wrong
-  output logic [7:0]                                   cause_o,          // what
-  output logic [15:0]                                  layer_o,          // the layer at hand
+  output fluidnpu_formats_pkg::progress_t              progress_o,       // of the job
+  output fluidnpu_formats_pkg::fault_t                 error_o,          // something is wrong
   output logic                                         layer_ends_o,     // its last cycle
   // descriptor, FBCB, plan
   output logic [15:0]                                  fetch_layer_o,    // the layer to be fetched, or to be fetched next
@@ -44,8 +34,7 @@ module fluidnpu_sequencer #(
   input  logic                                         plan_valid_i,     // the plan is there
   output logic                                         plan_o,           // the planner begins
   input  logic                                         plan_done_i,      // the layer is planned
-  input  logic                                         plan_bad_i,       // or cannot be
-  input  logic [7:0]                                   plan_cause_i,     // why
+  input  fluidnpu_formats_pkg::fault_t                 plan_bad_i,       // or cannot be
   input  fluidnpu_formats_pkg::layer_t                 plan_layer_i,     // that layer
   // to the streams
   output logic [BMax-1:0][fluidnpu_pkg::AddrWidth-1:0] slot_o,           // where each active slot begins
@@ -79,16 +68,17 @@ module fluidnpu_sequencer #(
   fluidnpu_formats_pkg::layer_t running_q;
 
   // Refusals of START
+  logic       busy, start_refused;
   logic [7:0] start_cause;
   always_comb begin
     start_cause = fluidnpu_registers_pkg::CauseNone;
-    if (busy_o) start_cause = fluidnpu_registers_pkg::CauseBusy;
-    else if (b_act_i == '0) start_cause = fluidnpu_registers_pkg::CauseEmptyBatch;
-    else if (first_layer_i > last_layer_i || last_layer_i >= layers_i) start_cause = fluidnpu_registers_pkg::CauseBadLayerRange;
+    if (busy) start_cause = fluidnpu_registers_pkg::CauseBusy;
+    else if (batch_i.b_act == '0) start_cause = fluidnpu_registers_pkg::CauseEmptyBatch;
+    else if (settings_i.first_layer > settings_i.last_layer || settings_i.last_layer >= settings_i.layers) start_cause = fluidnpu_registers_pkg::CauseBadLayerRange;
     else if (misaligned_i) start_cause = fluidnpu_registers_pkg::CauseBadDescriptor;
   end
-  assign start_refused_o = start_i && start_cause != fluidnpu_registers_pkg::CauseNone;
-  assign busy_o          = state_q != Idle;
+  assign start_refused = control_i.start && start_cause != fluidnpu_registers_pkg::CauseNone;
+  assign busy          = state_q != Idle;
 
   // Causes that end a job by force; of several in one cycle the first of this order is told.
   logic job_error, plan_refused;
@@ -109,15 +99,17 @@ module fluidnpu_sequencer #(
         job_cause = fluidnpu_registers_pkg::CauseWatchdog;
       end else if (plan_refused) begin
         job_error = 1'b1;
-        job_cause = plan_cause_i;
+        job_cause = plan_bad_i.cause;
       end else if (stuck_i) begin
         job_error = 1'b1;
         job_cause = fluidnpu_registers_pkg::CauseBadFbcb;
       end
     end
   end
-  assign error_o = start_refused_o || job_error;
-  assign cause_o = job_error ? job_cause : start_cause;
+  always_comb begin
+    error_o.valid = start_refused || job_error;
+    error_o.cause = job_error ? job_cause : start_cause;
+  end
 
   // Loop over row blocks, groups, column tiles; what a block takes of each lane is found out a block ahead.
   logic [31:0] behind0_q, behind1_q, next0, next1;  // beats behind this block
@@ -168,16 +160,21 @@ module fluidnpu_sequencer #(
   assign fetch_next_o  = fetch_next;
   assign fetch_o       = fetch_q;
   assign fetch_layer_o = fetch_layer_q;
-  assign layer_o       = layer_q;
   assign layer_ends_o  = layer_ends && !forced;
   assign layer_start_o = state_q == Begin && !running_q.merged;
   assign running_o     = running_q;
   assign flush_o       = flush_q;
-  assign done_o        = layer_ends && layer_q == last_q && !job_error && !soft_reset_i;
   assign lookup_o      = ahead_q == Fetch && fetched_i;
   assign plan_o        = ahead_q == Lookup && plan_valid_i;
 
-  assign forced      = job_error || soft_reset_i;
+  always_comb begin
+    progress_o.busy          = busy;
+    progress_o.done          = layer_ends && layer_q == last_q && !job_error && !control_i.soft_reset;
+    progress_o.start_refused = start_refused;
+    progress_o.layer         = layer_q;
+  end
+
+  assign forced      = job_error || control_i.soft_reset;
   assign looks_ahead = (state_q == Slots && slot_q == 5'd1) || (state_q == Begin && layer_q != last_q);
   assign slots_end   = state_q == Slots && slot_q == 5'(fluidnpu_pkg::MaxSlots - 1);
   assign layer_ends  = state_q == Drain && written_i;
@@ -192,20 +189,20 @@ module fluidnpu_sequencer #(
   always_ff @(posedge clk_i) begin
     case (state_q)
       Idle: begin
-        if (start_i && !start_refused_o) begin
+        if (control_i.start && !start_refused) begin
           state_q     <= Slots;
-          layer_q     <= first_layer_i;
-          fetch_layer_q <= first_layer_i;
-          last_q      <= last_layer_i;
+          layer_q     <= settings_i.first_layer;
+          fetch_layer_q <= settings_i.first_layer;
+          last_q      <= settings_i.last_layer;
           slot_q      <= '0;
           sample_q    <= '0;
-          slot_addr_q <= fluidnpu_pkg::AddrWidth'(slot_base_i);
+          slot_addr_q <= fluidnpu_pkg::AddrWidth'(settings_i.slot_base);
         end
       end
       Slots: begin  // addresses of the active samples, in ascending slot number
-        slot_addr_q <= slot_addr_q + fluidnpu_pkg::AddrWidth'(slot_bytes_i);
+        slot_addr_q <= slot_addr_q + fluidnpu_pkg::AddrWidth'(settings_i.slot_bytes);
         slot_q      <= slot_q + 5'd1;
-        if (active_i[slot_q]) begin
+        if (batch_i.active[slot_q]) begin
           slot_o[sample_q[SampleWidth-1:0]] <= slot_addr_q;
           sample_q <= sample_q + 5'd1;
         end
@@ -265,7 +262,7 @@ module fluidnpu_sequencer #(
       end
       Lookup: if (plan_valid_i) ahead_q <= Plan;
       Plan: begin
-        if (plan_bad_i) ahead_q <= Refused;
+        if (plan_bad_i.valid) ahead_q <= Refused;
         else if (plan_done_i) ahead_q <= Planned;
       end
       Planned: if (state_q == Await) ahead_q <= Rest;
