@@ -77,10 +77,14 @@ def layer_unit(layer: Descriptor, mode: Mode, design: Design, weights: bytes) ->
 
 
 def unit_of(layer: Descriptor, mode: Mode, design: Design, words: Int16) -> Unit:
-    """The unit of a layer from its pieces as they lie in the image, int16 (2 * pieces,)."""
+    """The unit of a layer from its pieces as they lie in the image, int16 (2 * pieces,).
+
+    Slopes have no bases, whatever lies there: the hardware does not look.
+    """
     use, given = Use[ActivationCode(layer.activation).name], words.reshape(-1, 2)
     if use in CHANNELS:
         given = unpack_pieces(given, columns=layer.columns, groups=layer.groups, mode=mode, design=design)
+        given[:, 0] *= use is not Use.SLOPE
     return Unit(
         use=use,
         window=layer.activation_window,

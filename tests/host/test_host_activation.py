@@ -89,6 +89,15 @@ def test_a_piece_that_changes_in_memory_is_seen() -> None:
     right(replace(w, qnet=replace(w.qnet, layers=tuple(layers))), 2)
 
 
+def test_the_base_of_a_slope_says_nothing() -> None:
+    w = world(SEEDS[0], activation="dsp", slots=9)
+    index = first(w, lambda layer: layer.activation == ActivationCode.SLOPE)
+    image = read(w.npu, "WEIGHTS_LO") | read(w.npu, "WEIGHTS_HI") << 32
+    at = image + pieces_at(w.program.descriptors[index], w.design.mode(index, 2), w.design)
+    w.npu.memory.view(at, 2)[:] ^= 0x5A
+    right(w, 2)
+
+
 def first(w: HostWorld, what: Callable[[Descriptor], Any]) -> int:
     return next(index for index, layer in enumerate(w.program.descriptors) if what(layer))
 
