@@ -14,6 +14,7 @@ from fluidnpu import boards, dse, hls, models, rtl_tb
 from fluidnpu.hls import core as hls_core
 from fluidnpu.hls import program as hls_program
 from fluidnpu.hls import project as hls_project
+from fluidnpu.host import kit
 from fluidnpu.models import exits as model_exits
 from fluidnpu.models import numeric
 
@@ -154,7 +155,8 @@ def build_project(options: BuildOptions, model: Path) -> None:
             tools=options.tools,
             wheel=board_wheel(),
             first_run=options.first_run,
-            notes={} if compared is None else {INT16_FILE: json.dumps(guard_report(compared), sort_keys=True) + "\n"},
+            notes={f"kit/{name}": text for name, text in kit.kit_files(network.name).items()}
+            | ({} if compared is None else {INT16_FILE: json.dumps(guard_report(compared), sort_keys=True) + "\n"}),
         )
         write(files)
     lacks = hls_core.hls_core_lacks(design, board) if options.core == "hls" else ""

@@ -1,4 +1,4 @@
-"""`fluidnpu config`: files that hold the options of `serve`, `stream` and `fleet`."""
+"""`fluidnpu config`: files with the options of `serve`, `stream` and `fleet`, and those around a server."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import get_type_hints
 
 import click
 
+from fluidnpu.host import kit
+
 from .. import show
 from ..configuration import Configuration, placed
 from ..errors import UsageError
-from ..options import JSON, PATH, takes
+from ..options import FOLDER_OUT, JSON, PATH, takes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +27,7 @@ class CheckOptions:
 
 @click.group("config")
 def command() -> None:
-    """Files that hold the options of `serve`, `stream` and `fleet`."""
+    """Files with the options of `serve`, `stream` and `fleet`, and those around a server."""
 
 
 @command.command("check")
@@ -53,3 +55,32 @@ def check(options: CheckOptions) -> None:
         return
     for name in read.tables:
         print(f"'{options.file}' is right: fluidnpu {name} --config {options.file}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class KitOptions:
+    """The command line of `fluidnpu config kit`."""
+
+    folder: Path
+    name: str
+    as_json: bool
+
+
+@command.command("kit")
+@click.argument("folder", type=FOLDER_OUT, metavar="FOLDER")
+@click.option("--name", default="demo", show_default=True, help="of the model in serve.toml")
+@JSON
+@takes(KitOptions)
+def write_kit(options: KitOptions) -> None:
+    """Write what an operator needs around a server: systemd units, a Containerfile and a first serve.toml.
+
+    A bundle that `fluidnpu build` wrote has the same in its folder kit.
+    """
+    from fluidnpu.models import files
+
+    texts = kit.kit_files(options.name)
+    files.write_files({options.folder / name: text for name, text in texts.items()})
+    if options.as_json:
+        show.emit({"folder": str(options.folder), "files": sorted(texts)})
+        return
+    print(f"{options.folder}: {', '.join(sorted(texts))}")

@@ -1,7 +1,8 @@
 """A wheel of this very fluidnpu for the board's Python, byte for byte the same each time.
 
 No build tool is needed: a wheel is an archive of the package's files with three of metadata (PyPA, "Binary
-distribution format"). RTL, templates, networks and studies stay out: a board serves, it designs nothing.
+distribution format"). RTL, templates, networks and studies stay out: a board serves, it designs nothing. Of
+the extras it has the one that a server needs.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ else:
 _ROOT = Path(__file__).resolve().parent.parent  # the package
 _DATE = (1980, 1, 1, 0, 0, 0)
 LEFT_OUT = ("studies",)
+EXTRA = "serve"
 _SUFFIXES = {".py", ".pyi", ".toml", ".json", ".npz", ".typed", ".fashion-mnist"}
 
 
@@ -34,7 +36,8 @@ def board_wheel() -> tuple[str, bytes]:
     info = f"fluidnpu-{version}.dist-info"
     needed = "".join(f"Requires-Dist: {need}\n" for need in needs)
     files[f"{info}/METADATA"] = (
-        f"Metadata-Version: 2.1\nName: fluidnpu\nVersion: {version}\nLicense: Apache-2.0\nRequires-Python: >=3.10\n{needed}"
+        f"Metadata-Version: 2.1\nName: fluidnpu\nVersion: {version}\nLicense: Apache-2.0\nRequires-Python: >=3.10\n"
+        f"Provides-Extra: {EXTRA}\n{needed}"
     ).encode()
     files[f"{info}/LICENSE"] = _license()
     files[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: fluidnpu\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
@@ -61,22 +64,32 @@ def _package_files() -> list[str]:
             if path.is_dir():
                 if path.name != "__pycache__" and name not in LEFT_OUT:
                     folders.append(path)
-            elif path.suffix in _SUFFIXES:
+            elif path.suffix in _SUFFIXES or name.startswith("host/kit/"):
                 found.append(name)
     return sorted(found)
 
 
 def _requirements() -> tuple[str, list[str]]:
-    """Version and base requirements, from the checkout's pyproject.toml or else the installed metadata."""
+    """Version and requirements, those of `EXTRA` with its marker.
+
+    They are those of the checkout's pyproject.toml, or else of the installed metadata.
+    """
     project = _ROOT.parent / "pyproject.toml"
     if project.is_file() and (_ROOT / "boards").is_symlink():
         table = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
-        return table["version"], list(table["dependencies"])
+        return table["version"], [*table["dependencies"], *map(_extra, table["optional-dependencies"][EXTRA])]
     try:
         found = metadata.metadata("fluidnpu")
     except metadata.PackageNotFoundError:
         raise NegativeAnswerError("the board's wheel needs fluidnpu's own metadata, and it is not installed") from None
-    return found["Version"], [need for need in found.get_all("Requires-Dist", []) if "extra ==" not in need]
+    needs = found.get_all("Requires-Dist", [])
+    return found["Version"], [need for need in needs if "extra ==" not in need or f'extra == "{EXTRA}"' in need]
+
+
+def _extra(need: str) -> str:
+    """Put the marker of `EXTRA` behind a requirement."""
+    package, _, marker = (part.strip() for part in need.partition(";"))
+    return f'{package}; {f"({marker}) and " if marker else ""}extra == "{EXTRA}"'
 
 
 def _license() -> bytes:

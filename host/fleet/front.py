@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from ..oip.calls import Answer, Call, Wishes, read_wishes
 from ..oip.inference import EXTENSIONS, NAME, PLATFORM, with_best
 from ..oip.interface import input_of, named_classes, outputs_of
 from ..oip.limits import Bounds, Limits, bounds_of
+from ..oip.metric_table import Row
 from ..oip.openapi import document
 from ..oip.repeats import Repeats
 from ..serving.models import VERSION
@@ -27,7 +28,7 @@ from .counts import ModelCounts
 from .dispatcher import Dispatcher, DispatchOptions
 from .leaf import Leaf
 from .link import Link
-from .metrics import render_metrics
+from .metrics import fleet_rows
 from .page import live_page, snapshot
 from .processes import Process
 from .reference import Reference
@@ -260,10 +261,10 @@ class FleetFront:
         counts.answered(count, time.perf_counter_ns() - began, met=bool(answer.parameters["met"]))
         return answer
 
-    def refused(self, name: str) -> None:
-        """Count a request to a model that could not be read."""
+    def refused(self, name: str, error: Exception) -> None:
+        """Count a request to a model that could not be read, by its error."""
         if name in self.counts:
-            self.counts[name].errors["ProtocolError"] += 1
+            self.counts[name].errors[type(error).__name__] += 1
 
     # -- statistics and repository ---------------------------------------------------------------------------
 
@@ -333,9 +334,9 @@ class FleetFront:
 
     # -- pages -----------------------------------------------------------------------------------------------
 
-    def metrics(self) -> bytes:
-        """Return the text exposition of all Prometheus metrics."""
-        return render_metrics(self.dispatcher, self.counts)
+    def metrics(self) -> Iterator[Row]:
+        """Yield the rows of the table of metrics."""
+        return fleet_rows(self.dispatcher, self.counts)
 
     def snapshot(self) -> dict[str, Any]:
         """Return the numbers that the live page draws."""

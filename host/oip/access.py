@@ -26,10 +26,19 @@ SHORTEST = 16
 
 
 class Access:
-    """Compares tokens in constant time; without a token everybody may, but for pages of other origins."""
+    """Compares tokens in constant time; without a token everybody may, but for pages of other origins.
 
-    def __init__(self, token: str | None) -> None:
+    `certificate`: the file that the surfaces show, which a scrape looks at. `refused`: requests that were.
+    """
+
+    def __init__(self, token: str | None, certificate: Path | None = None) -> None:
         self._token = None if token is None else token.encode()
+        self.certificate, self.refused = certificate, 0
+
+    def note(self, who: str, what: str, error: AccessError) -> None:
+        """Count a request that was not allowed, and leave one line in the log."""
+        self.refused += 1
+        _log.warning("%s of %s was refused: %s", what, who, error)
 
     def check(self, path: str, header: bytes) -> None:
         """Raise AccessError unless the header carries the token, or the path is a health probe's."""
@@ -96,11 +105,6 @@ def acting(who: str, act: str) -> Iterator[None]:
         _log.warning("%s by %s failed: %s", act, who, sentence_of(error))
         raise
     _log.warning("%s by %s", act, who)
-
-
-def note_refusal(who: str, what: str, error: AccessError) -> None:
-    """Leave one line in the log about a request that was not allowed."""
-    _log.warning("%s of %s was refused: %s", what, who, error)
 
 
 def read_token(file: Path | None) -> str | None:

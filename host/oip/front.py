@@ -6,10 +6,12 @@ REST and gRPC parse and print; everything that they ask is here. All methods run
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from .calls import Answer, Call
 from .limits import Bounds, Limits
+from .metric_table import Row
 
 
 class Front(Protocol):
@@ -57,8 +59,8 @@ class Front(Protocol):
     async def infer(self, call: Call) -> Answer:
         """Answer a call."""
 
-    def refused(self, name: str) -> None:
-        """Count a request to a model that could not be read."""
+    def refused(self, name: str, error: Exception) -> None:
+        """Count a request to a model that could not be read, by its error."""
 
     def statistics(self, name: str = "", version: str = "") -> dict[str, Any]:
         """Return the statistics extension's object, of one model or of all. Raises UnknownModelError."""
@@ -87,8 +89,8 @@ class Front(Protocol):
     async def unload(self, name: str) -> None:
         """Answer what a model has taken, then stop it."""
 
-    def metrics(self) -> bytes:
-        """Return the text exposition of all Prometheus metrics."""
+    def metrics(self) -> Iterable[Row]:
+        """Yield the rows of the table of metrics."""
 
     def snapshot(self) -> dict[str, Any]:
         """Return the numbers that the live page draws."""

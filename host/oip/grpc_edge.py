@@ -18,7 +18,7 @@ from google.protobuf import json_format
 from google.protobuf.message import Message as ProtoMessage
 
 from ..errors import AccessError, DriverUsageError, HostError, ProtocolError, QueueFullError, UnsupportedError
-from .access import Access, acting, note_refusal
+from .access import Access, acting
 from .budget import Budget, Holder
 from .calls import Answer, Call, Parameter, read_id, read_names
 from .classes import read_classification
@@ -181,7 +181,7 @@ class _Edge:
                 return await function(request.message, context)
             except Exception as error:
                 if isinstance(error, AccessError):
-                    note_refusal(_address(context), name, error)
+                    self.access.note(_address(context), name, error)
                 await _abort(error, context)
             finally:
                 self.held.drop(holder)
@@ -308,24 +308,26 @@ class _Edge:
     async def ModelInfer(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         began, call, status = time.perf_counter(), None, "OK"
         trace = _echo_trace(context)
+        ended: Answer | Exception | None = None
         try:
             call = read_call(request, self.inference.bounds(request.model_name))
-            return write_answer(await self.inference.infer(call))
+            ended = answer = await self.inference.infer(call)
+            return write_answer(answer)
         except Exception as error:
             if call is None:
-                self.inference.refused(request.model_name)
-            status = status_of(error).grpc
+                self.inference.refused(request.model_name, error)
+            status, ended = status_of(error).grpc, error
             raise
         finally:
             if _requests.isEnabledFor(logging.INFO):
-                log_request(call, status, began, trace)
+                log_request(call, status, began, trace, ended)
 
     async def ModelStreamInfer(self, requests: Any, context: Any) -> None:  # noqa: N802
         """Answer the requests of a stream as they are done, not in the order of their arrival."""
         try:
             self._check("ModelStreamInfer", context)
         except AccessError as error:
-            note_refusal(_address(context), "ModelStreamInfer", error)
+            self.access.note(_address(context), "ModelStreamInfer", error)
             await _abort(error, context)
         done: asyncio.Queue[Any] = asyncio.Queue()
         room = asyncio.Semaphore(self.inference.limits.streamed)
@@ -358,24 +360,26 @@ class _Edge:
 
     async def _streamed(self, sent: _Sent, address: str) -> ProtoMessage:
         began, status, call = time.perf_counter(), "OK", None
+        ended: Answer | Exception | None = None
         request, holder = sent.message, _Message(address)
         made: Any
         try:
             self._hold(holder, sent)
             call = read_call(request, self.inference.bounds(request.model_name))
-            made = _StreamResponse(infer_response=write_answer(await self.inference.infer(call)))
+            ended = answer = await self.inference.infer(call)
+            made = _StreamResponse(infer_response=write_answer(answer))
         except Exception as error:
             _note(error)
             if call is None and request is not None:
-                self.inference.refused(request.model_name)
-            status = status_of(error).grpc
+                self.inference.refused(request.model_name, error)
+            status, ended = status_of(error).grpc, error
             id = "" if request is None else request.id
             made = _StreamResponse(error_message=f"[{type(error).__name__}] {sentence_of(error)}")
             made.infer_response.id = id[:256]
         finally:
             self.held.drop(holder)
         if _requests.isEnabledFor(logging.INFO):
-            log_request(call, status, began, "")
+            log_request(call, status, began, "", ended)
         return made
 
 

@@ -11,10 +11,10 @@ import os
 import secrets
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -34,7 +34,8 @@ from .calls import LONGEST_WHY, Answer, Call, Parameter, Wishes, read_wishes
 from .classes import CLASS_NAME, CLASSIFIED, classified, names_of
 from .interface import called, input_of, named_classes, outputs_of, tail_names
 from .limits import Bounds, Limits, bounds_of
-from .metrics import render_metrics
+from .metric_table import Row
+from .metrics import model_rows
 from .openapi import document
 from .page import live_page, snapshot
 from .parameters import is_whole, shown
@@ -108,7 +109,7 @@ class _Counts:
 
     success: int = 0
     success_ns: int = 0
-    fail: int = 0
+    errors: Counter[str] = field(default_factory=Counter)  # by class
     fail_ns: int = 0
     queue_ns: int = 0
     infer_ns: int = 0
@@ -209,8 +210,8 @@ class Inference:
         counts, began = self._counts(call.model), time.perf_counter_ns()
         try:
             answer = await self._answered(call)
-        except BaseException:  # also when the client has gone
-            counts.fail += 1
+        except BaseException as error:  # also when the client has gone
+            counts.errors[type(error).__name__] += 1
             counts.fail_ns += time.perf_counter_ns() - began
             raise
         counts.success += 1
@@ -220,10 +221,10 @@ class Inference:
         counts.tail_ns += 1_000 * int(answer.parameters.get("tail_us", 0))
         return with_best(answer, call, self.models.find(call.model, call.version).bundle)
 
-    def refused(self, name: str) -> None:
-        """Count a request to a model that could not be read."""
+    def refused(self, name: str, error: Exception) -> None:
+        """Count a request to a model that could not be read, by its error."""
         if any(model.name == name for model in self.models):
-            self._counts(name).fail += 1
+            self._counts(name).errors[type(error).__name__] += 1
 
     def _counts(self, name: str) -> _Counts:
         return self._counted.setdefault(name, _Counts())
@@ -458,9 +459,9 @@ class Inference:
 
     # -- pages -----------------------------------------------------------------------------------------------
 
-    def metrics(self) -> bytes:
-        """Return the text exposition of all Prometheus metrics."""
-        return render_metrics(self.models)
+    def metrics(self) -> Iterator[Row]:
+        """Yield the rows of the table of metrics."""
+        return model_rows(self.models, {name: counts.errors for name, counts in self._counted.items()})
 
     def snapshot(self) -> dict[str, Any]:
         """Return the numbers that the live page draws."""
@@ -595,7 +596,7 @@ def _statistics(model: Model, requests: _Counts, hits: int) -> dict[str, Any]:
         "execution_count": counts.executions,
         "inference_stats": {
             "success": {"count": answered, "ns": requests.success_ns},
-            "fail": {"count": requests.fail, "ns": requests.fail_ns},
+            "fail": {"count": requests.errors.total(), "ns": requests.fail_ns},
             "queue": {"count": answered, "ns": requests.queue_ns},
             "compute_input": {"count": answered, "ns": 0},
             "compute_infer": {"count": answered, "ns": requests.infer_ns},

@@ -22,14 +22,14 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import AccessError, HostError, ProtocolError, QueueFullError, TooLargeError
-from .access import PAGES, Access, acting, note_refusal
+from .access import PAGES, Access, acting
 from .budget import Budget, Holder
-from .calls import Call
+from .calls import Answer, Call
 from .configuration import configuration
 from .front import Front
 from .http_body import LENGTH_HEADER, check_json, read_call, read_json, write_answer
 from .limits import OTHER_BYTES, PARSED_BYTES, Bounds
-from .metrics import CONTENT_TYPE
+from .metrics import CONTENT_TYPE, render, server_rows
 from .parameters import shown
 from .statuses import RETRY_MS, body_of, status_of
 
@@ -39,6 +39,7 @@ _PROMPT_S = 0.05  # an answer that comes sooner is not worth a look at its clien
 TRACEPARENT = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 INFER = re.compile(r"/v2/models/([^/]+)(?:/versions/([^/]+))?/infer")
 _HELD = "fluidnpu.held"  # the key of a scope's `_Body`
+LOGGED = ("outcome", "exit", "left_because", "met", "batch", "queue_us", "npu_us", "tail_us")  # of an answer
 THROWN_BYTES = 32 << 20  # of a body that is too large
 APART_ITEMS = 4096  # of JSON, from which on a body is read in a thread
 _JSON = [(b"content-type", b"application/json")]
@@ -81,7 +82,7 @@ def application(inference: Front, access: Access, held: Budget, *, admin: bool =
         Route("/v2/models/{name}/exits", edge.exits, methods=["GET", "POST"]),
         Route("/v2/models/{name}/feedback", edge.feedback, methods=["POST"]),
     ]
-    handlers = {Exception: _failed, HostError: _failed, HTTPException: _http_failed}
+    handlers = {Exception: edge.failed, HostError: edge.failed, HTTPException: _http_failed}
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
     return _Guarded(app, edge)
@@ -173,8 +174,16 @@ class _Edge:
         self.access.check_origin(dict(request.scope["headers"]))
         return read_json(await self.body(request)), request.path_params["name"]
 
+    async def failed(self, request: Request, error: Exception) -> Response:
+        if not isinstance(error, HostError):
+            _log.exception("a request failed in a way that nobody foresaw", exc_info=error)
+        if isinstance(error, AccessError):
+            self.access.note(_who(request.scope), f"{request.method:.10} {request.url.path:.100}", error)
+        return _error_response(error)
+
     async def metrics(self, request: Request) -> Response:
-        return Response(self.inference.metrics(), media_type=CONTENT_TYPE)
+        rows = [*self.inference.metrics(), *server_rows(self.access)]
+        return Response(render(rows), media_type=CONTENT_TYPE)
 
     async def openapi(self, request: Request) -> Response:
         return JSONResponse(self.inference.openapi(admin=self.admin))
@@ -206,6 +215,7 @@ class _Infer:
         """Answer an inference request, errors included."""
         inference, began = self._edge.inference, time.perf_counter()
         trace, call = headers.get(b"traceparent", b""), None
+        ended: Answer | Exception | None = None
         reply = list(_JSON)
         if TRACEPARENT.fullmatch(trace):
             reply.append((b"traceparent", trace))
@@ -214,7 +224,7 @@ class _Infer:
             bounds = inference.bounds(name)
             body = await read_body(scope, receive, bounds.body_bytes, headers)
             call = await self._read(name, version, body, _head_bytes(headers), bounds, scope)
-            answer = await _unless_gone(inference.infer(call), receive)
+            ended = answer = await _unless_gone(inference.infer(call), receive)
             if answer is None:
                 return
             status, (content, head) = 200, write_answer(answer, call)
@@ -225,14 +235,14 @@ class _Infer:
             if not isinstance(error, HostError):
                 _log.exception("an inference request failed in a way that nobody foresaw")
             if call is None:
-                inference.refused(name)
-            status, content = _status(error), body_of(error)
+                inference.refused(name, error)
+            status, content, ended = _status(error), body_of(error), error
             reply += _hints(error)
         reply.append((b"content-length", b"%d" % len(content)))
         await send({"type": "http.response.start", "status": status, "headers": reply})
         await send({"type": "http.response.body", "body": content})
         if _requests.isEnabledFor(logging.INFO):
-            log_request(call, status, began, trace.decode("latin-1"))
+            log_request(call, status, began, trace.decode("latin-1"), ended)
 
     async def _read(
         self, name: str, version: str, body: bytes, head_bytes: int | None, bounds: Bounds, scope: Scope
@@ -329,16 +339,23 @@ async def read_body(scope: Scope, receive: Receive, most: int, headers: dict[byt
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def log_request(call: Call | None, status: int | str, began: float, trace: str) -> None:
-    """Write one line about a request."""
+def log_request(
+    call: Call | None, status: int | str, began: float, trace: str, ended: Answer | BaseException | None
+) -> None:
+    """Write one line about a request: whose it was, and how it ended; what is not known is left out."""
+    told: dict[str, object] = {"error": type(ended).__name__} if isinstance(ended, BaseException) else {}
+    if isinstance(ended, Answer):
+        told = {key: ended.parameters[key] for key in LOGGED if key in ended.parameters}
     _requests.info(
         "request",
         extra={
             "model": call.model if call else "",
             "request_id": call.id if call else "",
+            "tenant": call.parameters.get("tenant", "") if call else "",
             "status": status,
             "ms": round(1e3 * (time.perf_counter() - began), 3),
             "traceparent": trace,
+            **told,
         },
     )
 
@@ -477,7 +494,7 @@ class _Guarded:
                 await self._infer.answer(name, version, scope, headers, receive_in_time, send_in_time)
         except HostError as error:
             if isinstance(error, AccessError):
-                note_refusal(_who(scope), f"{scope['method']:.10} {scope['path']:.100}", error)
+                self._edge.access.note(_who(scope), f"{scope['method']:.10} {scope['path']:.100}", error)
             await _error_response(error, scope["path"])(scope, receive, send)
         except asyncio.TimeoutError:  # uvicorn closes the connection
             _log.warning("a client did not take its answer within %g s", limits.write_s)
@@ -520,14 +537,6 @@ def _who(scope: Scope) -> str:
 def _error_response(error: BaseException, path: str = "") -> Response:
     headers = {name.decode(): value.decode() for name, value in _hints(error, path)}
     return Response(body_of(error), _status(error), headers, "application/json")
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    if not isinstance(error, HostError):
-        _log.exception("a request failed in a way that nobody foresaw", exc_info=error)
-    if isinstance(error, AccessError):
-        note_refusal(_who(request.scope), f"{request.method:.10} {request.url.path:.100}", error)
-    return _error_response(error)
 
 
 async def _http_failed(request: Request, error: Exception) -> Response:

@@ -31,6 +31,7 @@ from .certificates import check_pair
 from .front import Front
 from .inference import Inference
 from .limits import LEAST_HELD_BYTES, Limits, held_bytes
+from .notify import keep_alive, notify
 from .rest import application
 
 _log = logging.getLogger(__name__)
@@ -112,7 +113,7 @@ class NetworkServer:
         Raises DriverUsageError for a port in use, and what `Front.start` raises; nothing is left running
         then.
         """
-        access = Access(read_token(self.options.token_file))
+        access = Access(read_token(self.options.token_file), self.options.certificate)
         limits, made = self.options.limits, self._served
         self.inference = Inference(made, limits, _version()) if isinstance(made, Models) else made(limits, _version())
         sockets: dict[str, socket.socket] = {}
@@ -211,6 +212,8 @@ def run_server(
 ) -> None:
     """Serve until SIGTERM or SIGINT, then drain and return. `started` is called when requests are taken.
 
+    A service manager is told of all three, and hears no more of a server that only a restart can help.
+
     Raises as `NetworkServer.start`.
     """
     sys.setswitchinterval(SWITCH_S)
@@ -222,11 +225,17 @@ def run_server(
             loop.add_signal_handler(number, ended.set)
         await server.start()
         started(server)
+        inference = server.inference
+        assert inference is not None
+        alive = asyncio.create_task(keep_alive(lambda: inference.live))
+        notify("READY=1")
         await ended.wait()
+        notify("STOPPING=1")
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)  # a second one ends the process
         _log.info("draining")
-        await server.stop()
+        await server.stop()  # while the watchdog hears that it is alive
+        alive.cancel()
 
     try:
         import uvloop

@@ -260,7 +260,10 @@ def test_the_boards_wheel_serves_by_itself(make: Make, tmp_path: Path) -> None:
         needed = archive.read(next(one for one in names if one.endswith("METADATA"))).decode()
     assert {one.partition("/")[0].partition("-")[0] for one in names} == {"fluidnpu"}
     assert not [one for one in names if one.endswith((".sv", ".j2", ".onnx", ".cpp"))]
-    assert re.findall(r"Requires-Dist: ([\w-]+)", needed) == ["numpy", "click", "rich", "lazy-loader", "tomli"]
+    base = re.findall(r"Requires-Dist: ([\w-]+)(?!.*extra ==)", needed)
+    assert base == ["numpy", "click", "rich", "lazy-loader", "tomli"]
+    assert {"uvicorn", "grpcio"} < set(re.findall(r'Requires-Dist: ([\w-]+).* extra == "serve"', needed))
+    assert "fluidnpu/host/kit/fluidnpu.service" in names
     board = make("zc706", "pl", buffer=(PL, 1 << 22))
     filled = [word.format(folder=tmp_path) for word in SERVE]
     done = board.run([sys.executable, "-c", BOARD_ONLY, *filled, "--json"], {"PYTHONPATH": str(tmp_path / "site")})

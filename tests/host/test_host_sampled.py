@@ -12,7 +12,7 @@ from fluidnpu.host import Bundle, SimulatedNpu
 from fluidnpu.host.devices.device import VirtualClock
 from fluidnpu.host.driver import Driver
 from fluidnpu.host.errors import DeviceAccessError
-from fluidnpu.host.oip.metrics import render_metrics
+from fluidnpu.host.oip.metrics import model_rows, render
 from fluidnpu.host.serving import Model, ModelOptions, Models, sampled
 from fluidnpu.host.serving.runtime import Runtime
 from fluidnpu.host.serving.sampled import SampledJob, Sampler
@@ -141,7 +141,7 @@ def test_metrics_tell_of_an_npu_that_counts(tmp_path: Path, device: str) -> None
     model.submit(rtl_world().images(1)[0]).result(PATIENCE_S)
     if model.sampler is not None:
         model.sampler.wait(PATIENCE_S)
-    text = render_metrics(models).decode()
+    text = render(model_rows(models, {})).decode()
     model.close()
     if device == "simulated":
         assert "fluidnpu_npu_" not in text

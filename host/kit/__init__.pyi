@@ -1,0 +1,1 @@
+from .files import kit_files as kit_files

@@ -1,0 +1,15 @@
+"""The files of the kit by their names: texts of this folder, and those that the table of metrics gives."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+TEXTS = ("fluidnpu.service", "fluidnpu-fleet.service", "board.conf", "Containerfile", "serve.toml")
+
+
+def kit_files(network: str) -> dict[str, str]:
+    """Return the texts of the kit for a server of a network, under the name that a model may have."""
+    texts = {name: files(__package__).joinpath(name).read_text(encoding="utf-8") for name in TEXTS}
+    name = re.sub(r"[^A-Za-z0-9_.-]", "-", network).lstrip("_.-")[:100] or "demo"
+    return texts | {"serve.toml": texts["serve.toml"].replace("{name}", name)}
