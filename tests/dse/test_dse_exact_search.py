@@ -19,9 +19,12 @@ from fluidnpu.dse.exact.bound import LEAST_PLAN_CYCLES, Candidates, block_sizes,
 from fluidnpu.dse.exact.mapping import LayerMapping, layer_key, mappings
 from fluidnpu.dse.exact.model import layer_cost
 from fluidnpu.dse.exact.search import best_plan, by_bound, lower_bounds, objective_of, search_exact, synthetic_job
+from fluidnpu.dse.hardware.activation import LANE_PIECES, USES, piece_rows, pieces, residual_words, too_many_pieces
 from fluidnpu.dse.hardware.array import Array
+from fluidnpu.dse.paper.model import Point
 from fluidnpu.dse.paper.search import legal_space
 from fluidnpu.dse.resources.buildable import buildable
+from fluidnpu.dse.resources.fit import fit
 from fluidnpu.models import Kind, LayerShape, Window, Workload
 
 BOARD = replace(load_board("zc706"), dsp=24)
@@ -57,15 +60,19 @@ ASKED = Question(workload=WORK, board=BOARD, b_max=2, model="exact", evaluations
     size=st.integers(1, 12), channels=st.integers(1, 24), columns=st.integers(1, 40), kernel=st.integers(1, 3), stride=st.integers(1, 2),
     groups=st.integers(1, 2), residual=st.booleans(), pool=st.booleans(), batch=st.integers(1, 3), pick=st.integers(0, 1000),
     inside=st.integers(0, 10), t_p=st.integers(3, 9), t_c=st.integers(2, 12), slots=st.integers(1, 3), words=st.sampled_from([10, 12, 17]),
-    dram=st.sampled_from([DramModel.IDEAL, SLOW]), hls=st.booleans(),
+    dram=st.sampled_from([DramModel.IDEAL, SLOW]), hls=st.booleans(), use=st.sampled_from(USES), spread=st.booleans(), fixed=st.booleans(),
 )  # fmt: skip
 def test_no_layer_undercuts_the_bound_in_any_block(
     size: int, channels: int, columns: int, kernel: int, stride: int, groups: int, residual: bool, pool: bool, batch: int, pick: int,
-    inside: int, t_p: int, t_c: int, slots: int, words: int, dram: DramModel, hls: bool,
+    inside: int, t_p: int, t_c: int, slots: int, words: int, dram: DramModel, hls: bool, use: str, spread: bool, fixed: bool,
 ) -> None:  # fmt: skip
-    layer = conv(size, channels, columns, kernel, stride, groups, residual=residual)
+    layer = conv(size, channels, columns, kernel, stride, groups)
     if pool:
         layer = replace(conv(size, channels, channels, kernel, stride), kind=Kind.MAX_POOL, p=kernel * kernel)
+    residual |= use == "product"
+    layer = replace(
+        layer, activation=use, residual=residual, residual_spread=residual and spread, residual_fixed=residual and fixed
+    )
     array = Array(t_r=500, t_p=t_p, t_c=t_c, weight_slots=slots, in_words=max(2 * t_p, 4), out_words=4)
     distance = array.row_distance() if hls else 0
     machine = Machine(array=array, port_bytes=8, line_words=32, buffer_words=1 << words, row_distance=distance)
@@ -83,6 +90,65 @@ def test_no_layer_undercuts_the_bound_in_any_block(
     cost = layer_cost(job, addresses, machine, dram)
     assert bound <= max(LEAST_PLAN_CYCLES, cost.run)
     assert cost.lead >= LEAST_PLAN_CYCLES
+
+
+def test_a_pass_without_weights_gives_as_many_words_as_leave_in_a_cycle() -> None:
+    """The unit stands in between and delays, but holds nothing up."""
+    array = Array(t_r=500, t_p=16, t_c=8, weight_slots=1, in_words=32, out_words=16)
+    machine = Machine(array=array, port_bytes=32, line_words=32)
+    one = replace(conv(64, 32, 32, residual=True, residual_fixed=True), kind=Kind.MAX_POOL, p=1)
+    passed = [best_plan(replace(one, activation=use), 1, machine, DramModel.IDEAL)[1].run for use in ("", "product")]
+    assert 2 * one.r < passed[0] < passed[1] < 1.05 * 2 * one.r
+
+
+def test_only_a_network_that_uses_a_unit_gets_one() -> None:
+    """Its multipliers lie in DSPs where the array leaves one a lane."""
+    plain, gated = (
+        replace(ASKED, workload=replace(WORK, layers=(replace(WORK.layers[0], activation=use), *WORK.layers[1:])))
+        for use in ("", "table")
+    )
+    small = Point(t_r=64, t_p=3, t_c=2)
+    fits = [fit(small, question.target) for question in (plain, gated)]
+    assert [one.activation for one in fits] == [None, "dsp"]
+    lanes = fits[0].array.out_words
+    assert fits[1].dsp - fits[0].dsp == lanes == fits[1].parts["pieces"]
+    less = replace(gated.board, dsp=fits[1].dsp - 1, dsp_columns=(), sources={})
+    logic = fit(small, replace(gated.target, board=less))
+    assert (logic.activation, logic.dsp) == ("lut", fits[0].dsp)
+    assert logic.lut.value > fits[1].lut.value > fits[0].lut.value
+    found = explore(
+        gated.workload, replace(BOARD, dsp=60, dsp_columns=(), sources={}), b_max=1, core="rtl", evaluations=1
+    )
+    assert found.design.activation == found.fit.activation
+    assert any(note.startswith("an activation unit of") for note in found.notes)
+
+
+def test_channels_that_a_lane_cannot_hold_are_joined_or_refused() -> None:
+    """A depthwise layer has a row of pieces for every group that is computed alone."""
+    array = Array(t_r=500, t_p=8, t_c=8, weight_slots=1, in_words=16, out_words=8)
+    machine = Machine(array=array)
+    many = replace(conv(4, 1, 1, 3, groups=2 * LANE_PIECES), activation="slope")
+    assert piece_rows(many, array) == 2 * LANE_PIECES
+    assert pieces(many.joined(4), array) == 4 * LANE_PIECES
+    assert too_many_pieces(many, array)
+    assert not too_many_pieces(many.joined(2), array)
+    assert exact_search.best_join(many, 1, machine, DramModel.IDEAL) > 1
+    with pytest.raises(DesignError, match="need 512 pieces of a lane of the activation unit, which holds 256"):
+        best_plan(many, 1, machine, DramModel.IDEAL)
+    wide = Workload(name="wide", layers=(replace(conv(1, 1, 40 * LANE_PIECES), name="wide", activation="affine"),))
+    with pytest.raises(FitError, match="channels of layer 'wide' need"):
+        explore(wide, BOARD, b_max=1, core="rtl", evaluations=1)
+
+
+def test_repeated_residuals_are_read_once_at_best() -> None:
+    whole = conv(8, 3, 10, groups=2, residual=True)
+    of = [
+        residual_words(replace(whole, residual_fixed=f, residual_spread=s))
+        for f in (False, True)
+        for s in (False, True)
+    ]
+    assert of == [64 * 20, 64, 20, 1]
+    assert residual_words(replace(whole, residual=False)) == 0
 
 
 def test_arrays_come_in_the_order_of_their_near_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
