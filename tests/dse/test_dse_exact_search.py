@@ -98,7 +98,7 @@ def test_a_pass_without_weights_gives_as_many_words_as_leave_in_a_cycle() -> Non
     machine = Machine(array=array, port_bytes=32, line_words=32)
     one = replace(conv(64, 32, 32, residual=True, residual_fixed=True), kind=Kind.MAX_POOL, p=1)
     passed = [best_plan(replace(one, activation=use), 1, machine, DramModel.IDEAL)[1].run for use in ("", "product")]
-    assert 2 * one.r < passed[0] < passed[1] < 1.05 * 2 * one.r
+    assert 2 * one.r < passed[0] < passed[1] < 1.1 * 2 * one.r
 
 
 def test_only_a_network_that_uses_a_unit_gets_one() -> None:
