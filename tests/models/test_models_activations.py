@@ -126,7 +126,7 @@ def test_all_tables_are_near_their_functions(name: str) -> None:
 def test_a_narrow_window_keeps_the_bend_of_a_wide_range() -> None:
     for span in (32, 64, 150):
         unit, source, _ = fitted("silu", span)
-        assert unit.error <= 1.05
+        assert unit.error <= 1.2
         assert 2.0 ** (unit.window - source.fraction_bits) <= 16
     exact = fitted("hard_swish", 64)[0]
     assert exact.error < 1.0
