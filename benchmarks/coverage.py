@@ -137,14 +137,18 @@ def agreement(path: Path, size: Sequence[int] | None, network: Network, images: 
     makers = {name: node for node in model.graph.node for name in node.output}
     theirs = {}  # our names, and those of the same values in the file: of an exit what its Softmax reads
     for name in ours:
-        ends = name in logits and name in makers and makers[name].op_type in ("Softmax", "LogSoftmax")
-        theirs[name] = makers[name].input[0] if ends else name
+        ended = name
+        while ended in makers and makers[ended].op_type == "Identity":
+            ended = makers[ended].input[0]
+        ends = name in logits and ended in makers and makers[ended].op_type in ("Softmax", "LogSoftmax")
+        theirs[name] = makers[ended].input[0] if ends else name
+    with_input_size(model, size)
     given = {one.name for one in model.graph.output}
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in {*theirs.values()} - given)
-    if size is not None:
-        with_input_size(model, size)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 3
+    # Its optimiser takes the zeros of a Pad before a MaxPool for padding, which is no value (yolov3-tiny).
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     (entry,) = (one for one in session.get_inputs() if one.name == network.input)
     image = _as_the_file_takes(entry.shape, images)

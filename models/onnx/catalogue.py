@@ -20,15 +20,22 @@ MERGED = (
     "a max pool; of stride 2 behind one layer, nothing: that layer stores the maxima "
     "([ADR 51](../adr/0051-pools-on-the-way-out.md))"
 )
-FOLDED = "folded into the layer before or behind it; else a depthwise 1x1"
+PASS = "a pass of its own ([ADR 69](../adr/0069-the-way-out.md))"
+FOLDED = f"folded into the layer before or behind it; else {PASS}"
+TABLE = f"a table behind the layer before it; else {PASS}"
+SLOPE = f"a slope behind the layer before it; else {PASS}"
 TAKEN: dict[str, tuple[str, str]] = {
-    "Add": ("a residual of a layer, or folded", "two values of one shape, or one number for each channel"),
+    "Add": (
+        f"a residual of a layer, or folded; else {PASS}",
+        "two values of one shape, a map and a pixel or channel of one, or one number for each channel",
+    ),
     "AveragePool": (
         "a sum pool; border windows that leave padding out are depthwise convolutions into the same tensor",
         "at most 64 kinds of windows",
     ),
     "BatchNormalization": (FOLDED, "evaluation mode"),
     "Cast": (FREE, "between floats; of a uint8 image"),
+    "Celu": (TABLE, ""),
     "Clip": (FOLDED, "numbers as bounds"),
     "Concat": (FREE + ": pieces are written side by side", "channels; height or width of maps"),
     "Constant": (FREE, ""),
@@ -43,18 +50,21 @@ TAKEN: dict[str, tuple[str, str]] = {
     ),
     "Div": (FOLDED, "by one number for each channel"),
     "Dropout": (FREE, "evaluation mode"),
+    "Elu": (TABLE, ""),
     "Expand": ("as Tile", "to a constant shape, the batch as it is"),
     "Flatten": (FREE, "from axis 1"),
     "Gather": (
         FREE + "; one row, column or step takes a depthwise 1x1",
         "constant positions: of channels, or of rows, columns or steps that follow one another",
     ),
+    "Gelu": (TABLE, "either form"),
     "Gemm": ("a layer over the whole map", "a flattened input, a constant matrix"),
     "GlobalAveragePool": ("a sum pool", ""),
     "GlobalMaxPool": ("a max pool", ""),
+    "HardSwish": (TABLE, ""),
     "HardSigmoid": ("folded, then a clip", ""),
     "Identity": (FREE, ""),
-    "LeakyRelu": ("two depthwise 1x1", ""),
+    "LeakyRelu": (SLOPE, ""),
     "LogSoftmax": (FREE + ": the host does it", "at an output; an exit gives its logits"),
     "MatMul": ("a layer: over a vector, or over the channels of each pixel", "a constant matrix"),
     "Max": ("a clip; of activations two layers for each beside the first", "constant bounds, values of one shape"),
@@ -64,13 +74,22 @@ TAKEN: dict[str, tuple[str, str]] = {
         "any padding; at most 64 kinds of windows at a border",
     ),
     "Min": ("as Max", "as Max"),
-    "Mul": (FOLDED, "by one number for each channel"),
+    "Mish": (TABLE, ""),
+    "Mul": (
+        f"folded; of activations a product behind the layer that makes one of them, else {PASS}",
+        "by one number for each channel; two values of one shape, a map and one pixel (squeeze-and-excitation), a map "
+        "and one channel (spatial gates)",
+    ),
     "Neg": (FOLDED, ""),
     "Pad": (FREE + ": convolutions and pools take it over, channels of zeros are memory that nobody writes", "zeros"),
-    "PRelu": ("two depthwise 1x1, three where a slope is above 1", "a slope for each channel"),
+    "Pow": ("the product of a value with itself", "squares"),
+    "PRelu": (SLOPE, "a slope for each channel"),
     "ReduceMax": ("a max pool", "over height, width or both"),
-    "ReduceMean": ("a sum pool", "over height, width or both"),
-    "ReduceSum": ("a sum pool, the count folded into what reads it", "over height, width or both"),
+    "ReduceMean": ("a sum pool; over channels a 1x1 convolution", "over height, width or both, or channels"),
+    "ReduceSum": (
+        "a sum pool, the count folded into what reads it; over channels a 1x1 convolution",
+        "over height, width or both, or channels",
+    ),
     "Relu": (FOLDED, ""),
     "Reshape": (FREE, "channels split and joined; height and width whole"),
     "Resize": (
@@ -78,9 +97,14 @@ TAKEN: dict[str, tuple[str, str]] = {
         "of height and width; nearest and bilinear; at most 128 kinds of windows along an axis",
     ),
     "Shape": (FREE, "where only a Reshape depends on it"),
-    "Sigmoid": (FREE + ": the host does it", "at an output, which is then no exit"),
+    "Selu": (TABLE, ""),
+    "Sigmoid": (
+        f"behind the last layer nothing: the host does it; else {TABLE}",
+        "at an output, which is then no exit",
+    ),
     "Slice": (FREE + "; a step in height or width takes a strided depthwise 1x1", "not of the batch"),
     "Softmax": (FREE + ": the host does it", "at an output; an exit gives its logits"),
+    "Softplus": (TABLE, ""),
     "SpaceToDepth": ("a convolution of ones", "blocks of at most 8"),
     "Split": (FREE, "of channels, or of height or width of maps"),
     "Squeeze": (FREE, "axes of size one"),
@@ -89,6 +113,8 @@ TAKEN: dict[str, tuple[str, str]] = {
         "two values of one shape, or one number for each channel",
     ),
     "Sum": ("residuals of layers, or folded", "values of one shape"),
+    "Swish": (TABLE, "alpha of 1"),
+    "Tanh": (TABLE, ""),
     "Tile": (
         FREE + " along channels; one pixel is repeated by two to four depthwise layers an axis; else copies",
         "by constants, the batch as it is",

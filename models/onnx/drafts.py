@@ -1,8 +1,9 @@
 """Drafts of layers: an ONNX walk folds nodes into them, and `build_network` makes the `Network`.
 
 Knows nothing of ONNX nodes. A plane is a stored tensor, or a part of another plane; a draft writes one, or a
-rectangle of one. An operation that cannot be folded into an existing draft becomes a 1x1 depthwise layer
-("copy") that scales, clips, adds or moves it: correct on any network, one more layer.
+rectangle of one. An operation that cannot be folded into an existing draft becomes a layer of its own that
+scales, clips, adds or moves it: correct on any network, one more layer. Where nothing is moved that is a pass
+through the activation unit (ADR 69), else a 1x1 depthwise convolution.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import NetworkError
+from ..graph.activations import FUNCTIONS, Activation, Use
 from ..graph.network import Exit, Layer, Network, Parameters
 from ..graph.outputs import Output
 from ..graph.shapes import Kind, Pair, Shape
@@ -67,7 +69,7 @@ class Plane:
         low, high = clip
         if high is None and low is not None and low <= 0 and self.non_negative:
             return True
-        done = [writer.passed if writer.kind is Kind.MAX_POOL else writer.clip for writer in self.writers]
+        done = [writer.bounds for writer in self.writers]
         zero = (low is None or low <= 0) and (high is None or high >= 0)  # what no layer writes
         return bool(done) and (zero or self.whole) and all(compose(one, clip) == one for one in done)
 
@@ -140,18 +142,56 @@ class Draft:
     residual_first: int = 0
     residual_at: Pair = (0, 0)
     residual_step: Pair = (1, 1)
+    residual_spread: bool = False
+    activation: Activation | None = None
+    slopes: Array | None = None
+    offsets: Array | None = None
     passes_sign: bool = False
     passed: Clip = (None, None)  # of a max pool: what all its inputs have been clipped to already
 
     @property
     def non_negative(self) -> bool:
         """True if its output is known not to be negative."""
-        return self.passes_sign or (self.clip[0] is not None and self.clip[0] >= 0)
+        low = self.clip[0] if self.activation is None else self.activation.bounds[0]
+        return self.passes_sign or (low is not None and low >= 0)
+
+    @property
+    def bounds(self) -> Clip:
+        """What its outputs have been clipped to."""
+        if self.activation is not None:
+            return self.activation.bounds
+        return self.passed if self.selects else self.clip
+
+    @property
+    def is_pass(self) -> bool:
+        """True for a pool of one tap, which takes values through the activation unit or adds to them."""
+        return self.kind is Kind.MAX_POOL and self.kernel == self.stride == (1, 1)
+
+    @property
+    def selects(self) -> bool:
+        """True for a max pool each of whose outputs is one of its inputs."""
+        return self.kind is Kind.MAX_POOL and not self.is_pass and self.activation is None
 
     @property
     def open(self) -> bool:
         """True while the draft holds sums only: weights, bias and a residual may still be folded in."""
-        return self.kind is Kind.GEMM and self.clip == (None, None) and self.residual is None
+        return self.kind is Kind.GEMM and self.takes_residual
+
+    @property
+    def takes_residual(self) -> bool:
+        """True while a residual may still be added to what the draft makes."""
+        own = self.kind is Kind.GEMM or self.is_pass
+        return own and self.clip == (None, None) and self.residual is None and self.activation is None
+
+    def activate(self, activation: Activation, slopes: Doubles | None = None, offsets: Doubles | None = None) -> None:
+        """Let the activation unit end the draft, which has none yet; its lines are in double precision."""
+        keeps = FUNCTIONS[activation.function].keeps_sign if activation.use is Use.TABLE else False
+        rises = slopes is not None and bool((slopes >= 0).all()) and (offsets is None or bool((offsets >= 0).all()))
+        self.passes_sign = self.non_negative and (keeps or rises or activation.use is Use.SLOPE)
+        self.activation = activation
+        with np.errstate(all="ignore"):  # what is not finite is refused by name in `parameters`
+            self.slopes = None if slopes is None else slopes.astype(np.float32)
+            self.offsets = None if offsets is None else offsets.astype(np.float32)
 
     def sources(self) -> list[Plane]:
         """Return the planes it needs."""
@@ -178,6 +218,7 @@ class Draft:
             residual_channel=0 if added is None else added.channel + self.residual_first,
             residual_at=(0, 0) if added is None else added.of(self.residual_at),
             residual_step=(1, 1) if added is None else times(added.step, self.residual_step),
+            residual_spread=self.residual_spread,
             in_shape=(*self.input.shape[:2], self.reads),
             kernel=self.kernel,
             stride=self.stride,
@@ -185,11 +226,20 @@ class Draft:
             padding=self.padding,
             groups=self.groups,
             clip=self.clip,
+            activation=self.activation,
             stage=stage,
         )
 
-    def parameters(self) -> Parameters:
-        """Return weights in the network's order (groups, P, C / groups) and bias."""
+    def parameters(self) -> Parameters | None:
+        """Return weights in the network's order (groups, P, C / groups), bias, slopes and offsets.
+
+        None where the draft has none of these.
+        """
+        lines = {key: array for key, array in (("slopes", self.slopes), ("offsets", self.offsets)) if array is not None}
+        if not all(np.isfinite(array).all() for array in lines.values()):
+            raise NetworkError(f"the slopes and offsets of layer '{self.name}' must be finite, and they are not")
+        if self.kind is not Kind.GEMM:
+            return Parameters(**lines) if lines else None
         assert self.weights is not None
         assert self.bias is not None
         out, per_group = self.weights.shape[:2]
@@ -197,7 +247,7 @@ class Draft:
         weights = np.ascontiguousarray(split.transpose(0, 3, 4, 2, 1)).reshape(self.groups, -1, out // self.groups)
         if not (np.isfinite(weights).all() and np.isfinite(self.bias).all()):
             raise NetworkError(f"the weights of layer '{self.name}' must be finite once folded, and they are not")
-        return Parameters(weights=weights, bias=self.bias)
+        return Parameters(weights=weights, bias=self.bias, **lines)
 
     def scale(self, factor: Doubles, shift: Doubles) -> None:
         """Fold y * factor + shift, per output channel of this draft, in double precision."""
@@ -259,7 +309,7 @@ def clip_targets(plane: Plane, clip: Clip) -> list[Draft] | None:
     while stack:
         draft = stack.pop()
         targets.append(draft)
-        if draft.kind is Kind.MAX_POOL and compose(draft.passed, clip) != draft.passed:
+        if draft.selects and compose(draft.passed, clip) != draft.passed:
             above = draft.input
             if not draft.sole_reader or not above.writers or above.sealed or not above.whole:
                 return None
@@ -272,7 +322,9 @@ def apply_clip(targets: Iterable[Draft], clip: Clip) -> None:
     low, high = clip
     for draft in targets:
         harmless = draft.passes_sign and clip == (0.0, None)
-        if draft.kind is Kind.MAX_POOL:
+        if draft.activation is not None:
+            draft.activation = replace(draft.activation, clip=compose(draft.activation.clip, clip))
+        elif draft.selects:
             draft.passed = compose(draft.passed, clip)
         elif not harmless:
             draft.clip = compose(draft.clip, clip)
@@ -348,7 +400,7 @@ def build_network(
     The exits come in the order of their stages when `ordered`, else they are put in the order of the MACs
     they need. The channels of an output are those of its plane.
     """
-    ranges = _in_plain_names(source, drafts, ranges)
+    given, ranges = ranges, _in_plain_names(source, drafts, ranges)
     needs = {exit.name: set() if plane is None else _needed(plane) for exit, plane in exits}
     ranked = [replace(exit, logits=None if plane is None else plane.name) for exit, plane in exits]
     if not ordered:
@@ -361,15 +413,19 @@ def build_network(
             raise NetworkError(f"each exit must need a layer that no exit before it needs, and '{exit.name}' does not")
     planes = {plane.name: plane for plane in (draft.output.root()[0] for draft in placed)}
     tensors = {source.name: source.shape} | {key: plane.shape for key, plane in planes.items()}
+    layers = tuple(draft.layer(stage) for draft, stage in placed.items())
+    inner = dict.fromkeys(layer.inner for layer in layers if layer.inner is not None)
+    ranges = {**{name: given[name] for name in inner if name in given}, **ranges}  # no such word has a gain
+    parameters = {draft.name: own for draft in placed if (own := draft.parameters()) is not None}
     return Network(
         name=name,
         input=source.name,
         tensors=tensors,
-        layers=tuple(draft.layer(stage) for draft, stage in placed.items()),
+        layers=layers,
         exits=tuple(ranked),
         outputs=tuple(_in_root(output, plane, stage) for (output, plane), stage in zip(outputs, places, strict=True)),
-        parameters={draft.name: draft.parameters() for draft in placed if draft.kind is Kind.GEMM},
-        calibration={key: ranges[key] for key in tensors} if ranges.keys() >= tensors.keys() else {},
+        parameters=parameters,
+        calibration={key: ranges[key] for key in (*tensors, *inner)} if ranges.keys() >= {*tensors, *inner} else {},
         metadata=dict(metadata),
     )
 

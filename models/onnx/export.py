@@ -17,10 +17,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ..errors import NetworkError
 from ..files import write_file
+from ..graph.activations import NO_CLIP, Activation, Clip, Use
 from ..graph.checks import MapCheck
 from ..graph.network import Layer, Network, Parameters
 from ..graph.outputs import Output
 from ..graph.shapes import Kind, Pair, Shape
+from .activation_export import write_lines, write_table
 from .metadata import metadata_of
 from .tail_export import TailWriter, hidden_apart, output_info
 from .transposed import Transposed, transposed
@@ -110,33 +112,61 @@ class _Graph:
         self._finish(layer)
 
     def _ended(self, layer: Layer, value: str, name: str, *, whole: bool = False) -> None:
-        """Add a layer's residual to a value, and clip it; `whole`: all the residual's pixels."""
-        low, high = layer.clip
-        if layer.residual is not None:
-            added = self._channels(
-                layer.residual, layer.residual_channel, layer.channels, name + "_added", before=layer
+        """Write what ends a layer, where it has any: its residual, clip and activation, and the clip of that.
+
+        `whole`: all the residual's pixels. The node where a reader would open a pass is named as the layer.
+        """
+        begin, at = len(self.nodes), 0
+        if layer.adds:
+            value = self.node("Add", [value, self._residual(layer, name, whole=whole)], name + "_add")
+            at = len(self.nodes)
+        value = self._clipped(value, layer.clip, name)
+        if layer.activation is not None:
+            at = at or (len(self.nodes) if layer.clip != NO_CLIP else 0)
+            value = self._activated(layer, layer.activation, value, name, whole=whole)
+            late = layer.activation.use is Use.AFFINE and layer.activation.clip != NO_CLIP
+            at = at or (0 if late else len(self.nodes))
+            self._clipped(value, layer.activation.clip, name + "_after")
+        if _is_pass(layer) and len(self.nodes) > begin:
+            self.nodes[(at or len(self.nodes)) - 1].name = layer.name
+
+    def _residual(self, layer: Layer, name: str, *, whole: bool) -> str:
+        """Return the name of what a layer adds or multiplies by."""
+        assert layer.residual is not None
+        first, end = layer.residual_part.start, layer.residual_part.stop
+        value = self._channels(layer.residual, first, end - first, name + "_added", before=layer)
+        return value if whole else self._pixels(layer, value, name + "_pixels")
+
+    def _clipped(self, value: str, clip: Clip, name: str) -> str:
+        if clip == (0, None):
+            return self.node("Relu", [value], name + "_relu")
+        if clip == NO_CLIP:
+            return value
+        limits = [
+            "" if bound is None else self.constant(f"{name}.clip{i}", np.float32(bound)) for i, bound in enumerate(clip)
+        ]
+        return self.node("Clip", [value, *limits], name + "_clip")
+
+    def _activated(self, layer: Layer, activation: Activation, value: str, name: str, *, whole: bool) -> str:
+        if activation.use is Use.TABLE:
+            return write_table(self, activation, value, name)
+        if activation.use is Use.PRODUCT:
+            return self.node("Mul", [value, self._residual(layer, name, whole=whole)], name + "_product")
+        if layer.name not in self.network.parameters:
+            raise NetworkError(
+                f"layer '{layer.name}' must have slopes to be exported, and network '{self.network.name}' brings none"
             )
-            if not whole:
-                added = self._pixels(layer, added, name + "_pixels")
-            value = self.node("Add", [value, added], name + "_add")
-        if low == 0 and high is None:
-            self.node("Relu", [value], name + "_relu")
-        elif low is not None or high is not None:
-            limits = [
-                "" if one is None else self.constant(f"{name}.clip{i}", np.float32(one))
-                for i, one in enumerate(layer.clip)
-            ]
-            self.node("Clip", [value, *limits], name + "_clip")
+        return write_lines(self, activation, self.network.parameters[layer.name], value, name)
 
     def _pixels(self, layer: Layer, value: str, name: str) -> str:
         """Take the pixels that a layer adds, where they are not all."""
         assert layer.residual is not None
-        if (*layer.residual_at, *layer.residual_step, *layer.out_hw) == (
-            0, 0, 1, 1, *self.network.tensors[layer.residual][:2],
-        ):  # fmt: skip
+        repeated = layer.residual_step == (0, 0)
+        counts, steps = ((1, 1), (1, 1)) if repeated else (layer.out_hw, layer.residual_step)
+        begins = layer.residual_at
+        if (*begins, *steps, *counts) == (0, 0, 1, 1, *self.network.tensors[layer.residual][:2]):
             return value
-        begins, steps = layer.residual_at, layer.residual_step
-        ends = [at + (count - 1) * step + 1 for at, count, step in zip(begins, layer.out_hw, steps, strict=True)]
+        ends = [at + (count - 1) * step + 1 for at, count, step in zip(begins, counts, steps, strict=True)]
         facts = [
             self.constant(f"{name}.{key}", given, np.int64)
             for key, given in (("starts", begins), ("ends", ends), ("axes", [2, 3]), ("steps", steps))
@@ -148,7 +178,7 @@ class _Graph:
         clip alike: so the map that they make is added to and clipped as one, as it was read.
         """
         layers = [self.network.layers[one] for one in sorted(self.network.writers(tensor))]
-        ends = {(layer.residual, layer.residual_channel, layer.clip) for layer in layers}
+        ends = {self._end(layer) for layer in layers}
         height, width, channels = self.network.tensors[tensor]
         first = layers[0]
         if not any(layer.output_step != (1, 1) for layer in layers) or len(ends) > 1:
@@ -163,6 +193,12 @@ class _Graph:
                 (layer.residual_at, layer.residual_step) == (layer.output_at, layer.output_step) for layer in layers
             )
         )
+
+    def _end(self, layer: Layer) -> tuple[object, ...]:
+        """Return what ends a layer, to be compared."""
+        own = self.network.parameters.get(layer.name)
+        lines = b"" if own is None else own.slopes.tobytes() + own.offsets.tobytes()
+        return layer.residual, layer.residual_part.start, layer.residual_spread, layer.clip, layer.activation, lines
 
     def _read(self, layer: Layer) -> str:
         """Return the name of what a layer reads: channels of a tensor, without the rows and columns it leaves
@@ -402,6 +438,7 @@ class _Graph:
             and layer.kind is Kind.GEMM
             and covers
             and layer.residual is None
+            and layer.activation is None
         )
 
     def _gemm(self, layer: Layer, source: str) -> str:
@@ -430,6 +467,8 @@ class _Graph:
         return value
 
     def _pool(self, layer: Layer, source: str) -> str:
+        if _is_pass(layer) and (layer.residual is not None or layer.clip != NO_CLIP or layer.activation is not None):
+            return source
         if layer.kind is Kind.MAX_POOL:
             return self.node("MaxPool", [source], layer.name, dilations=layer.dilation, **_window(layer))
         if layer.kernel == layer.in_shape[:2] and layer.stride == (1, 1) and not any(layer.padding):
@@ -439,6 +478,11 @@ class _Graph:
                 f"average pool '{layer.name}' must not be dilated to be written as ONNX opset {OPSET}, and it is by {layer.dilation}"
             )
         return self.node("AveragePool", [source], layer.name, count_include_pad=1, **_window(layer))
+
+
+def _is_pass(layer: Layer) -> bool:
+    """True for a pool of one tap, which stands for what ends it."""
+    return layer.kind is Kind.MAX_POOL and layer.kernel == layer.stride == (1, 1)
 
 
 def _blocks(layers: Sequence[Layer], shape: Shape) -> bool:

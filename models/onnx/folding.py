@@ -1,4 +1,4 @@
-"""Fold ONNX operators that compute into open layers: normalisation, activation, sums, constant arithmetic."""
+"""Fold ONNX operators that compute into open layers: normalisation, activation, sums, products, constants."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import numpy.typing as npt
 import onnx
 
 from ..errors import UnsupportedOperatorError
-from .branches import branch, merge
+from ..graph.activations import Activation, Use
+from .combining import add_two, multiply
 from .drafts import Doubles
 from .file import Attributes, label, refuse
-from .refusals import NO_GATES, misfit
+from .patterns import activation_of
+from .refusals import NO_TABLE, misfit
 from .walk import Value, Walk
 
 _UNBOUNDED = 3e38  # what older exporters write for "no limit" in a Clip
@@ -72,30 +74,21 @@ def _hard_sigmoid(walk: Walk, node: onnx.NodeProto) -> None:
 
 
 def _leaky_relu(walk: Walk, node: onnx.NodeProto) -> None:
-    """Fold slope * x + (1 - slope) * max(x, 0): two layers, the second adds the first; three for a slope
-    above 1.
-    """
-    source = replace(walk.value(node), exclusive=False)
+    """Multiply what is negative by the slope of its channel."""
+    source = walk.value(node)
     if node.op_type == "PRelu":
-        slope = per_channel(node, source, walk.constant(node, 1))
+        slopes = per_channel(node, source, walk.constant(node, 1))
     else:
-        slope = np.full(source.shape[2], Attributes(node).number("alpha", 0.01))
-    zeros, gentle = np.zeros_like(slope), bool((slope <= 1).all())
+        slopes = np.full(source.shape[2], Attributes(node).number("alpha", 0.01))
+    walk.put(node, walk.activate(node, source, Activation(use=Use.SLOPE), node.output[0], slopes))
 
-    def scaled(value: Value, factor: Doubles, output: str | None = None) -> Value:
-        return walk.copy(node, replace(value, factor=factor, shift=zeros), output)
 
-    # (1 - slope) * max(x, 0) is max((1 - slope) * x, 0) where 1 - slope is not negative
-    positive = scaled(source, 1 - slope if gentle else np.ones_like(slope))
-    positive.plane.own[0].clip = (0.0, None)
-    if gentle:
-        made = scaled(source, slope, node.output[0])
-        made.plane.own[0].residual = positive.plane
-    else:
-        below = scaled(source, slope)
-        made = scaled(positive, 1 - slope, node.output[0])
-        made.plane.own[0].residual = below.plane
-    walk.put(node, made)
+def _table(walk: Walk, node: onnx.NodeProto) -> None:
+    """Look a function up in a table of the activation unit."""
+    activation = activation_of(node)
+    if activation is None:
+        raise misfit(node, "has parameters that the function does not allow", NO_TABLE)
+    walk.put(node, walk.activate(node, walk.value(node), activation, node.output[0]))
 
 
 def _operands(walk: Walk, node: onnx.NodeProto) -> tuple[Value, npt.NDArray[Any], bool] | None:
@@ -125,10 +118,13 @@ def per_channel(node: onnx.NodeProto, source: Value, array: npt.NDArray[Any]) ->
 
 
 def scale(walk: Walk, node: onnx.NodeProto) -> None:
-    """Fold Mul, Div, Sub or Add with a constant operand."""
+    """Fold Mul, Div, Sub or Add with a constant operand; multiply two activations."""
     found = _operands(walk, node)
+    if found is None and node.op_type == "Mul" and len(node.input) == 2:
+        walk.put(node, multiply(walk, node, walk.value(node), walk.value(node, 1)))
+        return
     if found is None:
-        raise _product(walk, node)
+        raise misfit(node, "divides one activation by another", _ONE_FACTOR)
     source, array, first = found
     constant = per_channel(node, source, array)
     one, zero = np.ones_like(constant), np.zeros_like(constant)
@@ -143,9 +139,16 @@ def scale(walk: Walk, node: onnx.NodeProto) -> None:
     walk.affine(node, source, factor, shift)
 
 
-def _product(walk: Walk, node: onnx.NodeProto) -> UnsupportedOperatorError:
-    """Return the refusal of a node that combines two activations."""
-    return misfit(node, "combines two activations", f"{_ONE_FACTOR}; {NO_GATES}")
+def _power(walk: Walk, node: onnx.NodeProto) -> None:
+    """Multiply an activation by itself."""
+    exponent = walk.constant(node, 1)
+    if exponent.size != 1 or float(exponent.reshape(())) not in (1.0, 2.0):
+        raise misfit(node, "is another power than a square", "multiply instead")
+    if float(exponent.reshape(())) == 1.0:
+        walk.alias(node, walk.raw(node))
+        return
+    source = replace(walk.value(node), exclusive=False)
+    walk.put(node, multiply(walk, node, source, source))
 
 
 def _negate(walk: Walk, node: onnx.NodeProto) -> None:
@@ -170,82 +173,8 @@ def _add(walk: Walk, node: onnx.NodeProto) -> None:
         walk.renamed(node, total)
 
 
-def add_two(walk: Walk, node: onnx.NodeProto, first: Value, second: Value) -> Value:
-    """Fold a sum into the layer that writes one operand and has no other reader; else into a copy of one."""
-    if first.onnx_shape != second.onnx_shape or _places(first) != _places(second):
-        raise UnsupportedOperatorError(
-            label(node),
-            node.op_type,
-            f"adds {first.onnx_shape} to {second.onnx_shape}",
-            "both operands must have one shape (channels, height, width)",
-        )
-    merged = _one_convolution(walk, first, second)
-    if merged is not None:
-        return merged
-    into, other = (second, first) if second.plane.gain != 1.0 else (first, second)
-    if _open(first):
-        into, other = first, second
-    elif _open(second):
-        into, other = second, first
-    else:
-        into = walk.copy(node, into)
-    start = _residual_start(into, other)
-    if start is None:
-        into, other = (value if value.ordered else walk.gathered(node, value) for value in (into, other))
-        into = into if _open(into) else walk.copy(node, into)
-        start = int(other.view.index[0])
-    if other.plane.gain != 1.0 and into.plane.inside is None:
-        into.plane.gain = other.plane.gain  # its convolutions take it into their weights
-    elif other.plane.gain != 1.0:
-        other = walk.copy(node, other)
-        start = _residual_start(into, other)
-    assert start is not None
-    for draft in into.plane.writers:
-        place = draft.output.within(into.plane)
-        draft.residual, draft.residual_first = other.plane, start
-        draft.residual_at, draft.residual_step = place.of(draft.at), place.step
-    return replace(into, exclusive=True)
-
-
-def _one_convolution(walk: Walk, first: Value, second: Value) -> Value | None:
-    """Return the sum of two convolutions of one input as the larger of them, or None where it is no such
-    sum.
-    """
-    mine, theirs = branch(first), branch(second)
-    if mine is None or theirs is None or mine is theirs:
-        return None
-    if (mine.residual is not None, mine.layer().shape.macs) < (theirs.residual is not None, theirs.layer().shape.macs):
-        first, second, mine, theirs = second, first, theirs, mine
-    if not merge(mine, theirs, second.view.index[np.argsort(first.view.index)]):
-        return None
-    walk.drafts.remove(theirs)
-    return replace(first, exclusive=True)
-
-
-def _places(value: Value) -> tuple[str, ...]:
-    """Return where height and width stand among a value's axes."""
-    return tuple(axis.strip("c") if not value.view.holds(i, "") else "" for i, axis in enumerate(value.view.axes))
-
-
-def _residual_start(into: Value, other: Value) -> int | None:
-    """Return the first channel to add of the other's plane when it has the order of the writer's; else
-    None.
-    """
-    place = np.argsort(into.view.index)  # the value's channel at each place of the plane that is written
-    added = other.view.index[place]
-    return int(added[0]) if np.array_equal(added, added[0] + np.arange(added.size)) else None
-
-
-def _open(value: Value) -> bool:
-    """True if nothing else reads a value, and each layer that writes it writes all channels of some pixels
-    and still takes a residual.
-    """
-    plane = value.plane
-    return value.foldable and all(one.open and one.channels == plane.shape[2] for one in plane.writers)
-
-
 def _sigmoid(walk: Walk, node: onnx.NodeProto) -> None:
-    """Leave a Sigmoid to the host: it may only end an output."""
+    """Leave a Sigmoid to what reads it: the host, where it ends an output, else a table (`Walk.value`)."""
     walk.alias(node, walk.value(node), activation="sigmoid")
 
 
@@ -269,6 +198,7 @@ def _softmax(walk: Walk, node: onnx.NodeProto) -> None:
 
 
 FOLDING_OPERATORS = {
+    **dict.fromkeys(("Celu", "Elu", "Gelu", "HardSwish", "Mish", "Selu", "Softplus", "Swish", "Tanh"), _table),
     "Add": _add,
     "BatchNormalization": _batch_normalization,
     "Clip": _clip,
@@ -279,6 +209,7 @@ FOLDING_OPERATORS = {
     "Mul": scale,
     "Neg": _negate,
     "PRelu": _leaky_relu,
+    "Pow": _power,
     "Relu": _relu,
     "Sigmoid": _sigmoid,
     "Softmax": _softmax,

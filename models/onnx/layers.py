@@ -104,10 +104,10 @@ def convolution(
     zeros = max(window["padding"]) > 0
     if source.factor is not None and source.shift is not None and zeros and source.shift.any():
         source = walk.settle(node, source)
-    if 1 < groups < source.shape[2] and not source.ordered and _cheaper_dense(source, weights, groups, window):
+    if 1 < groups < source.shape[2] and not source.ordered and _cheaperdense(source, weights, groups, window):
         weights, groups = _one_group(weights, groups), 1
     if groups == 1 and not _worth_a_layer(source, weights, window):
-        return _dense(walk, node, source, weights, bias, window)
+        return dense(walk, node, source, weights, bias, window)
     if groups == source.shape[2]:
         source, first, order = walk.per_channel(node, source)
         if source.factor is not None and source.shift is not None:
@@ -156,7 +156,7 @@ def _absorbed_by_channel(weights: Array, source: Value, per: int) -> tuple[Array
         return (weights * factor[:, None, None, None]).astype(np.float32), more
 
 
-def _cheaper_dense(source: Value, weights: Array, groups: int, window: Mapping[str, Any]) -> bool:
+def _cheaperdense(source: Value, weights: Array, groups: int, window: Mapping[str, Any]) -> bool:
     """True if one group with zeros between needs fewer multiplications than groups behind a gathered copy."""
     own = weights.size / math.prod(window["stride"])
     return bool(groups * own <= own + source.shape[2] ** 2)
@@ -180,7 +180,7 @@ def _worth_a_layer(source: Value, weights: Array, window: Mapping[str, Any]) -> 
     return bool(beside > reach * index.size)
 
 
-def _dense(
+def dense(
     walk: Walk, node: onnx.NodeProto, source: Value, weights: Array, bias: Array, window: dict[str, Any]
 ) -> Value:
     """Open a convolution of one group over the range that holds a view's channels; the others weigh
@@ -237,14 +237,14 @@ def _over_features(walk: Walk, node: onnx.NodeProto, weights: Array, bias: Array
         split = weights.reshape(out, *sizes).transpose(0, *(1 + i for i in order))
         placed = np.ascontiguousarray(split).reshape(out, view.channels.size, *view.size)
         window: dict[str, Any] = {"kernel": view.size, "padding": NO_PADDING}
-        made = _dense(walk, node, wanted, placed, bias, window)
+        made = dense(walk, node, wanted, placed, bias, window)
         walk.put(node, replace(made, view=View.of(("c",), made.plane.shape)))
         return
     if view.axes[-1].strip("c") or any("c" in axis for axis in view.axes[:-1]):
         raise misfit(
             node, f"multiplies the axis {view.shape[-1]} of {view.shape}, which is not the channels", NO_SEQUENCES
         )
-    made = _dense(walk, node, source, weights.reshape(*weights.shape, 1, 1), bias, {"padding": NO_PADDING})
+    made = dense(walk, node, source, weights.reshape(*weights.shape, 1, 1), bias, {"padding": NO_PADDING})
     axes = (*view.axes[:-1], "c")
     walk.put(node, replace(made, view=View.of(axes, made.plane.shape)))
 

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
+from .combining import add_two
 from .drafts import Clip
-from .folding import add_two, per_channel, scale
+from .folding import per_channel, scale
 from .walk import Value, Walk
 
 

@@ -1,13 +1,15 @@
 """Blocks of a graph above the level of operators: one table, each row with a name and a remedy.
 
 A pattern is found upwards from the node that gives its result. Three users share the table (ADR 60): a
-refusal names what its node belongs to, `survey` counts what stands in the way, and the scoreboard sums that
-up. Matching reads names alone; it knows nothing of layers.
+refusal names what its node belongs to, `survey` counts what stands in the way, and the walk puts the
+activation unit in place of a pattern that `lowers` to it. Matching reads names and constants alone; it knows
+nothing of layers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from ..errors import ModelFileError
-from .file import OnnxFile, array_of
-from .refusals import NO_GATES, NO_NORM, NO_SEQUENCES, NO_TABLE
+from ..errors import ModelFileError, NetworkError
+from ..graph.activations import FUNCTIONS, Activation, Use
+from .file import Attributes, OnnxFile, array_of
+from .refusals import NO_NORM, NO_PRODUCT, NO_SEQUENCES, NO_TABLE
 
 MOST_UP = 64  # nodes that a search upwards visits; the parts of one gate are fewer
 MOST_CONSTANT = 16  # elements of a constant that a pattern compares
@@ -32,6 +35,7 @@ class Pattern:
     nodes: frozenset[int]  # indices into the graph's nodes
     reads: str  # the activation that goes in
     gives: str  # the value that comes out
+    lowers: Activation | None = None  # what the activation unit does in its place
 
 
 class Any(NamedTuple):
@@ -41,65 +45,108 @@ class Any(NamedTuple):
 
 
 class Number(NamedTuple):
-    """A constant, near to a value where one is given."""
+    """A constant, near to a value where one is given; with a name it is that parameter of the function."""
 
     value: float | None = None
+    name: str = ""
 
 
 class Op(NamedTuple):
-    """A node of one of some operators, over operands; sums and products match in either order."""
+    """A node of one of some operators, over operands; sums and products match in either order.
+
+    `attributes`: name, value, and value where it is left out.
+    """
 
     kinds: str
     operands: tuple[Expression, ...]
     only_first: bool = False  # further inputs may be anything
+    attributes: tuple[tuple[str, float | str, float | str], ...] = ()
 
 
 Expression = Any | Number | Op
 
 
-def op(kinds: str, *operands: Expression, first: bool = False) -> Op:
+class Row(NamedTuple):
+    """One row of the table: a shape with its name, and the function that it computes or a remedy."""
+
+    name: str
+    shape: Expression
+    function: str = ""
+    remedy: str = ""
+
+
+def op(
+    kinds: str, *operands: Expression, first: bool = False, where: tuple[tuple[str, float | str, float | str], ...] = ()
+) -> Op:
     """Return an operator over operands; with `first` its further inputs may be anything."""
-    return Op(kinds, operands, first)
+    return Op(kinds, operands, first, where)
 
 
 X = Any()
-_CLIPPED = op("Clip", op("Add", X, Number(3.0)), first=True)
-_RELU6 = op("Clip|Relu6", op("Add", X, Number(3.0)), first=True)
-_SIGMOIDS = "Sigmoid|HardSigmoid"
+_PLUS_3 = op("Add", X, Number(3.0))
+_RELU6 = (
+    op("Clip", _PLUS_3, Number(0.0), Number(6.0)),
+    op("Clip", _PLUS_3, where=(("min", 0.0, -1.0), ("max", 6.0, -1.0))),  # before opset 11
+)
+_HARD = (
+    op("HardSigmoid", X, where=(("alpha", 1 / 6, 0.2), ("beta", 0.5, 0.5))),
+    *(op("Div", clipped, Number(6.0)) for clipped in _RELU6),
+    *(op("Mul", clipped, Number(1 / 6)) for clipped in _RELU6),
+)
 _HALF_ERF = op("Add", op("Erf", op("Div", X, Number(2**0.5))), Number(1.0))
 _HALF_ERF_BY = op("Add", op("Erf", op("Mul", X, Number(0.5**0.5))), Number(1.0))
-_INNER = op("Add", X, op("Mul", op("Pow|Mul", X, first=True), Number(0.044715)))
-_TANH = op("Add", op("Tanh", op("Mul", _INNER, Number())), Number(1.0))
-
-SHAPES: tuple[tuple[str, str, Expression], ...] = (
-    ("SiLU", NO_TABLE, op("Mul", X, op("Sigmoid", X))),
-    ("SiLU", NO_TABLE, op("Swish", X)),
-    ("HardSwish", NO_TABLE, op("HardSwish", X)),
-    ("HardSwish", NO_TABLE, op("Mul", X, op("HardSigmoid", X))),
-    ("HardSwish", NO_TABLE, op("Div", op("Mul", X, _CLIPPED), Number(6.0))),
-    ("HardSwish", NO_TABLE, op("Mul", op("Mul", X, _CLIPPED), Number(1 / 6))),
-    ("HardSwish", NO_TABLE, op("Mul", X, op("Div", _RELU6, Number(6.0)))),
-    ("HardSwish", NO_TABLE, op("Mul", X, op("Mul", _RELU6, Number(1 / 6)))),
-    ("GELU", NO_TABLE, op("Gelu", X)),
-    *(
-        ("GELU", NO_TABLE, shape)
-        for half in (_HALF_ERF, _HALF_ERF_BY, _TANH)
-        for shape in (
-            op("Mul", op("Mul", X, half), Number(0.5)),
-            op("Mul", op("Mul", X, Number(0.5)), half),
-            op("Mul", X, op("Mul", half, Number(0.5))),
-        )
-    ),
-    ("Mish", NO_TABLE, op("Mish", X)),
-    ("Mish", NO_TABLE, op("Mul", X, op("Tanh", op("Softplus", X)))),
-    *((name, NO_TABLE, op(name, X)) for name in ("Elu", "Selu", "Celu", "Softplus", "Softsign", "Tanh", "Erf")),
-    ("LayerNorm", NO_NORM, op("LayerNormalization|RMSNormalization", X, first=True)),
-    ("GroupNorm", NO_NORM, op("GroupNormalization", X, first=True)),
-    ("GroupNorm", NO_NORM, op("InstanceNormalization", op("Reshape", X, first=True), first=True)),
-    ("InstanceNorm", NO_NORM, op("InstanceNormalization", X, first=True)),
-    *((name, NO_SEQUENCES, op(name, X, first=True)) for name in ("LSTM", "GRU", "RNN")),
-    ("attention", NO_SEQUENCES, op("Attention|MultiHeadAttention", X, first=True)),
+_CUBES = (
+    op("Pow", X, Number(3.0)),
+    op("Mul", op("Mul", X, X), X),
 )
+_ROOT = Number((2 / math.pi) ** 0.5)
+_TANHS = tuple(
+    op("Add", op("Tanh", inner), Number(1.0))
+    for inner in (
+        *(op("Mul", op("Add", X, op("Mul", cube, Number(0.044715))), _ROOT) for cube in _CUBES),
+        op("Mul", op("Mul", X, _ROOT), op("Add", op("Mul", op("Mul", X, X), Number(0.044715)), Number(1.0))),
+        op("Mul", op("Mul", X, _ROOT), op("Add", op("Mul", op("Mul", X, Number(0.044715)), X), Number(1.0))),
+    )
+)
+
+
+def _halved(half: Expression) -> tuple[Expression, ...]:
+    """Return the ways to write x * half / 2."""
+    return (
+        op("Mul", op("Mul", X, half), Number(0.5)),
+        op("Mul", op("Mul", X, Number(0.5)), half),
+        op("Mul", X, op("Mul", half, Number(0.5))),
+        op("Div", op("Mul", X, half), Number(2.0)),
+    )
+
+
+SHAPES: tuple[Row, ...] = (
+    Row("SiLU", op("Mul", X, op("Sigmoid", X)), "silu"),
+    Row("SiLU", op("Mul", X, op("Sigmoid", op("Mul", X, Number(name="beta")))), "silu"),
+    Row("SiLU", op("Swish", X, where=(("alpha", 1.0, 1.0),)), "silu"),
+    Row("HardSwish", op("HardSwish", X), "hard_swish"),
+    *(Row("HardSwish", op("Mul", X, hard), "hard_swish") for hard in _HARD),
+    *(Row("HardSwish", op("Div", op("Mul", X, clipped), Number(6.0)), "hard_swish") for clipped in _RELU6),
+    *(Row("HardSwish", op("Mul", op("Mul", X, clipped), Number(1 / 6)), "hard_swish") for clipped in _RELU6),
+    Row("GELU", op("Gelu", X, where=(("approximate", "none", "none"),)), "gelu"),
+    Row("GELU", op("Gelu", X, where=(("approximate", "tanh", "none"),)), "gelu_tanh"),
+    *(Row("GELU", shape, "gelu") for half in (_HALF_ERF, _HALF_ERF_BY) for shape in _halved(half)),
+    *(Row("GELU", shape, "gelu_tanh") for half in _TANHS for shape in _halved(half)),
+    Row("Mish", op("Mish", X), "mish"),
+    Row("Mish", op("Mul", X, op("Tanh", op("Softplus", X))), "mish"),
+    *(Row(name, op(name, X), name.lower()) for name in ("Elu", "Selu", "Celu", "Softplus", "Tanh")),
+    Row("LayerNorm", op("LayerNormalization|RMSNormalization", X, first=True), remedy=NO_NORM),
+    Row("GroupNorm", op("GroupNormalization", X, first=True), remedy=NO_NORM),
+    Row("GroupNorm", op("InstanceNormalization", op("Reshape", X, first=True), first=True), remedy=NO_NORM),
+    Row("InstanceNorm", op("InstanceNormalization", X, first=True), remedy=NO_NORM),
+    *(Row(name, op(name, X, first=True), remedy=NO_SEQUENCES) for name in ("LSTM", "GRU", "RNN")),
+    Row("attention", op("Attention|MultiHeadAttention", X, first=True), remedy=NO_SEQUENCES),
+)
+_BY_LAST: dict[str, list[Row]] = {}  # rows by the operator of their last node
+for _row in SHAPES:
+    assert isinstance(_row.shape, Op)
+    for _kind in _row.shape.kinds.split("|"):
+        _BY_LAST.setdefault(_kind, []).append(_row)
 
 
 class Patterns:
@@ -134,13 +181,10 @@ class Patterns:
     def _all(self) -> Iterator[Pattern]:
         for node in self.file.order:
             index = self._place(node)
-            for name, remedy, shape in SHAPES:
-                bound = self._match(shape, node.output[0], {})
+            for row in _BY_LAST.get(node.op_type, ()):
+                bound = self._match(row.shape, node.output[0], {})
                 if bound is not None:
-                    reads = bound.pop("x")
-                    yield Pattern(
-                        name=name, remedy=remedy, nodes=frozenset(map(int, bound)), reads=reads, gives=node.output[0]
-                    )
+                    yield self._of_row(row, node, bound)
                     break
             else:
                 for search in SEARCHES:
@@ -148,6 +192,30 @@ class Patterns:
                     if made is not None:
                         yield made
                         break
+
+    def _of_row(self, row: Row, node: onnx.NodeProto, bound: dict[str, str]) -> Pattern:
+        return Pattern(
+            name=row.name,
+            remedy=row.remedy or NO_TABLE,
+            nodes=frozenset(int(key) for key in bound if key.isdecimal()),
+            reads=bound["x"],
+            gives=node.output[0],
+            lowers=_activation(row, node, bound),
+        )
+
+    def lowered(self) -> dict[str, Pattern]:
+        """Return the patterns of several nodes that lower to the activation unit, by each value they compute.
+
+        Values between their nodes have no reader beside them.
+        """
+        found: dict[str, Pattern] = {}
+        for pattern in sorted({id(one): one for one in self.at.values()}.values(), key=lambda one: -len(one.nodes)):
+            inside = {name for index in pattern.nodes for name in self.nodes[index].output} - {pattern.gives}
+            closed = all(pattern.nodes.issuperset(self.readers.get(name, ())) for name in inside)
+            free = all(self.at[index] is pattern for index in pattern.nodes)
+            if pattern.lowers is not None and inside and closed and free and inside.isdisjoint(self.file.outputs):
+                found |= dict.fromkeys((*inside, pattern.gives), pattern)
+        return found
 
     def producer(self, name: str) -> onnx.NodeProto | None:
         """Return the node that writes a value, or None."""
@@ -181,15 +249,20 @@ class Patterns:
         if isinstance(shape, Number):
             if name in self.live:
                 return None
+            array = self.number(name)
+            if shape.name:
+                alone = array is not None and array.size == 1
+                return {**bound, shape.name: repr(float(array.reshape(())))} if array is not None and alone else None
             if shape.value is None:
                 return bound
-            array = self.number(name)
             fits = array is not None and array.size > 0 and np.allclose(array, shape.value, rtol=1e-3, atol=1e-5)
             return bound if fits else None
         node = self.producer(name)
         if node is None or node.op_type not in shape.kinds.split("|") or len(node.input) < len(shape.operands):
             return None
         if len(node.input) > len(shape.operands) and not shape.only_first:
+            return None
+        if not all(_has(node, *attribute) for attribute in shape.attributes):
             return None
         inputs = list(node.input[: len(shape.operands)])
         bound = {**bound, str(self.file.producers[name]): ""}
@@ -220,6 +293,42 @@ class Patterns:
         return seen
 
 
+def activation_of(node: onnx.NodeProto) -> Activation | None:
+    """Return the use of the activation unit that a single node is; None for one that is none."""
+    for row in _BY_LAST.get(node.op_type, ()):
+        assert isinstance(row.shape, Op)
+        if row.shape.operands == (X,) and all(_has(node, *attribute) for attribute in row.shape.attributes):
+            return _activation(row, node, {})
+    return None
+
+
+def _activation(row: Row, node: onnx.NodeProto, bound: Mapping[str, str]) -> Activation | None:
+    """Return the table of a row's function; the parameters of an operator of its own are its attributes."""
+    if not row.function:
+        return None
+    usual = FUNCTIONS[row.function].usual
+    assert isinstance(row.shape, Op)
+    try:
+        own = {name: Attributes(node).number(name, value) for name, value in usual.items()}
+        given = {name: float(bound[name]) if name in bound else own[name] for name in usual}
+        return Activation(use=Use.TABLE, function=row.function, parameters=tuple(given.values()))
+    except NetworkError:  # parameters that no such function has
+        return None
+
+
+def _has(node: onnx.NodeProto, name: str, value: float | str, usual: float | str) -> bool:
+    """True if an attribute of a node is a text, or near to a number."""
+    attributes = Attributes(node)
+    try:
+        if isinstance(value, str):
+            return attributes.text(name, str(usual)) == value
+        number = attributes.number(name, float(usual))
+    except NetworkError:  # of another type, or not finite
+        return False
+    return math.isclose(number, value, rel_tol=1e-3, abs_tol=1e-5)
+
+
+_SIGMOIDS = ("Sigmoid", "HardSigmoid")
 _POOLS = ("GlobalAveragePool", "ReduceMean", "GlobalMaxPool", "ReduceMax", "AveragePool")
 
 
@@ -239,13 +348,13 @@ def _gate(patterns: Patterns, index: int) -> Pattern | None:
             name = "spatial gate" if along else "squeeze-and-excitation gate"
             return Pattern(
                 name=name,
-                remedy=NO_GATES,
+                remedy=NO_PRODUCT,
                 nodes=frozenset({index, *_ending(patterns, factor)}),
                 reads=reads,
                 gives=node.output[0],
             )
     return Pattern(
-        name="product of maps", remedy=NO_GATES, nodes=frozenset({index}), reads=node.input[0], gives=node.output[0]
+        name="product of maps", remedy=NO_PRODUCT, nodes=frozenset({index}), reads=node.input[0], gives=node.output[0]
     )
 
 
@@ -253,7 +362,7 @@ def _ending(patterns: Patterns, factor: str) -> set[int]:
     """Return the activation nodes that end a gate: what stands before them are layers as any other."""
     ending: set[int] = set()
     while (node := patterns.producer(factor)) is not None and node.op_type in (
-        *_SIGMOIDS.split("|"), "Clip", "Div", "Mul", "Add",
+        *_SIGMOIDS, "Clip", "Div", "Mul", "Add",
     ):  # fmt: skip
         live = [name for name in node.input if name in patterns.live]
         if len(live) != 1:

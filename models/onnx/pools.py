@@ -14,7 +14,7 @@ Border(first=4, outputs=1, tap=0, taps=2, divisor=2)]
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ import onnx
 from ..graph.shapes import Kind, Pair
 from .drafts import NO_PADDING, Padding, Plane
 from .file import Attributes, reject
-from .layers import taking_over, window_of
+from .layers import dense, taking_over, window_of
 from .refusals import misfit
 from .view import View
 from .walk import Value, Walk
@@ -361,6 +361,10 @@ def _global_pool(walk: Walk, node: onnx.NodeProto) -> None:
         axes = tuple(range(2, rank + 1))
     named = sorted({a % (rank + 1) for a in axes}) if axes else []
     tokens = "".join(source.view.axes[a - 1] for a in named if a)
+    keep = not reduces or bool(attributes.integer("keepdims", 1))
+    if tokens and not tokens.strip("c") and 0 not in named and node.op_type in ("ReduceMean", "ReduceSum"):
+        walk.put(node, _over_channels(walk, node, source, [a - 1 for a in named], keep))
+        return
     if not named or 0 in named or "c" in tokens or (not reduces and not source.view.holds(0, "")):
         raise misfit(
             node,
@@ -368,7 +372,6 @@ def _global_pool(walk: Walk, node: onnx.NodeProto) -> None:
             "reduce height and width alone",
         )
     kernel = (source.shape[0] if "h" in tokens else 1, source.shape[1] if "w" in tokens else 1)
-    keep = not reduces or attributes.integer("keepdims", 1)
     top = node.op_type in ("GlobalMaxPool", "ReduceMax")
     source, first, order = walk.per_channel(node, source)
     made = walk.open(
@@ -385,6 +388,21 @@ def _global_pool(walk: Walk, node: onnx.NodeProto) -> None:
         ones = np.ones(made.shape[2])
         made = replace(made, factor=count * ones, shift=0 * ones)
     walk.put(node, made)
+
+
+def _over_channels(walk: Walk, node: onnx.NodeProto, source: Value, axes: Sequence[int], keep: bool) -> Value:
+    """Open a 1x1 convolution of equal weights that takes the mean or the sum of a value's channels."""
+    if sum(axis.count("c") for axis in source.view.axes) != sum(source.view.axes[at].count("c") for at in axes):
+        raise misfit(node, "reduces some of the channels alone", "reduce all channels, or height and width")
+    count = source.shape[2]
+    weight = 1 / count if node.op_type == "ReduceMean" else 1.0
+    weights, bias = np.full((1, count, 1, 1), weight, np.float32), np.zeros(1, np.float32)
+    made = dense(walk, node, source, weights, bias, {"padding": NO_PADDING})
+    view = View.of([axis.replace("c", "") for axis in source.view.axes], made.plane.shape)
+    if not keep:
+        for axis in reversed(axes):
+            view = view.remove(axis)
+    return replace(made, view=view)
 
 
 POOL_OPERATORS = {

@@ -33,7 +33,7 @@ from .pools import POOL_OPERATORS
 from .refusals import misfit, unsupported
 from .resizing import RESIZING_OPERATORS
 from .rewrites import rewrite
-from .tails import Behind, Cut, with_tail
+from .tails import Behind, Cut, possible, with_tail
 from .upsampling import UPSAMPLING_OPERATORS
 from .walk import MOST_WEIGHTS, Walk
 
@@ -121,8 +121,8 @@ def _equalisation(network: Network, metadata: Metadata) -> dict[str, tuple[int, 
 def _walked(file: OnnxFile, most_weights: int) -> tuple[Walk, Cut | None]:
     """Walk a graph to its end; where the host has to end it, return a walk over what is before."""
     walk, behind = Walk(file, most_weights), Behind(file)
-    patterns = cache(lambda: Patterns(walk.file))  # for the first refusal, not for each: it looks at every node
-    open_input(walk)
+    patterns = Patterns(file)
+    prepare(walk, patterns)
     for node in walk.file.order:
         try:
             if behind.reads(node):
@@ -145,18 +145,34 @@ def _class_names(network: Network, metadata: Metadata) -> tuple[str, ...]:
     return metadata.class_names or (foreign if network.classes in (0, len(foreign)) else ())
 
 
-def _within_pattern(patterns: Callable[[], Patterns], node: onnx.NodeProto, error: NetworkError) -> NetworkError:
+def _within_pattern(patterns: Patterns, node: onnx.NodeProto, error: NetworkError) -> NetworkError:
     """Return an error that names the block that a refused node is part of."""
-    pattern = patterns().of(node) if isinstance(error, UnsupportedOperatorError) else None
+    pattern = patterns.of(node) if isinstance(error, UnsupportedOperatorError) else None
     if pattern is None or len(pattern.nodes) == 1:
         return error
     return misfit(node, f"is part of a {pattern.name}, a pattern of {len(pattern.nodes)} nodes", pattern.remedy)
 
 
+def prepare(walk: Walk, patterns: Patterns) -> None:
+    """Open the input of a walk, and tell it which patterns are one use of the activation unit."""
+    open_input(walk)
+    walk.patterns = patterns.lowered()
+    for pattern in {id(one): one for one in walk.patterns.values()}.values():
+        inside = sum(list(patterns.nodes[index].input).count(pattern.reads) for index in pattern.nodes)
+        walk.uses[pattern.reads] -= inside - 1  # which read it once
+    light = cache(lambda: possible(walk.file, layers=False))
+    walk.may_end = lambda name: name in light()
+
+
 def visit(walk: Walk, node: onnx.NodeProto) -> None:
-    """Fold one node; any failure inside is reported as the file's fault."""
+    """Fold one node, or a pattern at its last; any failure inside is reported as the file's fault."""
     if not node.output or not node.output[0]:
         raise refuse(node, "must have an output")
+    pattern = walk.patterns.get(node.output[0])
+    if pattern is not None and walk.may_take(pattern):
+        if node.output[0] == pattern.gives and pattern.lowers is not None:
+            walk.put(node, walk.activate(node, walk.taken(pattern, node), pattern.lowers, node.output[0]))
+        return
     try:
         if node.domain in ("", "ai.onnx"):
             constant = folded(walk, node)

@@ -13,9 +13,10 @@ FITS = (
     "fluidnpu takes image CNNs (one image in, NCHW or NHWC, of fixed size; convolutions, pools, upsampling, dense layers, batch "
     "normalisation, ReLU, additions, concatenations; logits, maps or vectors out)"
 )
-NO_GATES = "use blocks without squeeze-and-excitation or self-gating (ResNet, MobileNetV2, EfficientNet-Lite) and ReLU"
+NO_PRODUCT = "two maps of one shape, a map and one pixel, or a map and one channel can be multiplied"
+HOST_ENDS = "give out what it reads: the host can do what follows the last layer"
 NO_SEQUENCES = "a sequence model needs another accelerator; of a hybrid network export the convolutional part alone"
-NO_TABLE = "train with ReLU, ReLU6 or LeakyReLU"
+NO_TABLE = "train with ReLU, SiLU, HardSwish, GELU, Sigmoid or Tanh"
 NO_NORM = "train with batch normalisation, which folds into convolutions"
 _EXITS = "export the exits as plain outputs: the runtime decides, not the graph"
 
@@ -32,16 +33,7 @@ REMEDIES: dict[str, str] = {
     "LpNormalization": NO_NORM,
     "LRN": "it divides by a sum of squares, which no convolution or pool is; take a pretrained network with batch "
     "normalisation, or put a constant Mul in its place and fine-tune",
-    "Celu": NO_TABLE,
-    "Elu": NO_TABLE,
     "Erf": NO_TABLE,
-    "Gelu": NO_TABLE,
-    "HardSwish": NO_TABLE,
-    "Mish": NO_TABLE,
-    "Selu": NO_TABLE,
-    "Softplus": NO_TABLE,
-    "Swish": NO_TABLE,
-    "Tanh": NO_TABLE,
     "ArgMax": "give out the logits or the map: the host takes the largest",
     "TopK": "give out the logits: the host takes the largest",
     "NonMaxSuppression": "give out the detection heads: the host suppresses boxes",

@@ -17,10 +17,10 @@ import onnx
 from ..errors import ModelFileError, NetworkError, UnsupportedOperatorError
 from .drafts import Plane
 from .file import OnnxFile, label
-from .inputs import open_input, with_input_size
+from .inputs import with_input_size
 from .patterns import Pattern, Patterns
-from .reader import read_parsed, visit
-from .refusals import NO_SEQUENCES
+from .reader import prepare, read_parsed, visit
+from .refusals import NO_NORM, NO_SEQUENCES
 from .rewrites import rewrite
 from .tails import possible
 from .view import View
@@ -71,9 +71,9 @@ def survey(path: Path | str, *, size: Sequence[int] | None = None, most_weights:
 
 def _read_on(file: OnnxFile, most_weights: int, may_be_host: Collection[str]) -> Survey:
     """Walk a graph past refusals; `may_be_host` are the values that the host could compute."""
-    walk = Walk(file, most_weights)
-    open_input(walk)
-    patterns, shapes = Patterns(file), _shapes(file, walk)
+    walk, patterns = Walk(file, most_weights), Patterns(file)
+    prepare(walk, patterns)
+    shapes = _shapes(file, walk)
     found: dict[str, Obstacle] = {}
     passed: set[str] = set()  # outputs inside patterns that are an obstacle already
     host: set[str] = set()  # values that the host computes
@@ -94,6 +94,8 @@ def _read_on(file: OnnxFile, most_weights: int, may_be_host: Collection[str]) ->
             except NetworkError as refusal:
                 error = refusal
         pattern = patterns.of(node) if unknown or error else None
+        if pattern is not None and error is None and pattern.remedy not in (NO_NORM, NO_SEQUENCES):
+            pattern = None  # perhaps it would have been taken
         if error and outputs.issubset(may_be_host):
             host |= outputs
         elif pattern is not None:

@@ -191,8 +191,11 @@ def _constant(node: onnx.NodeProto) -> Array:
     return np.asarray(value, kind)
 
 
-def possible(file: OnnxFile) -> set[str]:
-    """Return the outputs of all nodes that may run on the host."""
+_LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+
+
+def possible(file: OnnxFile, *, layers: bool = True) -> set[str]:
+    """Return the outputs of nodes that may run on the host; without `layers`, of those behind the last."""
     readers: dict[str, list[onnx.NodeProto]] = {}
     for node in file.order:
         for name in node.input:
@@ -200,7 +203,7 @@ def possible(file: OnnxFile) -> set[str]:
     may: set[str] = set()
     for node in reversed(file.order):
         after = [reader for name in node.output for reader in readers.get(name, ())]
-        usable = _node_of(node) is not None and _usable(file, node)
+        usable = (layers or node.op_type not in _LAYERS) and _node_of(node) is not None and _usable(file, node)
         if usable and all(not may.isdisjoint(reader.output) for reader in after):
             may.update(filter(None, node.output))
     return may

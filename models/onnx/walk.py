@@ -16,6 +16,7 @@ import numpy.typing as npt
 import onnx
 
 from ..errors import ModelFileError, UnsupportedOperatorError
+from ..graph.activations import Activation, Use
 from ..graph.shapes import Kind, Pair, Shape
 from .drafts import (
     NO_PADDING,
@@ -30,7 +31,8 @@ from .drafts import (
     plain,
 )
 from .file import MOST_ELEMENTS, OnnxFile, label, refuse, reject
-from .refusals import NO_GATES, misfit
+from .patterns import Pattern
+from .refusals import HOST_ENDS, misfit
 from .view import Indices, View
 
 MOST_WEIGHTS = 1 << 28  # of a model's layers, and of its constants while it is read
@@ -130,6 +132,8 @@ class Walk:
         self._gathered: dict[tuple[Plane, bytes], Value] = {}
         self.batch = 0
         self.source: Plane
+        self.patterns: dict[str, Pattern] = {}  # that become one use of the activation unit, by what they compute
+        self.may_end: Callable[[str], bool] = lambda _: False  # if the host may go on from a value to the end
 
     # -- what nodes read and write ---------------------------------------------------------------------------
 
@@ -150,9 +154,7 @@ class Walk:
         """
         found = self.raw(node, index)
         if found.activation == "sigmoid":
-            raise misfit(
-                node, f"reads the Sigmoid '{node.input[index]}', a gate that needs a product of activations", NO_GATES
-            )
+            found = self._table_of_sigmoid(node, index, found)
         if found.pixels:
             raise misfit(node, f"reads the uint8 image '{node.input[index]}'", "cast it to floats first")
         if found.activation:
@@ -160,6 +162,30 @@ class Walk:
                 label(node), node.op_type, "follows a Softmax", "a Softmax may only end an exit or an output"
             )
         return found if lazy else self.settle(node, found)
+
+    def _table_of_sigmoid(self, node: onnx.NodeProto, index: int, found: Value) -> Value:
+        """Return a Sigmoid that a node of the NPU reads; what ends the network is left to the host."""
+        if self.may_end(node.output[0]):
+            raise misfit(node, f"reads the Sigmoid '{node.input[index]}' behind the last layer", HOST_ENDS)
+        name = node.input[index]
+        sigmoid = Activation(use=Use.TABLE, function="sigmoid")
+        made = self.activate(self._maker(name, node), replace(found, activation=""), sigmoid, name)
+        self.values[name] = made
+        return made
+
+    def _maker(self, name: str, node: onnx.NodeProto) -> onnx.NodeProto:
+        """Return the node that computes a value, else the one that reads it."""
+        return self.file.model.graph.node[self.file.producers[name]] if name in self.file.producers else node
+
+    def may_take(self, pattern: Pattern) -> bool:
+        """True if what a pattern reads is a value that the activation unit can take."""
+        value = self.values.get(pattern.reads)
+        return value is not None and not (value.pixels or value.unbatched or value.activation.endswith("softmax"))
+
+    def taken(self, pattern: Pattern, node: onnx.NodeProto) -> Value:
+        """Return what a pattern, which ends in a node, reads."""
+        reads = onnx.NodeProto(name=node.name, op_type=node.op_type, input=[pattern.reads], output=[pattern.gives])
+        return self.value(reads)
 
     def map(self, node: onnx.NodeProto, *, lazy: bool = False) -> Value:
         """Return the activation at input 0, which must be (N, C, H, W) or (N, C, L)."""
@@ -419,11 +445,16 @@ class Walk:
         )
 
     def copy(self, node: onnx.NodeProto, source: Value, output: str | None = None, stride: Pair = (1, 1)) -> Value:
-        """Open a 1x1 layer of weight one, for an operation that folds nowhere; it settles what is still to be
-        done to the value. The layer is depthwise, but where it gathers channels from here and there.
+        """Open a layer that gives the same values, for an operation that folds nowhere; it settles the value.
+
+        It is a pass where nothing moves and no gain has to go (ADR 69). Else it is a 1x1 convolution of
+        weight one, which is depthwise, but where it gathers channels from here and there.
         """
         index = source.view.index
         spread = np.unique(index).size < index.size or int(np.ptp(index)) + 1 > index.size
+        moves = spread or any(source.pad) or stride != (1, 1) or source.plane.root()[0] is self.source
+        if not moves and source.plane.gain == 1.0:
+            return self._pass(node, source, output or self.aside(node))
         if spread and (source.plane, index.tobytes()) not in self._gathered:
             weights, first, order = _selection(index), int(index.min()), np.arange(index.size)
             reads, groups = weights.shape[1], 1
@@ -453,13 +484,78 @@ class Walk:
             view = View.of(source.window_axes, made.plane.shape, made.view.index)
         return replace(made, view=view, pixels=source.pixels)
 
+    def _pass(self, node: onnx.NodeProto, source: Value, output: str) -> Value:
+        """Open a max pool of one tap, which takes values through the activation unit for a pending map."""
+        source, first, order = self.per_channel(node, source)
+        made = self.open(
+            node,
+            source,
+            output,
+            channel_order=np.argsort(order),
+            kind=Kind.MAX_POOL,
+            channels=order.size,
+            first=first,
+            reads=order.size,
+        )
+        if source.factor is not None and source.shift is not None:
+            made.plane.own[0].activate(Activation(use=Use.AFFINE), source.factor[order], source.shift[order])
+        return replace(made, view=source.view.with_order(made.view.index))
+
+    def activate(
+        self,
+        node: onnx.NodeProto,
+        source: Value,
+        activation: Activation,
+        name: str,
+        slopes: Doubles | None = None,
+        offsets: Doubles | None = None,
+    ) -> Value:
+        """Let the activation unit make `name` of a value; slopes and offsets are (n,) for its channels.
+
+        It does so in the layers that write the value where nothing else reads it, else in a pass.
+        """
+        source = self.settle(node, source)
+        if not (source.foldable and source.plane.gain == 1.0 and all(map(_ends_in_unit, source.plane.writers))):
+            source = self.copy(node, source, name)
+        plane = source.plane
+        place = np.argsort(source.view.index)  # the value's channel at each place of the plane
+        for writer in plane.writers:
+            first = plane.channel_of(writer)
+            own = place[first : first + writer.channels]
+            writer.activate(activation, *(None if line is None else line[own] for line in (slopes, offsets)))
+        plane.name, plane.aliases = name, []
+        return replace(source, exclusive=self.uses.get(name, 1) == 1)
+
     def settle(self, node: onnx.NodeProto, source: Value) -> Value:
         """Do what is still to be done to a value: padding with zeros or cropping, and an affine map."""
         if source.settled:
             return source
-        if any(source.pad) and source.factor is not None:  # the zeros come after the affine map
+        if not any(source.pad):
+            return self._mapped(node, source)
+        if source.factor is not None:  # the zeros come after the affine map
             source = replace(self.copy(node, replace(source, pad=NO_PADDING)), pad=source.pad)
         return self.keep_sign(source, self.copy(node, source))
+
+    def _mapped(self, node: onnx.NodeProto, source: Value) -> Value:
+        """Do a pending affine map: in what writes the value where nothing else reads it, else in a copy.
+
+        The result has the name of the value in the graph, for whoever reads it next.
+        """
+        factor, shift, plain = source.factor, source.shift, replace(source, factor=None, shift=None)
+        assert factor is not None
+        assert shift is not None
+        own = next((name for name in node.input if self.values.get(name) is source), "")
+        name, node = own or self.aside(node, "scaled"), self._maker(own, node)
+        alike = not shift.any() and bool((factor == factor[0]).all()) and factor[0] > 0
+        if alike and plain.foldable and _scale_clipped(plain, float(factor[0])):
+            plain.plane.name, plain.plane.aliases, made = name, [], plain
+        elif plain.foldable:
+            made = self.activate(node, plain, Activation(use=Use.AFFINE), name, factor, shift)
+        else:
+            made = self.copy(node, source, name)
+        if own:
+            self.values[own] = made
+        return made
 
     def keep_sign(self, source: Value, made: Value) -> Value:
         """Bound a copy of values that are not negative by zero, which changes none and lets a padded pool
@@ -497,14 +593,34 @@ class Walk:
         if clip == (None, None) or (source.factor is None and source.plane.within_clip(clip)):
             self.alias(node, source)
             return
+        if any(source.pad) or (source.factor is not None and source.foldable):
+            source = self.settle(node, source)
         if source.settled and source.foldable and (targets := clip_targets(source.plane, clip)) is not None:
             self.renamed(node, source)
         else:
-            source = self.settle(node, source) if any(source.pad) else source
             source = self.copy(node, source, node.output[0])
             targets = source.plane.writers
             self.put(node, source)
         apply_clip(targets, clip)
+
+
+def _ends_in_unit(draft: Draft) -> bool:
+    """True if the activation unit may still end a draft; a max pool may yet be merged (ADR 51)."""
+    return draft.activation is None and (draft.kind is Kind.GEMM or draft.is_pass)
+
+
+def _scale_clipped(source: Value, factor: float) -> bool:
+    """Scale what layers write by a number above 0, their clips with it; False, and nothing has changed, where
+    one of them adds or ends in the activation unit.
+    """
+    writers = source.plane.writers
+    if not all(one.kind is Kind.GEMM and one.residual is None and one.activation is None for one in writers):
+        return False
+    for writer in writers:
+        writer.scale(np.full(writer.channels, factor), np.zeros(writer.channels))
+        low, high = (None if bound is None else float(bound * factor) for bound in writer.clip)
+        writer.clip = (low, high)
+    return True
 
 
 def _selection(index: Indices) -> Array:

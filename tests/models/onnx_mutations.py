@@ -33,7 +33,7 @@ OPERATORS = (
     "Constant", "ConstantOfShape", "Expand", "Shape", "Slice", "Gather", "Cast", "Transpose", "Pow", "Where", "Loop", "If", "Tanh", "Resize",
     "ConvTranspose", "DepthToSpace", "SpaceToDepth", "Upsample", "",
     "Split", "Sigmoid", "LogSoftmax", "PRelu", "LeakyRelu", "HardSigmoid", "Neg", "ReduceSum", "ReduceMax", "LRN", "Slice", "Slice", "Gather",
-    "Max", "Min", "Tile",
+    "Max", "Min", "Tile", "Celu", "Elu", "Gelu", "HardSwish", "Mish", "Selu", "Softplus", "Swish",
 )  # fmt: skip
 TEXTS = (
     "",

@@ -44,7 +44,7 @@ def difference_of_what_is_clipped(g: Graph) -> str:
     return g.op("Sub", g.op("Relu", g.conv("image", 4, 3)), g.op("Relu", g.conv("image", 4, 3)))
 
 
-@case(2)
+@case(3)
 def twice_itself_less_itself(g: Graph) -> str:
     value = g.conv("image", 4, 3)
     return g.op("Sub", value, value)
@@ -67,7 +67,7 @@ def bounds_of_each_channel(g: Graph) -> str:
     return g.conv(g.op("Min", g.const([[[0.4]], [[0.5]]]), value), 3, 2, 1)
 
 
-@case(3)
+@case(4)
 def largest_of_two_halves(g: Graph) -> str:
     """Max-feature-map, as of LightCNN."""
     value = g.op("Split", g.conv("image", 6, 3), g.const([3, 3], np.int64), outputs=2, axis=1)
@@ -80,7 +80,7 @@ def largest_of_itself(g: Graph) -> str:
     return g.op("Relu", g.op("Max", value, value))
 
 
-@case(7)
+@case(8)
 def least_of_three_and_a_bound(g: Graph) -> str:
     values = [g.conv("image", 2, 3) for _ in range(3)]
     return g.op("Min", values[0], g.const(0.3), *values[1:])
