@@ -107,6 +107,8 @@ def test_only_a_network_that_uses_a_unit_gets_one() -> None:
         replace(ASKED, workload=replace(WORK, layers=(replace(WORK.layers[0], activation=use), *WORK.layers[1:])))
         for use in ("", "table")
     )
+    mix = Question.of_mix([(plain.workload, 1.0), (replace(gated.workload, name="gated"), 1.0)], BOARD)
+    assert [plain.target.activation, gated.target.activation, mix.target.activation] == [False, True, True]
     small = Point(t_r=64, t_p=3, t_c=2)
     fits = [fit(small, question.target) for question in (plain, gated)]
     assert [one.activation for one in fits] == [None, "dsp"]

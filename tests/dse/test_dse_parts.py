@@ -22,9 +22,11 @@ def design_of(seed: int, exits: int = 2, rates: bool = False, **options: int) ->
 
 
 @settings(max_examples=30)
-@given(SEEDS, st.lists(st.booleans(), min_size=3, max_size=3), st.booleans())
-def test_parts_of_a_joined_design_are_the_designs_on_one_npu(seeds: list[int], rated: list[bool], join: bool) -> None:
-    designs = [design_of(seed, 1 + index, rated[index]) for index, seed in enumerate(seeds)]
+@given(SEEDS, st.lists(st.booleans(), min_size=3, max_size=3), st.booleans(), st.sampled_from([None, "lut", "dsp"]))
+def test_parts_of_a_joined_design_are_the_designs_on_one_npu(
+    seeds: list[int], rated: list[bool], join: bool, unit: str | None
+) -> None:
+    designs = [design_of(seed, 1 + index, rated[index], activation=unit) for index, seed in enumerate(seeds)]
     if join:  # groups that are computed as one belong to a layer, not to the NPU
         designs[0] = dataclasses.replace(designs[0], joins=tuple(layer.groups for layer in designs[0].layers))
     whole = Design.joined(designs)
