@@ -130,7 +130,7 @@ def _pool_bound(layer: LayerShape, mapping: LayerMapping, on: Candidates) -> Flo
     beats = pool_beats(layer.p, maximum=layer.kind is Kind.MAX_POOL)
     core = rows * beats * np.ceil(layer.c / on.array.tile(mapping.mode)[1])
     busy = np.maximum(core, max(unique, outputs) / on.rates.port)
-    moved = (unique + outputs) / on.rates.total
+    moved = np.asarray((unique + outputs) / on.rates.total)
     if layer.p == 1:  # a pass element by element
         columns = on.array.tile(mapping.mode)[1]
         full = np.ceil(layer.c / columns) - 1

@@ -15,7 +15,7 @@ from fluidnpu.models.zoo import random_network
 SEEDS = st.lists(st.integers(0, 40), min_size=2, max_size=3, unique=True)
 
 
-def design_of(seed: int, exits: int = 2, rates: bool = False, **options: int) -> Design:
+def design_of(seed: int, exits: int = 2, rates: bool = False, **options: int | str | None) -> Design:
     work = random_network(seed, exits=exits).workload
     share = (1 / exits,) * exits if rates else None
     return dataclasses.replace(design_for(work, **options), network=f"n{seed}", exit_rates=share)  # type: ignore[arg-type]
