@@ -101,8 +101,9 @@ def _with_copies(network: Network, backbone: Backbone, tensor: str, logits: str,
             tensors[copy.output] = network.tensors[layer.output]
             if layer.name in network.parameters:
                 parameters[copy.name] = network.parameters[layer.name]
-            if layer.output in network.calibration:
-                calibration[copy.output] = network.calibration[layer.output]
+            for old, new in ((layer.output, copy.output), (layer.inner, copy.inner)):
+                if old in network.calibration:
+                    calibration[str(new)] = network.calibration[str(old)]
         value = name if given is None else renamed[given]
         if given is not None:
             bridge[backbone.region_of(given)] = value

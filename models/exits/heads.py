@@ -228,6 +228,7 @@ def staged(network: Network, exits: Sequence[Exit]) -> Network:
     placed = stages_of(joined, range(len(network.layers)))
     layers = tuple(replace(network.layers[index], stage=stage) for index, stage in placed)
     tensors = {network.input, *(layer.output for layer in layers)}
+    ranged = {*tensors, *(layer.inner for layer in layers)}
     return replace(
         network,
         tensors={name: shape for name, shape in network.tensors.items() if name in tensors},
@@ -235,5 +236,5 @@ def staged(network: Network, exits: Sequence[Exit]) -> Network:
         exits=tuple(ranked),
         outputs=tuple(replace(one, stage=stage) for one, stage in zip(network.outputs, places, strict=True)),
         parameters={layer.name: network.parameters[layer.name] for layer in layers if layer.name in network.parameters},
-        calibration={name: value for name, value in network.calibration.items() if name in tensors},
+        calibration={name: value for name, value in network.calibration.items() if name in ranged},
     )

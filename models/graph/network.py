@@ -114,10 +114,14 @@ class Layer:
         return x[:, top : x.shape[1] - bottom, left : x.shape[2] - right]
 
     def added(self, tensor: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """View the part (B, h, w, channels) that the layer takes of its residual tensor (B, H, W, C)."""
+        """View the part (B, h, w, channels) that the layer takes of its residual tensor (B, H, W, C); what is
+        repeated is copied.
+        """
         rows, columns = (self._along(axis, self.residual_at, self.residual_step) for axis in (0, 1))
         part = tensor[:, rows, columns, self.residual_part]
-        return np.broadcast_to(part, (len(tensor), *self.out_hw, self.channels))
+        if self.residual_step == (0, 0):  # by lists, which torch takes, too
+            part = part[:, [0] * self.out_hw[0]][:, :, [0] * self.out_hw[1]]
+        return part[..., [0] * self.channels] if self.residual_spread else part
 
     @property
     def residual_part(self) -> slice:

@@ -118,7 +118,8 @@ def _head(network: Network, name: str) -> Layer:
     read = [layer for layer in network.layers if found[name] in (layer.input, layer.residual)]
     head = writers[0]
     linear = len(writers) == 1 and not read and head.kind is Kind.GEMM and head.in_shape[:2] == (1, 1)
-    if not linear or head.groups > 1 or head.residual is not None or head.clip != (None, None):
+    linear = linear and head.groups == 1 and head.residual is None and head.activation is None
+    if not linear or head.clip != (None, None):
         raise NetworkError(f"the head of exit '{name}' must end in one linear layer to be fitted, and it does not")
     return head
 

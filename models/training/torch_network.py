@@ -5,7 +5,7 @@ The float reference in NumPy (`numeric/float_reference.py`) is the definition; a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from ..errors import NetworkError
 from ..exits.heads import layers_needed
+from ..graph.activations import Activation, Clip, Use
 from ..graph.network import Layer, Network, Parameters
 from ..graph.shapes import Kind
 from ..onnx.export import from_oihw, oihw
@@ -45,8 +46,10 @@ def with_weights(network: Network, weights: Weights) -> Network:
     layers = {layer.name: layer for layer in network.layers}
     parameters = dict(network.parameters)
     for name, (weight, bias) in weights.items():
-        parameters[name] = Parameters(
-            weights=from_oihw(layers[name], weight.detach().contiguous().numpy()), bias=bias.detach().numpy().copy()
+        parameters[name] = replace(
+            parameters[name],
+            weights=from_oihw(layers[name], weight.detach().contiguous().numpy()),
+            bias=bias.detach().numpy().copy(),
         )
     exits = tuple(replace(exit, rate=None, accuracy=None) for exit in network.exits)
     return replace(network.recalibrated({}), parameters=parameters, exits=exits)
@@ -140,11 +143,60 @@ def _run(layer: Layer, own: tuple[Any, Any] | None, values: _Tensors) -> Any:
     else:
         x = functional.pad(x, (left, right, top, bottom))
         value = _average(layer, x)
+    residual: Any = None
     if layer.residual is not None:
-        added: Any = layer.added(values.read(layer.residual).permute(0, 2, 3, 1))
-        value = value + added.permute(0, 3, 1, 2)
-    low, high = layer.clip
+        residual = layer.added(values.read(layer.residual).permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+    word = _clamped(value + residual if layer.adds else value, layer.clip)
+    if layer.activation is None:
+        return word
+    return _clamped(
+        _activated(layer.activation, word, residual, values.network.parameters.get(layer.name)), layer.activation.clip
+    )
+
+
+def _clamped(value: Any, clip: Clip) -> Any:
+    low, high = clip
     return value if low is None and high is None else value.clamp(low, high)
+
+
+def _activated(activation: Activation, word: Any, residual: Any, own: Parameters | None) -> Any:
+    """Apply an activation before its clip. The lines of channels are not trained."""
+    if activation.use is Use.TABLE:
+        return _function(activation.function)(word, *activation.parameters)
+    if activation.use is Use.PRODUCT:
+        return word * residual
+    if own is None:
+        raise NetworkError("a layer with lines of channels must have them to be trained, and it has none")
+    torch = load_torch()
+    slopes, offsets = (
+        torch.from_numpy(np.array(some, np.float32)).reshape(-1, 1, 1) for some in (own.slopes, own.offsets)
+    )
+    if activation.use is Use.SLOPE:
+        return torch.where(word < 0, word * slopes, word)
+    return word * slopes + offsets
+
+
+def _function(name: str) -> Callable[..., Any]:
+    """Return a function of `FUNCTIONS` in torch, of values and its parameters."""
+    torch = load_torch()
+    functional = torch.nn.functional
+    functions: Mapping[str, Callable[..., Any]] = {
+        "silu": lambda x, beta: x * torch.sigmoid(beta * x),
+        "hard_swish": functional.hardswish,
+        "hard_sigmoid": lambda x, alpha, beta: (alpha * x + beta).clamp(0, 1),
+        "gelu": functional.gelu,
+        "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),
+        "mish": functional.mish,
+        "elu": functional.elu,
+        "celu": functional.celu,
+        "selu": lambda x, alpha, gamma: gamma * functional.elu(x, alpha),
+        "softplus": functional.softplus,
+        "sigmoid": torch.sigmoid,
+        "tanh": torch.tanh,
+        "leaky_relu": functional.leaky_relu,
+        "reciprocal_root": lambda x, epsilon: (x.clamp(min=0) + epsilon).rsqrt(),
+    }
+    return functions[name]
 
 
 def _average(layer: Layer, x: Any) -> Any:

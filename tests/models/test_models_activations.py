@@ -15,6 +15,7 @@ from unit_cases import oracle_word, random_unit
 
 from fluidnpu.models import Exit, Kind, Layer, LayerShape, Network, NetworkError, golden, quantise
 from fluidnpu.models.errors import QuantisationError
+from fluidnpu.models.exits import attach_bridges, attach_exits
 from fluidnpu.models.graph import Activation, Builder, Use
 from fluidnpu.models.graph.activations import FUNCTIONS
 from fluidnpu.models.graph.network import Parameters
@@ -370,6 +371,19 @@ def test_ranges_of_words_are_kept_with_those_of_tensors() -> None:
     without = {name: value for name, value in network.calibration.items() if name != inner[0]}
     with pytest.raises(QuantisationError, match=f"needs the range of every tensor, and '{inner[0]}' has none"):
         quantise(network.recalibrated(without))
+
+
+def test_exits_and_bridges_keep_the_ranges_of_words() -> None:
+    net = Builder({"image": (8, 8, 3)})
+    net.conv("first", "image", 6, 3, clip=(None, None), activation=function("silu"))
+    net.conv("second", "first_out", 6, 3, clip=(None, None), activation=function("silu"))
+    net.conv("third", "second_out", 6, 3, clip=(None, None), activation=function("silu"))
+    net.classifier(("mean", "fc"), "third_out", 3, "logits")
+    network = with_random_weights(net.network("plain", [Exit(name="final", logits="logits")]), 0)
+    for exits in (attach_exits(network, ["first_out"]), attach_bridges(network, ["first_out"])):
+        assert len(exits.exits) == 2
+        assert set(exits.calibration) == set(exits.ranged)
+        assert len(quantise(exits).layers) == len(exits.layers)
 
 
 def test_channels_of_a_concat_are_equalised_in_front_of_their_lines() -> None:

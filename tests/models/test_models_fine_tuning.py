@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fluidnpu.models import ImageSet, Network, NetworkError, golden, quantise
+from fluidnpu.models import Exit, ImageSet, Network, NetworkError, golden, quantise
 from fluidnpu.models.errors import DataError, ModelFileError, TrainingError
 from fluidnpu.models.exits import attach_bridges, attach_exits, candidate_tensors, single_exit
+from fluidnpu.models.graph import Activation, Builder, Use
+from fluidnpu.models.graph.activations import FUNCTIONS
 from fluidnpu.models.graph.network import Parameters
 from fluidnpu.models.numeric import run_float
 from fluidnpu.models.onnx.from_torch import from_torch
@@ -52,9 +54,11 @@ def tuned(network: Network) -> TunedExits:
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(0, 10_000), st.booleans())
-def test_torch_computes_what_the_float_reference_defines(seed: int, patchwork: bool) -> None:
-    network = random_patchwork(seed) if patchwork else random_network(seed, exits=2)
+@given(st.integers(0, 10_000), st.sampled_from(["plain", "patchwork", "activations"]))
+def test_torch_computes_what_the_float_reference_defines(seed: int, kind: str) -> None:
+    network = random_network(seed, exits=2, activations=kind == "activations")
+    if kind == "patchwork":
+        network = random_patchwork(seed)
     if network.exits[-1].logits is None:
         return
     images = network.intake.random(2, seed)
@@ -65,6 +69,19 @@ def test_torch_computes_what_the_float_reference_defines(seed: int, patchwork: b
         found = forward(network, weights, input_values(network, images).contiguous())
     for mine, theirs in zip(run_float(network, images), found, strict=True):
         np.testing.assert_allclose(theirs.numpy(), mine, rtol=1e-3, atol=1e-4 * max(1.0, float(np.abs(mine).max())))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_function_is_the_same_in_torch(name: str) -> None:
+    net = Builder({"image": (1, 64, 1)})
+    net.conv("only", "image", 1, 1, clip=(None, None), activation=Activation(use=Use.TABLE, function=name))
+    network = net.network("function", [Exit(name="final", logits="only_out")])
+    own = Parameters(weights=np.full((1, 1, 1), 12, np.float32), bias=np.full(1, -6, np.float32))
+    network = replace(network, parameters={"only": own})
+    images = np.linspace(0, 1, 64, dtype=np.float32).reshape(1, 1, 64, 1)
+    with torch.no_grad():
+        found = forward(network, torch_weights(network), input_values(network, images))
+    np.testing.assert_allclose(found[0].numpy(), run_float(network, images)[0], rtol=1e-4, atol=1e-5)
 
 
 def test_training_lowers_the_loss_of_every_exit(network: Network, tuned: TunedExits) -> None:
