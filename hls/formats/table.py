@@ -333,7 +333,36 @@ FAULT = _bundle(
     "fault", "Something is wrong.", (("valid", 1, "it is"), ("cause", 8, "what, as ERROR tells it")), codes={}
 )
 
+PARTS = _bundle(
+    "parts",
+    "Where a segment, a run of words in the input buffer, lies: the parts of its address, which are added on the way there.",
+    (
+        ("ends_beat", 1, "it is the last of its beat"),
+        ("lane", 1, "of the buffer"),
+        ("top", 24, "first input row of the window, counted through the lane"),
+        ("word", 24, "in the tap"),
+        ("column_reach", 32, "of the tap in its row of the window"),
+        ("row_reach", 32, "of that row in the window"),
+        ("offset", 32, "of the window in the sample"),
+        ("base", 32, "of the sample in the lane's part of the buffer"),
+    ),
+    codes={},
+)
+
+SEGMENT = _bundle(
+    "segment",
+    "A segment as the input buffer takes it.",
+    (
+        ("ends_beat", 1, "it is the last of its beat"),
+        ("rows", 24, "input rows of the lane that must be loaded"),
+        ("lane", 1, "of the buffer"),
+        ("addr", 32, "its first byte in the lane's part of the buffer"),
+    ),
+    codes={},
+)
+
 FORMATS = (
     *(DESCRIPTOR, FBCB, CORE_COMMAND, LAYER, TILE),
     *(PLAN, SETTINGS, CONTROL, FBCB_WRITE, BATCH, PROGRESS, FAULT),
+    *(PARTS, SEGMENT),
 )

@@ -14,7 +14,7 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from fluidnpu.dse import Mode
-from fluidnpu.hls.formats import LAYER
+from fluidnpu.hls.formats import LAYER, SEGMENT
 
 from ...common.benches.clock import Dut, begin, bench, reset, setting
 from ...common.benches.streams import Reader, Sink, pulse, until
@@ -28,8 +28,7 @@ MOST = 4  # samples of a case: more take longer and try nothing else
 ANY = setting(
     "CASES", 200
 )  # cases of any kind; after them only those of a kind that has not come yet, some of which are rare
-PORTS = ("addr", "lane", "rows", "words", "place", "ends_beat")
-Segment = tuple[int, int, int, int, int, int]
+Segment = tuple[int, int, int, int, int, int]  # address, lane, rows, words, place, ends beat
 
 
 def windows(case: Case) -> Iterator[tuple[int, int, int]]:
@@ -77,8 +76,12 @@ class Giver:
 
     def _offer(self, which: str, segment: Segment | None) -> None:
         getattr(self.dut, f"{which}_valid_i").value = int(segment is not None)
-        for port, value in zip(PORTS, segment or (), strict=False):
-            getattr(self.dut, f"{which}_{port}_i").value = value
+        if segment is not None:
+            addr, lane, rows, words, place, ends = segment
+            fields = {"addr": addr, "lane": lane, "rows": rows, "ends_beat": ends}
+            getattr(self.dut, f"{which}_i").value = SEGMENT.pack(fields)
+            getattr(self.dut, f"{which}_words_i").value = words
+            getattr(self.dut, f"{which}_place_i").value = place
 
     async def run(self) -> None:
         """Drive the ports until cancelled."""

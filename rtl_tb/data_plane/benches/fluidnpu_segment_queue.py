@@ -12,43 +12,42 @@ from typing import NamedTuple
 import cocotb
 from cocotb.triggers import RisingEdge
 
+from fluidnpu.hls.formats import PARTS, SEGMENT
+
 from ...common.benches.clock import Dut, begin, bench, reset, setting
 from ...common.benches.streams import pulse, raised
 
 COUNT_WIDTH = setting("COUNT_WIDTH", 4)
-PARTS = (32, 32, 32, 32, 24, 24, 1)  # bits of `parts_t`: four distances, word, top, lane
-OUTPUTS = ("addr", "lane", "rows", "words", "place", "ends_beat")
 
 
 class Offer(NamedTuple):
-    """A segment at the input: its parts, words, place, and whether it ends the beat."""
+    """A segment at the input: its parts, words and place."""
 
-    parts: tuple[int, ...]
+    parts: dict[str, int]
     words: int
     place: int
-    ends: int
 
-    def shown(self, span: int) -> tuple[int, ...]:
+    def shown(self, span: int) -> tuple[int, int, int]:
         """Return what the row buffer must see."""
-        *distances, word, top, lane = self.parts
-        return sum(distances) + 2 * word & 0xFFFF_FFFF, lane, top + span & 0xFF_FFFF, self.words, self.place, self.ends
+        parts = self.parts
+        addr = sum(parts[name] for name in ("base", "offset", "row_reach", "column_reach")) + 2 * parts["word"]
+        segment = {"addr": addr & 0xFFFF_FFFF, "rows": parts["top"] + span & 0xFF_FFFF}
+        kept = {name: parts[name] for name in ("lane", "ends_beat")}
+        return SEGMENT.pack(segment | kept), self.words, self.place
 
 
 def random_offer(rng: random.Random, ends: int) -> Offer:
     """Draw parts of any size."""
-    parts = tuple(rng.getrandbits(rng.randrange(1, bits + 1)) for bits in PARTS)
-    return Offer(parts, rng.getrandbits(COUNT_WIDTH), rng.getrandbits(COUNT_WIDTH), ends)
+    parts = {bits.name: rng.getrandbits(rng.randrange(1, bits.width + 1)) for bits in PARTS.fields}
+    return Offer(parts | {"ends_beat": ends}, rng.getrandbits(COUNT_WIDTH), rng.getrandbits(COUNT_WIDTH))
 
 
 def drive(dut: Dut, which: str, offer: Offer | None) -> None:
     """Put one segment on its ports, or none."""
     getattr(dut, f"{which}_valid_i").value = int(offer is not None)
     if offer is not None:
-        packed = 0
-        for value, bits in zip(offer.parts, PARTS, strict=True):
-            packed = packed << bits | value
-        getattr(dut, f"{which}_parts_i").value = packed
-        for name, value in (("words", offer.words), ("place", offer.place), ("ends_beat", offer.ends)):
+        getattr(dut, f"{which}_parts_i").value = PARTS.pack(offer.parts)
+        for name, value in (("words", offer.words), ("place", offer.place)):
             getattr(dut, f"{which}_{name}_i").value = value
 
 
@@ -88,7 +87,8 @@ async def segments_come_out_in_order(dut: Dut) -> None:
             await RisingEdge(dut.clk_i)
             if ready and dut.segment_valid_o.value:
                 for which in ("segment", "second")[: 1 + (second_ready and int(dut.second_valid_o.value))]:
-                    got = tuple(int(getattr(dut, f"{which}_{name}_o").value) for name in OUTPUTS)
+                    ports = (f"{which}_o", f"{which}_words_o", f"{which}_place_o")
+                    got = tuple(int(getattr(dut, name).value) for name in ports)
                     assert (int(dut.oldest_o.value), got) == want.popleft()
                     together += which == "second"
             ready, second_ready = int(rng.random() < pace), int(rng.random() < 0.7)

@@ -9,7 +9,7 @@ import random
 from cocotb.triggers import RisingEdge
 
 from fluidnpu.dse import Mode
-from fluidnpu.hls.formats import LAYER, TILE
+from fluidnpu.hls.formats import LAYER, PARTS, TILE
 
 from ...common.benches.clock import Dut, begin, bench, reset, setting
 from ...common.benches.streams import Source, pulse, running, until
@@ -19,18 +19,17 @@ from .cases import DESIGN, PORT_BYTES, Case, random_case
 LINE_WORDS = setting("LINE_WORDS", 16)
 IN_WORDS = setting("IN_WORDS", 2 * DESIGN.t_p)
 
-PARTS = (1, 24, 24, 32, 32, 32, 32)  # bits of `parts_t`, its last field first: lane, top, word, four distances
 Segment = tuple[int, ...]  # address, lane, rows, words, place, ends beat
 
 
-def added_up(parts: int, span: int) -> tuple[int, int, int]:
-    """Return address, lane and rows of a segment from its parts, as `fluidnpu_segment_queue` adds them up."""
-    fields = []
-    for bits in PARTS:
-        fields.append(parts & (1 << bits) - 1)
-        parts >>= bits
-    lane, top, word, *distances = fields
-    return sum(distances) + 2 * word & 0xFFFF_FFFF, lane, top + span
+def added_up(packed: int, span: int) -> tuple[int, int, int, int]:
+    """Return address, lane and rows of a segment from its parts, as `fluidnpu_segment_queue` adds them up.
+
+    The last number says whether it ends its beat.
+    """
+    parts = {name: int(value) for name, value in PARTS.unpack(packed).items()}
+    addr = sum(parts[name] for name in ("base", "offset", "row_reach", "column_reach")) + 2 * parts["word"]
+    return addr & 0xFFFF_FFFF, parts["lane"], parts["top"] + span, parts["ends_beat"]
 
 
 def put_together(case: Case, segments: list[Segment]) -> list[int]:
@@ -69,10 +68,9 @@ class Taker:
     def _offered(self, which: str) -> Segment | None:
         if not getattr(self.dut, f"{which}_valid_o").value:
             return None
-        words, place, ends = (
-            int(getattr(self.dut, f"{which}_{port}_o").value) for port in ("words", "place", "ends_beat")
-        )
-        return (*added_up(int(getattr(self.dut, f"{which}_parts_o").value), self.span), words, place, ends)
+        words, place = (int(getattr(self.dut, f"{which}_{port}_o").value) for port in ("words", "place"))
+        *at, ends = added_up(int(getattr(self.dut, f"{which}_parts_o").value), self.span)
+        return (*at, words, place, ends)
 
     async def run(self) -> None:
         """Drive the ports until cancelled."""

@@ -55,14 +55,14 @@
       if (falls) assume (more == '0 && level_q == '0);
       if (falls || fallen_q || !started_q) assume (!segment_valid_i);
       // Segments
-      assume (segment_words_i != '0 && 32'(segment_words_i) <= LineWords && !segment_addr_i[0]);
+      assume (segment_words_i != '0 && 32'(segment_words_i) <= LineWords && !segment_i.addr[0]);
       assume (32'(segment_place_i) + 32'(segment_words_i) <= InWords);
-      if (segment_valid_i) assume (!segment_lane_i || what.sample_lanes);
-      if (segment_valid_i) assume (32'(segment_rows_i) <= times(32'(what.rows), samples[segment_lane_i]));
-      if (second_valid_i) assume (second_words_i != '0 && 32'(second_words_i) <= LineWords && !second_addr_i[0]);
+      if (segment_valid_i) assume (!segment_i.lane || what.sample_lanes);
+      if (segment_valid_i) assume (32'(segment_i.rows) <= times(32'(what.rows), samples[segment_i.lane]));
+      if (second_valid_i) assume (second_words_i != '0 && 32'(second_words_i) <= LineWords && !second_i.addr[0]);
       if (second_valid_i) assume (32'(second_place_i) + 32'(second_words_i) <= InWords);
-      if (second_valid_i) assume (segment_valid_i && (!second_lane_i || what.sample_lanes));
-      if (second_valid_i) assume (32'(second_rows_i) <= times(32'(what.rows), samples[second_lane_i]));
+      if (second_valid_i) assume (segment_valid_i && (!second_i.lane || what.sample_lanes));
+      if (second_valid_i) assume (32'(second_i.rows) <= times(32'(what.rows), samples[second_i.lane]));
     end
   end
 
@@ -235,22 +235,22 @@
 
         // 3. Who waits is served, or it is told that nothing can make room: data are taken whenever a row is
         // on its way, and a lane with room is passed over once at most.
-        if (take) assert (loaded_q[segment_lane_i] >= segment_rows_i);
-        if (take_two) assert (take && second_valid_i && loaded_q[second_lane_i] >= second_rows_i);
+        if (take) assert (loaded_q[segment_i.lane] >= segment_i.rows);
+        if (take_two) assert (take && second_valid_i && loaded_q[second_i.lane] >= second_i.rows);
         if (take_two && data_valid_i && data_ready_o) begin
-          assert (filled_bank != bank_of(second_addr_i) && filled_bank != bank_of(second_addr_i + {second_words_i, 1'b0} - 32'd2));
+          assert (filled_bank != bank_of(second_i.addr) && filled_bank != bank_of(second_i.addr + {second_words_i, 1'b0} - 32'd2));
         end
         if (take && second_valid_i && second_ready_o) assert (take_two);
         if (take && second_valid_i && other_there && !take_two) begin
-          assert (data_valid_i && (filled_bank == bank_of(second_addr_i) || filled_bank == bank_of(second_addr_i + {second_words_i, 1'b0} - 32'd2)));
+          assert (data_valid_i && (filled_bank == bank_of(second_i.addr) || filled_bank == bank_of(second_i.addr + {second_words_i, 1'b0} - 32'd2)));
         end
-        if (segment_valid_i && !there && !stuck) assert (flying[segment_lane_i] != '0 ? data_ready_o : able[segment_lane_i]);
+        if (segment_valid_i && !there && !stuck) assert (flying[segment_i.lane] != '0 ? data_ready_o : able[segment_i.lane]);
         if (able != '0) assert (ask || fetch_valid_o || data_ready_o);
         for (int l = 0; l < 2; l++) if (ask && lane != 1'(l) && able[l]) assert (!skipped_q[l]);
         if (segment_valid_i && there && !segment_ready_o) assert (beat_valid_o);
         if (stuck) begin
-          assert (segment_valid_i && loaded_q[segment_lane_i] < segment_rows_i && flying[segment_lane_i] == '0);
-          assert (place_q[segment_lane_i] + 32'(what.pitch) + 32'(PortBytes) > oldest_i + (what.sample_lanes ? Capacity / 2 : Capacity));
+          assert (segment_valid_i && loaded_q[segment_i.lane] < segment_i.rows && flying[segment_i.lane] == '0);
+          assert (place_q[segment_i.lane] + 32'(what.pitch) + 32'(PortBytes) > oldest_i + (what.sample_lanes ? Capacity / 2 : Capacity));
         end
       end
     end
@@ -260,7 +260,7 @@
     cover (running && past_q && ask && lane && what.sample_lanes);
     cover (running && past_q && ask && index_q[0] == 2'd1 && next_q[0] == 2'd1);
     cover (running && past_q && take);
-    cover (running && past_q && take_two && second_lane_i != segment_lane_i);
+    cover (running && past_q && take_two && second_i.lane != segment_i.lane);
     cover (running && past_q && take && second_valid_i && other_there && !take_two);
     cover (running && past_q && stuck && loaded_q[0] != '0);
   end

@@ -37,12 +37,12 @@
       if (falls) assume (more == '0 && level_q == '0);
       if (falls || fallen_q || !started_q) assume (!segment_valid_i);
       // Segments
-      assume (segment_words_i != '0 && 32'(segment_words_i) <= LineWords && !segment_addr_i[0]);
+      assume (segment_words_i != '0 && 32'(segment_words_i) <= LineWords && !segment_i.addr[0]);
       assume (32'(segment_place_i) + 32'(segment_words_i) <= InWords);
-      if (segment_valid_i) assume (!segment_lane_i || what.sample_lanes);
-      if (second_valid_i) assume (second_words_i != '0 && 32'(second_words_i) <= LineWords && !second_addr_i[0]);
+      if (segment_valid_i) assume (!segment_i.lane || what.sample_lanes);
+      if (second_valid_i) assume (second_words_i != '0 && 32'(second_words_i) <= LineWords && !second_i.addr[0]);
       if (second_valid_i) assume (32'(second_place_i) + 32'(second_words_i) <= InWords);
-      if (second_valid_i) assume (segment_valid_i && (!second_lane_i || what.sample_lanes));
+      if (second_valid_i) assume (segment_valid_i && (!second_i.lane || what.sample_lanes));
       // Shown by the proof `buffer`: rows follow one another, each as long as it must be, as far into a port
       // word as in memory
       if (running) begin
@@ -53,7 +53,7 @@
         end
         if (ask) assume (at[lane][PortBits-1:0] == addr[lane][PortBits-1:0] && addr[lane][PortBits-1:0] == offset_q[lane][PortBits-1:0]);
       end
-      assume (!segment_valid_i || there || more[segment_lane_i] || asked_q[segment_lane_i] != loaded_q[segment_lane_i]);
+      assume (!segment_valid_i || there || more[segment_i.lane] || asked_q[segment_i.lane] != loaded_q[segment_i.lane]);
     end
   end
 
@@ -129,8 +129,8 @@
         && at_addr >= oldest_i && at_addr >= from && at_addr < from + {words, 1'b0};
   endfunction
   always_comb begin
-    wanted[0] = within(segment_lane_i, segment_rows_i, segment_addr_i, segment_words_i);
-    wanted[1] = within(second_lane_i, second_rows_i, second_addr_i, second_words_i);
+    wanted[0] = within(segment_i.lane, segment_i.rows, segment_i.addr, segment_words_i);
+    wanted[1] = within(second_i.lane, second_i.rows, second_i.addr, second_words_i);
   end
   logic arrives;
   assign arrives = arrive && lane_of_q[0] == at_lane && loaded_q[at_lane] == 24'(at_row) && beat_q == 24'(at_beat);
@@ -140,7 +140,7 @@
     written_q  <= rst_ni && !layer_start_i && (written_q || arrives);
     dead_q     <= rst_ni && !layer_start_i && asked_q[at_lane] > 24'(at_row) && (dead_q || oldest_i >= (at_port + 32'd1) << PortBits);
     given_q    <= {take_two && wanted[1], take && wanted[0]};
-    given_at_q <= {($clog2(LineWords))'((at_addr - second_addr_i) >> 1), ($clog2(LineWords))'((at_addr - segment_addr_i) >> 1)};
+    given_at_q <= {($clog2(LineWords))'((at_addr - second_i.addr) >> 1), ($clog2(LineWords))'((at_addr - segment_i.addr) >> 1)};
   end
   always_comb assume (32'(at_word) < PortWords);
 

@@ -24,23 +24,23 @@
   assign inside_now = 4'(level) + 4'(shown_q) + 4'(parts_valid_q) + 4'(sums_valid_q);
 
   // The sum in two halves, as the module adds it: what is proven of one step is then the same term in the next.
-  function automatic logic [31:0] near(fluidnpu_pkg::parts_t parts);
+  function automatic logic [31:0] near(fluidnpu_formats_pkg::parts_t parts);
     near = parts.base + parts.offset;
   endfunction
-  function automatic logic [31:0] far(fluidnpu_pkg::parts_t parts);
+  function automatic logic [31:0] far(fluidnpu_formats_pkg::parts_t parts);
     far = parts.row_reach + parts.column_reach + {7'd0, parts.word, 1'b0};
   endfunction
-  function automatic segment_t spec(
-    fluidnpu_pkg::parts_t parts, logic [CountWidth-1:0] words, logic [CountWidth-1:0] place, logic ends_beat
+  function automatic entry_t spec(
+    fluidnpu_formats_pkg::parts_t parts, logic [CountWidth-1:0] words, logic [CountWidth-1:0] place
   );
-    segment_t want;
-    want.addr      = near(parts) + far(parts);
-    want.lane      = parts.lane;
-    want.rows      = parts.top + span_i;
-    want.words     = words;
-    want.place     = place;
-    want.ends_beat = ends_beat;
-    spec           = want;
+    entry_t want;
+    want.at.addr      = near(parts) + far(parts);
+    want.at.lane      = parts.lane;
+    want.at.rows      = parts.top + span_i;
+    want.at.ends_beat = parts.ends_beat;
+    want.words        = words;
+    want.place        = place;
+    spec              = want;
   endfunction
   function automatic logic same(pair_t one, pair_t other);  // of a second that is none nothing is said
     same = one.oldest == other.oldest && one.two == other.two && one.first == other.first
@@ -53,13 +53,13 @@
     in_parts             = '0;
     in_parts.oldest      = parts_oldest_q;
     in_parts.two         = parts_two_q;
-    in_parts.first       = spec(parts_q, words_q[0], place_q[0], ends_q[0]);
-    in_parts.second      = spec(second_parts_q, words_q[1], place_q[1], ends_q[1]);
-    in_parts.first.addr  = near_q[0] + far_q[0];
-    in_parts.second.addr = near_q[1] + far_q[1];
+    in_parts.first       = spec(parts_q, words_q[0], place_q[0]);
+    in_parts.second      = spec(second_parts_q, words_q[1], place_q[1]);
+    in_parts.first.at.addr  = near_q[0] + far_q[0];
+    in_parts.second.at.addr = near_q[1] + far_q[1];
     in_sums              = sums_q;
-    in_sums.first.addr   = near_q[0] + far_q[0];
-    in_sums.second.addr  = near_q[1] + far_q[1];
+    in_sums.first.at.addr   = near_q[0] + far_q[0];
+    in_sums.second.at.addr  = near_q[1] + far_q[1];
   end
 
   logic                             leaves, layer_start_q, was_shown_q, was_next_q;
@@ -78,8 +78,8 @@
       want_q.two    <= second_valid_i;
       near_q        <= {near(second_parts_i), near(segment_parts_i)};
       far_q         <= {far(second_parts_i), far(segment_parts_i)};
-      want_q.first  <= spec(segment_parts_i, segment_words_i, segment_place_i, segment_ends_beat_i);
-      want_q.second <= spec(second_parts_i, second_words_i, second_place_i, second_ends_beat_i);
+      want_q.first  <= spec(segment_parts_i, segment_words_i, segment_place_i);
+      want_q.second <= spec(second_parts_i, second_words_i, second_place_i);
       ahead_q       <= inside_now - 4'(gone);
       idle_q        <= '0;
       half_q        <= 1'b0;
@@ -129,8 +129,8 @@
         end
         InSums: begin
           assert (sums_valid_q && same(in_sums, want_q) && ahead_q == 4'(shown_q) + 4'(level));
-          assert (sums_q.first.addr == near_q[0] && reach_q[0] == far_q[0]);
-          if (want_q.two) assert (sums_q.second.addr == near_q[1] && reach_q[1] == far_q[1]);
+          assert (sums_q.first.at.addr == near_q[0] && reach_q[0] == far_q[0]);
+          if (want_q.two) assert (sums_q.second.at.addr == near_q[1] && reach_q[1] == far_q[1]);
         end
         InQueue: assert (place_q_in_queue < level && same(queued_q, want_q) && ahead_q == 4'(shown_q) + 4'(place_q_in_queue));
         Shown: assert (shown_q && same(shown_pair_q, want_q) && ahead_q == '0 && half_q == first_gone_q);
@@ -142,10 +142,10 @@
         // What the row buffer sees of the pair, when it is its turn
         if (ahead_q == '0 && segment_valid_o) begin
           assert (where_q == Shown && oldest_o == want_q.oldest && second_valid_o == (want_q.two && !half_q));
-          assert ({segment_addr_o, segment_lane_o, segment_rows_o, segment_words_o, segment_place_o, segment_ends_beat_o}
+          assert ({segment_o, segment_words_o, segment_place_o}
               == (half_q ? want_q.second : want_q.first));
           if (half_q) assert (want_q.two);
-          if (second_valid_o) assert ({second_addr_o, second_lane_o, second_rows_o, second_words_o, second_place_o, second_ends_beat_o}
+          if (second_valid_o) assert ({second_o, second_words_o, second_place_o}
               == want_q.second);
         end
       end

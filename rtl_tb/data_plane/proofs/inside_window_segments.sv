@@ -32,8 +32,8 @@
   window_t                  window_of_second_q;
   logic [31:0]              offset_of_second_q;
   logic [SampleWidth-1:0]   index_of_second_q;
-  assign at_hand   = {segment_lane_o, segment_rows_o, segment_words_o, segment_place_o, segment_ends_beat_o};
-  assign at_second = {second_lane_o, second_rows_o, second_words_o, second_place_o, second_ends_beat_o};
+  assign at_hand   = {segment_lane_o, segment_rows_o, segment_words_o, segment_place_o, segment_parts_o.ends_beat};
+  assign at_second = {second_lane_o, second_rows_o, second_words_o, second_place_o, second_parts_o.ends_beat};
   always_ff @(posedge clk_i) begin
     past_q    <= 1'b1;
     settled_q <= past_q;
@@ -150,7 +150,7 @@
         assert (32'(position_q) + 32'(first.words) <= 32'(width_q));
         if (layer_i.mode == fluidnpu_formats_pkg::ModeLanes) assert (in_part(row_lane, segment_place_o, segment_words_o));
         // A tap of a pool fills its beat, alone or together with the tap next to it.
-        if (is_pool) assert (segment_ends_beat_o == (first.fills && (!max_pool_q || half_q || 8'(done_runs(window_q) + 8'd1) == runs)));
+        if (is_pool) assert (segment_parts_o.ends_beat == (first.fills && (!max_pool_q || half_q || 8'(done_runs(window_q) + 8'd1) == runs)));
       end
 
       if (second_valid_o) begin
@@ -164,14 +164,14 @@
           if (!is_pool) assert (second_place_o == segment_place_o + segment_words_o && 32'(position_q) + 32'(second_words_o) < 32'(width_q));
           // Two whole taps of a max pool go to the same place, and the beat has no other.
           if (is_pool) begin
-            assert (max_pool_q && !odd(window_q) && done_runs(first.next) == done_runs(window_q) + 8'd1 && second_ends_beat_o);
+            assert (max_pool_q && !odd(window_q) && done_runs(first.next) == done_runs(window_q) + 8'd1 && second_parts_o.ends_beat);
             assert (32'(segment_words_o) == 32'(run) && 32'(second_words_o) == 32'(run) && segment_place_o == '0 && second_place_o == '0);
           end
         end else begin
           // All that lane 1 has of this beat, cut as the row of lane 0
           assert (!row_lane && !row_ends_beat && segment_place_o == '0 && 32'(second_place_o) == TP && second_words_o == segment_words_o);
           assert (second_addr_o == base_i[other_index] + other_offset + window_q.row_offset + window_q.column_offset + {7'd0, window_q.word, 1'b0});
-          assert (second_rows_o == other_top + layer_i.span && second_ends_beat_o && window_q == tile_window_q);
+          assert (second_rows_o == other_top + layer_i.span && second_parts_o.ends_beat && window_q == tile_window_q);
         end
       end
       // It is no other than the one that comes next by itself, whenever it is offered: all that is said of a

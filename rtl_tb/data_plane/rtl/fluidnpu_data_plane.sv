@@ -342,37 +342,36 @@ module fluidnpu_data_plane #(
   );
 
   // -- m1: inputs
-  logic m1_idle, row_valid, row_ready, row_data_valid, row_data_ready, segment_valid, segment_ready, segment_ends, segment_lane;
-  logic second_valid, second_ready, second_ends, second_lane;
+  logic m1_idle, row_valid, row_ready, row_data_valid, row_data_ready, segment_valid, segment_ready;
+  logic second_valid, second_ready;
+  fluidnpu_formats_pkg::segment_t segment, second;
   logic [AddrWidth-1:0] row_addr;
-  logic [31:0] segment_addr, second_addr, oldest;
-  logic [23:0] row_beats, segment_rows, second_rows;
+  logic [31:0] oldest;
+  logic [23:0] row_beats;
   logic [BMax-1:0][31:0] base;
   logic [PortBytes*8-1:0] row_data;
   logic [BeatCount-1:0] segment_words, segment_place, second_words, second_place;
-  logic cut_valid, cut_ready, cut_ends, cut_two, cut_second_ends;
+  logic cut_valid, cut_ready, cut_two;
   logic [31:0] cut_oldest;
   logic [BeatCount-1:0] cut_words, cut_place, cut_second_words, cut_second_place;
-  fluidnpu_pkg::parts_t cut_parts, cut_second_parts;
+  fluidnpu_formats_pkg::parts_t cut_parts, cut_second_parts;
 
   fluidnpu_window_segments #(.TP(TP), .InWords(InWords), .BMax(BMax), .PortBytes(PortBytes)) windows (
     .clk_i, .rst_ni(job_rst_n[OfWindows]), .layer_start_i(layer_start), .base_i(base), .layer_i(running), .command_valid_i(input_valid),
     .command_ready_o(input_take), .command_i(input_command), .segment_valid_o(cut_valid), .segment_ready_i(cut_ready),
-    .segment_parts_o(cut_parts), .segment_words_o(cut_words), .segment_place_o(cut_place), .segment_ends_beat_o(cut_ends),
+    .segment_parts_o(cut_parts), .segment_words_o(cut_words), .segment_place_o(cut_place),
     .second_valid_o(cut_two), .second_ready_i(1'b1), .second_parts_o(cut_second_parts), .second_words_o(cut_second_words),
-    .second_place_o(cut_second_place), .second_ends_beat_o(cut_second_ends), .oldest_o(cut_oldest)
+    .second_place_o(cut_second_place), .oldest_o(cut_oldest)
   );
 
   fluidnpu_segment_queue #(.CountWidth(BeatCount)) segments (
     .clk_i, .rst_ni(job_rst_n[OfSegments]), .layer_start_i(layer_start), .span_i(running.span), .oldest_i(cut_oldest),
     .segment_valid_i(cut_valid), .segment_ready_o(cut_ready), .segment_parts_i(cut_parts), .segment_words_i(cut_words),
-    .segment_place_i(cut_place), .segment_ends_beat_i(cut_ends), .second_valid_i(cut_two), .second_parts_i(cut_second_parts),
-    .second_words_i(cut_second_words), .second_place_i(cut_second_place), .second_ends_beat_i(cut_second_ends),
-    .oldest_o(oldest), .segment_valid_o(segment_valid), .segment_ready_i(segment_ready), .segment_addr_o(segment_addr),
-    .segment_lane_o(segment_lane), .segment_rows_o(segment_rows), .segment_words_o(segment_words), .segment_place_o(segment_place),
-    .segment_ends_beat_o(segment_ends), .second_valid_o(second_valid), .second_ready_i(second_ready), .second_addr_o(second_addr),
-    .second_lane_o(second_lane), .second_rows_o(second_rows), .second_words_o(second_words), .second_place_o(second_place),
-    .second_ends_beat_o(second_ends)
+    .segment_place_i(cut_place), .second_valid_i(cut_two), .second_parts_i(cut_second_parts),
+    .second_words_i(cut_second_words), .second_place_i(cut_second_place),
+    .oldest_o(oldest), .segment_valid_o(segment_valid), .segment_ready_i(segment_ready), .segment_o(segment),
+    .segment_words_o(segment_words), .segment_place_o(segment_place), .second_valid_o(second_valid), .second_ready_i(second_ready),
+    .second_o(second), .second_words_o(second_words), .second_place_o(second_place)
   );
 
   always_ff @(posedge clk_i) begin  // no window is cut before the places of the samples have settled
@@ -384,10 +383,8 @@ module fluidnpu_data_plane #(
   ) rows (
     .clk_i, .rst_ni(job_rst_n[OfRows]), .layer_start_i(layer_start), .slot_i(slot), .b_act_i(batch.b_act), .layer_i(running), .base_o(base),
     .oldest_i(oldest), .stuck_o(stuck), .segment_valid_i(segment_valid), .segment_ready_o(segment_ready),
-    .segment_addr_i(segment_addr), .segment_lane_i(segment_lane), .segment_rows_i(segment_rows),
-    .segment_words_i(segment_words), .segment_place_i(segment_place), .segment_ends_beat_i(segment_ends),
-    .second_valid_i(second_valid), .second_ready_o(second_ready), .second_addr_i(second_addr), .second_lane_i(second_lane),
-    .second_rows_i(second_rows), .second_words_i(second_words), .second_place_i(second_place), .second_ends_beat_i(second_ends),
+    .segment_i(segment), .segment_words_i(segment_words), .segment_place_i(segment_place),
+    .second_valid_i(second_valid), .second_ready_o(second_ready), .second_i(second), .second_words_i(second_words), .second_place_i(second_place),
     .fetch_valid_o(row_valid), .fetch_ready_i(row_ready), .fetch_addr_o(row_addr), .fetch_beats_o(row_beats),
     .data_valid_i(row_data_valid), .data_ready_o(row_data_ready), .data_i(row_data),
     .beat_valid_o(m_axis_input_tvalid), .beat_ready_i(m_axis_input_tready), .beat_o(m_axis_input_tdata)

@@ -5,17 +5,6 @@ package fluidnpu_pkg;
   localparam int unsigned MaxSlots = 32;
   localparam int unsigned PieceRows = 256;  // of a bank of the activation unit, in each of its lanes
 
-  // Where a segment lies: the parts of its address, which are added on the way to the row buffer.
-  typedef struct packed {
-    logic [31:0] base;          // of the sample in the lane's part of the buffer
-    logic [31:0] offset;        // of the window
-    logic [31:0] row_reach;     // of the tap in the window
-    logic [31:0] column_reach;
-    logic [23:0] word;          // in the tap
-    logic [23:0] top;           // first input row of the window, counted through the lane
-    logic        lane;
-  } parts_t;
-
   // The max pool that outputs pass on their way to memory; kernel 0: none.
   typedef struct packed {
     logic [1:0] kernel;

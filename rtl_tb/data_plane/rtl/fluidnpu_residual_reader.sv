@@ -87,14 +87,14 @@ module fluidnpu_residual_reader #(
     .valid_o(head_valid), .ready_i(head_ready), .data_o(head), .level_o()
   );
 
+  logic                   unpack_take;
+  logic [OutWords*16-1:0] unpacked;
   fluidnpu_unpack #(.PortWords(PortWords), .BeatWords(OutWords), .WordsWidth(WordsWidth)) unpack (
     .clk_i, .rst_ni, .job_valid_i(head_valid), .job_ready_o(head_ready), .job_skip_i(head[12+:SkipWidth]),
     .job_words_i(WordsWidth'(spreads ? 12'd1 : head[11:0])), .port_valid_i(data_valid_i), .port_ready_o(data_ready_o), .port_i(data_i),
     .beat_valid_o, .beat_ready_i(unpack_take), .beat_o(unpacked), .left_o(), .missing_o()
   );
 
-  logic                   unpack_take;
-  logic [OutWords*16-1:0] unpacked;
   if (Spreads) begin : gen_spreads
     // The next row begins as the last beat of this one leaves.
     logic [11:0] rest_q;  // columns of the row from this beat on

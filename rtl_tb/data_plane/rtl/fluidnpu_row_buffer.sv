@@ -17,41 +17,35 @@ module fluidnpu_row_buffer #(
   localparam int unsigned CountWidth = $clog2(InWords + 1),
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
 ) (
-  input  logic                           clk_i,                // clock
-  input  logic                           rst_ni,               // reset, synchronous
-  input  logic                           layer_start_i,        // a layer begins
-  input  logic [BMax-1:0][AddrWidth-1:0] slot_i,               // where each active slot begins
-  input  logic [4:0]                     b_act_i,              // active slots, how many
-  input  fluidnpu_formats_pkg::layer_t   layer_i,              // that layer
-  output logic [BMax-1:0][31:0]          base_o,               // where each sample of a lane begins
-  input  logic [31:0]                    oldest_i,             // windows need nothing before it any more
-  output logic                           stuck_o,              // the row block does not fit
-  input  logic                           segment_valid_i,      // a segment is there
-  output logic                           segment_ready_o,      // and is taken
-  input  logic [31:0]                    segment_addr_i,       // its first byte in the buffer
-  input  logic                           segment_lane_i,       // lane whose half of the ring it lies in
-  input  logic [23:0]                    segment_rows_i,       // input rows that must be loaded
-  input  logic [CountWidth-1:0]          segment_words_i,      // its words
-  input  logic [CountWidth-1:0]          segment_place_i,      // its first word in the beat
-  input  logic                           segment_ends_beat_i,  // it is the last of its beat
-  input  logic                           second_valid_i,       // so is another one of the same beat
-  output logic                           second_ready_o,       // which is taken as well
-  input  logic [31:0]                    second_addr_i,        // its first byte in the buffer
-  input  logic                           second_lane_i,        // lane whose half of the ring it lies in
-  input  logic [23:0]                    second_rows_i,        // input rows that must be loaded
-  input  logic [CountWidth-1:0]          second_words_i,       // its words
-  input  logic [CountWidth-1:0]          second_place_i,       // its first word in the beat
-  input  logic                           second_ends_beat_i,   // it is the last of its beat
-  output logic                           fetch_valid_o,        // a request for the words of a row
-  input  logic                           fetch_ready_i,        // and is taken
-  output logic [AddrWidth-1:0]           fetch_addr_o,         // its first byte
-  output logic [23:0]                    fetch_beats_o,        // its port words
-  input  logic                           data_valid_i,         // a word is there
-  output logic                           data_ready_o,         // and is taken
-  input  logic [PortWords*16-1:0]        data_i,               // that word
-  output logic                           beat_valid_o,         // an input beat is there
-  input  logic                           beat_ready_i,         // and is taken
-  output logic [InWords*16-1:0]          beat_o                // that beat
+  input  logic                           clk_i,            // clock
+  input  logic                           rst_ni,           // reset, synchronous
+  input  logic                           layer_start_i,    // a layer begins
+  input  logic [BMax-1:0][AddrWidth-1:0] slot_i,           // where each active slot begins
+  input  logic [4:0]                     b_act_i,          // active slots, how many
+  input  fluidnpu_formats_pkg::layer_t   layer_i,          // that layer
+  output logic [BMax-1:0][31:0]          base_o,           // where each sample of a lane begins
+  input  logic [31:0]                    oldest_i,         // windows need nothing before it any more
+  output logic                           stuck_o,          // the row block does not fit
+  input  logic                           segment_valid_i,  // a segment is there
+  output logic                           segment_ready_o,  // and is taken
+  input  fluidnpu_formats_pkg::segment_t segment_i,        // that segment
+  input  logic [CountWidth-1:0]          segment_words_i,  // its words
+  input  logic [CountWidth-1:0]          segment_place_i,  // its first word in the beat
+  input  logic                           second_valid_i,   // so is another one of the same beat
+  output logic                           second_ready_o,   // which is taken as well
+  input  fluidnpu_formats_pkg::segment_t second_i,         // that one
+  input  logic [CountWidth-1:0]          second_words_i,   // its words
+  input  logic [CountWidth-1:0]          second_place_i,   // its first word in the beat
+  output logic                           fetch_valid_o,    // a request for the words of a row
+  input  logic                           fetch_ready_i,    // and is taken
+  output logic [AddrWidth-1:0]           fetch_addr_o,     // its first byte
+  output logic [23:0]                    fetch_beats_o,    // its port words
+  input  logic                           data_valid_i,     // a word is there
+  output logic                           data_ready_o,     // and is taken
+  input  logic [PortWords*16-1:0]        data_i,           // that word
+  output logic                           beat_valid_o,     // an input beat is there
+  input  logic                           beat_ready_i,     // and is taken
+  output logic [InWords*16-1:0]          beat_o            // that beat
 );
   localparam int unsigned PortBytes = 2 * PortWords;
   localparam int unsigned PortBits = $clog2(PortBytes);
@@ -226,21 +220,21 @@ module fluidnpu_row_buffer #(
   logic [$clog2(BeatQueue+1)-1:0]    beat_level;
 
   always_comb begin
-    line[0] = segment_addr_i[1+OffsetBits+:LineBits];
-    line[1] = second_addr_i[1+OffsetBits+:LineBits];
+    line[0] = segment_i.addr[1+OffsetBits+:LineBits];
+    line[1] = second_i.addr[1+OffsetBits+:LineBits];
     for (int unsigned i = 0; i < 2; i++) next_line[i] = line[i] + 1'b1;
     if (layer_i.sample_lanes) begin
-      line[0][LineBits-1]      = segment_lane_i;
-      next_line[0][LineBits-1] = segment_lane_i;
-      line[1][LineBits-1]      = second_lane_i;
-      next_line[1][LineBits-1] = second_lane_i;
+      line[0][LineBits-1]      = segment_i.lane;
+      next_line[0][LineBits-1] = segment_i.lane;
+      line[1][LineBits-1]      = second_i.lane;
+      next_line[1][LineBits-1] = second_i.lane;
     end
   end
 
   // The shared ports of the banks: those that the second segment needs, and the one that a fill uses.
   logic       crosses;  // the second segment ends in the line behind its first
   logic [1:0] reads, fills;
-  assign crosses = 32'(second_addr_i[1+:OffsetBits]) + 32'(second_words_i) > LineWords;
+  assign crosses = 32'(second_i.addr[1+:OffsetBits]) + 32'(second_words_i) > LineWords;
   always_comb begin
     for (int unsigned b = 0; b < 2; b++) begin
       reads[b] = crosses || line[1][0] == 1'(b);
@@ -248,14 +242,14 @@ module fluidnpu_row_buffer #(
     end
   end
 
-  assign there           = loaded_q[segment_lane_i] >= segment_rows_i;
-  assign other_there     = loaded_q[second_lane_i] >= second_rows_i;
+  assign there           = loaded_q[segment_i.lane] >= segment_i.rows;
+  assign other_there     = loaded_q[second_i.lane] >= second_i.rows;
   assign segment_ready_o = there && 32'(beat_level) + BuildSteps + 1 <= BeatQueue;
   assign second_ready_o  = other_there && (reads & fills) == '0;
   assign take            = segment_valid_i && segment_ready_o;
   assign take_two        = take && second_valid_i && second_ready_o;
-  assign stuck           = segment_valid_i && !there && more[segment_lane_i] && !room[segment_lane_i]
-      && asked_q[segment_lane_i] == loaded_q[segment_lane_i];
+  assign stuck           = segment_valid_i && !there && more[segment_i.lane] && !room[segment_i.lane]
+      && asked_q[segment_i.lane] == loaded_q[segment_i.lane];
   always_ff @(posedge clk_i) stuck_o <= rst_ni && stuck;  // it lasts
 
   for (genvar b = 0; b < 2; b++) begin : gen_banks
@@ -288,13 +282,13 @@ module fluidnpu_row_buffer #(
     else s1_valid_q <= take;
     if (take) begin
       s1_two_q       <= take_two;
-      s1_ends_q      <= take_two ? second_ends_beat_i : segment_ends_beat_i;
+      s1_ends_q      <= take_two ? second_i.ends_beat : segment_i.ends_beat;
       s1_bank_q[0]   <= line[0][0];
-      s1_offset_q[0] <= segment_addr_i[1+:OffsetBits];
+      s1_offset_q[0] <= segment_i.addr[1+:OffsetBits];
       s1_words_q[0]  <= segment_words_i;
       s1_place_q[0]  <= segment_place_i;
       s1_bank_q[1]   <= line[1][0];
-      s1_offset_q[1] <= second_addr_i[1+:OffsetBits];
+      s1_offset_q[1] <= second_i.addr[1+:OffsetBits];
       s1_words_q[1]  <= second_words_i;
       s1_place_q[1]  <= second_place_i;
     end
@@ -317,14 +311,14 @@ module fluidnpu_row_buffer #(
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
       if (built) assert (out_ready);
-      if (take) assert (32'(segment_words_i) <= LineWords && segment_words_i != '0 && !segment_addr_i[0]);
-      if (take_two) assert (32'(second_words_i) <= LineWords && second_words_i != '0 && !second_addr_i[0]);
+      if (take) assert (32'(segment_words_i) <= LineWords && segment_words_i != '0 && !segment_i.addr[0]);
+      if (take_two) assert (32'(second_words_i) <= LineWords && second_words_i != '0 && !second_i.addr[0]);
       if (s1_valid_q) assert (32'(s1_place_q[0]) + 32'(s1_words_q[0]) <= InWords);
       if (s1_valid_q && s1_two_q) assert (32'(s1_place_q[1]) + 32'(s1_words_q[1]) <= InWords);
       if (ask) assert (addr[lane][PortBits-1:0] == offset_q[lane][PortBits-1:0]);
       if (ask) assert (due_q[lane] == 33'(place_q[lane]) + due);
       if (ask) assert (at[lane][PortBits-1:0] == addr[lane][PortBits-1:0]);
-      if (segment_valid_i && !there) assert (more[segment_lane_i] || asked_q[segment_lane_i] != loaded_q[segment_lane_i]);
+      if (segment_valid_i && !there) assert (more[segment_i.lane] || asked_q[segment_i.lane] != loaded_q[segment_i.lane]);
     end
   end
 endmodule

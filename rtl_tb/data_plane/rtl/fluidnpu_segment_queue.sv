@@ -9,63 +9,51 @@ module fluidnpu_segment_queue #(
   parameter int unsigned CountWidth = 4,
   parameter int unsigned Depth = 16  // pairs, 4 at least
 ) (
-  input  logic                      clk_i,                // clock
-  input  logic                      rst_ni,               // reset, synchronous
-  input  logic                      layer_start_i,        // a layer begins
-  input  logic [23:0]               span_i,               // input rows of a window
-  input  logic [31:0]               oldest_i,             // oldest place that the segments need
-  input  logic                      segment_valid_i,      // a segment comes
-  output logic                      segment_ready_o,      // and is taken, the second as well
-  input  fluidnpu_pkg::parts_t      segment_parts_i,      // the parts of its place
-  input  logic [CountWidth-1:0]     segment_words_i,      // its words
-  input  logic [CountWidth-1:0]     segment_place_i,      // its first word in the beat
-  input  logic                      segment_ends_beat_i,  // it is the last of its beat
-  input  logic                      second_valid_i,       // so does another one of the same beat
-  input  fluidnpu_pkg::parts_t      second_parts_i,       // the parts of its place
-  input  logic [CountWidth-1:0]     second_words_i,       // its words
-  input  logic [CountWidth-1:0]     second_place_i,       // its first word in the beat
-  input  logic                      second_ends_beat_i,   // it is the last of its beat
-  output logic [31:0]               oldest_o,             // oldest place that these and all later ones need
-  output logic                      segment_valid_o,      // a segment is there
-  input  logic                      segment_ready_i,      // and is taken
-  output logic [31:0]               segment_addr_o,       // its first byte in the buffer
-  output logic                      segment_lane_o,       // lane whose half of the ring it lies in
-  output logic [23:0]               segment_rows_o,       // input rows that must be loaded
-  output logic [CountWidth-1:0]     segment_words_o,      // its words
-  output logic [CountWidth-1:0]     segment_place_o,      // its first word in the beat
-  output logic                      segment_ends_beat_o,  // it is the last of its beat
-  output logic                      second_valid_o,       // so is another one of the same beat
-  input  logic                      second_ready_i,       // which is taken as well
-  output logic [31:0]               second_addr_o,        // its first byte in the buffer
-  output logic                      second_lane_o,        // lane whose half of the ring it lies in
-  output logic [23:0]               second_rows_o,        // input rows that must be loaded
-  output logic [CountWidth-1:0]     second_words_o,       // its words
-  output logic [CountWidth-1:0]     second_place_o,       // its first word in the beat
-  output logic                      second_ends_beat_o    // it is the last of its beat
+  input  logic                           clk_i,            // clock
+  input  logic                           rst_ni,           // reset, synchronous
+  input  logic                           layer_start_i,    // a layer begins
+  input  logic [23:0]                    span_i,           // input rows of a window
+  input  logic [31:0]                    oldest_i,         // oldest place that the segments need
+  input  logic                           segment_valid_i,  // a segment comes
+  output logic                           segment_ready_o,  // and is taken, the second as well
+  input  fluidnpu_formats_pkg::parts_t   segment_parts_i,  // the parts of its place
+  input  logic [CountWidth-1:0]          segment_words_i,  // its words
+  input  logic [CountWidth-1:0]          segment_place_i,  // its first word in the beat
+  input  logic                           second_valid_i,   // so does another one of the same beat
+  input  fluidnpu_formats_pkg::parts_t   second_parts_i,   // the parts of its place
+  input  logic [CountWidth-1:0]          second_words_i,   // its words
+  input  logic [CountWidth-1:0]          second_place_i,   // its first word in the beat
+  output logic [31:0]                    oldest_o,         // oldest place that these and all later ones need
+  output logic                           segment_valid_o,  // a segment is there
+  input  logic                           segment_ready_i,  // and is taken
+  output fluidnpu_formats_pkg::segment_t segment_o,        // that segment
+  output logic [CountWidth-1:0]          segment_words_o,  // its words
+  output logic [CountWidth-1:0]          segment_place_o,  // its first word in the beat
+  output logic                           second_valid_o,   // so is another one of the same beat
+  input  logic                           second_ready_i,   // which is taken as well
+  output fluidnpu_formats_pkg::segment_t second_o,         // that one
+  output logic [CountWidth-1:0]          second_words_o,   // its words
+  output logic [CountWidth-1:0]          second_place_o    // its first word in the beat
 );
   if (Depth < 4) begin : gen_illegal
     $fatal(1, "Depth must be at least 4 in %m");
   end
 
   typedef struct packed {
-    logic [31:0]           addr;
-    logic                  lane;
-    logic [23:0]           rows;
-    logic [CountWidth-1:0] words;
-    logic [CountWidth-1:0] place;
-    logic                  ends_beat;
-  } segment_t;
+    fluidnpu_formats_pkg::segment_t at;
+    logic [CountWidth-1:0]          words;
+    logic [CountWidth-1:0]          place;
+  } entry_t;
   typedef struct packed {
     logic [31:0] oldest;
     logic        two;
-    segment_t    first;
-    segment_t    second;
+    entry_t      first;
+    entry_t      second;
   } pair_t;
 
   logic                         parts_valid_q, sums_valid_q, parts_two_q, shown_q, first_gone_q, next, both, take, next_valid;
-  fluidnpu_pkg::parts_t         parts_q, second_parts_q;
+  fluidnpu_formats_pkg::parts_t         parts_q, second_parts_q;
   logic [1:0][CountWidth-1:0]   words_q, place_q;
-  logic [1:0]                   ends_q;
   logic [31:0]                  parts_oldest_q;
   logic [1:0][31:0]             reach_q;
   pair_t                        sums_q, sums_d, pushed, head, shown_pair_q;
@@ -81,16 +69,16 @@ module fluidnpu_segment_queue #(
     else roomy_q <= 32'(level) + 3 <= Depth;
   end
 
-  function automatic segment_t sums(
-    fluidnpu_pkg::parts_t parts, logic [CountWidth-1:0] words, logic [CountWidth-1:0] place, logic ends_beat
+  function automatic entry_t sums(
+    fluidnpu_formats_pkg::parts_t parts, logic [CountWidth-1:0] words, logic [CountWidth-1:0] place
   );
-    segment_t made;
-    made.addr      = parts.base + parts.offset;
-    made.lane      = parts.lane;
-    made.rows      = parts.top + span_i;
-    made.words     = words;
-    made.place     = place;
-    made.ends_beat = ends_beat;
+    entry_t made;
+    made.at.addr      = parts.base + parts.offset;
+    made.at.lane      = parts.lane;
+    made.at.rows      = parts.top + span_i;
+    made.at.ends_beat = parts.ends_beat;
+    made.words        = words;
+    made.place        = place;
     sums = made;
   endfunction
 
@@ -98,11 +86,11 @@ module fluidnpu_segment_queue #(
     sums_d        = '0;
     sums_d.oldest = parts_oldest_q;
     sums_d.two    = parts_two_q;
-    sums_d.first  = sums(parts_q, words_q[0], place_q[0], ends_q[0]);
-    sums_d.second = sums(second_parts_q, words_q[1], place_q[1], ends_q[1]);
-    pushed             = sums_q;
-    pushed.first.addr  = sums_q.first.addr + reach_q[0];
-    pushed.second.addr = sums_q.second.addr + reach_q[1];
+    sums_d.first  = sums(parts_q, words_q[0], place_q[0]);
+    sums_d.second = sums(second_parts_q, words_q[1], place_q[1]);
+    pushed                = sums_q;
+    pushed.first.at.addr  = sums_q.first.at.addr + reach_q[0];
+    pushed.second.at.addr = sums_q.second.at.addr + reach_q[1];
   end
 
   always_ff @(posedge clk_i) begin
@@ -110,7 +98,6 @@ module fluidnpu_segment_queue #(
     second_parts_q <= second_parts_i;
     words_q        <= {second_words_i, segment_words_i};
     place_q        <= {second_place_i, segment_place_i};
-    ends_q         <= {second_ends_beat_i, segment_ends_beat_i};
     parts_two_q    <= second_valid_i;
     parts_oldest_q <= oldest_i;
     sums_q         <= sums_d;
@@ -153,22 +140,16 @@ module fluidnpu_segment_queue #(
     end
   end
 
-  segment_t shown;
-  assign shown               = first_gone_q ? shown_pair_q.second : shown_pair_q.first;
-  assign segment_valid_o     = shown_q;
-  assign segment_addr_o      = shown.addr;
-  assign segment_lane_o      = shown.lane;
-  assign segment_rows_o      = shown.rows;
-  assign segment_words_o     = shown.words;
-  assign segment_place_o     = shown.place;
-  assign segment_ends_beat_o = shown.ends_beat;
-  assign second_valid_o      = shown_q && !first_gone_q && shown_pair_q.two;
-  assign second_addr_o       = shown_pair_q.second.addr;
-  assign second_lane_o       = shown_pair_q.second.lane;
-  assign second_rows_o       = shown_pair_q.second.rows;
-  assign second_words_o      = shown_pair_q.second.words;
-  assign second_place_o      = shown_pair_q.second.place;
-  assign second_ends_beat_o  = shown_pair_q.second.ends_beat;
+  entry_t shown;
+  assign shown           = first_gone_q ? shown_pair_q.second : shown_pair_q.first;
+  assign segment_valid_o = shown_q;
+  assign segment_o       = shown.at;
+  assign segment_words_o = shown.words;
+  assign segment_place_o = shown.place;
+  assign second_valid_o  = shown_q && !first_gone_q && shown_pair_q.two;
+  assign second_o        = shown_pair_q.second.at;
+  assign second_words_o  = shown_pair_q.second.words;
+  assign second_place_o  = shown_pair_q.second.place;
 
   always_ff @(posedge clk_i) begin
     if (rst_ni && sums_valid_q) assert (room);

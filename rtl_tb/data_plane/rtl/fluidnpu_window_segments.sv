@@ -16,28 +16,26 @@ module fluidnpu_window_segments #(
   localparam int unsigned CountWidth = $clog2(InWords + 1),
   localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1
 ) (
-  input  logic                         clk_i,                // clock
-  input  logic                         rst_ni,               // reset, synchronous
-  input  logic                         layer_start_i,        // a layer begins
-  input  logic [BMax-1:0][31:0]        base_i,               // of each sample of a lane in the input buffer
-  input  fluidnpu_formats_pkg::layer_t layer_i,              // that layer
-  input  logic                         command_valid_i,      // a command is there
-  output logic                         command_ready_o,      // and is taken
-  input  fluidnpu_formats_pkg::tile_t  command_i,            // that command
-  output logic                         segment_valid_o,      // a segment is there
-  input  logic                         segment_ready_i,      // and is taken
-  output fluidnpu_pkg::parts_t         segment_parts_o,      // the parts of its place
-  output logic [CountWidth-1:0]        segment_words_o,      // its words
-  output logic [CountWidth-1:0]        segment_place_o,      // first word in the beat
-  output logic                         segment_ends_beat_o,  // it is the last of its beat
+  input  logic                         clk_i,            // clock
+  input  logic                         rst_ni,           // reset, synchronous
+  input  logic                         layer_start_i,    // a layer begins
+  input  logic [BMax-1:0][31:0]        base_i,           // of each sample of a lane in the input buffer
+  input  fluidnpu_formats_pkg::layer_t layer_i,          // that layer
+  input  logic                         command_valid_i,  // a command is there
+  output logic                         command_ready_o,  // and is taken
+  input  fluidnpu_formats_pkg::tile_t  command_i,        // that command
+  output logic                         segment_valid_o,  // a segment is there
+  input  logic                         segment_ready_i,  // and is taken
+  output fluidnpu_formats_pkg::parts_t segment_parts_o,  // the parts of its place
+  output logic [CountWidth-1:0]        segment_words_o,  // its words
+  output logic [CountWidth-1:0]        segment_place_o,  // first word in the beat
   // taken together with the segment above, or not at all
-  output logic                         second_valid_o,       // so is another one of the same beat
-  input  logic                         second_ready_i,       // which is taken as well
-  output fluidnpu_pkg::parts_t         second_parts_o,       // the parts of its place
-  output logic [CountWidth-1:0]        second_words_o,       // its words
-  output logic [CountWidth-1:0]        second_place_o,       // its first word in the beat
-  output logic                         second_ends_beat_o,   // it is the last of its beat
-  output logic [31:0]                  oldest_o              // no window needs a place before it any more
+  output logic                         second_valid_o,   // so is another one of the same beat
+  input  logic                         second_ready_i,   // which is taken as well
+  output fluidnpu_formats_pkg::parts_t second_parts_o,   // the parts of its place
+  output logic [CountWidth-1:0]        second_words_o,   // its words
+  output logic [CountWidth-1:0]        second_place_o,   // its first word in the beat
+  output logic [31:0]                  oldest_o          // no window needs a place before it any more
 );
   typedef struct packed {
     logic [7:0]  tap_row;
@@ -130,7 +128,7 @@ module fluidnpu_window_segments #(
   cut_t                  first, behind;
   logic                  half_q;  // a max pool's beat has one of its two taps
   logic                  one_column_q, two_columns_q, one_row_q, two_rows_q;  // of taps; one column: or one run
-  logic                  two_taps, same_row, other_row, step, both, pair, row_ends;
+  logic                  ends_beat, second_ends_beat, two_taps, same_row, other_row, step, both, pair, row_ends;
 
   function automatic window_t origin(logic [23:0] run);
     window_t made;
@@ -166,10 +164,10 @@ module fluidnpu_window_segments #(
     enter = made;
   endfunction
 
-  function automatic fluidnpu_pkg::parts_t parts(
-    logic [31:0] base, logic [31:0] offset, logic [23:0] top, logic lane, window_t window
+  function automatic fluidnpu_formats_pkg::parts_t parts(
+    logic [31:0] base, logic [31:0] offset, logic [23:0] top, logic lane, window_t window, logic ends
   );
-    fluidnpu_pkg::parts_t made;
+    fluidnpu_formats_pkg::parts_t made;
     made.base         = base;
     made.offset       = offset;
     made.row_reach    = window.row_offset;
@@ -177,6 +175,7 @@ module fluidnpu_window_segments #(
     made.word         = window.word;
     made.top          = top;
     made.lane         = lane && layer_i.sample_lanes;
+    made.ends_beat    = ends;
     parts = made;
   endfunction
 
@@ -272,19 +271,19 @@ module fluidnpu_window_segments #(
   assign other_row = first.row_ends && !row_ends_beat && position_q == '0;  // the row of lane 1 is cut as this one
 
   always_comb begin
-    segment_parts_o = parts(base_i[row_index], row_offset, row_top, row_lane, window_q);
-    if (same_row) second_parts_o = parts(base_i[row_index], row_offset, row_top, row_lane, entered);
-    else second_parts_o = parts(base_i[other_index], other_offset, other_top, 1'b1, window_q);
+    segment_parts_o = parts(base_i[row_index], row_offset, row_top, row_lane, window_q, ends_beat);
+    if (same_row) second_parts_o = parts(base_i[row_index], row_offset, row_top, row_lane, entered, second_ends_beat);
+    else second_parts_o = parts(base_i[other_index], other_offset, other_top, 1'b1, window_q, second_ends_beat);
   end
   assign segment_valid_o     = row_valid;
   assign segment_words_o     = first.words;
   assign segment_place_o     = position_q + (row_lane ? CountWidth'(TP) : '0);
-  assign segment_ends_beat_o = pool_q ? first.fills && (!max_pool_q || half_q || first.row_ends) : first.row_ends && row_ends_beat;
+  assign ends_beat       = pool_q ? first.fills && (!max_pool_q || half_q || first.row_ends) : first.row_ends && row_ends_beat;
 
   assign second_valid_o     = row_valid && (same_row || other_row);
   assign second_words_o     = same_row ? behind.words : first.words;
   assign second_place_o     = !same_row ? CountWidth'(TP) : pool_q ? '0 : segment_place_o + first.words;
-  assign second_ends_beat_o = pool_q || !same_row || (behind.row_ends && row_ends_beat);
+  assign second_ends_beat = pool_q || !same_row || (behind.row_ends && row_ends_beat);
 
   assign step      = segment_valid_o && segment_ready_i;
   assign both      = second_valid_o && second_ready_i;  // taken together with the first, if that is
@@ -311,7 +310,7 @@ module fluidnpu_window_segments #(
       left_q        <= origin_left_q;
       tile_left_q   <= origin_left_q;
     end else if (step) begin
-      half_q     <= max_pool_q && !both && !segment_ends_beat_o && (half_q || first.fills);
+      half_q     <= max_pool_q && !both && !ends_beat && (half_q || first.fills);
       position_q <= row_ends || pool_q ? '0 : pair ? position_2 : position_1;
       space_q    <= row_ends || pool_q ? width_q : pair ? left_1.words[CountWidth-1:0] : left_q.words[CountWidth-1:0];
       window_q   <= next;
