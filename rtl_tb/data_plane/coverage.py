@@ -17,10 +17,12 @@ from pathlib import Path
 
 from fluidnpu.dse import Design, Mode
 from fluidnpu.hls import FbcbError
-from fluidnpu.hls.formats import FBCB, StackCode
+from fluidnpu.hls.formats import FBCB, ActivationCode, StackCode
 from fluidnpu.hls.program import Descriptor, FbcbEntry, decode_for, decode_layer
 
 FILE = "coverage.json"
+_USES = [use.name for use in ActivationCode if use is not ActivationCode.NONE]
+_REPEATS = ("one pixel", "one word a pixel", "one word")  # that a residual consists of
 _SITUATIONS = (
     "max pool",
     "sum pool",
@@ -106,7 +108,8 @@ def required(design: Design) -> frozenset[str]:
     """The bins that a suite for this design must close."""
     lanes = {name for name in _SITUATIONS if name.startswith("lane 1")}
     situations = set(_SITUATIONS) - (set() if design.stackable else lanes)
-    return frozenset({name for name, _, _ in plans(design)} | situations | set(_EVENTS))
+    unit = unit_bins_of_all() if design.activation else set()
+    return frozenset({name for name, _, _ in plans(design)} | situations | unit | set(_EVENTS))
 
 
 def layer_bins(descriptor: Descriptor, word: int, batch: int, design: Design) -> set[str]:
@@ -115,7 +118,7 @@ def layer_bins(descriptor: Descriptor, word: int, batch: int, design: Design) ->
     run = decode_layer(design, word, d, batch)
     situations = _window(d) | _block(d, run, FBCB.number("block", word), batch, design)
     situations |= _columns(d, design.tile(run.mode)[1], design) | _pool(d, run, batch, design)
-    bins = {name for name, met in situations.items() if met}
+    bins = {name for name, met in situations.items() if met} | unit_bins(d)
     if d.kind == 0:
         bins |= {_plan(run, batch), *(name for name, met in _p_tiles(d, design.tile(run.mode)[0]).items() if met)}
     return bins
@@ -192,6 +195,29 @@ def _pool(d: Descriptor, run: FbcbEntry, batch: int, design: Design) -> dict[str
         "outputs of groups pass a pool": d.groups > 1,
         "a row block ends inside windows of a pool": any((end + d.pool_left) % 2 for end in ends),
     }
+
+
+def unit_bins(d: Descriptor) -> set[str]:
+    """Situations of the activation unit, and of a residual that repeats a word or a pixel."""
+    use = ActivationCode(d.activation)
+    fixed = d.residual_row_bytes == d.residual_pixel_bytes == 0
+    bins = set()
+    if use is not ActivationCode.NONE:
+        bins |= {
+            f"{use.name} of a {'pool' if d.kind else 'GEMM'}",
+            *([f"{use.name} before a pool"] if d.pool_kernel else []),
+        }
+    if d.has_residual and (fixed or d.residual_spread):
+        bins.add(
+            f"a residual of {_REPEATS[fixed + 2 * d.residual_spread - 1]}, {'multiplied' if d.multiplies else 'added'}"
+        )
+    return bins
+
+
+def unit_bins_of_all() -> set[str]:
+    """Those that a suite of a design with an activation unit must close."""
+    bins = {f"{use} {where}" for use in _USES for where in ("of a GEMM", "of a pool", "before a pool")}
+    return bins | {f"a residual of {what}, {how}" for what in _REPEATS for how in ("added", "multiplied")}
 
 
 def _columns(d: Descriptor, columns: int, design: Design) -> dict[str, bool]:

@@ -18,6 +18,8 @@ from fluidnpu.dse import Design, Mode
 from fluidnpu.hls.formats import ActivationCode
 from fluidnpu.hls.program import Descriptor
 
+from ..data_plane.coverage import unit_bins, unit_bins_of_all
+
 STATES = ("Idle", "Slots", "Await", "Begin", "Commands", "Drain", "Flush")
 AHEAD = ("Rest", "Fetch", "Lookup", "Plan", "Planned", "Refused")  # of the layer that begins next
 _PORTS = ("m0 read", "m1 read", "m2 read", "m2 write")
@@ -32,7 +34,6 @@ _PLACES = ("in the middle", "first", "last", "only")
 _RESPONSES = {2: "SLVERR", 3: "DECERR"}
 _LAYER, _MOMENT, _SLOT, _FULL, _BURST, _ANSWER, _PIECES = range(1, 8)
 _USES = [use for use in ActivationCode if use is not ActivationCode.NONE]
-_REPEATS = ("one pixel", "one word a pixel", "one word")  # that a residual consists of
 
 _BUSY = STATES[1:6]
 # Event -> states in which it can come.
@@ -90,15 +91,7 @@ def named(kind: int, what: int) -> list[str]:
 def layer_bins(layer: Descriptor, mode: Mode) -> set[str]:
     """The bins that a layer falls into by its use of the activation unit and what its residual repeats."""
     use = ActivationCode(layer.activation)
-    fixed = layer.residual_row_bytes == layer.residual_pixel_bytes == 0
-    repeats = _REPEATS[fixed + 2 * layer.residual_spread - 1] if fixed or layer.residual_spread else ""
-    bins = {
-        f"{use.name} of {mode.name}": use is not ActivationCode.NONE,
-        f"{use.name} before a pool": use is not ActivationCode.NONE and layer.pool_kernel > 0,
-        f"a residual of {repeats}, {'multiplied' if layer.multiplies else 'added'}": layer.has_residual
-        and repeats != "",
-    }
-    return {name for name, met in bins.items() if met}
+    return unit_bins(layer) | ({f"{use.name} of {mode.name}"} if use is not ActivationCode.NONE else set())
 
 
 def _moment(mask: int, state: str, ahead: str) -> list[str]:
@@ -142,8 +135,7 @@ def required(design: Design) -> frozenset[str]:
     if design.activation:
         modes = [mode for mode in Mode if any(name.split()[0] == mode.name for name in layers)]
         wanted |= {f"{use.name} of {mode.name}" for use in _USES for mode in modes}
-        wanted |= {f"{use.name} before a pool" for use in _USES}
-        wanted |= {f"a residual of {what}, {how}" for what in _REPEATS for how in ("added", "multiplied")}
+        wanted |= unit_bins_of_all()
         wanted |= {"bus error of m2 read in Await", "pieces awaited, and a row of residuals"}
         wanted |= {f"pieces awaited in {state}" for state in ("Await", "Commands", "Drain")}
     wanted |= {f"{response} to m2 write" for response in _RESPONSES.values()}

@@ -10,7 +10,7 @@ from dataclasses import replace
 from cocotb.triggers import RisingEdge
 
 from fluidnpu.hls import Cause, register
-from fluidnpu.hls.program import decode_for
+from fluidnpu.hls.program import decode_for, with_checksum
 
 from ...common.benches.clock import Dut, begin, bench, reset, setting
 from ...common.benches.lite import LiteMaster
@@ -159,13 +159,14 @@ async def wrong_descriptors_are_named(dut: Dut) -> None:
         (6, 0),
     ]
     spoils += [(1, 3), (1, 48 << 8), (1, 32 << 16), (7, 0x0000_0001), (8, 1), (11, 3), (14, 5), (9, 7), (10, 1)]
+    spoils += [(22, 5), (22, 1 << 16), (22, 3), *([] if DESIGN.activation else [(22, 2), (1, 0b1_0100)])]
     run = decode_for(DESIGN, host.program.fbcb[1], kind=0, batch=2)
     spoils += [(17 + run.mode, 32), (17 + run.mode, 0xFFFF_FFFF)]
     for word, value in [*spoils, (31, 0)]:
         bad = list(good)
         bad[word] = value
         if word != 31:
-            bad[31] = -sum(bad[:31]) & 0xFFFF_FFFF
+            bad = list(with_checksum(sum(value << 32 * index for index, value in enumerate(bad))))
         host.dram.memory[:128] = b"".join(w.to_bytes(4, "little") for w in bad)
         await host.start(0, 1)
         await must_fail(host, Cause.BAD_DESCRIPTOR, 0)
