@@ -27,7 +27,7 @@ import onnx
 import onnxruntime
 
 from fluidnpu.models import Network, read_onnx
-from fluidnpu.models.errors import NetworkError
+from fluidnpu.models.errors import NetworkError, QuantisationError
 from fluidnpu.models.numeric import guarded
 from fluidnpu.models.numeric.float_reference import run_float, run_float_outputs
 from fluidnpu.models.numeric.guard import DeviationError
@@ -100,6 +100,8 @@ def look(path: Path, what: str, size: tuple[int, ...] | None) -> Row:
         comparison = guarded(network, images).comparison
     except DeviationError as far:  # a random network may be chaotic, and a trained one is not on noise
         comparison = far.comparison
+    except QuantisationError:  # what is read and has no int16 is of no use
+        return Row(name=path.stem, what=what, size=text, obstacles="1 tensor without a useful resolution")
     row = Row(
         name=path.stem,
         what=what,

@@ -121,7 +121,7 @@ def scale(walk: Walk, node: onnx.NodeProto) -> None:
     """Fold Mul, Div, Sub or Add with a constant operand; multiply two activations."""
     found = _operands(walk, node)
     if found is None and node.op_type == "Mul" and len(node.input) == 2:
-        walk.put(node, multiply(walk, node, walk.value(node), walk.value(node, 1)))
+        walk.renamed(node, multiply(walk, node, walk.value(node), walk.value(node, 1)))
         return
     if found is None:
         raise misfit(node, "divides one activation by another", _ONE_FACTOR)
@@ -148,7 +148,7 @@ def _power(walk: Walk, node: onnx.NodeProto) -> None:
         walk.alias(node, walk.raw(node))
         return
     source = replace(walk.value(node), exclusive=False)
-    walk.put(node, multiply(walk, node, source, source))
+    walk.renamed(node, multiply(walk, node, source, source))
 
 
 def _negate(walk: Walk, node: onnx.NodeProto) -> None:

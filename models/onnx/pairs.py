@@ -23,19 +23,22 @@ def _subtract(walk: Walk, node: onnx.NodeProto) -> None:
     if any(walk.known(name) for name in node.input):
         scale(walk, node)
     else:
-        walk.renamed(node, _difference(walk, node, walk.value(node), walk.value(node, 1)))
+        walk.renamed(node, _difference(walk, node, walk.value(node), walk.value(node, 1, lazy=True)))
 
 
 def _difference(walk: Walk, node: onnx.NodeProto, first: Value, second: Value) -> Value:
     """Return first - second, which nothing else reads yet."""
+    second = walk.settle(node, second) if any(second.pad) else second
     plane = second.plane
-    if second.foldable and all(writer.open for writer in plane.writers):
+    if second.settled and second.foldable and all(writer.open for writer in plane.writers):
         for writer in plane.writers:
             writer.scale(-np.ones(writer.channels), np.zeros(writer.channels))
         plane.name, plane.aliases = walk.aside(node, "negative"), []  # its old names are of other values
     else:
         ones = np.ones(second.shape[2])
-        second = walk.settle(node, replace(second, factor=-ones, shift=0 * ones))
+        factor, shift = (ones, 0 * ones) if second.factor is None else (second.factor, second.shift)
+        assert shift is not None
+        second = walk.settle(node, replace(second, factor=-factor, shift=-shift))
     return add_two(walk, node, first, second)
 
 
