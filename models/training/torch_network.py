@@ -145,7 +145,8 @@ def _run(layer: Layer, own: tuple[Any, Any] | None, values: _Tensors) -> Any:
         value = _average(layer, x)
     residual: Any = None
     if layer.residual is not None:
-        residual = layer.added(values.read(layer.residual).permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        taken: Any = layer.added(values.read(layer.residual).permute(0, 2, 3, 1))
+        residual = taken.permute(0, 3, 1, 2)
     word = _clamped(value + residual if layer.adds else value, layer.clip)
     if layer.activation is None:
         return word
