@@ -16,11 +16,18 @@ from fluidnpu.rtl_tb.proving.catalogue import PROOFS
 from fluidnpu.rtl_tb.proving.prover import Outcome, Seed, cover, prove, refute
 from fluidnpu.rtl_tb.proving.report import said
 
-SLOW = ("engine", "read")  # a quarter of a minute to two; their first bugs are found in seconds
+SLOW = ("engine", "read", "multiplier")  # six seconds to two minutes; their first bugs are found in seconds
 COVERED = ("sequencer", "write")  # of the daily proofs: elsewhere the seeded bug shows that runs from reset are left
-HELD = ("ahead", "residuals", "segments")  # a few seconds each; their bugs repeat what their benches find
+HELD = (
+    "ahead",
+    "residuals",
+    "segments",
+    "activation",
+    "lane",
+)  # a few seconds each; their bugs repeat what their benches find
 DAILY = (
-    "engine", "read", "write", "sequencer", "unpack", "registers", "addresses", "steps", "slots", "fifo-shown", "pool", *HELD,
+    "engine", "read", "write", "sequencer", "unpack", "registers", "addresses", "steps", "slots", "fifo-shown", "pool", "multiplier",
+    *HELD,
 )  # fmt: skip
 
 
