@@ -21,7 +21,7 @@ import numpy as np
 from fluidnpu.dse import DramModel
 from fluidnpu.hls import Cause, register
 from fluidnpu.hls.core import execute_streams_reference, scatter_output
-from fluidnpu.hls.formats import DESCRIPTOR, FBCB, LAYER, NO_WEIGHTS, TILE
+from fluidnpu.hls.formats import DESCRIPTOR, FBCB, LAYER, NO_WEIGHTS, TILE, ActivationCode
 from fluidnpu.hls.program import Descriptor
 
 from ..data_plane.benches.cases import Case, Values, layer_of
@@ -158,6 +158,7 @@ _EDGE = {f"{name}_{of}_bytes": TOP - 2 for name in ("in", "out", "residual") for
 _AT_0 = dict.fromkeys(("in_offset", "out_offset", "residual_offset"), 0)
 _AT_END = dict.fromkeys(_AT_0, -2)
 _ONE = Shape(out=(1, 1), group_words=1, columns=1, residual=True)
+_PASS = Shape(kind=1, out=(1, 1), group_words=1, residual=True, activation=ActivationCode.PRODUCT)
 _POOLED = Shape(out=(5, 23), group_words=3, columns=168, pool=(3, 1, 1))
 
 EXTREMES = (
@@ -252,6 +253,40 @@ EXTREMES = (
         name="a pool that is computed already",
         shape=Shape(kind=1, kernel=(2, 2), out=(3, 3), group_words=4, merged=True),
     ),
+    Extreme(
+        name="rails through a table, shifted by 31",
+        shape=Shape(out=(6, 6), group_words=9, columns=9, activation=ActivationCode.TABLE),
+        rails=True,
+        changes={"activation_window": 15, "activation_shift": 31, "activation_lo": -32768, "activation_hi": 32767},
+    ),
+    Extreme(
+        name="products of rails",
+        shape=replace(_PASS, out=(3, 5), group_words=9, spread=True),
+        rails=True,
+        changes={"activation_shift": 0, "activation_lo": -32768, "activation_hi": 32767, "lo": -32768, "hi": 32767},
+    ),
+    Extreme(name="a product that is -32768", shape=_PASS, changes={"activation_lo": -32768, "activation_hi": -32768}),
+    Extreme(name="a product that is 32767", shape=_PASS, changes={"activation_lo": 32767, "activation_hi": 32767}),
+    Extreme(
+        name="factors 2 GiB apart",
+        shape=Shape(out=(2, 9), group_words=7, columns=8, residual=True, activation=ActivationCode.PRODUCT),
+        apart=True,
+    ),
+    Extreme(
+        name="lanes full of offsets",
+        shape=Shape(out=(3, 2), group_words=2, columns=384, activation=ActivationCode.AFFINE),
+        word=LANES,
+    ),
+    Extreme(
+        name="lanes full of slopes",
+        shape=Shape(kind=1, out=(2, 3), group_words=512, activation=ActivationCode.SLOPE),
+        rails=True,
+    ),
+    Extreme(
+        name="pieces that end at 2**32",
+        shape=Shape(out=(2, 3), group_words=7, columns=1, activation=ActivationCode.SLOPE),
+        lifted=True,
+    ),
 )
 
 # Fields that have but one right value.
@@ -266,7 +301,9 @@ _TILE = "a tile is no larger than the array"
 NEARER: dict[tuple[str, str], tuple[int, int, str]] = {
     ("descriptor", "groups"): (1, 4097, "65,535 take ten seconds: a job that is not run by default"),
     ("descriptor", "weights"): (0, TOP - 64, "weights begin at a multiple of 64"),
+    ("descriptor", "pieces"): (0, 512, "a lane holds 256 pieces of channels, and there are two"),
     ("descriptor", "pool_pitch"): (0, 447, "four pixels lie in a RAM of 1,344 beats"),
+    ("layer", "piece_address"): (0, TOP - 64, "pieces begin at a multiple of 64"),
     ("layer", "sample_lanes"): (0, 0, _BATCH),
     ("layer", "b_r"): (1, 1, _BATCH),
     ("layer", "block"): (4, 17, _TILE),

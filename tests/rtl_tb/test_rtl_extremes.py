@@ -66,7 +66,7 @@ def test_every_ram_is_filled_beyond_eight_bits() -> None:
 def test_a_wrong_word_and_a_wrong_cycle_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """An extreme is able to fail."""
     extreme = next(extreme for extreme in EXTREMES if extreme.apart)
-    monkeypatch.setattr(extremes, "scatter_output", lambda *_: None)
+    monkeypatch.setattr(extremes, "scatter_output", lambda *_: 0)
     with pytest.raises(SimulationError, match="rows 2 GiB apart: memory must be the model's"):
         extreme.check()
     monkeypatch.undo()
