@@ -18,6 +18,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from fluidnpu.host.oip.metric_table import TABLE
 from fluidnpu.words import WORDS
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # a hook is no package
@@ -73,11 +74,21 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if "<!-- words -->" in markdown:
         rows = (f"| **{escape(word)}** | {escape(meaning)} |" for word, meaning in WORDS.items())
         markdown = markdown.replace("<!-- words -->", "\n".join(("| word | meaning |", "|---|---|", *rows)))
+    if "<!-- metrics -->" in markdown:
+        markdown = markdown.replace("<!-- metrics -->", "\n".join(metric_table()))
     here = posixpath.join("docs", posixpath.dirname(page.file.src_uri))
     for source, place in PAGES.items():
         inside = posixpath.relpath(place, posixpath.dirname(page.file.src_uri) or ".")
         markdown = markdown.replace(f"]({posixpath.relpath(source, here)})", f"]({inside})")
     return re.sub(r"(\]\(\S*notebooks/\w+)\.ipynb\)", r"\1.md)", markdown)
+
+
+def metric_table() -> Iterator[str]:
+    """Lines of the table of metrics, as a scrape names them."""
+    yield from ("| metric | kind | labels | meaning |", "|---|---|---|---|")
+    for name, metric in TABLE.items():
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        yield f"| `{metric.sample(name).removesuffix('_bucket')}` | {metric.kind} | {labels} | {escape(metric.help)} |"
 
 
 def error_table() -> Iterator[str]:

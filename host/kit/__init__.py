@@ -1,4 +1,4 @@
-"""What stands around a server: units, a container, alert rules, a dashboard and a first configuration."""
+"""The files around a server: units, a container, alert rules, a dashboard and a first configuration."""
 
 import lazy_loader
 

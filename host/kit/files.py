@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from importlib.resources import files
 
+from .watching import alert_rules, dashboard
+
 TEXTS = ("fluidnpu.service", "fluidnpu-fleet.service", "board.conf", "Containerfile", "serve.toml")
 
 
@@ -12,4 +14,5 @@ def kit_files(network: str) -> dict[str, str]:
     """Return the texts of the kit for a server of a network, under the name that a model may have."""
     texts = {name: files(__package__).joinpath(name).read_text(encoding="utf-8") for name in TEXTS}
     name = re.sub(r"[^A-Za-z0-9_.-]", "-", network).lstrip("_.-")[:100] or "demo"
-    return texts | {"serve.toml": texts["serve.toml"].replace("{name}", name)}
+    made = {"alerts.yml": alert_rules(), "dashboard.json": dashboard()}
+    return texts | made | {"serve.toml": texts["serve.toml"].replace("{name}", name)}

@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ from ..errors import DriverUsageError
 from ..serving.models import Models
 from .access import Access, is_loopback, read_token
 from .budget import Budget, Holder
-from .certificates import check_pair
+from .certificates import check_pair, ends
 from .front import Front
 from .inference import Inference
 from .limits import LEAST_HELD_BYTES, Limits, held_bytes
@@ -114,6 +115,10 @@ class NetworkServer:
         then.
         """
         access = Access(read_token(self.options.token_file), self.options.certificate)
+        if access.certificate is not None and ends(access.certificate) < time.time():
+            _log.warning(
+                "the certificate in '%s' has ended, so clients that check it will not connect", access.certificate
+            )
         limits, made = self.options.limits, self._served
         self.inference = Inference(made, limits, _version()) if isinstance(made, Models) else made(limits, _version())
         sockets: dict[str, socket.socket] = {}

@@ -399,7 +399,13 @@ def test_the_command_serves_until_sigterm(bundle: Path, tmp_path: Path) -> None:
     assert process.returncode == 0, err
     assert json.loads(out.splitlines()[-1]) == {"stopped": True, "answered": {NAME: 6}}
     lines = [json.loads(line) for line in err.splitlines()]
-    assert [one["request_id"] for one in lines if one["message"] == "request"] == [f"r{i}" for i in range(6)]
+    requests = [one for one in lines if one["message"] == "request"]
+    assert [one["request_id"] for one in requests] == [f"r{i}" for i in range(6)]
+    for one in requests:
+        assert (one["outcome"], one["met"], one["tenant"], one["batch"]) == ("exit", True, "", 1)
+        assert one["exit"] in (0, 1)
+        assert one["npu_us"] >= 0
+        assert one["queue_us"] >= 0
     assert len(labels) == 6
     replayed = subprocess.run(
         [
