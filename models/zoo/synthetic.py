@@ -118,7 +118,7 @@ class _Sketch:
         return self.add(Kind.MAX_POOL, positive, channels, kernel, stride=stride, padding=padding)
 
     def activated(self, source: str) -> str:
-        """Append a convolution that ends in a function or in slopes of its channels."""
+        """Append a convolution that ends in a function or in lines of its channels."""
         name = str(self.rng.choice(sorted({*FUNCTIONS} - {"reciprocal_root"})))
         table = Activation(use=Use.TABLE, function=name)
         return self.add(
@@ -126,7 +126,7 @@ class _Sketch:
             source,
             self.pick(2, 5, 8),
             (1, 1),
-            activation=(table, table, table, Activation(use=Use.SLOPE))[self.pick(0, 1, 2, 3)],
+            activation=(table, table, Activation(use=Use.AFFINE), Activation(use=Use.SLOPE))[self.pick(0, 1, 2, 3)],
         )
 
     def on_its_own(self, source: str) -> str:
