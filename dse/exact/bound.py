@@ -14,6 +14,7 @@ import numpy as np
 
 from fluidnpu.models import Kind, LayerShape
 
+from ..hardware.activation import residual_reads
 from ..hardware.array import Array, Floats, ceil_div, floor_div, pool_beats
 from ..hardware.dram import DramModel, Rates
 from ..hardware.roofline import touched_words
@@ -103,7 +104,7 @@ def lower_bound(
     segments = rows * tiles * (p_tiles + (runs - 1) - np.floor((runs - 1) / together)) / 2  # two a cycle
     drained = rows * layer.groups * (full * ceil_div(columns, array.out_words) + ceil_div(last, array.out_words))
     weights = blocks * weight_beats * array.weight_words
-    residual = _residual_words(layer, rows, tiles, on)
+    residual = residual_reads(layer, rows, tiles, on.port_words)
     ports = np.maximum(np.maximum(weights, unique), np.maximum(stored, residual)) / on.rates.port
     together_words = (weights + unique + stored + residual) / on.rates.total
     most = np.maximum(np.maximum(core, segments), np.maximum(drained, blocks * weight_beats))
@@ -136,22 +137,10 @@ def _pool_bound(layer: LayerShape, mapping: LayerMapping, on: Candidates) -> Flo
         full = np.ceil(layer.c / columns) - 1
         last = layer.c - full * columns
         drained = rows * (full * ceil_div(columns, on.array.out_words) + ceil_div(last, on.array.out_words))
-        residual = _residual_words(layer, rows, full + 1, on)
+        residual = residual_reads(layer, rows, full + 1, on.port_words)
         busy = np.maximum(busy, np.maximum(drained, residual / on.rates.port))
         moved = moved + residual / on.rates.total
     return np.asarray(np.maximum(LEAST_PLAN_CYCLES, np.maximum(busy, moved)))
-
-
-def _residual_words(layer: LayerShape, rows: float, tiles: Floats, on: Candidates) -> Floats:
-    """Words of the residual that are read: the same ones again for every row where one pixel is for all.
-
-    Of a word that is for all channels, a port word for every row of a column tile.
-    """
-    if not layer.residual:
-        return np.zeros(np.shape(tiles))
-    return np.asarray(
-        rows * tiles * on.port_words if layer.residual_spread else rows * layer.groups * layer.c + 0 * tiles
-    )
 
 
 def _first_rows(layer: LayerShape, mapping: LayerMapping, block: Floats, kernel_row: int) -> Floats:

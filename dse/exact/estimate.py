@@ -26,7 +26,7 @@ import numpy.typing as npt
 from fluidnpu.models import LayerShape, Window, Workload
 
 from ..design import BatchPlan
-from ..hardware.activation import LANE_PIECES, piece_rows, pieces
+from ..hardware.activation import LANE_PIECES, piece_rows, pieces, residual_reads
 from ..hardware.array import Array, Floats, Ints, Mode, ceil_div, pool_beats
 from ..hardware.dram import DramModel, Rates
 from ..hardware.row_buffer import WORD_BYTES, row_bytes, rows
@@ -156,14 +156,10 @@ class _Run:
         return self.mapping.batch * sample_rows * row_bytes(self.layer, self.window) / WORD_BYTES
 
     @cached_property
-    def residual_words(self) -> float:
-        """Words of the residual that are read, whole port words where it has one a row for all channels."""
-        layer, rows = self.layer, self.mapping.batch * self.layer.r
-        if not layer.residual:
-            return 0.0
-        return float(
-            rows * self.tiles * self.machine.port_words if layer.residual_spread else rows * layer.groups * layer.c
-        )
+    def residual(self) -> float:
+        """Words of the residual that are read."""
+        rows = float(self.mapping.batch * self.layer.r)
+        return float(residual_reads(self.layer, rows, self.tiles, self.machine.port_words))
 
     @cached_property
     def lead(self) -> float:
@@ -204,9 +200,9 @@ class _Run:
         last = ends * (self.lanes * self.cols) * self.kept / port
         alone = np.maximum(busy + first, loaded + end) + last
         words = self.input_words + count * (self.tiles * self.p_tiles * self.tile_words)
-        words += self.mapping.batch * layer.stored + self.residual_words
+        words += self.mapping.batch * layer.stored + self.residual
         if self.mapping.pool:
-            alone = np.maximum(alone, self.residual_words / port)
+            alone = np.maximum(alone, self.residual / port)
         return np.maximum(_both(alone, words / self.rates.total) + FILL_CYCLES, self.lead)
 
 

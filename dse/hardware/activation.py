@@ -50,6 +50,17 @@ def too_many_pieces(layer: LayerShape, array: Array[int]) -> str:
     return f"the channels of layer '{layer.name}' need {rows} pieces of a lane of the activation unit, which holds {LANE_PIECES}"
 
 
+def residual_reads(layer: LayerShape, rows: float, tiles: Any, port_words: int) -> Any:
+    """Words that are read of a residual for `rows` rows of all samples, each row in `tiles` column tiles.
+
+    One pixel for the whole map is read again for every row, and of one word for all channels a whole port
+    word for every row of a tile.
+    """
+    if not layer.residual:
+        return 0.0
+    return rows * tiles * port_words if layer.residual_spread else rows * layer.groups * layer.c
+
+
 def residual_words(layer: LayerShape) -> int:
     """Words of a sample's residual, each once.
 

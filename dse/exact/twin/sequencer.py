@@ -1,5 +1,6 @@
-"""States and commands of each layer of a job: twin of `fluidnpu_sequencer` and `fluidnpu_descriptor_fetch`.
+"""States and commands of each layer of a job, and the pieces of the next one.
 
+Twin of `fluidnpu_sequencer`, `fluidnpu_descriptor_fetch` and `fluidnpu_piece_loader`.
 `fluidnpu_batching_engine` and `fluidnpu_planner` are states that take a cycle and `Layer.plan_cycles`.
 """
 
@@ -22,7 +23,7 @@ REST, FETCH, LOOKUP, PLAN, ASK, REQUEST, READ, LOADED, PLANNED = range(9)
 
 @dataclass(slots=True)
 class Sequencer:
-    """Registers of `fluidnpu_sequencer` and `fluidnpu_descriptor_fetch`."""
+    """Registers of `fluidnpu_sequencer`, `fluidnpu_descriptor_fetch` and `fluidnpu_piece_loader`."""
 
     state: int
     wait: int  # slots that were not looked at
