@@ -31,10 +31,12 @@ SLOW = (
 )  # fmt: skip
 DRAMS = (DramModel.IDEAL, *SLOW)
 ARRAYS: dict[str, tuple[int, dict[str, Any]]] = {  # bits of a port, sizes
-    "narrow ports, a small buffer": (64, {"t_r": 40, "t_p": 5, "t_c": 6, "weight_slots": 2, "out_words": 8, "buffer_words": 2048}),
+    "narrow ports, a small buffer": (
+        64, {"t_r": 40, "t_p": 5, "t_c": 6, "weight_slots": 2, "out_words": 8, "buffer_words": 2048, "activation": "lut"}
+    ),
     "wide ports": (256, {"t_r": 32, "t_p": 12, "t_c": 8, "split": True, "buffer_words": 4096}),
-    "pools wider than lanes": (256, {"t_r": 24, "t_p": 4, "t_c": 6, "weight_slots": 4, "out_words": 16, "buffer_words": 4096}),
-    "no pairs": (128, {"t_r": 16, "t_p": 3, "t_c": 5, "stackable": False, "out_words": 3, "buffer_words": 2048}),
+    "pools wider than lanes": (256, {"t_r": 24, "t_p": 4, "t_c": 6, "weight_slots": 4, "out_words": 16, "buffer_words": 4096, "activation": "dsp"}),
+    "no pairs": (128, {"t_r": 16, "t_p": 3, "t_c": 5, "stackable": False, "out_words": 3, "buffer_words": 2048, "activation": "lut"}),
     "many slots": (128, {"t_r": 64, "t_p": 6, "t_c": 16, "split": True, "weight_slots": 3, "out_words": 8, "buffer_words": 1 << 15}),
     "chains in pieces": (128, {"t_r": 24, "t_p": 9, "t_c": 6, "weight_slots": 2, "out_words": 8, "buffer_words": 4096}),
 }  # fmt: skip
@@ -65,7 +67,9 @@ def test_arrays_ports_and_buffers_of_other_shapes(array: str, core: str) -> None
     npus: dict[DramModel, BareNpu] = {}
     for seed in range(8):
         rng = random.Random(seed)
-        qnet = quantise(random_network(seed, exits=rng.randint(1, 3), steps=rng.randint(2, 4)))
+        unit = "activation" in sizes  # which a network in two then uses
+        net = random_network(seed, exits=rng.randint(1, 3), steps=rng.randint(2, 4), activations=unit and seed % 2 == 1)
+        qnet = quantise(net)
         built = design_for(qnet.network.workload, **sizes).changed(port_bits=port_bits, **CHAINS.get(array, {}))
         design = random_plans(built, seed)
         dram = DRAMS[seed % len(DRAMS)]
