@@ -6,21 +6,21 @@ module fluidnpu_activation_lane #(
   parameter bit Dsp = 1'b0,
   localparam int unsigned RowWidth = $clog2(fluidnpu_pkg::PieceRows)
 ) (
-  input  logic                clk_i,          // clock
-  input  fluidnpu_pkg::unit_t unit_i,         // of the layer
-  input  logic                bank_i,         // of the layer
-  input  logic [31:0]         below_i,        // of the layer's table: the piece below the window
-  input  logic [31:0]         above_i,        // and the one above it
-  input  logic signed [15:0]  word_i,         // 0
-  input  logic signed [15:0]  residual_i,     // 0
-  input  logic [RowWidth-1:0] row_i,          // 1: of the channel
-  input  logic                used_i,         // 11: the lane has a column
-  output logic [15:0]         word_o,         // 12; 0 where the lane has none
-  output logic                saturated_o,    // 12
-  input  logic                write_i,        // a piece
-  input  logic                write_bank_i,   // into this bank,
-  input  logic [RowWidth-1:0] write_row_i,    // this row
-  input  logic [31:0]         write_piece_i   // base in the low half, slope above
+  input  logic                clk_i,         // clock
+  input  fluidnpu_pkg::unit_t unit_i,        // of the layer
+  input  logic                bank_i,        // of the layer
+  input  logic [31:0]         below_i,       // of the layer's table: the piece below the window
+  input  logic [31:0]         above_i,       // and the one above it
+  input  logic signed [15:0]  word_i,        // 0
+  input  logic signed [15:0]  residual_i,    // 0
+  input  logic [RowWidth-1:0] row_i,         // 1: of the channel
+  input  logic                used_i,        // 11: the lane has a column
+  output logic [15:0]         word_o,        // 12; 0 where the lane has none
+  output logic                saturated_o,   // 12
+  input  logic                write_i,       // a piece
+  input  logic                write_bank_i,  // into this bank,
+  input  logic [RowWidth-1:0] write_row_i,   // this row
+  input  logic [31:0]         write_piece_i  // base in the low half, slope above
 );
   typedef struct packed {  // as in memory: the low half first
     logic signed [15:0] slope;
