@@ -47,14 +47,15 @@
       assert (wanted_q == (before_q.pieces != '0));
       // Turns
       assert (turn_o == (state_q == Ask || state_q == Fetch || state_q == Read));
-      if (fetch_valid_o) assert (turn_o && quiet_q && !asked_q && !reads_o);
-      if (data_ready_o) assert (reads_o && turn_o && asked_q);
+      assert (!fetch_valid_o || (turn_o && quiet_q && !asked_q && !reads_o));
+      assert (!data_ready_o || (reads_o && turn_o && asked_q));
       if (state_q == Read) assert (asked_q && quiet_q);
       if (state_q == Fetch) assert (taken_q == '0 && popped_q == '0);
       // Places
       if (state_q == Fetch || state_q == Read) begin
         assert (table_q == tables && left_q == layer_i.pieces - taken_q && taken_q < layer_i.pieces);
         assert (32'(popped_q) * WordPieces + 32'(slot_q) == 32'(taken_q) && 32'(slot_q) < WordPieces);
+        assert (!data_ready_o || 32'(slot_q) == WordPieces - 1 || taken_q + 16'd1 == layer_i.pieces);
         if (tables) assert (16'(row_q) == taken_q && lane_q != '0);
         else begin
           assert (32'(row_q) * OutWords <= 32'(taken_q) && 32'(taken_q) < (32'(row_q) + 1) * OutWords);
