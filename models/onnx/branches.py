@@ -52,8 +52,8 @@ def branch(value: Value) -> Draft | None:
     """Return the convolution that writes a value and nothing else and may become another; else None."""
     plane = value.plane
     alone = value.foldable and len(plane.own) == 1 and not plane.pieces
-    fits = alone and plane.own[0].kind is Kind.GEMM and plane.own[0].clip == (None, None)
-    return plane.own[0] if fits else None
+    sums = alone and plane.own[0].kind is Kind.GEMM and plane.own[0].clip == (None, None)
+    return plane.own[0] if sums and plane.own[0].activation is None else None
 
 
 def merge(into: Draft, other: Draft, rows: Indices) -> bool:

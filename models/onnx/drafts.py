@@ -259,9 +259,13 @@ class Draft:
 
     def permute(self, order: npt.NDArray[np.int64]) -> None:
         """Let output channel i be what channel order[i] was."""
-        assert self.weights is not None
-        assert self.bias is not None
-        self.weights, self.bias = self.weights[order], self.bias[order]
+        for name, array in self.of_channels(order).items():
+            setattr(self, name, array)
+
+    def of_channels(self, channels: npt.NDArray[np.int64]) -> dict[str, Array]:
+        """Return the arrays of some output channels by the names of their fields."""
+        arrays = {"weights": self.weights, "bias": self.bias, "slopes": self.slopes, "offsets": self.offsets}
+        return {name: array[channels] for name, array in arrays.items() if array is not None}
 
 
 def times(first: Pair, second: Pair) -> Pair:
@@ -400,7 +404,7 @@ def build_network(
     The exits come in the order of their stages when `ordered`, else they are put in the order of the MACs
     they need. The channels of an output are those of its plane.
     """
-    given, ranges = ranges, _in_plain_names(source, drafts, ranges)
+    known = _in_plain_names(source, drafts, ranges)
     needs = {exit.name: set() if plane is None else _needed(plane) for exit, plane in exits}
     ranked = [replace(exit, logits=None if plane is None else plane.name) for exit, plane in exits]
     if not ordered:
@@ -414,10 +418,8 @@ def build_network(
     planes = {plane.name: plane for plane in (draft.output.root()[0] for draft in placed)}
     tensors = {source.name: source.shape} | {key: plane.shape for key, plane in planes.items()}
     layers = tuple(draft.layer(stage) for draft, stage in placed.items())
-    inner = dict.fromkeys(layer.inner for layer in layers if layer.inner is not None)
-    ranges = {**{name: given[name] for name in inner if name in given}, **ranges}  # no such word has a gain
     parameters = {draft.name: own for draft in placed if (own := draft.parameters()) is not None}
-    return Network(
+    network = Network(
         name=name,
         input=source.name,
         tensors=tensors,
@@ -425,9 +427,12 @@ def build_network(
         exits=tuple(ranked),
         outputs=tuple(_in_root(output, plane, stage) for (output, plane), stage in zip(outputs, places, strict=True)),
         parameters=parameters,
-        calibration={key: ranges[key] for key in (*tensors, *inner)} if ranges.keys() >= {*tensors, *inner} else {},
         metadata=dict(metadata),
     )
+    if not known.keys() >= tensors.keys() or not {*known, *ranges}.issuperset(network.ranged):
+        return network
+    inner = {name: ranges[name] / network.gains[name] for name in network.ranged if name not in tensors}
+    return replace(network, calibration={name: {**known, **inner}[name] for name in network.ranged})
 
 
 def _in_root(output: Output, plane: Plane, stage: int) -> Output:

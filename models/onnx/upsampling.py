@@ -241,8 +241,6 @@ def _splits(writer: Draft) -> bool:
 
 def _split(walk: Walk, writer: Draft, source: Value, parts: Indices) -> list[Plane]:
     """Part a convolution into one for each part of its output channels."""
-    assert writer.weights is not None
-    assert writer.bias is not None
     walk.drafts.remove(writer)
     planes = []
     for part in parts:
@@ -253,8 +251,7 @@ def _split(walk: Walk, writer: Draft, source: Value, parts: Indices) -> list[Pla
             name=walk.unique(writer.name),
             output=plane,
             channels=len(part),
-            weights=writer.weights[rows],
-            bias=writer.bias[rows],
+            **writer.of_channels(rows),
         )
         plane.own.append(draft)
         walk.drafts.append(draft)

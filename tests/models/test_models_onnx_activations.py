@@ -213,3 +213,17 @@ def test_a_product_read_twice_is_not_scaled_for_one_of_its_readers(tmp_path: Pat
     x = graph.op("Mul", graph.conv("image", 3, 3), graph.conv("image", 3, 3))
     network = compare(tmp_path, graph, graph.op("Concat", graph.op("Relu", x), graph.op("Neg", x), axis=1))
     assert {layer.activation.use for layer in network.layers if layer.activation} == {Use.PRODUCT, Use.AFFINE}
+
+
+def test_what_ends_in_the_unit_is_no_branch_of_a_convolution(tmp_path: Path) -> None:
+    graph = Graph()
+    x = graph.op("Relu", graph.conv("image", 3, 3))
+    branches = (graph.op("LeakyRelu", graph.conv(x, 4, 3, 1), alpha=0.2), graph.conv(x, 4, 3, 1))
+    assert told(compare(tmp_path, graph, graph.op("Add", *branches))) == "gemm gemm+slope gemm+add"
+
+
+def test_slopes_follow_their_channels_into_phases(tmp_path: Path) -> None:
+    graph = Graph()
+    slope = graph.const(np.linspace(-0.5, 1.5, 12).reshape(12, 1, 1))
+    parted = graph.op("DepthToSpace", graph.op("PRelu", graph.conv("image", 12, 3), slope), blocksize=2, mode="CRD")
+    assert told(compare(tmp_path, graph, graph.conv(parted, 2, 3))) == " ".join(["gemm+slope"] * 4 + ["gemm"])

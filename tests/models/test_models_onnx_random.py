@@ -131,6 +131,40 @@ class RandomGraph:
         high = [] if kind == "low" else [self.const(np.float32(self.pick(0.5, 6)))]
         return self.put(self.op("Clip", source, low, *high), shape)
 
+    def table(self, source: str) -> str:
+        """A function that needs a table, as an operator or in parts."""
+        kind = self.pick("silu", "swish", "gelu", "mish", "Sigmoid", "Tanh", "Elu", "Softplus", "HardSwish")
+        if kind == "silu":
+            made = self.op("Mul", source, self.op("Sigmoid", source))
+        elif kind == "swish":
+            clipped = self.op("Clip", self.op("Add", source, self.const(3.0)), self.const(0.0), self.const(6.0))
+            made = self.op("Mul", source, self.op("Div", clipped, self.const(6.0)))
+        elif kind == "gelu":
+            half = self.op("Add", self.op("Erf", self.op("Div", source, self.const(2**0.5))), self.const(1.0))
+            made = self.op("Mul", self.op("Mul", source, half), self.const(0.5))
+        elif kind == "mish":
+            made = self.op("Mul", source, self.op("Tanh", self.op("Softplus", source)))
+        else:
+            made = self.op(kind, source)
+        return self.put(made, self.maps[source])
+
+    def gate(self, source: str) -> str:
+        """A map times a pixel or a channel made of it; or added to it."""
+        channels = self.maps[source][0]
+        kind = self.pick("squeeze", "spatial")
+        pooled = self.op("GlobalAveragePool", source) if kind == "squeeze" else self.op("ReduceMean", source, axes=[1])
+        count = channels if kind == "squeeze" else 1
+        inner = self.op("Conv", pooled, self.normal(count, count, 1, 1), self.normal(count))
+        factor = self.op(self.pick("Sigmoid", "HardSigmoid", "Relu", "Identity"), inner)
+        operands = (source, factor) if self.pick(0, 1) else (factor, source)
+        return self.put(self.op(self.pick("Mul", "Mul", "Add"), *operands), self.maps[source])
+
+    def product(self, source: str) -> str:
+        """Two maps of one shape multiplied, also one with itself; bounded, so that products of products are."""
+        same = [name for name, shape in self.maps.items() if shape == self.maps[source]]
+        made = self.op("Mul", source, str(self.pick(*same)))
+        return self.put(self.op("Clip", made, self.const(-4.0), self.const(4.0)), self.maps[source])
+
     def window(self, size: tuple[int, int]) -> tuple[dict[str, Any], tuple[int, int]]:
         """Kernel, stride, dilation and padding that fit, and the output size."""
         kernel = [min(n, self.pick(1, 2, 3)) for n in size]
@@ -398,6 +432,7 @@ MOVES = (
     R.by_pixel,
     R.stack,
 )
+UNIT = (R.table, R.table, R.table, R.gate, R.gate, R.product, R.product)
 PAIRS = (R.signed_pool, R.signed_pool, R.resize, R.resize, R.pooled, R.pair, R.pair, R.tile, R.row)
 
 
@@ -454,8 +489,16 @@ def test_random_graphs_of_pairs_and_resizes_equal_onnxruntime(tmp_path: Path) ->
     assert not any(refusals), refusals
 
 
+def test_random_graphs_with_tables_and_products_equal_onnxruntime(tmp_path: Path) -> None:
+    refusals = [read_or_refuse(seed, tmp_path / "random.onnx", (*STEPS, *UNIT, *UNIT)) for seed in range(25)]
+    assert not any(refusals), refusals
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("steps", [STEPS, (*STEPS, *MOVES, *MOVES), (*STEPS, *MOVES, *PAIRS, *PAIRS)])
+@pytest.mark.parametrize(
+    "steps",
+    [STEPS, (*STEPS, *MOVES, *MOVES), (*STEPS, *MOVES, *PAIRS, *PAIRS), (*STEPS, *MOVES, *PAIRS, *UNIT, *UNIT)],
+)
 def test_more_random_graphs_equal_onnxruntime(tmp_path: Path, steps: Any) -> None:
     refusals = [read_or_refuse(seed, tmp_path / "random.onnx", steps) for seed in range(1000, 3800)]
     assert not any(refusals), refusals
