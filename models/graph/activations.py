@@ -1,4 +1,4 @@
-"""What the activation unit makes of a layer's words: a function by table, a product, or channels' own lines.
+"""Activations that follow a layer's words: a function by table, a product, or channels' own lines.
 
 A function of `FUNCTIONS` has parameters with usual values, and bounds where it has some. Far from zero most
 are lines, their asymptotes, which a table's outer pieces follow (ADR 69). Definitions: Ramachandran et al.

@@ -122,8 +122,9 @@ def _check(layer: Layer, x: Int16s, residual: Int16s | None) -> None:
 
 
 def run_layer_counting(qlayer: QuantisedLayer, x: Int16s, residual: Int16s | None = None) -> tuple[Int16s, int]:
-    """Run one layer and also count its saturations: words that lay outside int16 before the clamp to lo and
-    hi, of the core and of its activation unit.
+    """Run one layer and also count its saturations.
+
+    They are the core's and the activation unit's words that lay outside int16 before the clamp to lo and hi.
     """
     layer = qlayer.layer
     _check(layer, x, residual)

@@ -91,8 +91,9 @@ def _fitted(exact: Doubles, window: int, lo: int, hi: int) -> tuple[Unit, Double
 
 
 def bits_to_constant(activation: Activation, target: Format) -> int | None:
-    """Return the most fraction bits of words at whose ends a saturating function is constant, to half a step
-    of what is stored; None of other functions.
+    """Return the most fraction bits of words at whose ends a saturating function is constant.
+
+    It is so to half a step of what is stored. None of other functions.
 
     >>> bits_to_constant(Activation(use=Use.TABLE, function="tanh"), Format(fraction_bits=14))
     12

@@ -42,7 +42,9 @@ NO_EXPONENTS = np.zeros(1, np.int64)
 @dataclass(frozen=True, kw_only=True, eq=False)
 class QuantisedLayer:
     """One layer in integers: y = clamp(round_half_even((bias + sum(x * w) + (residual << residual_shift)) /
-    2**shift), lo, hi), which a `unit` makes another word of; a residual that it multiplies by is not added.
+    2**shift), lo, hi).
+
+    A `unit` makes another word of y; a residual that it multiplies by is not added.
 
     weights int16 (groups, P, C / groups) with P ordered (kernel row, kernel column, channel), bias int64
     (C,); both are empty for pools. The constructor proves from the sum of |w| that the 48-bit accumulator
