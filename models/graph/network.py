@@ -456,7 +456,7 @@ class Network:
 
     @property
     def ranged(self) -> tuple[str, ...]:
-        """The names that quantisation needs ranges of: all tensors, and all words in front of an activation."""
+        """The names of what quantisation needs ranges of: tensors, and words in front of an activation."""
         return (*self.tensors, *(layer.inner for layer in self.layers if layer.inner is not None))
 
     @cached_property
