@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from fluidnpu.models.tail import Tail
 
 
+WORST_TABLES = 5  # that are shown
+
+
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions:
     """The command line of `fluidnpu check`."""
@@ -116,6 +119,8 @@ def check_model(options: CheckOptions) -> None:
         heads = [one["name"] for one in vectors if one["shape"][0] > 1]
         if isinstance(model, models.Network) and len(heads) > 1 and all(exit.logits is None for exit in model.exits):
             out.print(f"  [dim]heads of one trunk, all given out; early exits are named: --logits {','.join(heads)}[/]")
+    if report.get("unit"):
+        print_unit(out, report["unit"])
     if report.get("tail"):
         tail = report["tail"]
         operators = ", ".join(f"{count} {name}" for name, count in tail["operators"].items())
@@ -125,6 +130,29 @@ def check_model(options: CheckOptions) -> None:
         )
     if isinstance(model, models.Network):
         say_assumed(out, model)
+
+
+def unit_report(model: models.Network) -> dict[str, Any]:
+    """Count the uses of the activation unit by function; with ranges, give each table's largest error."""
+    used = [layer for layer in model.layers if layer.activation is not None]
+    counts = Counter(layer.activation.function or str(layer.activation.use) for layer in used if layer.activation)
+    tables = []
+    if model.calibration and any(layer.activation.function for layer in used if layer.activation):
+        for one in models.quantise(model).layers:
+            if one.unit is not None and one.layer.activation is not None and one.layer.activation.function:
+                facts = {"layer": one.layer.name, "function": one.layer.activation.function, "error": one.unit.error}
+                tables.append(facts)
+    return {"uses": dict(counts.most_common()), "tables": tables}
+
+
+def print_unit(out: Console, unit: dict[str, Any]) -> None:
+    """Print what the activation unit does, and the tables that are farthest from their functions."""
+    uses = ", ".join(f"{count} {name}" for name, count in unit["uses"].items())
+    out.print(f"Uses of the activation unit: {uses}", highlight=False)
+    worst = sorted(unit["tables"], key=lambda one: -one["error"])[:WORST_TABLES]
+    rows = [(one["layer"], one["function"], f"{one['error']:.2f}") for one in worst]
+    if rows:
+        out.print(show.table("Tables farthest from their functions", ("layer", "function", "output steps"), rows))
 
 
 def say_rewritten(out: Console, model: models.Network) -> None:
@@ -168,6 +196,8 @@ def model_report(model: models.Network | models.Workload) -> dict[str, Any]:
     if isinstance(model, models.Network):
         facts = prepared_report(model)
         facts |= {key: model.metadata[key] for key in ("quantised", "inputs") if key in model.metadata}
+        if any(layer.activation is not None for layer in model.layers):
+            facts["unit"] = unit_report(model)
         shown = [(one.name, list(one.shape), one.activation, one.stage) for one in model.outputs]
         if model.tail is not None:
             facts["tail"] = tail_report(model, model.tail)

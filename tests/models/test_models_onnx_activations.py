@@ -1,4 +1,4 @@
-"""What exporters make of the activation unit's work: the layers, their answers, and the file written of them."""
+"""What exporters make of the activation unit's work: layers, their answers, and the file written of them."""
 
 from __future__ import annotations
 
