@@ -33,7 +33,7 @@ class Unit:
     """A layer's use of the unit: its constants, and its pieces by row and lane."""
 
     use: ActivationCode
-    window: int = 8
+    window: int = 0
     shift: int = 0
     lo: int = LEAST
     hi: int = MOST
@@ -101,15 +101,18 @@ def random_layer(rng: random.Random, use: ActivationCode, rows: int = 0, **extre
     constants of its unit.
     """
     columns, blocks = _columns(rng, rows), rng.randrange(1, 3)
+    table = use is ActivationCode.TABLE
     unit = Unit(
-        use, window=rng.choice(WINDOWS), shift=rng.choice([0, 1, rng.randrange(2, 31), rng.randrange(6, 17), 31])
+        use,
+        window=rng.choice(WINDOWS) if table else 0,
+        shift=rng.choice([0, 1, rng.randrange(2, 31), rng.randrange(6, 17), 31]),
     )
     if rng.random() < 0.5:
         unit.lo, unit.hi = sorted(_number(rng) for _ in range(2))
     for name, value in extremes.items():
         setattr(unit, name, value)
     beats_of_pixel = sum(-(-cols // WORDS) for cols in columns)
-    if use is ActivationCode.TABLE:
+    if table:
         pieces = [_piece(rng, unit.shift) for _ in range(BANK_ROWS + 2)]
         unit.pieces = {(row, lane): piece for row, piece in enumerate(pieces) for lane in range(WORDS)}
     elif use in (ActivationCode.SLOPE, ActivationCode.AFFINE):
@@ -169,6 +172,8 @@ def _number(rng: random.Random) -> int:
 
 def _word(rng: random.Random, unit: Unit) -> int:
     """A word of the core: any, and at the ends of windows and segments more often."""
+    if unit.use is not ActivationCode.TABLE:
+        return _number(rng)
     half, step = 1 << unit.window, 1 << (unit.window - 7)
     at = rng.choice([-half, half, rng.randrange(-128, 129) * step]) + rng.randint(-2, 1)
     return min(max(rng.choice([_number(rng), at]), LEAST), MOST)

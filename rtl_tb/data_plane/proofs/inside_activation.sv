@@ -114,7 +114,7 @@
   always_comb begin
     assume (layer_i.activation == kind && layer_i.activation_window == window && layer_i.activation_shift == shift);
     assume (layer_i.activation_lo == lo && layer_i.activation_hi == hi);
-    assume (kind <= fluidnpu_formats_pkg::ActivationAffine && window[3]);
+    assume (kind <= fluidnpu_formats_pkg::ActivationAffine && (window[3] || !table_is));
     assume (fits == (stored_q != 6'(Depth)) && kept_valid == (stored_q != '0));
     if (command_valid_i) assume (command_i.cols != '0 && command_i.cols < 12'd1000 && command_i.beats != '0 && command_i.lane1_beats <= command_i.beats);
     if (layer_start_i) assume (level_q == '0 && !active_q && !command_valid_i);
