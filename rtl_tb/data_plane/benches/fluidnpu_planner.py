@@ -161,7 +161,7 @@ def spoils(good: Mapping[str, Value], mode: Mode) -> Iterator[dict[str, Value]]:
 
 
 def unit_spoils() -> Iterator[dict[str, Value]]:
-    """What an activation unit cannot do, as changes of a GEMM with a residual."""
+    """Yield changes of a GEMM with a residual that ask of an activation unit what none can do."""
     table = {"activation": ActivationCode.TABLE, "activation_window": 8, "pieces": TABLE_PIECES}
     bounds = ({"activation_lo": 1, "activation_hi": 0}, {"activation_lo": 0, "activation_hi": -1})
     for change in (
