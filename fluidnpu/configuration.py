@@ -33,6 +33,7 @@ else:
     import tomli as tomllib
 
 COMMANDS = ("serve", "stream", "fleet")  # the ways to serve, each with its table
+MOST_BYTES = 64 << 10  # of a file, whose pieces are read again to find a line
 _KEPT = "fluidnpu.configuration"  # the file of a command line, in the context's meta
 _NUMBERS = (click.types.IntParamType, click.types.FloatParamType)
 
@@ -56,7 +57,7 @@ class Configuration:
     @staticmethod
     def read(path: Path) -> Configuration:
         """Read a file. Raises FileError, and UsageError for what is no table of a command."""
-        text = models.read_text(path, "options in TOML")
+        text = models.read_text(path, "options in TOML", MOST_BYTES)
         try:
             tables = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
@@ -166,6 +167,8 @@ def placed() -> Iterator[None]:
         if read is None or (not is_expected(error) and not isinstance(error, OSError)):
             raise
         said, name = sentence(error), context.info_name or ""
+        if isinstance(error, OSError) and error.filename:
+            said = f"the file '{error.filename}' could not be used: {error.strerror}"
         table = read.tables[name]
         named = [key for key in table if f"--{key} " in said]
         named += [key for key, value in table.items() if any(text in said for text in _texts(value))]

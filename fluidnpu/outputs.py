@@ -30,6 +30,18 @@ class UserPath(click.Path):
         return str(folder / text) if text else text
 
 
+class PathOrWord(UserPath):
+    """A path, or a word that stands for none."""
+
+    def __init__(self, word: str) -> None:
+        super().__init__(path_type=Path)
+        self.word = word
+
+    def beside(self, folder: Path, text: str) -> str:
+        """Return the word as it is, and a path as begun at a folder."""
+        return text if text == self.word else super().beside(folder, text)
+
+
 class TextWithPath(click.types.StringParamType):
     """Text that may name a path behind a sign, as NAME=BUNDLE does, or be one where it has an ending."""
 

@@ -28,6 +28,7 @@ DATA = {
         "oip/*.css",
         "oip/*.js",
         "fleet/*.html",
+        "kit/*",
         "notebooks/*.ipynb",
     ),
     "studies": ("*/templates/*", "*/data/*"),

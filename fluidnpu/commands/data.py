@@ -13,7 +13,7 @@ from fluidnpu.models import exits as model_exits
 from fluidnpu.models import images as model_images
 
 from ..errors import UsageError
-from ..options import PATH
+from ..outputs import PathOrWord
 
 _CLASSES = "fluidnpu.classes"  # what `CLASSES` keeps of the command line, in the context's meta
 NONE = "none"
@@ -26,7 +26,7 @@ def _kept(context: click.Context, option: click.Parameter, value: Any) -> None:
 CLASSES = click.option(
     "--classes",
     "classes_file",
-    type=PATH,
+    type=PathOrWord(NONE),
     metavar=f"FILE|{NONE}",
     expose_value=False,
     callback=_kept,

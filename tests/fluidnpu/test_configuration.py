@@ -76,7 +76,7 @@ WRONG = [  # a line of `GOOD` by its number, another in its place, and the words
     (7, 'slo = "20"', "with a unit"),
     (7, 'slo = "20ms"\npolicy = "nosuch"', "policy must be one of"),
     (7, 'slo = "20ms"\nguarded = 1', "guarded is wrong: it must be true or false, not 1"),
-    (7, 'slo = "20ms"\ntoken-file = "absent"', "absent"),
+    (7, 'slo = "20ms"\ntoken-file = "absent"', "absent' could not be used: No such file"),
     (4, '    "demo=gone",', "gone"),
     (9, "[serving]", "a table must be one of serve, stream, fleet, not 'serving'"),
     (13, "requests = 5000", "--requests must be at most"),
@@ -127,6 +127,16 @@ def test_a_file_may_hold_every_option(name: str, tmp_path: Path) -> None:
     values = Configuration.read(file).values(command, name)
     assert len(values) == len(lines) - 1
     assert all(str(values[key]) == f"{tmp_path}/word" for key in values if key in ("tenants", "data", "plan", "fleet"))
+
+
+def test_a_word_in_the_place_of_a_path_stays_one(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "images.npz").write_bytes(b"")
+    text = GOOD.replace("requests = 5", 'classes = "none"\ndata = "images.npz"\npower = "2,6"')
+    file = written(tmp_path, text, project)
+    command: click.Command = import_module("fluidnpu.commands.stream").command
+    values = Configuration.read(file).values(command, "stream")
+    assert (values["classes_file"], values["power"]) == ("none", "2,6")
+    assert values["data"] == str(tmp_path / "images.npz")
 
 
 def of_kind(param: click.Parameter) -> Any:
