@@ -111,6 +111,26 @@ def test_a_unit_stands_in_front_of_a_pool() -> None:
     assert report.ok, report.summary()
 
 
+def test_a_pool_that_pads_takes_no_word_below_zero_from_a_unit() -> None:
+    """It pads with zeros, and what lies beside the map is in no window of a pool behind a layer."""
+    shapes = [
+        Shape(6, kernel=(3, 3), padding=(1, 1, 1, 1), use=Use.TABLE, relu=False),
+        Shape(6, kind=Kind.MAX_POOL, kernel=(3, 3), stride=(2, 2), padding=(1, 1, 0, 0), relu=False),
+        Shape(3),
+    ]
+    qnet = network_of(np.random.default_rng(3), (16, 16, 3), shapes)
+    design = design_of(qnet, ROW_LANES, **UNIT)
+    assert design.layers[1].merged
+    with pytest.raises(ProgramError, match="pool 'l1' pads with zeros, so layer 'l0' must store no word below zero"):
+        compile_program(qnet, design)
+    unit = qnet.layers[0].unit
+    assert unit is not None
+    above = replace(qnet.layers[0], unit=replace(unit, lo=0, hi=32767))
+    clipped = replace(qnet, layers=(above, *qnet.layers[1:]))
+    report = csim_network(clipped, design, images_for(np.random.default_rng(2), qnet, 2), [2])
+    assert report.ok, report.summary()
+
+
 # -- what lies in the image ---------------------------------------------------------------------------------
 
 
