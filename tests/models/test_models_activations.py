@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,17 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit_cases import oracle_word, random_unit
 
-from fluidnpu.models import Exit, Kind, Layer, LayerShape, Network, NetworkError, golden, quantise
+from fluidnpu.models import Exit, ImageSet, Kind, Layer, LayerShape, Network, NetworkError, golden, quantise, read_onnx
 from fluidnpu.models.errors import QuantisationError
 from fluidnpu.models.exits import attach_bridges, attach_exits
 from fluidnpu.models.graph import Activation, Builder, Use
 from fluidnpu.models.graph.activations import FUNCTIONS
 from fluidnpu.models.graph.network import Parameters
-from fluidnpu.models.numeric import Unit, guarded, run_float
+from fluidnpu.models.numeric import Unit, guarded, prepare, run_float
 from fluidnpu.models.numeric.float_reference import examine, float_batches
 from fluidnpu.models.numeric.pieces import bits_to_constant, table
 from fluidnpu.models.numeric.words import Format, fraction_bits
+from fluidnpu.models.onnx import write_onnx
 from fluidnpu.models.onnx.metadata import metadata_of
+from fluidnpu.models.onnx.with_metadata import with_metadata
 from fluidnpu.models.zoo import random_network, with_random_weights
 
 Images = npt.NDArray[Any]
@@ -371,6 +374,18 @@ def test_ranges_of_words_are_kept_with_those_of_tensors() -> None:
     without = {name: value for name, value in network.calibration.items() if name != inner[0]}
     with pytest.raises(QuantisationError, match=f"needs the range of every tensor, and '{inner[0]}' has none"):
         quantise(network.recalibrated(without))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ranges_of_words_are_kept_in_a_file(tmp_path: Path, seed: int) -> None:
+    bare, prepared = tmp_path / "bare.onnx", tmp_path / "prepared.onnx"
+    write_onnx(random_network(seed, steps=4, activations=True), bare)
+    network = read_onnx(bare)
+    network = prepare(network, images=ImageSet(images=network.intake.random(4, seed)))
+    prepared.write_bytes(with_metadata(bare, network))
+    again = read_onnx(prepared)
+    assert set(again.calibration) == set(network.ranged)
+    assert quantise(again).digest == quantise(network).digest
 
 
 def test_exits_and_bridges_keep_the_ranges_of_words() -> None:
