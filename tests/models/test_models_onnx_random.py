@@ -160,7 +160,7 @@ class RandomGraph:
         return self.put(self.op(self.pick("Mul", "Mul", "Add"), *operands), self.maps[source])
 
     def product(self, source: str) -> str:
-        """Two maps of one shape multiplied, also one with itself; bounded, as products of products are not."""
+        """Two maps of one shape multiplied, also one with itself; then bounded, as powers are not."""
         same = [name for name, shape in self.maps.items() if shape == self.maps[source]]
         made = self.op("Mul", source, str(self.pick(*same)))
         return self.put(self.op("Clip", made, self.const(-4.0), self.const(4.0)), self.maps[source])
