@@ -185,3 +185,16 @@ def test_the_calibration_has_a_coefficient_for_every_term(part: str, kind: str) 
     assert set(entry["coefficients"]) == set(logic_terms(part, kind, shape))
     assert all(value >= 0 for value in entry["coefficients"].values())
     assert entry["worst_pct"] <= entry["interval_pct"]
+
+
+def test_an_activation_unit_takes_a_ram_a_lane_and_its_multipliers() -> None:
+    board = load_board("zc706")
+    none, logic, slices = (
+        NpuShape.of(replace(tiny_design(), activation=where), board) for where in (None, "lut", "dsp")
+    )
+    lanes = none.array.out_words
+    more = [{use: count - part_primitives("data_plane", none)[use] for use, count in part_primitives("data_plane", one).items()}
+            for one in (logic, slices)]  # fmt: skip
+    assert more == [{"dsp": dsps, "ramb18": lanes, "uram288": 0} for dsps in (0, lanes)]
+    assert dsp(slices) == dsp(logic) + lanes == dsp(none) + lanes
+    assert part_primitives("core", slices) == part_primitives("core", none)

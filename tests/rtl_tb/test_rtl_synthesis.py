@@ -1,6 +1,6 @@
 import pytest
 
-from fluidnpu.dse.resources.logic import POOL, POOL_BIT, STRIPE_BIT
+from fluidnpu.dse.resources.logic import POOL, POOL_BIT, STRIPE_BIT, unit_logic
 from fluidnpu.dse.resources.memories import block_rams
 from fluidnpu.rtl_tb.synthesis.data_plane import CONTROL_UNIT_CLAIM_PCT, ENGINE, FAMILIES
 from fluidnpu.rtl_tb.synthesis.yosys import synthesise
@@ -34,3 +34,16 @@ def test_a_pool_costs_what_the_estimate_says(out_words: int) -> None:
     assert cells.lut == pytest.approx(POOL["lut"] + 16 * out_words * POOL_BIT["lut"], rel=0.05)
     assert cells.ff == pytest.approx(POOL["ff"] + 16 * out_words * POOL_BIT["ff"], rel=0.05)
     assert cells.ramb18 == block_rams(parameters["Rows"], 16 * out_words)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "out_words", [8, pytest.param(16, marks=pytest.mark.matrix), pytest.param(32, marks=pytest.mark.matrix)]
+)
+@pytest.mark.parametrize("dsp", [0, 1])
+def test_an_activation_unit_costs_what_the_estimate_says(out_words: int, dsp: int) -> None:
+    cells = synthesise("fluidnpu_activation", {"OutWords": out_words, "Dsp": dsp}, "xc7")
+    lut, ff = (float(unit_logic(kind, out_words, dsp * out_words)) for kind in ("lut", "ff"))
+    assert cells.lut + cells.lutram == pytest.approx(lut, rel=0.05)
+    assert cells.ff == pytest.approx(ff, rel=0.05)
+    assert (cells.dsp, cells.ramb18) == (dsp * out_words, out_words)
