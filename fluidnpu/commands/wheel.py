@@ -64,7 +64,7 @@ def _package_files() -> list[str]:
             if path.is_dir():
                 if path.name != "__pycache__" and name not in LEFT_OUT:
                     folders.append(path)
-            elif path.suffix in _SUFFIXES or name.startswith("host/kit/"):
+            elif path.suffix in _SUFFIXES or name.startswith("host/"):
                 found.append(name)
     return sorted(found)
 

@@ -263,7 +263,8 @@ def test_the_boards_wheel_serves_by_itself(make: Make, tmp_path: Path) -> None:
     base = re.findall(r"Requires-Dist: ([\w-]+)(?!.*extra ==)", needed)
     assert base == ["numpy", "click", "rich", "lazy-loader", "tomli"]
     assert {"uvicorn", "grpcio"} < set(re.findall(r'Requires-Dist: ([\w-]+).* extra == "serve"', needed))
-    assert "fluidnpu/host/kit/fluidnpu.service" in names
+    inside = {path for path in (ROOT / "host").rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    assert {f"fluidnpu/{path.relative_to(ROOT)}" for path in inside} <= set(names)  # pages and schemas, too
     board = make("zc706", "pl", buffer=(PL, 1 << 22))
     filled = [word.format(folder=tmp_path) for word in SERVE]
     done = board.run([sys.executable, "-c", BOARD_ONLY, *filled, "--json"], {"PYTHONPATH": str(tmp_path / "site")})

@@ -22,6 +22,7 @@ import fluidnpu
 from fluidnpu.cli import main
 from fluidnpu.commands.serve import command
 from fluidnpu.configuration import Configuration
+from fluidnpu.host.fleet.children import environment
 from fluidnpu.host.kit import kit_files
 from fluidnpu.host.oip.metric_table import TABLE
 from fluidnpu.host.oip.notify import keep_alive, notify, watchdog_s
@@ -81,6 +82,7 @@ def test_a_server_that_only_a_restart_helps_is_silent(manager: socket.socket, mo
 
     asyncio.run(asked())
     notify("END=1")
+    assert not {"NOTIFY_SOCKET", "WATCHDOG_USEC"} & set(environment())  # of a board that a fleet starts
     assert [manager.recv(100) for _ in range(3)] == [b"WATCHDOG=1", b"WATCHDOG=1", b"END=1"]
 
 
