@@ -58,7 +58,7 @@ def served(part: Bundle, samples: Any, policy: str = "fluid") -> list[Reply]:
 
 
 @pytest.mark.parametrize(("seed", "options"), [*((seed, {}) for seed in SEEDS), (18, {"activation": "lut"})])
-def test_every_part_has_the_bits_of_the_whole(seed: int, options: dict[str, str]) -> None:
+def test_every_part_has_the_bits_of_the_whole(seed: int, options: dict[str, Any]) -> None:
     w = world(seed, exits=3, loaded=False, **options)
     images = w.images(3)
     right = tensors(w, images)
