@@ -322,7 +322,7 @@ def _lines(network: Network, layer: Layer, gains: Mapping[str, float]) -> Lines 
         )
     factor = gains[_word(layer)] / gains[layer.output]
     offsets = own.offsets if len(own.offsets) else np.zeros(layer.channels)
-    return Lines(slopes=own.slopes * factor, offsets=offsets.astype(np.float64) / gains[layer.output])
+    return Lines(slopes=own.slopes.astype(np.float64) * factor, offsets=offsets.astype(np.float64) / gains[layer.output])
 
 
 def _unit(

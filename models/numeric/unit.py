@@ -72,7 +72,7 @@ class Unit:
         """
         if self.use is Use.TABLE:
             out, beyond = self._table
-            at = np.ascontiguousarray(x).view(np.uint16)
+            at = np.ascontiguousarray(x, np.int16).view(np.uint16)
             return out[at], int(np.count_nonzero(beyond[at])) if beyond.any() else 0
         return self._stored(self._lines(x, residual))
 

@@ -427,7 +427,7 @@ def test_channels_of_a_concat_are_equalised_in_front_of_their_lines() -> None:
 
 
 def test_a_norm_is_squares_means_and_a_reciprocal_root() -> None:
-    """LayerNorm of each pixel's channels, of layers that the NPU has: what is left of its precision."""
+    """LayerNorm of each pixel's channels by layers that the NPU has; variances are up to five times apart."""
     channels, epsilon = 16, 1e-3
     net = Builder({"image": (4, 4, 16)})
     centred = net.conv("centred", "image", channels, 1, clip=(None, None))
@@ -456,5 +456,5 @@ def test_a_norm_is_squares_means_and_a_reciprocal_root() -> None:
     stored = {network.input: qnet.quantise_input(images)}
     golden.run_stage(qnet, 0, stored)
     error = np.abs(qnet.real("normed_out", stored["normed_out"]) - want)
-    assert error.max() < 0.02 * np.abs(want).max()
-    assert math.sqrt(float((error**2).mean())) < 0.002 * np.abs(want).max()
+    assert error.max() < 1e-3 * np.abs(want).max()
+    assert math.sqrt(float((error**2).mean())) < 1e-4 * np.abs(want).max()
