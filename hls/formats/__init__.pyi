@@ -11,11 +11,14 @@ from .table import LAYER as LAYER
 from .table import MAGIC as MAGIC
 from .table import NO_WEIGHTS as NO_WEIGHTS
 from .table import PARTS as PARTS
+from .table import PASS as PASS
 from .table import PLAN as PLAN
 from .table import PROGRESS as PROGRESS
 from .table import SEGMENT as SEGMENT
 from .table import SETTINGS as SETTINGS
+from .table import STEPS as STEPS
 from .table import TILE as TILE
+from .table import WALKED as WALKED
 from .table import ActivationCode as ActivationCode
 from .table import KindCode as KindCode
 from .table import StackCode as StackCode

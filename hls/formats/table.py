@@ -361,8 +361,43 @@ SEGMENT = _bundle(
     codes={},
 )
 
+STEPS = _bundle(
+    "steps",
+    "How far it is from row to row of a walk through a map: bytes, or input rows.",
+    (
+        ("span", 24, "input rows from a sample's last window to the next sample's first"),
+        ("rise", 24, "input rows from the first of a window to that of the next below"),
+        ("step_w", 32, "from pixel to pixel"),
+        ("step_h", 32, "from row to row"),
+    ),
+    codes={},
+)
+
+PASS = _bundle(
+    "pass",
+    "One walk through the rows of a row block.",
+    (
+        ("commit", 1, "the next pass begins behind this one"),
+        ("shift", 32, "bytes added to the place of each row"),
+        ("lane1_beats", 16, "rows of lane 1"),
+        ("beats", 16, "rows of lane 0"),
+    ),
+    codes={},
+)
+
+WALKED = _bundle(
+    "walked",
+    "A row of a walk.",
+    (
+        ("ends_pass", 1, "it is the last of its pass"),
+        ("top", 24, "first input row of its window, counted through a lane"),
+        ("offset", 32, "its place in the sample, in bytes"),
+    ),
+    codes={},
+)
+
 FORMATS = (
     *(DESCRIPTOR, FBCB, CORE_COMMAND, LAYER, TILE),
     *(PLAN, SETTINGS, CONTROL, FBCB_WRITE, BATCH, PROGRESS, FAULT),
-    *(PARTS, SEGMENT),
+    *(PARTS, SEGMENT, STEPS, PASS, WALKED),
 )

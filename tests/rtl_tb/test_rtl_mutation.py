@@ -55,8 +55,8 @@ def test_no_line_of_hardware_is_left_out() -> None:
     """Refusals stand behind `end else if`, comparisons may be `<=`, assertions are no hardware."""
     lines = sources()[ENGINE].splitlines()
     changed = [lines[mutant.line - 1].strip() for mutant in mutants(sources()[ENGINE])]
-    assert sum(line.startswith("end else if (exit_i && strangers_q)") for line in changed) == 1
-    assert sum(line.startswith("end else if (merge_i && merged > 7'(BMax))") for line in changed) == 2
+    assert sum(line.startswith("end else if (control_i.exit && strangers_q)") for line in changed) == 1
+    assert sum(line.startswith("end else if (control_i.merge && merged > 7'(BMax))") for line in changed) == 2
     assert not any(line.startswith("assert") for line in changed)
     found = [
         (m.old, m.new) for m in mutants("last_tile <= remaining <= tile;\nassign a = b <= c;\nif (d <= e) x <= '0;\n")

@@ -6,10 +6,12 @@ Rows are taken one a cycle or both of a beat; passes that do not commit are walk
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from cocotb.triggers import ReadWrite, RisingEdge
 
 from fluidnpu.dse import Mode
+from fluidnpu.hls.formats import LAYER, PASS, STEPS, WALKED
 
 from ...common.benches.clock import Dut, begin, bench, reset
 from ...common.benches.streams import Source, pulse, running, until
@@ -59,9 +61,13 @@ def rows_of(case: Case, number: int) -> list[tuple[int, int, int, int, int, int,
     return out
 
 
-PORTS = ("offset", "sample", "index", "top", "lane", "ends_beat", "ends_pass", "pooling")
 ENDS = 0b001_001  # of `pooling_t`: the bits that say which windows a row ends
 Row = tuple[int, ...]
+
+
+def walked(port: Any) -> dict[str, int]:
+    """The fields of `row_o` or `other_o`."""
+    return {name: int(value) for name, value in WALKED.unpack(int(port)).items()}
 
 
 class Taker:
@@ -72,20 +78,25 @@ class Taker:
 
     def _other(self, row: Row) -> Row:
         """The row of lane 1, as it would be offered next."""
-        index, offset, top, ends_pass = (
-            int(getattr(self.dut, f"other_{port}_o").value) for port in ("index", "offset", "top", "ends_pass")
+        index, other = int(self.dut.other_index_o.value), walked(self.dut.other_o.value)
+        sample = index + self.case.run.b_r * self.case.by_samples
+        return other["offset"], sample, index, other["top"], 1, 1, other["ends_pass"], ENDS
+
+    def _shown(self) -> Row:
+        """The row at hand."""
+        sample, index, lane, last, pooling = (
+            int(getattr(self.dut, f"row_{port}_o").value)
+            for port in ("sample", "index", "lane", "ends_beat", "pooling")
         )
-        return offset, index + self.case.run.b_r * self.case.by_samples, index, top, 1, 1, ends_pass, ENDS
+        row = walked(self.dut.row_o.value)
+        return row["offset"], sample, index, row["top"], lane, last, row["ends_pass"], pooling & ENDS
 
     async def run(self) -> None:
         """Drive the ports until cancelled."""
         dut, held, ready, both = self.dut, None, 0, 0
         while True:
             await RisingEdge(dut.clk_i)
-            row = None
-            if dut.row_valid_o.value:
-                *known, pooling = (int(getattr(dut, f"row_{port}_o").value) for port in PORTS)
-                row = (*known, pooling & ENDS)
+            row = self._shown() if dut.row_valid_o.value else None
             if held is not None:
                 assert row == held, f"{held} was offered and became {row} before it was taken"
             held = None if ready else row
@@ -105,15 +116,16 @@ async def walk(dut: Dut, rng: random.Random, case: Case) -> int:
 
     Only the last pass of a block's last command commits.
     """
-    d, run = case.descriptor, case.run
+    d = case.descriptor
+    steps = {"rise": RISE, "span": SPAN, "step_h": d.out_row_bytes, "step_w": d.out_pixel_bytes}
     inputs = {
-        "rise_i": RISE, "span_i": SPAN, "out_h_i": d.out_h, "out_w_i": d.out_w, "b_r_i": run.b_r, "step_h_i": d.out_row_bytes,
-        "step_w_i": d.out_pixel_bytes, "row_lanes_i": case.layer()["row_lanes"], "sample_lanes_i": case.layer()["sample_lanes"],
+        "layer_i": LAYER.pack(case.layer()),
+        "steps_i": STEPS.pack(steps),
         "pool_i": d.pool_kernel << 2 | d.pool_top << 1 | d.pool_left,
-    }  # fmt: skip
+    }
     await reset(dut, **inputs)
     await pulse(dut, "layer_start_i")
-    passes = Source(dut, rng, "pass_valid_i", "pass_ready_o", ("beats_i", "lane1_beats_i", "shift_i", "commit_i"))
+    passes = Source(dut, rng, "pass_valid_i", "pass_ready_o", ("pass_i",))
     rows = Taker(dut, rng, case)
     expected = []
     for number, command in enumerate(case.commands()):
@@ -121,7 +133,8 @@ async def walk(dut: Dut, rng: random.Random, case: Case) -> int:
         for repeat in range(repeats):
             shift = rng.randrange(0, 1000, 2)
             commit = int(bool(command["block_last"]) and repeat + 1 == repeats)
-            passes.items.append((command["beats"], command["lane1_beats"], shift, commit))
+            beats = {name: command[name] for name in ("beats", "lane1_beats")}
+            passes.items.append((PASS.pack(beats | {"shift": shift, "commit": commit}),))
             expected += [(offset + shift, *rest) for offset, *rest in rows_of(case, number)]
     with running(passes, rows):
         await until(dut, lambda: len(rows.got) >= len(expected), 20 * len(expected) + 100, "the last row")

@@ -21,7 +21,7 @@
   logic [RowWidth-1:0]    row;
   logic                   ours, leads;  // the beat taken is of k; it meets r
   assign window = base_q + beat_q;
-  assign row    = row_offset[RowWidth-1:0] + RowWidth'(beat_q);
+  assign row    = pixel.offset[RowWidth-1:0] + RowWidth'(beat_q);
   assign ours   = give && window == k;
   assign leads  = give && place.ends_w && row == r;
 
@@ -75,7 +75,7 @@
     // Places of the program: every entry is there, and belongs to one beat of the pixels. A row of the map is
     // so wide that its maxima are used again no sooner.
     if (give) begin
-      assume (32'(base_q) + 32'(beat_q) < Windows && row_offset + 32'(beat_q) < Rows);
+      assume (32'(base_q) + 32'(beat_q) < Windows && pixel.offset + 32'(beat_q) < Rows);
       if (place.ends_w) begin
         if (row == r) assume (window == k);
         for (int i = 0; i < 3; i++) assume (!ends_q[i] || row_of_q[i] != row);

@@ -19,9 +19,9 @@
   always_ff @(posedge clk_i) begin
     if (!rst_ni) walked_q <= '0;
     else walked_q <= {walked_q[1:0], walks && room_q && pooling.ends_w && pooling.ends_h};
-    addrs_q   <= {addrs_q[1:0], slots[row_sample] + AddrWidth'(row_offset)};
+    addrs_q   <= {addrs_q[1:0], slots[row_sample] + AddrWidth'(row.offset)};
     cols_of_q <= {cols_of_q[1:0], command_cols_q};
-    lasts_q   <= {lasts_q[1:0], row_ends_pass && command_last_q};
+    lasts_q   <= {lasts_q[1:0], row.ends_pass && command_last_q};
     if (command_valid_i && command_ready_o) begin
       command_cols_q <= command_i.cols;
       command_last_q <= command_i.layer_last;

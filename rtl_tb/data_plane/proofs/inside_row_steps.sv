@@ -31,10 +31,10 @@
 
   always_comb begin
     assume (rst_ni == past_q);
-    assume (h != '0 && w != '0 && out_h_i == h && out_w_i == w);
+    assume (h != '0 && w != '0 && layer_i.out_h == h && layer_i.out_w == w);
     assume (pool.kernel != 2'd1 && pool_i == pool);
     assume (32'(sample) < BMax);  // the proof `rows`
-    if (pass_valid_i) assume (beats_i != '0 && lane1_beats_i <= beats_i);
+    if (pass_valid_i) assume (pass_i.beats != '0 && pass_i.lane1_beats <= pass_i.beats);
     if (row_both_i) assume (row_valid_o && !row_ends_beat_o);
     if (past_q) begin
       assert (within(start_q));
@@ -48,14 +48,14 @@
         assert (within(place_q) && beat_q < beats_q && lane1_beats_q <= beats_q);
         if (17'(place_q.column) + 17'd1 < 17'(w)) begin
           assert (behind.column == place_q.column + 16'd1 && behind.row == place_q.row && behind.sample == place_q.sample);
-          assert (behind.offset == place_q.offset + (lasts(place_q.column, pool.left, w) ? step_w_i : 32'd0) && behind.row_offset == place_q.row_offset && behind.top == place_q.top);
+          assert (behind.offset == place_q.offset + (lasts(place_q.column, pool.left, w) ? steps_i.step_w : 32'd0) && behind.row_offset == place_q.row_offset && behind.top == place_q.top);
         end else if (17'(place_q.row) + 17'd1 < 17'(h)) begin
           assert (behind.column == '0 && behind.row == place_q.row + 16'd1 && behind.sample == place_q.sample);
-          assert (behind.row_offset == place_q.row_offset + (lasts(place_q.row, pool.top, h) ? step_h_i : 32'd0) && behind.offset == behind.row_offset);
-          assert (behind.top == place_q.top + rise_i);
+          assert (behind.row_offset == place_q.row_offset + (lasts(place_q.row, pool.top, h) ? steps_i.step_h : 32'd0) && behind.offset == behind.row_offset);
+          assert (behind.top == place_q.top + steps_i.rise);
         end else begin
           assert (behind.column == '0 && behind.row == '0 && behind.sample == place_q.sample + 5'd1);
-          assert (behind.row_offset == '0 && behind.offset == '0 && behind.top == place_q.top + span_i);
+          assert (behind.row_offset == '0 && behind.offset == '0 && behind.top == place_q.top + steps_i.span);
         end
         // A beat is counted in full width, too.
         assert (last_beat_q == (17'(beat_q) + 17'd1 == 17'(beats_q)) && two_lanes_q == (beat_q < lane1_beats_q));

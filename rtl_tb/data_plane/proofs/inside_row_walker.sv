@@ -48,19 +48,19 @@
     assume (rst_ni == past_q);
     assume (h != '0 && w != '0 && samples != '0 && 32'(samples) <= BMax && stacked != '0 && stacked <= samples);
     assume (!(by_rows && by_samples) && (by_samples || stacked == samples) && {stacked, 1'b0} >= {1'b0, samples});
-    assume (out_h_i == 16'(h) && out_w_i == 16'(w) && b_r_i == 5'(stacked) && row_lanes_i == by_rows && sample_lanes_i == by_samples);
+    assume (layer_i.out_h == 16'(h) && layer_i.out_w == 16'(w) && layer_i.b_r == 5'(stacked) && layer_i.row_lanes == by_rows && layer_i.sample_lanes == by_samples);
     assume (pool_i.kernel == '0);  // the proof `steps` has pools
-    assume (step_h_i == step_h && step_w_i == step_w && rise_i == 24'(rise_small) && span_i == 24'(span_small));
+    assume (steps_i.step_h == step_h && steps_i.step_w == step_w && steps_i.rise == 24'(rise_small) && steps_i.span == 24'(span_small));
     if (row_both_i) assume (row_valid_o && !row_ends_beat_o);
     if (layer_start_i) assume (!active_q && !pass_valid_i);
     if (pass_valid_i) begin
-      assume (beats_i != '0 && beats_i < 16'd64);
+      assume (pass_i.beats != '0 && pass_i.beats < 16'd64);
       if (by_rows) begin
-        assume (lane1_beats_i <= beats_i && lane1_beats_i + 16'd1 >= beats_i);
-        assume (16'(from) + beats_i + lane1_beats_i <= 16'(total0));
+        assume (pass_i.lane1_beats <= pass_i.beats && pass_i.lane1_beats + 16'd1 >= pass_i.beats);
+        assume (16'(from) + pass_i.beats + pass_i.lane1_beats <= 16'(total0));
       end else begin
-        assume (16'(from) + beats_i <= 16'(total0));
-        assume (lane1_beats_i == (16'(left1) < beats_i ? 16'(left1) : beats_i));
+        assume (16'(from) + pass_i.beats <= 16'(total0));
+        assume (pass_i.lane1_beats == (16'(left1) < pass_i.beats ? 16'(left1) : pass_i.beats));
       end
     end
   end
@@ -77,11 +77,11 @@
   logic [SampleWidth+56:0]   at_other, at_other_q, at_lane1;
   logic                      waits_q = 1'b0, alone_q = 1'b0;
   assign begun    = index(start_q);
-  assign at_hand  = {row_sample_o, row_index_o, row_offset_o, row_top_o, row_lane_o, row_ends_beat_o, row_ends_pass_o};
-  assign at_other = {other_index_o, other_offset_o, other_top_o, other_ends_pass_o};
-  assign at_lane1 = {row_index_o, row_offset_o, row_top_o, row_ends_pass_o};
+  assign at_hand  = {row_sample_o, row_index_o, row_o.offset, row_o.top, row_lane_o, row_ends_beat_o, row_o.ends_pass};
+  assign at_other = {other_index_o, other_o.offset, other_o.top, other_o.ends_pass};
+  assign at_lane1 = {row_index_o, row_o.offset, row_o.top, row_o.ends_pass};
   always_ff @(posedge clk_i) begin
-    if (pass_valid_i && pass_ready_o) shift_is_q <= shift_i;
+    if (pass_valid_i && pass_ready_o) shift_is_q <= pass_i.shift;
     begun_q <= begun;
     told_q  <= start_q;
     fresh_q <= rst_ni && pass_valid_i && pass_ready_o;
@@ -120,10 +120,10 @@
         assert (32'(row_sample_o) == 32'(place_q.sample) + (by_samples && row_lane_o ? 32'(stacked) : 32'd0));
         assert (32'(row_sample_o) < 32'(samples) && 32'(row_sample_o) < BMax);
         assert (32'(row_index_o) == 32'(place_q.sample));
-        assert (row_offset_o == shift_is_q + steps(step_h, place_q.row[1:0]) + steps(step_w, place_q.column[1:0]));
-        assert (32'(row_top_o) == steps(sample_rows, row_index_o) + steps(32'(rise_small), place_q.row[1:0]));
-        assert (32'(row_top_o) + 32'(span_small) <= steps(sample_rows, lane_samples));
-        assert (row_index_o > start_index_o || (row_index_o == start_index_o && row_offset_o - shift_is_q >= start_offset_o));
+        assert (row_o.offset == shift_is_q + steps(step_h, place_q.row[1:0]) + steps(step_w, place_q.column[1:0]));
+        assert (32'(row_o.top) == steps(sample_rows, row_index_o) + steps(32'(rise_small), place_q.row[1:0]));
+        assert (32'(row_o.top) + 32'(span_small) <= steps(sample_rows, lane_samples));
+        assert (row_index_o > start_index_o || (row_index_o == start_index_o && row_o.offset - shift_is_q >= start_offset_o));
         if (row_lane_o || lane1_beats_q == '0) assert (row_ends_beat_o);
       end
       if (waits_q) assert (row_valid_o && at_hand == at_hand_q && (row_ends_beat_o || at_other == at_other_q));
@@ -138,9 +138,9 @@
     cover (past_q && row_valid_o && lane_q && by_samples && row_sample_o == 2'd2);
     cover (past_q && active_q && place_q.sample == 5'd1 && by_rows);
     cover (past_q && active_q && start_q.row == 16'd1 && !by_rows && !by_samples);
-    cover (past_q && step && row_both_i && by_rows && other.sample > place_q.sample && other_ends_pass_o);
+    cover (past_q && step && row_both_i && by_rows && other.sample > place_q.sample && other_o.ends_pass);
     cover (past_q && step && row_both_i && by_samples && place_q.column == 16'd1);
-    cover (past_q && alone_q && by_rows && row_ends_pass_o);
+    cover (past_q && alone_q && by_rows && row_o.ends_pass);
   end
 `endif
 `endif

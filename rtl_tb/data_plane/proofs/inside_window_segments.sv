@@ -37,7 +37,7 @@
   always_ff @(posedge clk_i) begin
     past_q    <= 1'b1;
     settled_q <= past_q;
-    waits_q  <= rst_ni && !layer_start_i && segment_valid_o && !(row_ready && (row_both ? other_ends_pass : row_ends_pass));
+    waits_q  <= rst_ni && !layer_start_i && segment_valid_o && !(row_ready && (row_both ? other.ends_pass : row.ends_pass));
     oldest_q <= oldest_o;
 
     alone_q     <= rst_ni && segment_valid_o && segment_ready_i && second_valid_o && !second_ready_i;
@@ -45,7 +45,7 @@
 
     window_of_second_q <= same_row ? first.next : window_q;
     index_of_second_q  <= same_row ? row_index : other_index;
-    offset_of_second_q <= same_row ? row_offset : other_offset;
+    offset_of_second_q <= same_row ? row.offset : other.offset;
   end
 
   function automatic logic [31:0] steps(logic [31:0] step, logic [1:0] by);
@@ -111,11 +111,11 @@
     // A layer fits half of the number range. The walker gives no row above the start that it told (the proof
     // `rows`), and the buffer lets samples follow one another, each as long as all its rows (the proof
     // `buffer`).
-    assume (!tap_h[31:28] && !tap_w[31:28] && !row_offset[31:28] && !other_offset[31:28]);
+    assume (!tap_h[31:28] && !tap_w[31:28] && !row.offset[31:28] && !other.offset[31:28]);
     assume (!sample_pitch[31:28] && !start_offset[31:28]);
     assume (start_offset <= sample_pitch && base_i[0] == '0 && base_i[1] == sample_pitch);
-    if (row_valid) assume (row_index > start_index || (row_index == start_index && row_offset >= start_offset));
-    if (row_valid && !row_ends_beat) assume (other_index > start_index || (other_index == start_index && other_offset >= start_offset));
+    if (row_valid) assume (row_index > start_index || (row_index == start_index && row.offset >= start_offset));
+    if (row_valid && !row_ends_beat) assume (other_index > start_index || (other_index == start_index && other.offset >= start_offset));
     if (past_q) begin
       if (busy_q) assert (sound(window_q) && sound(tile_window_q) && position_q < width_q && space_q == width_q - position_q);
       // What is left behind a run, and how it compares, is what it is, two cycles after the layer came.
@@ -142,9 +142,9 @@
       if (row_valid) begin
         assert (window_q.tap_row < 8'(kernel_h));
         assert (first.words != '0 && 32'(window_q.word) + 32'(first.words) <= 32'(run));
-        assert (segment_addr_o == base_i[row_index] + row_offset + steps(tap_h, window_q.tap_row[1:0])
+        assert (segment_addr_o == base_i[row_index] + row.offset + steps(tap_h, window_q.tap_row[1:0])
             + steps(tap_w, window_q.tap_column[1:0]) + {7'd0, window_q.word, 1'b0});
-        assert (segment_rows_o == row_top + layer_i.span && segment_lane_o == (row_lane && layer_i.sample_lanes));
+        assert (segment_rows_o == row.top + layer_i.span && segment_lane_o == (row_lane && layer_i.sample_lanes));
         assert (segment_addr_o >= oldest_o);
         if (waits_q) assert (oldest_o == oldest_q);
         assert (32'(position_q) + 32'(first.words) <= 32'(width_q));
@@ -159,7 +159,7 @@
         if (layer_i.mode == fluidnpu_formats_pkg::ModeLanes) assert (in_part(same_row ? row_lane : 1'b1, second_place_o, second_words_o));
         if (same_row) begin
           assert (32'(first.next.word) + 32'(second_words_o) <= 32'(run));
-          assert (second_addr_o == base_i[row_index] + row_offset + first.next.row_offset + first.next.column_offset + {7'd0, first.next.word, 1'b0});
+          assert (second_addr_o == base_i[row_index] + row.offset + first.next.row_offset + first.next.column_offset + {7'd0, first.next.word, 1'b0});
           assert (second_rows_o == segment_rows_o);
           if (!is_pool) assert (second_place_o == segment_place_o + segment_words_o && 32'(position_q) + 32'(second_words_o) < 32'(width_q));
           // Two whole taps of a max pool go to the same place, and the beat has no other.
@@ -170,15 +170,15 @@
         end else begin
           // All that lane 1 has of this beat, cut as the row of lane 0
           assert (!row_lane && !row_ends_beat && segment_place_o == '0 && 32'(second_place_o) == TP && second_words_o == segment_words_o);
-          assert (second_addr_o == base_i[other_index] + other_offset + window_q.row_offset + window_q.column_offset + {7'd0, window_q.word, 1'b0});
-          assert (second_rows_o == other_top + layer_i.span && second_parts_o.ends_beat && window_q == tile_window_q);
+          assert (second_addr_o == base_i[other_index] + other.offset + window_q.row_offset + window_q.column_offset + {7'd0, window_q.word, 1'b0});
+          assert (second_rows_o == other.top + layer_i.span && second_parts_o.ends_beat && window_q == tile_window_q);
         end
       end
       // It is no other than the one that comes next by itself, whenever it is offered: all that is said of a
       // segment above holds of it as well.
       if (alone_q) begin
         assert (segment_valid_o && at_hand == at_second_q);
-        assert (window_q == window_of_second_q && row_index == index_of_second_q && row_offset == offset_of_second_q);
+        assert (window_q == window_of_second_q && row_index == index_of_second_q && row.offset == offset_of_second_q);
       end
     end
   end
@@ -190,7 +190,7 @@
     cover (past_q && row_valid && in_one_run && window_q.tap_row == 8'd1);
     cover (past_q && step && both && same_row && !is_pool && row_lane);
     cover (past_q && step && both && other_row && tile_q == 16'd1 && layer_i.sample_lanes);
-    cover (past_q && step && both && other_row && other_ends_pass);
+    cover (past_q && step && both && other_row && other.ends_pass);
     cover (past_q && step && both && same_row && max_pool_q && behind.row_ends);
     cover (past_q && segment_ready_i && half_q && row_valid && first.row_ends);
     cover (past_q && alone_q && max_pool_q);

@@ -10,42 +10,28 @@ module fluidnpu_row_walker #(
   parameter bit Pairs = 1'b1,
   localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1
 ) (
-  input  logic                   clk_i,
-  input  logic                   rst_ni,
-  input  logic                   layer_start_i,
-  input  logic [15:0]            out_h_i,
-  input  logic [15:0]            out_w_i,
-  input  logic                   row_lanes_i,
-  input  logic                   sample_lanes_i,
-  input  logic [4:0]             b_r_i,
-  input  logic [31:0]            step_h_i,
-  input  logic [31:0]            step_w_i,
-  input  logic [23:0]            rise_i,
-  input  logic [23:0]            span_i,
-  input  fluidnpu_pkg::pool_t    pool_i,
-  input  logic                   pass_valid_i,
-  output logic                   pass_ready_o,
-  input  logic [15:0]            beats_i,
-  input  logic [15:0]            lane1_beats_i,
-  input  logic [31:0]            shift_i,
-  input  logic                   commit_i,
-  output logic                   row_valid_o,
-  input  logic                   row_ready_i,
-  output logic [SampleWidth-1:0] row_sample_o,
-  output logic [SampleWidth-1:0] row_index_o,
-  output logic [31:0]            row_offset_o,
-  output logic [23:0]            row_top_o,
-  output logic                   row_lane_o,
-  output fluidnpu_pkg::pooling_t row_pooling_o,
-  output logic                   row_ends_beat_o,
-  output logic                   row_ends_pass_o,
-  input  logic                   row_both_i,
-  output logic [SampleWidth-1:0] other_index_o,
-  output logic [31:0]            other_offset_o,
-  output logic [23:0]            other_top_o,
-  output logic                   other_ends_pass_o,
-  output logic [SampleWidth-1:0] start_index_o,
-  output logic [31:0]            start_offset_o
+  input  logic                          clk_i,
+  input  logic                          rst_ni,
+  input  logic                          layer_start_i,
+  input  fluidnpu_formats_pkg::layer_t  layer_i,
+  input  fluidnpu_formats_pkg::steps_t  steps_i,
+  input  fluidnpu_pkg::pool_t           pool_i,
+  input  logic                          pass_valid_i,
+  output logic                          pass_ready_o,
+  input  fluidnpu_formats_pkg::pass_t   pass_i,
+  output logic                          row_valid_o,
+  input  logic                          row_ready_i,
+  output logic [SampleWidth-1:0]        row_sample_o,
+  output logic [SampleWidth-1:0]        row_index_o,
+  output fluidnpu_formats_pkg::walked_t row_o,
+  output logic                          row_lane_o,
+  output fluidnpu_pkg::pooling_t        row_pooling_o,
+  output logic                          row_ends_beat_o,
+  input  logic                          row_both_i,
+  output logic [SampleWidth-1:0]        other_index_o,
+  output fluidnpu_formats_pkg::walked_t other_o,
+  output logic [SampleWidth-1:0]        start_index_o,
+  output logic [31:0]                   start_offset_o
 );
   typedef struct packed {
     logic [SampleWidth-1:0] sample;
@@ -73,8 +59,6 @@ module fluidnpu_row_walker #(
   assign start             = kept_q ? held_start_q : any_start;
   assign row_sample_o      = row.sample;
   assign row_index_o       = row.index;
-  assign row_offset_o      = row.offset;
-  assign row_top_o         = row.top;
   assign row_lane_o        = row.lane;
   always_comb begin
     row_pooling_o = row.pooling;
@@ -84,15 +68,19 @@ module fluidnpu_row_walker #(
     end
   end
   assign row_ends_beat_o   = row.lane || row.ends_beat;
-  assign row_ends_pass_o   = row.ends_pass && row_ends_beat_o;
+  always_comb begin
+    row_o.offset      = row.offset;
+    row_o.top         = row.top;
+    row_o.ends_pass   = row.ends_pass && row_ends_beat_o;
+    other_o.offset    = other.offset;
+    other_o.top       = other.top;
+    other_o.ends_pass = other.ends_pass;
+  end
   assign other_index_o     = other.index;
-  assign other_offset_o    = other.offset;
-  assign other_top_o       = other.top;
-  assign other_ends_pass_o = other.ends_pass;
   assign start_index_o     = start.index;
   assign start_offset_o    = start.offset;
   assign row_valid_o       = active_q;
-  assign ends              = active_q && row_ready_i && (row_both_i ? other_ends_pass_o : row_ends_pass_o);
+  assign ends              = active_q && row_ready_i && (row_both_i ? other_o.ends_pass : row_o.ends_pass);
   assign alone             = row_ready_i && !row_ends_beat_o && !row_both_i;  // lane 1's row is still to come
   assign pass_ready_o      = !active_q || ends;
   always_ff @(posedge clk_i) begin

@@ -39,10 +39,12 @@ module fluidnpu_output_pool #(
   endfunction
 
   // -- the place of the beat at hand
-  logic                    pools_q, walks, give, room_q, pixel_ends_q, pass_ends, block_last_q;
+  logic                    pools_q, walks, give, room_q, pixel_ends_q, block_last_q;
   logic [11:0]             cols_q, rest_q;
   logic [WindowWidth-1:0]  beat_q, base_q;  // within the pixel's tile; of the tile's first
-  logic [31:0]             row_offset;
+  fluidnpu_formats_pkg::steps_t  steps;
+  fluidnpu_formats_pkg::pass_t   walk;
+  fluidnpu_formats_pkg::walked_t pixel;
   fluidnpu_pkg::pooling_t  place;
   logic [LevelWidth-1:0]   level;
 
@@ -51,16 +53,19 @@ module fluidnpu_output_pool #(
 
   fluidnpu_row_walker #(.BMax(BMax), .Pools(1'b1), .Pairs(1'b0)) pixels (
     .clk_i, .rst_ni, .layer_start_i,
-    .out_h_i(layer_i.out_h), .out_w_i(layer_i.out_w),
-    .row_lanes_i(layer_i.row_lanes), .sample_lanes_i(1'b0), .b_r_i(layer_i.b_r),
-    .step_h_i('0), .step_w_i({16'd0, layer_i.pool_pitch}), .rise_i('0), .span_i('0),
-    .pool_i({layer_i.pool_kernel, layer_i.pool_top, layer_i.pool_left}),
-    .pass_valid_i(command_valid_i && !walks), .pass_ready_o(), .beats_i(command_i.beats),
-    .lane1_beats_i(command_i.lane1_beats), .shift_i(32'(base_q)), .commit_i(command_i.block_last),
-    .row_valid_o(walks), .row_ready_i(give && pixel_ends_q), .row_sample_o(), .row_index_o(), .row_offset_o(row_offset),
-    .row_top_o(), .row_lane_o(), .row_pooling_o(place), .row_ends_beat_o(), .row_ends_pass_o(pass_ends), .row_both_i(1'b0),
-    .other_index_o(), .other_offset_o(), .other_top_o(), .other_ends_pass_o(), .start_index_o(), .start_offset_o()
+    .layer_i, .steps_i(steps), .pool_i({layer_i.pool_kernel, layer_i.pool_top, layer_i.pool_left}),
+    .pass_valid_i(command_valid_i && !walks), .pass_ready_o(), .pass_i(walk), .row_valid_o(walks),
+    .row_ready_i(give && pixel_ends_q), .row_sample_o(), .row_index_o(), .row_o(pixel), .row_lane_o(), .row_pooling_o(place),
+    .row_ends_beat_o(), .row_both_i(1'b0), .other_index_o(), .other_o(), .start_index_o(), .start_offset_o()
   );
+  always_comb begin
+    steps            = '0;
+    steps.step_w     = 32'(layer_i.pool_pitch);
+    walk.beats       = command_i.beats;
+    walk.lane1_beats = command_i.lane1_beats;
+    walk.shift       = 32'(base_q);
+    walk.commit      = command_i.block_last;
+  end
 
   // What is on its way must fit as well, and what went in the cycle before. A layer's first beats come later.
   always_ff @(posedge clk_i) begin
@@ -73,7 +78,7 @@ module fluidnpu_output_pool #(
       beat_q       <= pixel_ends_q ? '0 : beat_q + 1'b1;
       rest_q       <= pixel_ends_q ? cols_q : rest_q - 12'(OutWords);
       pixel_ends_q <= pixel_ends_q ? 32'(cols_q) <= OutWords : 32'(rest_q) <= 2 * OutWords;
-      if (pixel_ends_q && pass_ends) base_q <= block_last_q ? '0 : base_q + beat_q + 1'b1;
+      if (pixel_ends_q && pixel.ends_pass) base_q <= block_last_q ? '0 : base_q + beat_q + 1'b1;
     end
     if (command_valid_i && command_ready_o) begin
       beat_q       <= '0;
@@ -111,7 +116,7 @@ module fluidnpu_output_pool #(
   always_ff @(posedge clk_i) begin
     a_beat_q   <= beat_i;
     a_window_q <= base_q + beat_q;
-    a_row_q    <= row_offset[RowWidth-1:0] + RowWidth'(beat_q);
+    a_row_q    <= pixel.offset[RowWidth-1:0] + RowWidth'(beat_q);
     a_place_q  <= place;
     if (a_valid_q) windows_q[a_window_q] <= a_place_q.next_w ? a_beat_q : columns;
     b_beat_q   <= columns;
@@ -146,7 +151,7 @@ module fluidnpu_output_pool #(
       if (d_valid_q) assert (fits);
       if (give) assert (pixel_ends_q == (32'(rest_q) <= OutWords));
       if (beat_valid_i) assert (pools_q == (layer_i.pool_kernel != '0));
-      if (give) assert (rest_q != '0 && 32'(base_q) + 32'(beat_q) < Windows && row_offset + 32'(beat_q) < Rows);
+      if (give) assert (rest_q != '0 && 32'(base_q) + 32'(beat_q) < Windows && pixel.offset + 32'(beat_q) < Rows);
       if (a_valid_q && b_valid_q) assert (a_row_q != b_row_q || !a_place_q.ends_w);  // a row of the map lies between
       if (a_valid_q && c_valid_q) assert (a_row_q != c_row_q || !a_place_q.ends_w);
     end

@@ -44,10 +44,13 @@ module fluidnpu_row_addresses #(
     logic                 last;
   } row_t;
 
-  logic                       walks, room_q, row_ends_pass, last_q;
+  logic                       walks, room_q, last_q;
   logic [11:0]                cols_q;
   logic [SampleWidth-1:0]     row_sample, sample_1_q;
-  logic [31:0]                row_offset, offset_1_q;
+  logic [31:0]                offset_1_q;
+  fluidnpu_formats_pkg::steps_t  steps;
+  fluidnpu_formats_pkg::pass_t   walk;
+  fluidnpu_formats_pkg::walked_t row;
   logic [Steps-1:0]           valid_q;
   logic [Steps-1:0]           last_s_q;
   logic [Steps-1:0][11:0]     cols_s_q;
@@ -60,15 +63,19 @@ module fluidnpu_row_addresses #(
 
   fluidnpu_row_walker #(.BMax(BMax), .Pools(Pools), .Pairs(1'b0)) rows (
     .clk_i, .rst_ni, .layer_start_i,
-    .out_h_i(layer_i.out_h), .out_w_i(layer_i.out_w),
-    .row_lanes_i(layer_i.row_lanes), .sample_lanes_i(layer_i.sample_lanes), .b_r_i(layer_i.b_r),
-    .step_h_i, .step_w_i, .rise_i('0), .span_i('0), .pool_i,
-    .pass_valid_i(command_valid_i), .pass_ready_o(command_ready_o), .beats_i(command_i.beats),
-    .lane1_beats_i(command_i.lane1_beats), .shift_i(command_i.out_shift + offset_i), .commit_i(command_i.block_last),
-    .row_valid_o(walks), .row_ready_i(room_q), .row_sample_o(row_sample), .row_index_o(), .row_offset_o(row_offset),
-    .row_top_o(), .row_lane_o(), .row_pooling_o(pooling), .row_ends_beat_o(), .row_ends_pass_o(row_ends_pass), .row_both_i(1'b0), .other_index_o(),
-    .other_offset_o(), .other_top_o(), .other_ends_pass_o(), .start_index_o(), .start_offset_o()
+    .layer_i, .steps_i(steps), .pool_i, .pass_valid_i(command_valid_i), .pass_ready_o(command_ready_o), .pass_i(walk),
+    .row_valid_o(walks), .row_ready_i(room_q), .row_sample_o(row_sample), .row_index_o(), .row_o(row), .row_lane_o(),
+    .row_pooling_o(pooling), .row_ends_beat_o(), .row_both_i(1'b0), .other_index_o(), .other_o(), .start_index_o(), .start_offset_o()
   );
+  always_comb begin
+    steps            = '0;
+    steps.step_h     = step_h_i;
+    steps.step_w     = step_w_i;
+    walk.beats       = command_i.beats;
+    walk.lane1_beats = command_i.lane1_beats;
+    walk.shift       = command_i.out_shift + offset_i;
+    walk.commit      = command_i.block_last;
+  end
 
   // What is on its way must fit as well. Found out a step ahead, of the level behind what comes and goes.
   localparam int unsigned Most = Depth - Steps - 1;  // rows stored where another may set out
@@ -93,14 +100,14 @@ module fluidnpu_row_addresses #(
       cols_q <= command_i.cols;
       last_q <= command_i.layer_last;
     end
-    offset_1_q <= row_offset;
+    offset_1_q <= row.offset;
     sample_1_q <= row_sample;
     addr_2_q   <= slot_i[sample_1_q] + AddrWidth'(offset_1_q);
     behind_2_q <= cols_s_q[0] - 12'd1;
     addr_3_q   <= addr_2_q;
     end_3_q    <= addr_2_q + AddrWidth'({behind_2_q, 1'b0});
     cols_s_q   <= {cols_s_q[1:0], cols_q};
-    last_s_q   <= {last_s_q[1:0], row_ends_pass && last_q};
+    last_s_q   <= {last_s_q[1:0], row.ends_pass && last_q};
     if (valid_q[2]) end_q <= end_3_q[AddrWidth-1:PortBits];
     if (!rst_ni) valid_q <= '0;
     else valid_q <= {valid_q[1:0], walks && room_q && pooling.ends_w && pooling.ends_h};

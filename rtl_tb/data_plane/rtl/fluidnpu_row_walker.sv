@@ -1,7 +1,7 @@
 /// Visits the rows of a row block in the order of the core's beats, lane 0 before lane 1, and gives the place
 /// of each.
 ///
-/// The walk begins where the last committed pass ended; a pass without `commit_i` is walked again by the next
+/// The walk begins where the last committed pass ended; a pass without `commit` is walked again by the next
 /// one. One row a cycle, or with `row_both_i` the two rows of a beat. Serves windows (steps of the input),
 /// outputs and residuals. That a row ends its image's row, a beat its pass, is found out a step ahead. With a
 /// pool the steps are those of the pooled map, and are taken where a window ends.
@@ -11,46 +11,31 @@ module fluidnpu_row_walker #(
   parameter bit Pairs = 1'b1,  // without, `row_both_i` is 0
   localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1
 ) (
-  input  logic                                        clk_i,              // clock
-  input  logic                                        rst_ni,             // reset, synchronous
-  input  logic                                        layer_start_i,      // a layer begins
-  input  logic [15:0]                                 out_h_i,            // rows of the map
-  input  logic [15:0]                                 out_w_i,            // pixels of a row
-  input  logic                                        row_lanes_i,        // neighbouring rows share a beat
-  input  logic                                        sample_lanes_i,     // samples i and i + b_r share a beat
-  input  logic [4:0]                                  b_r_i,              // samples of lane 0
-  input  logic [31:0]                                 step_h_i,           // bytes from row to row
-  input  logic [31:0]                                 step_w_i,           // bytes from pixel to pixel
-  input  logic [23:0]                                 rise_i,             // input rows from the first of a window to that of the next below
-  input  logic [23:0]                                 span_i,             // the same from a sample's last window to the next sample's first
-  input  fluidnpu_pkg::pool_t                         pool_i,             // the pool that outputs pass
-  // pass
-  input  logic                                        pass_valid_i,       // a pass is there
-  output logic                                        pass_ready_o,       // and is taken
-  input  logic [15:0]                                 beats_i,            // its rows of lane 0
-  input  logic [15:0]                                 lane1_beats_i,      // of lane 1
-  input  logic [31:0]                                 shift_i,            // bytes added to the place of each
-  input  logic                                        commit_i,           // the next pass begins behind this one
+  input  logic                          clk_i,            // clock
+  input  logic                          rst_ni,           // reset, synchronous
+  input  logic                          layer_start_i,    // a layer begins
+  input  fluidnpu_formats_pkg::layer_t  layer_i,          // that layer
+  input  fluidnpu_formats_pkg::steps_t  steps_i,          // from row to row of what is walked through
+  input  fluidnpu_pkg::pool_t           pool_i,           // the pool that outputs pass
+  input  logic                          pass_valid_i,     // a pass is there
+  output logic                          pass_ready_o,     // and is taken
+  input  fluidnpu_formats_pkg::pass_t   pass_i,           // that pass
   // rows
-  output logic                                        row_valid_o,        // a row is there
-  input  logic                                        row_ready_i,        // and is taken
-  output logic [SampleWidth-1:0]                      row_sample_o,       // its sample
-  output logic [SampleWidth-1:0]                      row_index_o,        // sample within its lane
-  output logic [31:0]                                 row_offset_o,       // in the sample
-  output logic [23:0]                                 row_top_o,          // first input row of the window, counted through a lane
-  output logic                                        row_lane_o,         // its lane
-  output fluidnpu_pkg::pooling_t                      row_pooling_o,      // what it is to the pool's windows; all ends where there is none
-  output logic                                        row_ends_beat_o,    // it is the last of its beat
-  output logic                                        row_ends_pass_o,    // it is the last of the pass
+  output logic                          row_valid_o,      // a row is there
+  input  logic                          row_ready_i,      // and is taken
+  output logic [SampleWidth-1:0]        row_sample_o,     // its sample
+  output logic [SampleWidth-1:0]        row_index_o,      // sample within its lane
+  output fluidnpu_formats_pkg::walked_t row_o,            // that row
+  output logic                          row_lane_o,       // its lane
+  output fluidnpu_pkg::pooling_t        row_pooling_o,    // what it is to the pool's windows; all ends where there is none
+  output logic                          row_ends_beat_o,  // it is the last of its beat
   // the row of lane 1 that shares the beat of this one of lane 0, which does not end it: goes when that goes
-  input  logic                                        row_both_i,         // the row of lane 1 goes as well
-  output logic [SampleWidth-1:0]                      other_index_o,      // of that row: sample within its lane
-  output logic [31:0]                                 other_offset_o,     // its place in the sample
-  output logic [23:0]                                 other_top_o,        // its first input row
-  output logic                                        other_ends_pass_o,  // it is the last of the pass
+  input  logic                          row_both_i,       // the row of lane 1 goes as well
+  output logic [SampleWidth-1:0]        other_index_o,    // of that row: sample within its lane
+  output fluidnpu_formats_pkg::walked_t other_o,          // that row
   // where the next pass begins: nothing above will be visited again
-  output logic [SampleWidth-1:0]                      start_index_o,      // sample within its lane
-  output logic [31:0]                                 start_offset_o      // place in the sample
+  output logic [SampleWidth-1:0]        start_index_o,    // sample within its lane
+  output logic [31:0]                   start_offset_o    // place in the sample
 );
 
   if (BMax < 1 || BMax > 16) begin : gen_illegal
@@ -89,8 +74,8 @@ module fluidnpu_row_walker #(
   endfunction
   always_comb begin
     origin              = '0;
-    origin.last_column  = out_w_i[15:1] == '0;  // neither is 0
-    origin.last_row     = out_h_i[15:1] == '0;
+    origin.last_column  = layer_i.out_w[15:1] == '0;  // neither is 0
+    origin.last_row     = layer_i.out_h[15:1] == '0;
     origin.first_column = 1'b1;
     origin.first_row    = 1'b1;
     origin.full_w       = full(pool_i.left, 1'b1);
@@ -100,18 +85,18 @@ module fluidnpu_row_walker #(
   assign step      = row_valid_o && row_ready_i;
   assign ends_beat = lane_q || !two_lanes_q || row_both_i;
   assign ends_pass = ends_beat && last_beat_q;
-  assign moves     = ends_beat || row_lanes_i;
-  assign sample    = place_q.sample + (sample_lanes_i && lane_q ? b_r_i : 5'd0);
+  assign moves     = ends_beat || layer_i.row_lanes;
+  assign sample    = place_q.sample + (layer_i.sample_lanes && lane_q ? layer_i.b_r : 5'd0);
 
   function automatic place_t follow(place_t place);
     place_t after;
     logic [31:0] step_h;
     after  = place;
-    step_h = place.full_h || place.last_row ? step_h_i : '0;
+    step_h = place.full_h || place.last_row ? steps_i.step_h : '0;
     if (!place.last_column) begin
       after.column       = place.column + 16'd1;
-      after.offset       = place.offset + (place.full_w || place.last_column ? step_w_i : '0);
-      after.last_column  = place.column + 16'd2 == out_w_i;
+      after.offset       = place.offset + (place.full_w || place.last_column ? steps_i.step_w : '0);
+      after.last_column  = place.column + 16'd2 == layer_i.out_w;
       after.first_column = 1'b0;
       after.full_w       = full(!(place.column[0] ^ pool_i.left), 1'b0);
     end else if (!place.last_row) begin
@@ -120,23 +105,23 @@ module fluidnpu_row_walker #(
       after.first_column = 1'b1;
       after.full_w       = origin.full_w;
       after.row          = place.row + 16'd1;
-      after.last_row     = place.row + 16'd2 == out_h_i;
+      after.last_row     = place.row + 16'd2 == layer_i.out_h;
       after.first_row    = 1'b0;
       after.full_h       = full(!(place.row[0] ^ pool_i.top), 1'b0);
       after.row_offset   = place.row_offset + step_h;
       after.offset       = place.row_offset + step_h;
-      after.top          = place.top + rise_i;
+      after.top          = place.top + steps_i.rise;
     end else begin
       after        = origin;
       after.sample = place.sample + 5'd1;
-      after.top    = place.top + span_i;
+      after.top    = place.top + steps_i.span;
     end
     follow = after;
   endfunction
   always_comb begin  // a continuous assignment is not sensitive to the signals `follow` reads from module scope
     behind = follow(place_q);
-    other  = row_lanes_i ? behind : place_q;
-    next   = Pairs && row_both_i && row_lanes_i ? follow(behind) : behind;
+    other  = layer_i.row_lanes ? behind : place_q;
+    next   = Pairs && row_both_i && layer_i.row_lanes ? follow(behind) : behind;
   end
 
   assign pass_ready_o      = !active_q || (row_ready_i && ends_pass);  // passes follow one another without a gap
@@ -152,17 +137,19 @@ module fluidnpu_row_walker #(
     row_pooling_o.ends_h  = place_q.full_h || place_q.last_row;
   end
   assign row_ends_beat_o   = lane_q || !two_lanes_q;
-  assign row_ends_pass_o   = row_ends_beat_o && last_beat_q;
   assign row_sample_o      = sample[SampleWidth-1:0];
   assign row_index_o       = place_q.sample[SampleWidth-1:0];
-  assign row_offset_o      = place_q.offset + shift_q;
-  assign row_top_o         = place_q.top;
   assign other_index_o     = other.sample[SampleWidth-1:0];
-  assign other_offset_o    = other.offset + shift_q;
-  assign other_top_o       = other.top;
-  assign other_ends_pass_o = last_beat_q;
   assign start_index_o     = start_q.sample[SampleWidth-1:0];
   assign start_offset_o    = start_q.row_offset;
+  always_comb begin
+    row_o.offset      = place_q.offset + shift_q;
+    row_o.top         = place_q.top;
+    row_o.ends_pass   = row_ends_beat_o && last_beat_q;
+    other_o.offset    = other.offset + shift_q;
+    other_o.top       = other.top;
+    other_o.ends_pass = last_beat_q;
+  end
 
   // Of a pass only, so no reset; between passes it follows the start, so it need not wait for a pass to be there.
   always_ff @(posedge clk_i) begin
@@ -186,12 +173,12 @@ module fluidnpu_row_walker #(
       active_q      <= 1'b1;
       lane_q        <= 1'b0;
       beat_q        <= '0;
-      beats_q       <= beats_i;
-      lane1_beats_q <= lane1_beats_i;
-      two_lanes_q   <= lane1_beats_i != '0;
-      last_beat_q   <= beats_i[15:1] == '0;  // nor is this; a mapper shared one comparison, behind what comes late
-      shift_q       <= shift_i;
-      commit_q      <= commit_i;
+      beats_q       <= pass_i.beats;
+      lane1_beats_q <= pass_i.lane1_beats;
+      two_lanes_q   <= pass_i.lane1_beats != '0;
+      last_beat_q   <= pass_i.beats[15:1] == '0;  // nor is this; a mapper shared one comparison, behind what comes late
+      shift_q       <= pass_i.shift;
+      commit_q      <= pass_i.commit;
     end
     if (layer_start_i) start_q <= origin;
     if (!rst_ni) begin  // of the others each is set before its use
@@ -203,6 +190,6 @@ module fluidnpu_row_walker #(
   always_ff @(posedge clk_i) begin
     if (rst_ni && row_valid_o) assert (32'(sample) < BMax);
     if (rst_ni && step && row_both_i) assert (Pairs && !row_ends_beat_o);
-    if (rst_ni && takes) assert (beats_i != '0 && lane1_beats_i <= beats_i);
+    if (rst_ni && takes) assert (pass_i.beats != '0 && pass_i.lane1_beats <= pass_i.beats);
   end
 endmodule

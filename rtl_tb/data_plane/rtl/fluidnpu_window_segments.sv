@@ -50,12 +50,14 @@ module fluidnpu_window_segments #(
     logic        next_last_row;
   } window_t;
 
-  logic        busy_q, pool_q, max_pool_q, last_tile, pass_valid, pass_ready, row_valid, row_ready, row_lane, row_ends_beat, row_ends_pass;
-  logic        row_both, other_ends_pass, pass_open_q, tile_ends, pass_is_last;
+  logic        busy_q, pool_q, max_pool_q, last_tile, pass_valid, pass_ready, row_valid, row_ready, row_lane, row_ends_beat;
+  logic        row_both, pass_open_q, tile_ends, pass_is_last;
   logic [15:0] tile_q;
   logic [SampleWidth-1:0] row_index, other_index, start_index;
-  logic [31:0] row_offset, other_offset, start_offset;
-  logic [23:0] row_top, other_top;
+  logic [31:0] start_offset;
+  fluidnpu_formats_pkg::steps_t  strides;
+  fluidnpu_formats_pkg::pass_t   walk;
+  fluidnpu_formats_pkg::walked_t row, other;
   fluidnpu_formats_pkg::tile_t command_q;
 
   assign last_tile       = pool_q || tile_q + 16'd1 == layer_i.p_tiles;
@@ -63,22 +65,26 @@ module fluidnpu_window_segments #(
 
   fluidnpu_row_walker #(.BMax(BMax)) rows (
     .clk_i, .rst_ni, .layer_start_i,
-    .out_h_i(layer_i.out_h), .out_w_i(layer_i.out_w),
-    .row_lanes_i(layer_i.row_lanes), .sample_lanes_i(layer_i.sample_lanes), .b_r_i(layer_i.b_r),
-    .step_h_i(layer_i.step_h), .step_w_i(layer_i.step_w), .rise_i(layer_i.rise), .span_i(layer_i.span), .pool_i('0),
-    .pass_valid_i(pass_valid), .pass_ready_o(pass_ready), .beats_i(command_q.beats), .lane1_beats_i(command_q.lane1_beats),
-    .shift_i(command_q.in_shift + (layer_i.in_offset & 32'(PortBytes - 1))), .commit_i(command_q.block_last && pass_is_last),
-    .row_valid_o(row_valid), .row_ready_i(row_ready),
-    .row_sample_o(), .row_index_o(row_index), .row_offset_o(row_offset), .row_top_o(row_top), .row_lane_o(row_lane), .row_pooling_o(),
-    .row_ends_beat_o(row_ends_beat), .row_ends_pass_o(row_ends_pass), .row_both_i(row_both), .other_index_o(other_index),
-    .other_offset_o(other_offset), .other_top_o(other_top), .other_ends_pass_o(other_ends_pass), .start_index_o(start_index),
-    .start_offset_o(start_offset)
+    .layer_i, .steps_i(strides), .pool_i('0), .pass_valid_i(pass_valid), .pass_ready_o(pass_ready), .pass_i(walk),
+    .row_valid_o(row_valid), .row_ready_i(row_ready), .row_sample_o(), .row_index_o(row_index), .row_o(row), .row_lane_o(row_lane),
+    .row_pooling_o(), .row_ends_beat_o(row_ends_beat), .row_both_i(row_both), .other_index_o(other_index), .other_o(other),
+    .start_index_o(start_index), .start_offset_o(start_offset)
   );
+  always_comb begin
+    strides.step_h   = layer_i.step_h;
+    strides.step_w   = layer_i.step_w;
+    strides.rise     = layer_i.rise;
+    strides.span     = layer_i.span;
+    walk.beats       = command_q.beats;
+    walk.lane1_beats = command_q.lane1_beats;
+    walk.shift       = command_q.in_shift + (layer_i.in_offset & 32'(PortBytes - 1));
+    walk.commit      = command_q.block_last && pass_is_last;
+  end
 
   // A pass runs for every P-tile; the next may start when the last row of this one leaves.
   assign pass_is_last = pool_q || (pass_open_q ? tile_q + 16'd2 : tile_q + 16'd1) == layer_i.p_tiles;
   assign pass_valid = busy_q && (!pass_open_q || !last_tile);
-  assign tile_ends  = row_valid && row_ready && (row_both ? other_ends_pass : row_ends_pass);
+  assign tile_ends  = row_valid && row_ready && (row_both ? other.ends_pass : row.ends_pass);
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -271,9 +277,9 @@ module fluidnpu_window_segments #(
   assign other_row = first.row_ends && !row_ends_beat && position_q == '0;  // the row of lane 1 is cut as this one
 
   always_comb begin
-    segment_parts_o = parts(base_i[row_index], row_offset, row_top, row_lane, window_q, ends_beat);
-    if (same_row) second_parts_o = parts(base_i[row_index], row_offset, row_top, row_lane, entered, second_ends_beat);
-    else second_parts_o = parts(base_i[other_index], other_offset, other_top, 1'b1, window_q, second_ends_beat);
+    segment_parts_o = parts(base_i[row_index], row.offset, row.top, row_lane, window_q, ends_beat);
+    if (same_row) second_parts_o = parts(base_i[row_index], row.offset, row.top, row_lane, entered, second_ends_beat);
+    else second_parts_o = parts(base_i[other_index], other.offset, other.top, 1'b1, window_q, second_ends_beat);
   end
   assign segment_valid_o     = row_valid;
   assign segment_words_o     = first.words;
