@@ -30,7 +30,6 @@ from ..paper.search import Ranking, rank
 from ..question import MODELS, OBJECTIVES, Progress, Question
 from ..resources.buildable import buildable
 from ..resources.fit import LOGIC_NOTE, Fit, fit
-from ..resources.logic import unit_logic
 from .memory import in_memory
 from .placing import unknown_columns
 from .result import Exploration
@@ -134,7 +133,7 @@ def _exact_answer(question: Question, ranking: Ranking, exact: ExactRanking) -> 
             f"{exact.bounded} arrays can be built, {exact.evaluated} were counted, and {others}",
             f"counted with '{design.memory}' memory, {question.dram.total_words:.1f} words a cycle; each layer has tensors of its own there",
             _memory_note(design),
-            *_unit_notes(best.fit),
+            *best.fit.unit_note,
             LOGIC_NOTE,
         ),
         layer_cycles=best.layer_cycles(layers),
@@ -211,26 +210,13 @@ def _notes(
         )
     if any(layer.kind is not Kind.GEMM for layer in layers):
         notes.append(POOL_NOTE)
-    notes += [_memory_note(design), *_unit_notes(fitted), LOGIC_NOTE]
+    notes += [_memory_note(design), *fitted.unit_note, LOGIC_NOTE]
     return tuple(notes)
 
 
 def _memory_note(design: Design) -> str:
     ports = f"{design.port_bits} bits" + (f" on {design.stripes} ports each" if design.stripes > 1 else "")
     return f"tensors lie in '{design.memory}' memory behind masters of {ports}; the input buffer holds {design.buffer_words} words"
-
-
-def _unit_notes(fitted: Fit) -> list[str]:
-    """The sentence on the activation unit of an NPU that has one."""
-    if fitted.activation is None:
-        return []
-    lanes, dsps = fitted.array.out_words, fitted.array.out_words if fitted.activation == "dsp" else 0
-    lut, ff = (round(float(unit_logic(kind, lanes, dsps))) for kind in ("lut", "ff"))
-    where = f"in {dsps} DSPs that the array leaves" if dsps else "in LUTs, since the array leaves too few DSPs"
-    return [
-        f"an activation unit of {lanes} lanes stands behind the core, its multipliers {where}: "
-        f"about {lut} LUTs, {ff} flip-flops and {fitted.parts['pieces']} RAMB18"
-    ]
 
 
 def build_design(

@@ -20,7 +20,7 @@ from ..paper.model import Point
 from ..paper.search import Space
 from ..question import Target
 from .buildable import Buildable, Limit, buildable
-from .logic import Estimate, estimate, interval_pct
+from .logic import Estimate, estimate, interval_pct, unit_logic
 from .primitives import accumulator_ramb18, fixed_ramb18
 
 SHALLOWER = (4096, 2048, 1024, 512)  # rows of a bank worth giving up for a larger input buffer
@@ -74,6 +74,20 @@ class Fit:
     def t_r(self) -> int:
         """Rows of an accumulator bank."""
         return self.array.t_r
+
+    @property
+    def unit_note(self) -> tuple[str, ...]:
+        """A sentence on the activation unit, its multipliers and what it costs; none without one."""
+        if self.activation is None:
+            return ()
+        lanes = self.array.out_words
+        dsps = lanes if self.activation == "dsp" else 0
+        lut, ff = (round(float(unit_logic(kind, lanes, dsps))) for kind in ("lut", "ff"))
+        where = f"in {dsps} DSPs that the array leaves" if dsps else "in LUTs, since the array leaves too few DSPs"
+        return (
+            f"an activation unit of {lanes} lanes stands behind the core, its multipliers {where}: "
+            f"about {lut} LUTs, {ff} flip-flops and {self.parts['pieces']} RAMB18",
+        )
 
     @property
     def point(self) -> Point:

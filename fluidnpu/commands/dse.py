@@ -238,6 +238,8 @@ def print_design(out: Console, found: dse.Exploration) -> None:
     parts = {"DSP": resources["dsp"], **show.memories(resources), "LUT": resources["lut"], "FF": resources["ff"]}
     shares = ", ".join(f"{r['percent']:.0f} % {kind}" for kind, r in parts.items())
     out.print(f"takes {shares} of the device (LUT and FF estimated)")
+    for note in found.fit.unit_note:
+        out.print(note)
     walls, faster = [one.walls(1) for one in found.parts or (found,)], found.faster_memories
     if faster and any(one is not None and one.first == "memory" for one in walls):
         out.print(f"the board has a faster memory: --memory {' or '.join(faster)}")
