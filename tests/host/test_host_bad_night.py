@@ -1,5 +1,8 @@
 """A bad night: every trouble of the runbook is played, and its commands are run as they stand there."""
 
+import json
+import re
+import shutil
 import socket
 import ssl
 import subprocess
@@ -15,11 +18,12 @@ import pytest
 from docs_pages import DOCS, Block, Session, read_page
 from host_worlds import PATIENCE_S, design_of, eventually, network, world
 from oip_worlds import NAME, Served, bundle_of, served
+from prometheus_client.parser import text_string_to_metric_families
 
 import fluidnpu
 from fluidnpu.hls import compile_program
 from fluidnpu.host import Bundle, SimulatedNpu, WallClock
-from fluidnpu.host.kit.watching import ALERTS
+from fluidnpu.host.kit.watching import ALERTS, alert_rules
 from fluidnpu.host.oip.certificates import ends
 from fluidnpu.host.serving import Model, log_file, model
 
@@ -57,6 +61,31 @@ def asked(s: Served, count: int = 3) -> None:
         assert [npu.infer(image).prediction for image in images] == s.golden(images)[1]
 
 
+def fires(session: Session, s: Served, name: str) -> None:
+    """What is scraped now, an hour long, makes the alert fire, where promtool is there to say so."""
+    text = session.command(f"curl -sk {s.url}/metrics")[1]
+    (alert,) = (one for one in ALERTS if one.name == name)
+    series = []
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if re.search(rf"\b{sample.name}\b", alert.rule):
+                labels = ",".join(f'{label}="{value}"' for label, value in sample.labels.items())
+                now = time.time() if sample.name.endswith("_end_seconds") else 0  # promtool's clock begins in 1970
+                value = f"{sample.value - now:.0f}"
+                before = "0 0" if family.type == "counter" else value
+                series.append({"series": f"{sample.name}{{{labels}}}", "values": f"{before} {value}x60"})
+    assert series
+    if shutil.which("promtool") is None:
+        return
+    (session.folder / "alerts.yml").write_text(alert_rules())
+    fired = f'count(ALERTS{{alertname="{name}",alertstate="firing"}})'
+    asked = [{"expr": fired, "eval_time": "4m", "exp_samples": [{"labels": "{}", "value": 1}]}]
+    night = {"interval": "1m", "input_series": series, "promql_expr_test": asked}
+    (session.folder / "night.yml").write_text(json.dumps({"rule_files": ["alerts.yml"], "tests": [night]}))
+    code, said = session.command("promtool test rules night.yml")
+    assert code == 0, said
+
+
 def test_every_alert_has_its_section() -> None:
     headings = {line[3:].lower().replace(" ", "-") for line in PAGE.read_text().splitlines() if line.startswith("## ")}
     assert {alert.heading for alert in ALERTS} <= headings
@@ -89,6 +118,7 @@ def test_the_disk_is_full(session: Session, tmp_path: Path, monkeypatch: pytest.
     with served(tmp_path, decisions=folder) as s:
         asked(s)
         assert s.model.lines_dropped > 0
+        fires(session, s, "FluidnpuLogDropped")
         about, mend = section("The disk is full")
         ran(session, [about], s.server.ports)
         ran(session, [mend], s.server.ports)
@@ -130,6 +160,7 @@ def test_the_certificate_has_ended(session: Session, tmp_path: Path, caplog: pyt
     about, mend = section("The certificate has ended")
     with served(tmp_path, surfaces={"certificate": cert, "key": key, "grpc": None}) as s:
         ran(session, [about], s.server.ports)
+        fires(session, s, "FluidnpuCertificateEnds")
         (tmp_path / "serve.toml").write_text(
             f'[serve]\nbundles = ["{NAME}"]\nhttp = 0\ntls-cert = "cert.pem"\ntls-key = "key.pem"\n'
         )
@@ -160,6 +191,7 @@ def test_a_board_hangs(session: Session, tmp_path: Path, monkeypatch: pytest.Mon
         assert inference is not None
         eventually(lambda: not inference.live)
         ran(session, [about], s.server.ports)
+        fires(session, s, "FluidnpuModelNotReady")
         released.set()
         waiting.join(PATIENCE_S)
         eventually(lambda: inference.live)
