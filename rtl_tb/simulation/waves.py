@@ -20,6 +20,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from fluidnpu.hls.formats import ActivationCode
 from fluidnpu.hls.program import decode_layer
 from fluidnpu.models.graph import LEAST_POOLED
 
@@ -31,7 +32,9 @@ from .model import Model, play
 if TYPE_CHECKING:
     from ..data_plane.benches.jobs import Shape
 
-SIZES = {"t_r": 16, "t_p": 4, "t_c": 8, "b_max": 8, "stackable": 1, "split": 0, "weight_slots": 1, "out_words": 4}
+SIZES = {
+    "t_r": 16, "t_p": 4, "t_c": 8, "b_max": 8, "stackable": 1, "split": 0, "weight_slots": 1, "out_words": 4, "activation": 1
+}  # fmt: skip
 SLOTS = SIZES["b_max"] + 2  # of `jobs.make_program`
 CHANNELS = 32  # most of a network's layer, whose height and width `networks` has cut
 LIMIT = 100_000  # input beats; each costs about 4 kB of VCD before it is FST
@@ -39,7 +42,7 @@ SLOT_LIMIT = 1 << 22  # bytes
 
 HELP = """
 SHAPE is JSON with any fields of rtl_tb.data_plane.benches.jobs.Shape, or the name of a network's layer (--list), which is cut
-to a few pixels and at most 32 channels.
+to a few pixels and at most 32 channels. Its activation is 1 to 4: a table, a product, slopes, slopes and offsets, all random.
 FBCB_WORD is what ADR 5 describes: k in bits 0..1 (0: k = 1, 1: k = 2, 3: row lanes), b_r - 1 in bits 2..6, the row
 block in bits 7 and up (0: as deep as the banks); b_r is raised or lowered to what a batch allows.
 BATCHES are the slots of one job after another: who is missing in the next has left, who is new has been merged.
@@ -144,6 +147,9 @@ def check(shape: Shape, word: int, batches: Sequence[Sequence[int]]) -> None:
     needed, (_, room) = descriptor.pooled_hw[1] * descriptor.pool_pitch, design.pool_room
     if needed > room:
         raise ValueError(f"a row of pooled maxima must take at most {room} beats to be recorded, not {needed}")
+    lane, words = 256, descriptor.columns * descriptor.groups
+    if descriptor.activation >= ActivationCode.SLOPE and descriptor.pieces > lane * design.out_words:
+        raise ValueError(f"channels of a slope must fit the {lane} pieces of each lane, and {words} do not")
     if layout.used > SLOT_LIMIT:
         raise ValueError(f"a layer's tensors must take at most {SLOT_LIMIT} bytes of a slot, not {layout.used}")
     if shape.kind and shape.groups > 1:
