@@ -81,7 +81,10 @@ class QuantisedLayer:
             raise QuantisationError(f"layer '{name}' needs int16 bounds lo <= hi, not {self.lo} and {self.hi}")
         use = None if self.layer.activation is None else self.layer.activation.use
         if (None if self.unit is None else self.unit.use) is not use:
-            raise QuantisationError(f"layer '{name}' needs an activation unit as its activation, {use}, has it")
+            given = None if self.unit is None else self.unit.use
+            raise QuantisationError(
+                f"layer '{name}' needs a unit that does what its activation does, {use}, not {given}"
+            )
         if use in (Use.SLOPE, Use.AFFINE) and self.unit is not None and len(self.unit.pieces) != self.layer.channels:
             raise QuantisationError(
                 f"layer '{name}' needs a piece for each of its {self.layer.channels} channels, not {len(self.unit.pieces)}"
@@ -307,7 +310,7 @@ def _bits_to_constant(layer: Layer, bits: Mapping[str, int], gains: Mapping[str,
     The sums saturate there, and are counted, but nothing is lost.
     """
     target = Format(fraction_bits=bits[layer.output], gain=gains[layer.output])
-    constant = None if layer.activation is None or layer.adds else bits_to_constant(layer.activation, target)
+    constant = None if layer.activation is None else bits_to_constant(layer.activation, target)
     return bits[_word(layer)] if constant is None else constant
 
 
@@ -322,7 +325,9 @@ def _lines(network: Network, layer: Layer, gains: Mapping[str, float]) -> Lines 
         )
     factor = gains[_word(layer)] / gains[layer.output]
     offsets = own.offsets if len(own.offsets) else np.zeros(layer.channels)
-    return Lines(slopes=own.slopes.astype(np.float64) * factor, offsets=offsets.astype(np.float64) / gains[layer.output])
+    return Lines(
+        slopes=own.slopes.astype(np.float64) * factor, offsets=offsets.astype(np.float64) / gains[layer.output]
+    )
 
 
 def _unit(

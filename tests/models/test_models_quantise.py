@@ -31,7 +31,7 @@ from fluidnpu.models.errors import DataError, QuantisationError
 from fluidnpu.models.graph.network import Parameters
 from fluidnpu.models.numeric import AccuracyError, run_float
 from fluidnpu.models.numeric.float_reference import early_exit_float, tensor_ranges
-from fluidnpu.models.numeric.quantise import Format
+from fluidnpu.models.numeric.words import Format
 from fluidnpu.models.zoo import random_network, skeleton
 
 
