@@ -7,7 +7,7 @@ from importlib.resources import files
 
 from .watching import alert_rules, dashboard
 
-TEXTS = ("fluidnpu.service", "fluidnpu-fleet.service", "board.conf", "Containerfile", "serve.toml")
+TEXTS = ("fluidnpu.service", "fluidnpu-fleet.service", "board.conf", "Containerfile", "serve.toml", "front.toml")
 
 
 def kit_files(network: str) -> dict[str, str]:

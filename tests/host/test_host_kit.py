@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import fluidnpu
 from fluidnpu.cli import main
-from fluidnpu.commands.serve import command
+from fluidnpu.commands import fleet, serve
 from fluidnpu.configuration import Configuration
 from fluidnpu.host.fleet.children import environment
 from fluidnpu.host.kit import kit_files
@@ -131,7 +131,9 @@ def test_the_first_configuration_is_right(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     commented = re.sub(r"^# (\S+ = )", r"\1", file.read_text(), flags=re.MULTILINE)
     file.write_text(commented)
-    assert len(Configuration.read(file).values(command, "serve")) == 9
+    assert len(Configuration.read(file).values(serve.command, "serve")) == 9
+    file.write_text(re.sub(r"^# (\S+ = )", r"\1", KIT["front.toml"], flags=re.MULTILINE))
+    assert len(Configuration.read(file).values(fleet.command, "fleet")) == 8
 
 
 def test_the_container_copies_what_a_bundle_has(tmp_path: Path) -> None:
