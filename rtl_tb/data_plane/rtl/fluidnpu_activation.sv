@@ -39,7 +39,8 @@ module fluidnpu_activation #(
   localparam int unsigned CountWidth = $clog2(OutWords + 1);
 
   // -- the place of the beat at hand
-  logic                uses_q, multiplies_q, active_q, room_q, give, left, row_ends_q, last_row_q, block_last_q;
+  (* max_fanout = 64 *) logic uses_q;
+  logic                multiplies_q, active_q, room_q, give, left, row_ends_q, last_row_q, block_last_q;
   logic [11:0]         cols_q, rest_q;
   logic [16:0]         rows_q;          // still to come, with this one
   logic [RowWidth-1:0] beat_q, base_q;  // within the row; of the tile's first
@@ -135,6 +136,10 @@ module fluidnpu_activation #(
     rest_at_q     <= {rest_at_q[Steps-3:1], rest_q[CountWidth-1:0]};
     row_q         <= base_q + beat_q;
     for (int unsigned i = 0; i < OutWords; i++) used_q[i] <= !row_ends_at_q[Steps-2] || 32'(rest_at_q[Steps-2]) > i;
+    if (!rst_ni) begin  // of flip-flops, faster than a shift register, which knows no reset
+      row_ends_at_q[Steps-2] <= '0;
+      rest_at_q[Steps-2]     <= '0;
+    end
   end
 
   for (genvar i = 0; i < OutWords; i++) begin : gen_lane
