@@ -17,7 +17,7 @@ from ..graph.network import Parameters
 
 
 class Writer(Protocol):
-    """What appends nodes and constants to a graph."""
+    """A graph in the making, to which nodes and constants are appended."""
 
     def constant(self, name: str, value: npt.ArrayLike, dtype: npt.DTypeLike = np.float32) -> str:
         """Add a constant; return its name."""

@@ -157,7 +157,7 @@ class Draft:
 
     @property
     def bounds(self) -> Clip:
-        """What its outputs have been clipped to."""
+        """The bounds that no output of the draft exceeds."""
         if self.activation is not None:
             return self.activation.bounds
         return self.passed if self.selects else self.clip

@@ -11,7 +11,7 @@ from .file import label
 
 FITS = (
     "fluidnpu takes image CNNs (one image in, NCHW or NHWC, of fixed size; convolutions, pools, upsampling, dense layers, batch "
-    "normalisation, ReLU, additions, concatenations; logits, maps or vectors out)"
+    "normalisation, activations, gates, additions, concatenations; logits, maps or vectors out)"
 )
 NO_PRODUCT = "two maps of one shape, a map and one pixel, or a map and one channel can be multiplied"
 HOST_ENDS = "give out what it reads: the host can do what follows the last layer"
