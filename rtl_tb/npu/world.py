@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,6 @@ from fluidnpu.hls.formats import ActivationCode
 from fluidnpu.hls.program import decode_layer, layer_job
 
 from ..data_plane.benches.jobs import Program, Shape, align, bench_design, make_program, random_fbcb
-from ..data_plane.parameters import data_plane_parameters
 from ..errors import SimulationError
 from . import coverage
 from .device import RtlNpu
@@ -118,12 +117,16 @@ def _of_the_unit(design: Design) -> list[Shape]:
 
 
 def model_of(
-    design: Design = ARRAY, edits: tuple[tuple[str, str, str], ...] = (), *, stripes: int | None = None
+    design: Design = ARRAY,
+    edits: tuple[tuple[str, str, str], ...] = (),
+    *,
+    stripes: int | None = None,
+    core: str = "rtl",
 ) -> NpuModel:
-    """The NPU of a design with room for `LAYERS` layers, bugs of `edits`, ports in `stripes`."""
-    parameters = data_plane_parameters(design, stripes=stripes) | design.core_parameters()
+    """The NPU of a design with one of `CORES`, room for `LAYERS` layers, bugs of `edits`, ports in `stripes`."""
+    model = NpuModel.of(design, core=core, **({"stripes": stripes} if stripes else {}))
     room = {"Layers": LAYERS, "BuildId": 1} | (POOL_ROOM if design == LEAST else {})
-    return NpuModel(parameters=parameters | room, edits=edits)
+    return replace(model, parameters={**model.parameters, **room}, edits=edits)
 
 
 @dataclass

@@ -43,6 +43,13 @@ def test_nothing_goes_wrong_on_other_arrays(design: Design, stripes: int | None)
 
 
 @pytest.mark.long
+def test_nothing_goes_wrong_with_the_hls_core() -> None:
+    """What lies behind the outputs of the core in SystemVerilog lies behind those of the other core."""
+    result = campaign(1, 1, model=model_of(core="hls"))
+    assert result.jobs > 150
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     "seed", [1, pytest.param(2, marks=pytest.mark.matrix), pytest.param(3, marks=pytest.mark.matrix)]
 )
