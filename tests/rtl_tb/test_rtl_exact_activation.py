@@ -49,7 +49,7 @@ def run_drawn(seed: int, model: NpuModel, design: Design, jobs: int) -> int:
 def test_layers_drawn_with_an_activation_take_as_long_as_in_rtl(design: Design, stripes: int | None) -> None:
     """The builds of the campaign."""
     model = model_of(design, stripes=stripes)
-    assert sum(run_drawn(seed, model, design, 4) for seed in range(2)) > 1000
+    assert run_drawn(1, model, design, 5) > 1000
 
 
 @pytest.mark.long
