@@ -66,7 +66,7 @@ Row = tuple[int, ...]
 
 
 def walked(port: Any) -> dict[str, int]:
-    """The fields of `row_o` or `other_o`."""
+    """Return the fields of `row_o` or `other_o`."""
     return {name: int(value) for name, value in WALKED.unpack(int(port)).items()}
 
 
@@ -83,7 +83,7 @@ class Taker:
         return other["offset"], sample, index, other["top"], 1, 1, other["ends_pass"], ENDS
 
     def _shown(self) -> Row:
-        """The row at hand."""
+        """Return the row at hand."""
         sample, index, lane, last, pooling = (
             int(getattr(self.dut, f"row_{port}_o").value)
             for port in ("sample", "index", "lane", "ends_beat", "pooling")

@@ -94,12 +94,12 @@ def inputs(cases: list[Case], first: int = 0, last: int = 3) -> dict[str, int]:
 
 
 def progress(dut: Dut) -> dict[str, int]:
-    """What the sequencer tells the registers."""
+    """Return what the sequencer tells the registers."""
     return {name: int(value) for name, value in PROGRESS.unpack(int(dut.progress_o.value)).items()}
 
 
 async def command(dut: Dut, name: str) -> None:
-    """A pulse of START or SOFT_RESET."""
+    """Pulse START or SOFT_RESET."""
     dut.control_i.value = CONTROL.pack({name: 1})
     await RisingEdge(dut.clk_i)
     dut.control_i.value = 0
@@ -144,7 +144,7 @@ async def a_job_is_its_commands(dut: Dut) -> None:
 
 
 async def refused(dut: Dut, cause: Cause) -> None:
-    """A START that must be refused."""
+    """Pulse a START that must be refused."""
     await command(dut, "start")
     assert progress(dut)["start_refused"]
     assert FAULT.unpack(int(dut.error_o.value)) == {"valid": 1, "cause": int(cause)}
