@@ -123,7 +123,7 @@ def model_of(
     stripes: int | None = None,
     core: str = "rtl",
 ) -> NpuModel:
-    """The NPU of a design with one of `CORES`, room for `LAYERS` layers, bugs of `edits`, ports in `stripes`."""
+    """The NPU of a design with a core, room for `LAYERS` layers, bugs of `edits`, ports in `stripes`."""
     model = NpuModel.of(design, core=core, **({"stripes": stripes} if stripes else {}))
     room = {"Layers": LAYERS, "BuildId": 1} | (POOL_ROOM if design == LEAST else {})
     return replace(model, parameters={**model.parameters, **room}, edits=edits)

@@ -56,6 +56,7 @@ class Core:
     got: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("cmd", "input", "weight", "residual"), 0))
     sent: int = 0
     saturations: int = COUNTER_FULL  # of a long life so far; one a beat of output
+    first: int = 0  # those that a job begins with
     wrong: str = ""
     doubt: str = ""  # a wrong beat; none where the core is reset, as it does a few cycles behind a job's error
     doubted: int = 0  # cycles for which it is known
@@ -91,7 +92,7 @@ class Core:
         while True:
             await RisingEdge(dut.clk_i)
             if dut.core_clear_o.value:
-                self.saturations = 0
+                self.saturations = self.first
             if not dut.core_rst_no.value:
                 self.saturations = dut.saturations_i.value = 0
                 self.want = Expected()  # the dropped job's beats are nobody's any more
@@ -221,7 +222,7 @@ class Host:
         assert register("STATUS").field("DONE").get(status)
         self.core.finished()
         assert self.dram.memory == want.memory, first_difference(self.dram.memory, want.memory, self.program)
-        counted = min(len(want.output) + want.saturated, COUNTER_FULL)
+        counted = min(self.core.first + len(want.output) + want.saturated, COUNTER_FULL)
         assert await self.get("SATURATIONS") == counted, "they are those of this job alone"
         self._cover(active, first, last)
         return await self.get("CYCLES_LO")
