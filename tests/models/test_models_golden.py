@@ -11,9 +11,11 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from unit_cases import oracle_word, random_unit
 
 from fluidnpu.models import Kind, Layer, NetworkError, QuantisedLayer, QuantisedNetwork, golden, quantise
 from fluidnpu.models.errors import QuantisationError
+from fluidnpu.models.graph import Activation, Use
 from fluidnpu.models.zoo import random_network
 
 Int16s = npt.NDArray[np.int16]
@@ -30,7 +32,7 @@ def half_even(value: int, shift: int) -> int:
 
 
 def oracle(qlayer: QuantisedLayer, x: Int16s, residual: Int16s | None) -> tuple[Int16s, int]:
-    """ADR 3, word by word."""
+    """ADR 3, and ADR 69 for the unit, word by word."""
     layer = qlayer.layer
     height, width, channels = layer.in_shape
     out_h, out_w = layer.out_hw
@@ -57,11 +59,16 @@ def oracle(qlayer: QuantisedLayer, x: Int16s, residual: Int16s | None) -> tuple[
             column = qlayer.weights[group, :, c % per_group_out]
             acc = int(qlayer.bias[c]) + sum(a * int(w) for a, w in zip(words, column, strict=True))
             assert -(1 << 47) <= acc < 1 << 47
-        value = acc if residual is None else acc + (int(residual[sample, oy, ox, c]) << qlayer.residual_shift)
+        other = None if residual is None else int(residual[sample, oy, ox, c])
+        value = acc if other is None or not layer.adds else acc + (other << qlayer.residual_shift)
         assert -(1 << 47) <= value < 1 << 47
         rounded = half_even(value, qlayer.shift)
         saturated += not -32768 <= rounded <= 32767
-        out[sample, oy, ox, c] = max(qlayer.lo, min(qlayer.hi, rounded))
+        word = max(qlayer.lo, min(qlayer.hi, rounded))
+        if qlayer.unit is not None:
+            word, beyond = oracle_word(qlayer.unit, word, other, c)
+            saturated += beyond
+        out[sample, oy, ox, c] = word
     return out, saturated
 
 
@@ -70,6 +77,10 @@ def words(rng: np.random.Generator, shape: tuple[int, ...], extreme: bool) -> In
     if extreme:
         return rng.choice(np.array([-32768, -32767, 32767, 32766], np.int16), shape)
     return rng.integers(-32768, 32768, shape).astype(np.int16)
+
+
+def activation_of(use: Use | None) -> Activation | None:
+    return None if use is None else Activation(use=use, function="silu" if use is Use.TABLE else "")
 
 
 @st.composite
@@ -81,11 +92,13 @@ def gemms(draw: st.DrawFn) -> tuple[QuantisedLayer, Int16s, Int16s | None]:
     dilation = (draw(st.integers(1, 2)), draw(st.integers(1, 2)))
     room = (height + padding[0] + padding[2], width + padding[1] + padding[3])
     kernel = tuple(draw(st.integers(1, min(3, (room[a] - 1) // dilation[a] + 1))) for a in (0, 1))
-    residual = draw(st.booleans())
+    use = draw(st.sampled_from([None, None, *Use]))
+    residual = use is Use.PRODUCT or draw(st.booleans())
     layer = Layer(
         name="g", kind=Kind.GEMM, input="x", output="y", channels=groups * per_out, in_shape=(height, width, groups * per_in),
         kernel=(kernel[0], kernel[1]), stride=(draw(st.integers(1, 2)), draw(st.integers(1, 3))), dilation=dilation,
         padding=(padding[0], padding[1], padding[2], padding[3]), groups=groups, residual="r" if residual else None,
+        activation=activation_of(use),
     )  # fmt: skip
     shape = layer.shape
     lo, hi = sorted(draw(st.tuples(*[st.one_of(st.sampled_from([-32768, 0, 32767]), st.integers(-32768, 32767))] * 2)))
@@ -98,6 +111,7 @@ def gemms(draw: st.DrawFn) -> tuple[QuantisedLayer, Int16s, Int16s | None]:
         residual_shift=draw(st.integers(0, 30)) if residual else 0,
         lo=lo,
         hi=hi,
+        unit=None if use is None else random_unit(rng, use, layer.channels, extreme),
     )
     batch = draw(st.integers(1, 3))
     x = words(rng, (batch, *layer.in_shape), extreme)
@@ -123,6 +137,8 @@ def test_gemm_equals_the_integer_oracle(case: tuple[QuantisedLayer, Int16s, Int1
     stride=st.tuples(st.integers(1, 3), st.integers(1, 2)),
     padding=st.tuples(*[st.integers(0, 1)] * 4),
     shift=st.integers(0, 20),
+    use=st.sampled_from([None, None, *Use]),
+    adds=st.booleans(),
     seed=st.integers(0, 1 << 30),
 )
 def test_pools_equal_the_integer_oracle(
@@ -132,8 +148,11 @@ def test_pools_equal_the_integer_oracle(
     stride: tuple[int, int],
     padding: tuple[int, int, int, int],
     shift: int,
+    use: Use | None,
+    adds: bool,
     seed: int,
 ) -> None:
+    rng, taken = np.random.default_rng(seed), adds or use is Use.PRODUCT
     kernel = (min(kernel[0], size[0]), min(kernel[1], size[1]))
     layer = Layer(
         name="p",
@@ -145,14 +164,22 @@ def test_pools_equal_the_integer_oracle(
         kernel=kernel,
         stride=stride,
         padding=padding,
+        residual="r" if taken else None,
+        activation=activation_of(use),
     )
-    none = np.zeros((0, 0, 0), np.int16)
+    extreme = bool(seed % 2)
     qlayer = QuantisedLayer(
-        layer=layer, weights=none, bias=np.zeros(0, np.int64), shift=shift if kind is Kind.SUM_POOL else 0
+        layer=layer,
+        weights=np.zeros((0, 0, 0), np.int16),
+        bias=np.zeros(0, np.int64),
+        shift=shift,
+        residual_shift=int(rng.integers(0, 20)) if layer.adds else 0,
+        unit=None if use is None else random_unit(rng, use, size[2], extreme),
     )
-    x = words(np.random.default_rng(seed), (2, *size), bool(seed % 2))
-    expected, saturated = oracle(qlayer, x, None)
-    out, count = golden.run_layer_counting(qlayer, x)
+    x = words(rng, (2, *size), extreme)
+    residual = words(rng, (2, *layer.out_hw, size[2]), extreme) if taken else None
+    expected, saturated = oracle(qlayer, x, residual)
+    out, count = golden.run_layer_counting(qlayer, x, residual)
     np.testing.assert_array_equal(out, expected)
     assert count == saturated
 
