@@ -230,31 +230,36 @@ class Loader:
 async def play(dut: Dut, rng: random.Random, layers: list[Layer], pace: float = 0.7) -> None:
     """Run layers one behind another; the pieces of each are written while the one before runs."""
     total = int(dut.saturations_o.value)
-    loader = Loader(dut, rng, layers[0].unit)
-    await loader.run()
-    for layer, following in zip(layers, [*layers[1:], None], strict=True):
-        dut.layer_i.value = layer.fields
-        await pulse(dut, "layer_start_i")
-        loader = Loader(dut, rng, following.unit if following else Unit(ActivationCode.NONE))
-        commands = Source(dut, rng, "command_valid_i", "command_ready_o", ("command_i",), pace)
-        beats = Source(dut, rng, "beat_valid_i", "beat_ready_o", ("beat_i",), pace)
-        residuals = Source(dut, rng, "residual_valid_i", "residual_ready_o", ("residual_i",), rng.choice([pace, 0.2]))
-        out = Sink(dut, rng, "given_valid_o", "given_ready_i", ("given_o",), rng.choice([pace, pace, 0.15]))
-        commands.items.extend((TILE.pack(command),) for command in layer.commands if layer.uses)
-        beats.items.extend((beat,) for beat in layer.beats)
-        residuals.items.extend((beat,) for beat in layer.residuals)
-        with running(commands, beats, residuals, out, loader):
-            await RisingEdge(dut.clk_i)
-            ended = lambda layer=layer, out=out, loader=loader: len(out.got) >= len(layer.given) and loader.done  # noqa: E731
-            await until(dut, ended, 40 * len(layer.beats) + 2_000, "the last beat")
-            for _ in range(3):
-                await RisingEdge(dut.clk_i)
-        assert [beat for (beat,) in out.got] == layer.given, layer.unit
-        assert not [*commands.items, *beats.items, *residuals.items]
+    await Loader(dut, rng, layers[0].unit).run()
+    for layer, following in zip(
+        layers, [*(layer.unit for layer in layers[1:]), Unit(ActivationCode.NONE)], strict=True
+    ):
+        await _run(dut, rng, layer, Loader(dut, rng, following), pace)
         total += layer.saturations
         assert int(dut.saturations_o.value) == total
-        for name in ("beat_valid_i", "residual_valid_i", "command_valid_i", "given_ready_i"):
-            getattr(dut, name).value = 0
+
+
+async def _run(dut: Dut, rng: random.Random, layer: Layer, loader: Loader, pace: float) -> None:
+    """Run one layer, and a loader beside it."""
+    dut.layer_i.value = layer.fields
+    await pulse(dut, "layer_start_i")
+    commands = Source(dut, rng, "command_valid_i", "command_ready_o", ("command_i",), pace)
+    beats = Source(dut, rng, "beat_valid_i", "beat_ready_o", ("beat_i",), pace)
+    residuals = Source(dut, rng, "residual_valid_i", "residual_ready_o", ("residual_i",), rng.choice([pace, 0.2]))
+    out = Sink(dut, rng, "given_valid_o", "given_ready_i", ("given_o",), rng.choice([pace, pace, 0.15]))
+    commands.items.extend((TILE.pack(command),) for command in layer.commands if layer.uses)
+    beats.items.extend((beat,) for beat in layer.beats)
+    residuals.items.extend((beat,) for beat in layer.residuals)
+    with running(commands, beats, residuals, out, loader):
+        await RisingEdge(dut.clk_i)
+        most = 40 * len(layer.beats) + 2_000
+        await until(dut, lambda: len(out.got) >= len(layer.given) and loader.done, most, "the last beat")
+        for _ in range(3):
+            await RisingEdge(dut.clk_i)
+    assert [beat for (beat,) in out.got] == layer.given, layer.unit
+    assert not [*commands.items, *beats.items, *residuals.items]
+    for name in ("beat_valid_i", "residual_valid_i", "command_valid_i", "given_ready_i"):
+        getattr(dut, name).value = 0
 
 
 @bench(200_000)
@@ -295,8 +300,7 @@ async def a_beat_a_cycle(dut: Dut) -> None:
     rng = await begin(dut)
     for use in USES[1:]:
         layer = random_layer(rng, use, rows=200)
-        loader = Loader(dut, rng, layer.unit)
-        await loader.run()
+        await Loader(dut, rng, layer.unit).run()
         dut.layer_i.value = layer.fields
         await pulse(dut, "layer_start_i")
         ports = ("command_valid_i", "beat_valid_i", "residual_valid_i")

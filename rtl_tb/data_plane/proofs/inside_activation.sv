@@ -20,8 +20,8 @@
   // before; a tile has as many beats as its columns need.
   logic        at_q = 1'b0, started_q = 1'b0;
   logic [11:0] columns_q;
-  logic [16:0] rows_is_q, row_is_q;  // rows of the command; of the beat at hand
-  logic [9:0]  column_q;          // first of the beat at hand
+  logic [16:0] rows_of_q, row_at_q;  // of the command; of the beat at hand
+  logic [9:0]  column_q;             // first of the beat at hand
   logic [7:0]  place_q, first_q;
   logic        block_ends_q, ends;
   assign ends = 12'(column_q) + 12'(OutWords) >= columns_q;
@@ -29,8 +29,8 @@
     if (give) begin
       column_q <= ends ? '0 : column_q + 10'(OutWords);
       place_q  <= ends ? '0 : place_q + 1'b1;
-      if (ends) row_is_q <= row_is_q + 1'b1;
-      if (ends && row_is_q + 1'b1 == rows_is_q) begin
+      if (ends) row_at_q <= row_at_q + 1'b1;
+      if (ends && row_at_q + 1'b1 == rows_of_q) begin
         at_q    <= 1'b0;
         first_q <= block_ends_q ? '0 : first_q + place_q + 1'b1;
       end
@@ -38,8 +38,8 @@
     if (command_valid_i && command_ready_o) begin
       at_q         <= 1'b1;
       columns_q    <= command_i.cols;
-      rows_is_q     <= 17'(command_i.beats) + 17'(command_i.lane1_beats);
-      row_is_q       <= '0;
+      rows_of_q    <= 17'(command_i.beats) + 17'(command_i.lane1_beats);
+      row_at_q     <= '0;
       column_q     <= '0;
       place_q      <= '0;
       block_ends_q <= command_i.block_last;
@@ -125,9 +125,9 @@
       // The place
       assert (active_q == at_q && command_ready_o == !at_q);
       if (active_q) begin
-        assert (columns_q != '0 && columns_q < 12'd1000 && 12'(column_q) < columns_q && row_is_q < rows_is_q);
+        assert (columns_q != '0 && columns_q < 12'd1000 && 12'(column_q) < columns_q && row_at_q < rows_of_q);
         assert (cols_q == columns_q && rest_q == columns_q - 12'(column_q) && row_ends_q == ends && beat_q == place_q);
-        assert (rows_q == rows_is_q - row_is_q && last_row_q == (rows_q == 17'd1) && block_last_q == block_ends_q);
+        assert (rows_q == rows_of_q - row_at_q && last_row_q == (rows_q == 17'd1) && block_last_q == block_ends_q);
       end
       if (started_q) assert (base_q == first_q);
       // On the way
@@ -165,7 +165,7 @@
 `ifdef COVER
   always_comb begin
     cover (past_q && gave_q[Steps-1] && columns_of_q[Steps-1] == 1 && valid_q[Steps]);
-    cover (past_q && give && first_q == 8'd2 && place_q == 8'd1 && row_is_q == 17'd1);
+    cover (past_q && give && first_q == 8'd2 && place_q == 8'd1 && row_at_q == 17'd1);
     cover (past_q && !room_q && level_q == 6'd31);
     cover (past_q && !uses && given_valid_o && given_ready_i);
     cover (past_q && residual_ready_o);
