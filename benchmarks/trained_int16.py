@@ -34,10 +34,11 @@ MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of PP-LCNet's 
 def photographs() -> tuple[list[Image.Image], list[Image.Image]]:
     """Return photographs to calibrate on and others to measure on; both have faces among them."""
     flower, china = sklearn.datasets.load_sample_images().images
-    hopper = np.asarray(Image.open(matplotlib.cbook.get_sample_data("grace_hopper.jpg")))
-    ours = [hopper, flower, skimage.data.coffee(), skimage.data.brick()]
-    others = [skimage.data.astronaut(), china, skimage.data.chelsea(), skimage.data.rocket()]
-    return _opened(ours), _opened(others)
+    hopper = np.asarray(Image.open(str(matplotlib.cbook.get_sample_data("grace_hopper.jpg", asfileobj=False))))
+    coffee, brick, astronaut, chelsea, rocket = (
+        getattr(skimage.data, name)() for name in ("coffee", "brick", "astronaut", "chelsea", "rocket")
+    )
+    return _opened([hopper, flower, coffee, brick]), _opened([astronaut, china, chelsea, rocket])
 
 
 def _opened(arrays: list[npt.NDArray[np.uint8]]) -> list[Image.Image]:

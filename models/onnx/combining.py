@@ -68,7 +68,7 @@ def multiply(walk: Walk, node: onnx.NodeProto, first: Value, second: Value) -> V
 
 
 class Repeated(NamedTuple):
-    """The repetition of an operand: of its only pixel for the whole map, of its only channel for all channels."""
+    """The repetition of an operand: of its only pixel for the map, of its only channel for all channels."""
 
     pixel: bool
     channel: bool

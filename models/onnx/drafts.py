@@ -259,13 +259,9 @@ class Draft:
 
     def permute(self, order: npt.NDArray[np.int64]) -> None:
         """Let output channel i be what channel order[i] was."""
-        for name, array in self.of_channels(order).items():
-            setattr(self, name, array)
-
-    def of_channels(self, channels: npt.NDArray[np.int64]) -> dict[str, Array]:
-        """Return the arrays of some output channels by the names of their fields."""
-        arrays = {"weights": self.weights, "bias": self.bias, "slopes": self.slopes, "offsets": self.offsets}
-        return {name: array[channels] for name, array in arrays.items() if array is not None}
+        for name in ("weights", "bias", "slopes", "offsets"):
+            array: Array | None = getattr(self, name)
+            setattr(self, name, None if array is None else array[order])
 
 
 def times(first: Pair, second: Pair) -> Pair:

@@ -246,13 +246,8 @@ def _split(walk: Walk, writer: Draft, source: Value, parts: Indices) -> list[Pla
     for part in parts:
         rows = source.view.index[part]
         plane = Plane(name=source.plane.name, shape=(*source.plane.shape[:2], len(part)), gain=source.plane.gain)
-        draft = replace(
-            writer,
-            name=walk.unique(writer.name),
-            output=plane,
-            channels=len(part),
-            **writer.of_channels(rows),
-        )
+        draft = replace(writer, name=walk.unique(writer.name), output=plane, channels=len(part))
+        draft.permute(rows)
         plane.own.append(draft)
         walk.drafts.append(draft)
         planes.append(plane)

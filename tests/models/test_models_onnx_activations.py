@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from test_models_onnx_operators import Graph
-from test_models_onnx_pairs import compare
+from test_models_onnx_upsampling import compare
 
 from fluidnpu.models import Network, quantise
 from fluidnpu.models.graph.activations import Use
