@@ -38,10 +38,17 @@ def pooled() -> QuantisedNetwork:
     return quantise(random_network(72, exits=EXITS, least=10))
 
 
-Shape = tuple[tuple[str, int | bool], ...]
+@cache
+def activated(seed: int) -> QuantisedNetwork:
+    """A network whose layers use the activation unit; that of seed 38 uses it in every way."""
+    return quantise(random_network(seed, exits=EXITS, activations=True))
+
+
+Shape = tuple[tuple[str, int | bool | str], ...]
 SMALL: Shape = (
     ("t_r", 24),
     ("split", True),
+    ("activation", "lut"),
 )  # 4 x 8 PEs that can do everything; few rows, so that layers fall into blocks
 
 

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rtl_worlds import BASE_SEED, EXITS, ROUGH, RtlWorld, design_of, model, network, pooled, rtl_world
+from rtl_worlds import BASE_SEED, EXITS, ROUGH, RtlWorld, activated, design_of, model, network, pooled, rtl_world
 
 from fluidnpu.dse import CORES, BatchPlan, DesignError
 from fluidnpu.dse.design import Stack
 from fluidnpu.hls import Cause, compile_program, register
+from fluidnpu.hls.formats import ActivationCode
 from fluidnpu.host import (
     Bundle,
     Driver,
@@ -45,12 +46,14 @@ START = register("CTRL").field("START").mask
 
 def check_all_exits(w: RtlWorld, batch: int, seed: int = 0) -> None:
     images = w.images(batch, seed)
-    expected = golden.run(w.qnet, images)
+    expected, counts = golden.run_counting(w.qnet, images)
     w.put(images)
     w.driver.activate(range(batch))
     for stage in range(EXITS):
         w.driver.run_stage(stage)
         np.testing.assert_array_equal(w.driver.stored_logits(range(batch), stage), expected[stage])
+        saturated = sum(counts[w.design.layers[layer].name] for layer in w.design.stage_layers(stage))
+        assert w.driver.status().saturations == saturated
 
 
 @CORE
@@ -71,6 +74,22 @@ def test_merged_pools_change_no_bit(plan: str, core: str) -> None:
     assert [layer.merged for layer in w.program.descriptors].count(1) == 1
     for batch in (1, w.design.b_max):
         check_all_exits(w, batch, seed=batch)
+
+
+@CORE
+@pytest.mark.parametrize("plan", PLANS)
+def test_every_use_of_the_activation_unit_gives_the_golden_bits(plan: str, core: str) -> None:
+    w = rtl_world(plan=PLANS[plan], dram=ROUGH, core=core, qnet=activated(38))
+    assert {layer.activation for layer in w.program.descriptors} == set(ActivationCode)
+    for batch in (1, w.design.b_max):
+        check_all_exits(w, batch, seed=batch)
+
+
+@CORE
+@pytest.mark.parametrize("seed", [0, 3, 16, 17, 20, 25])
+def test_any_network_with_activations(seed: int, core: str) -> None:
+    w = rtl_world(plan=list(PLANS.values())[seed % 5], noise=seed, core=core, qnet=activated(seed))
+    check_all_exits(w, 1 + seed % 4, seed)
 
 
 @CORE
