@@ -41,9 +41,8 @@ package core_pkg;
   /// A beat of taps on its way to the pool.
   typedef struct packed {
     logic valid;
-    logic first;    // of a window
-    logic last;     // of a window
-    logic maximum;  // or else the sum
+    logic first;  // of a window
+    logic last;   // of a window
   } taps_t;
 
   /// Rows of the output banks, as they are fetched.

@@ -4,14 +4,15 @@
 module core_pool #(
   parameter int unsigned Channels = 8
 ) (
-  input  logic                                        clk_i,    // clock
-  input  logic                                        rst_ni,   // reset, synchronous
-  input  core_pkg::taps_t                             beat_i,   // a beat of taps comes
-  input  logic [Channels-1:0][15:0]                   taps_i,   // a tap of each channel
-  output logic                                        ready_o,  // and is taken
-  output logic                                        valid_o,  // a finished row waits
-  input  logic                                        take_i,   // and is taken
-  output logic [Channels-1:0][core_pkg::PoolBits-1:0] row_o     // the row taken last
+  input  logic                                        clk_i,      // clock
+  input  logic                                        rst_ni,     // reset, synchronous
+  input  core_pkg::taps_t                             beat_i,     // a beat of taps comes
+  input  logic                                        maximum_i,  // the pool takes the maximum, or else the sum
+  input  logic [Channels-1:0][15:0]                   taps_i,     // a tap of each channel
+  output logic                                        ready_o,    // and is taken
+  output logic                                        valid_o,    // a finished row waits
+  input  logic                                        take_i,     // and is taken
+  output logic [Channels-1:0][core_pkg::PoolBits-1:0] row_o       // the row taken last
 );
   logic valid_q;
 
@@ -30,7 +31,7 @@ module core_pool #(
     always_ff @(posedge clk_i) begin
       if (beat_i.valid && ready_o) begin
         if (beat_i.first) value_q <= tap;
-        else if (!beat_i.maximum) value_q <= value_q + tap;
+        else if (!maximum_i) value_q <= value_q + tap;
         else if (tap > value_q) value_q <= tap;
       end
       if (take_i) row_q <= value_q;

@@ -49,7 +49,7 @@ module core_sequencer #(
 
   assign turns         = 16'(Turnaround) <= cmd_i.beats;
   assign issue         = cmd_valid_i && input_valid_i && gemm && weights_ok && row_ok;
-  assign taps_o        = {cmd_valid_i && input_valid_i && !gemm, first_inner_q, last_inner, cmd_i.mode == fluidnpu_formats_pkg::ModeMaxPool};
+  assign taps_o        = {cmd_valid_i && input_valid_i && !gemm, first_inner_q, last_inner};
   assign take          = issue || (taps_o.valid && pool_ready_i);
   assign input_ready_o = take;
   assign cmd_ready_o   = take && last_inner && last_outer;

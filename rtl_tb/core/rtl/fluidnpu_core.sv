@@ -206,7 +206,8 @@ module fluidnpu_core #(
     .rows_o(rows)
   );
   core_pool #(.Channels(InWords)) u_pool (
-    .clk_i, .rst_ni(part_rst_n[OfPool]), .beat_i(taps), .ready_o(pool_ready), .taps_i(x), .valid_o(pool_row_valid), .take_i(pool_take), .row_o(pool_row)
+    .clk_i, .rst_ni(part_rst_n[OfPool]), .beat_i(taps), .ready_o(pool_ready), .maximum_i(beat_cmd.mode == fluidnpu_formats_pkg::ModeMaxPool),
+    .taps_i(x), .valid_o(pool_row_valid), .take_i(pool_take), .row_o(pool_row)
   );
 
   // Outputs.
