@@ -158,6 +158,10 @@ class Format:
         """One field's value; of several numbers the first. KeyError when there is no such field."""
         return self.field(name).number(word)
 
+    def numbers(self, word: int) -> dict[str, int]:
+        """Every field's value by its name, as `number` gives it."""
+        return {field.name: field.number(word) for field in self.fields}
+
     def unpack(self, word: int) -> dict[str, Value]:
         """Every field's value by its name."""
         return {field.name: field.get(word) for field in self.fields}

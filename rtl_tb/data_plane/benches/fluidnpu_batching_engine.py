@@ -58,8 +58,8 @@ async def commands_edit_a_set(dut: Dut) -> None:
         dut.busy_i.value, dut.control_i.value = int(busy), CONTROL.pack({command: 1, "soft_reset": int(clear)})
         await RisingEdge(dut.clk_i)
         cause = judge(command, mask, active, busy)
-        assert FAULT.unpack(int(dut.refused_o.value)) == {"valid": int(cause != Cause.NONE), "cause": int(cause)}
-        assert BATCH.unpack(int(dut.batch_o.value)) == {"active": bits(active), "b_act": len(active)}
+        assert FAULT.numbers(int(dut.refused_o.value)) == {"valid": int(cause != Cause.NONE), "cause": int(cause)}
+        assert BATCH.numbers(int(dut.batch_o.value)) == {"active": bits(active), "b_act": len(active)}
         if cause is Cause.NONE:
             active = active - mask if command == "exit" else active | mask
         active = set() if clear else active
@@ -111,7 +111,7 @@ async def lookup(dut: Dut, words: list[int], layer: int, batch: int, kind: int) 
     dut.lookup_i.value = 0
     await RisingEdge(dut.clk_i)
     assert int(dut.plan_valid_o.value) == 1
-    plan = PLAN.unpack(int(dut.plan_o.value))
+    plan = PLAN.numbers(int(dut.plan_o.value))
     bad = plan["bad"]
     if not batch or layer >= LAYERS:
         assert bad == 1

@@ -43,11 +43,11 @@ async def plan_of(
     await pulse(dut, "start_i")
     for _ in range(1500):
         await RisingEdge(dut.clk_i)
-        fault = FAULT.unpack(int(dut.bad_o.value))
+        fault = FAULT.numbers(int(dut.bad_o.value))
         if fault["valid"] or dut.done_o.value:
             told = ("bad", fault["cause"]) if fault["valid"] else ("done", int(dut.layer_o.value))
             await RisingEdge(dut.clk_i)
-            assert not FAULT.unpack(int(dut.bad_o.value))["valid"], "an end is told for one cycle"
+            assert not FAULT.numbers(int(dut.bad_o.value))["valid"], "an end is told for one cycle"
             assert not dut.done_o.value, "an end is told for one cycle"
             return told
     raise AssertionError("neither done nor bad within 1500 cycles")
@@ -312,4 +312,4 @@ async def a_pool_has_no_groups(dut: Dut) -> None:
     for _ in range(1500):
         await RisingEdge(dut.clk_i)
         assert not dut.done_o.value
-        assert not FAULT.unpack(int(dut.bad_o.value))["valid"]
+        assert not FAULT.numbers(int(dut.bad_o.value))["valid"]

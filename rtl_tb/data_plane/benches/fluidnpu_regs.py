@@ -74,7 +74,7 @@ async def commands_are_pulses(dut: Dut) -> None:
     async def count() -> None:
         while True:
             await RisingEdge(dut.clk_i)
-            now = CONTROL.unpack(int(dut.control_o.value))
+            now = CONTROL.numbers(int(dut.control_o.value))
             for name in pulses:
                 counts[name] += now[name.lower()]
 
@@ -101,7 +101,7 @@ async def settings_stand_still_while_a_job_runs(dut: Dut) -> None:
         nonlocal loads
         while True:
             await RisingEdge(dut.clk_i)
-            loads += FBCB_WRITE.unpack(int(dut.fbcb_o.value))["valid"]
+            loads += FBCB_WRITE.numbers(int(dut.fbcb_o.value))["valid"]
 
     cocotb.start_soon(count())
     for busy in (0, 1, 0, 1):

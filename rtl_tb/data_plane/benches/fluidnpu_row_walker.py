@@ -67,7 +67,7 @@ Row = tuple[int, ...]
 
 def walked(port: Any) -> dict[str, int]:
     """Return the fields of `row_o` or `other_o`."""
-    return {name: int(value) for name, value in WALKED.unpack(int(port)).items()}
+    return WALKED.numbers(int(port))
 
 
 class Taker:

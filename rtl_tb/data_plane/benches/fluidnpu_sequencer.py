@@ -48,7 +48,7 @@ class Neighbours:
             if dut.layer_start_o.value:
                 self.starts.append(layer)
             self.done += job["done"]
-            error = FAULT.unpack(int(dut.error_o.value))
+            error = FAULT.numbers(int(dut.error_o.value))
             if error["valid"]:
                 self.errors += 1
                 self.failed = layer
@@ -95,7 +95,7 @@ def inputs(cases: list[Case], first: int = 0, last: int = 3) -> dict[str, int]:
 
 def progress(dut: Dut) -> dict[str, int]:
     """Return what the sequencer tells the registers."""
-    return {name: int(value) for name, value in PROGRESS.unpack(int(dut.progress_o.value)).items()}
+    return PROGRESS.numbers(int(dut.progress_o.value))
 
 
 async def command(dut: Dut, name: str) -> None:
@@ -147,7 +147,7 @@ async def refused(dut: Dut, cause: Cause) -> None:
     """Pulse a START that must be refused."""
     await command(dut, "start")
     assert progress(dut)["start_refused"]
-    assert FAULT.unpack(int(dut.error_o.value)) == {"valid": 1, "cause": int(cause)}
+    assert FAULT.numbers(int(dut.error_o.value)) == {"valid": 1, "cause": int(cause)}
 
 
 @bench(20_000)

@@ -27,7 +27,7 @@ def added_up(packed: int, span: int) -> tuple[int, int, int, int]:
 
     The last number says whether it ends its beat.
     """
-    parts = {name: int(value) for name, value in PARTS.unpack(packed).items()}
+    parts = PARTS.numbers(packed)
     addr = sum(parts[name] for name in ("base", "offset", "row_reach", "column_reach")) + 2 * parts["word"]
     return addr & 0xFFFF_FFFF, parts["lane"], parts["top"] + span, parts["ends_beat"]
 
