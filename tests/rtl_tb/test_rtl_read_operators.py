@@ -82,13 +82,13 @@ def test_golden_equals_onnxruntime(qnet: QuantisedNetwork) -> None:
 
 
 def test_golden_equals_the_c_simulation(qnet: QuantisedNetwork) -> None:
-    report = csim_network(qnet, design_for(qnet.network.workload, t_r=24, b_max=2), images(), [1, 2])
+    report = csim_network(qnet, design_for(qnet.network.workload, t_r=24, b_max=2, activation="lut"), images(), [1, 2])
     assert report.ok, report.summary()
 
 
 @pytest.mark.long
 def test_golden_equals_the_rtl(qnet: QuantisedNetwork) -> None:
-    design = design_for(qnet.network.workload, t_r=24, split=True, b_max=2)
+    design = design_for(qnet.network.workload, t_r=24, split=True, b_max=2, activation="lut")
     driver = Driver(rtl_device(design, DRAM), compile_program(qnet, design), design, patience=50_000)
     driver.load()
     for slot, image in enumerate(images()):
