@@ -28,12 +28,13 @@ SHORTEST = 16
 class Access:
     """Compares tokens in constant time; without a token everybody may, but for pages of other origins.
 
-    `certificate`: the file that the surfaces show, which a scrape looks at. `refused`: requests that were.
+    `certificate_end_s`: the end of that which the surfaces show, None without one. `refused`: requests that
+    were.
     """
 
-    def __init__(self, token: str | None, certificate: Path | None = None) -> None:
+    def __init__(self, token: str | None, certificate_end_s: float | None = None) -> None:
         self._token = None if token is None else token.encode()
-        self.certificate, self.refused = certificate, 0
+        self.certificate_end_s, self.refused = certificate_end_s, 0
 
     def note(self, who: str, what: str, error: AccessError) -> None:
         """Count a request that was not allowed, and leave one line in the log."""

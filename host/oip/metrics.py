@@ -16,7 +16,6 @@ from ..serving.models import Models
 from ..serving.sampled import SampledJob
 from ..serving.statistics import EDGES_NS, Histogram, Statistics
 from .access import Access
-from .certificates import ends
 from .logs import dropped_lines
 from .metric_table import COUNTER, GAUGE, HISTOGRAM, TABLE, Row
 
@@ -38,8 +37,8 @@ def server_rows(access: Access) -> Iterator[Row]:
     """Yield what any server has, the front of a fleet too."""
     yield "log_lines_dropped", (), dropped_lines()
     yield "access_refused", (), access.refused
-    if access.certificate is not None:
-        yield "certificate_end_seconds", (), ends(access.certificate)
+    if access.certificate_end_s is not None:
+        yield "certificate_end_seconds", (), access.certificate_end_s
 
 
 def model_rows(models: Models, errors: Mapping[str, Mapping[str, int]]) -> Iterator[Row]:

@@ -351,7 +351,7 @@ def log_request(
         extra={
             "model": call.model if call else "",
             "request_id": call.id if call else "",
-            "tenant": call.parameters.get("tenant", "") if call else "",
+            "tenant": f"{call.parameters.get('tenant', '')!s:.100}" if call else "",  # nobody has read it yet
             "status": status,
             "ms": round(1e3 * (time.perf_counter() - began), 3),
             "traceparent": trace,

@@ -114,11 +114,11 @@ class NetworkServer:
         Raises DriverUsageError for a port in use, and what `Front.start` raises; nothing is left running
         then.
         """
-        access = Access(read_token(self.options.token_file), self.options.certificate)
-        if access.certificate is not None and ends(access.certificate) < time.time():
-            _log.warning(
-                "the certificate in '%s' has ended, so clients that check it will not connect", access.certificate
-            )
+        shown = self.options.certificate
+        end_s = None if shown is None else ends(shown)
+        if end_s is not None and end_s < time.time():
+            _log.warning("the certificate in '%s' has ended, so clients that check it will not connect", shown)
+        access = Access(read_token(self.options.token_file), end_s)
         limits, made = self.options.limits, self._served
         self.inference = Inference(made, limits, _version()) if isinstance(made, Models) else made(limits, _version())
         sockets: dict[str, socket.socket] = {}

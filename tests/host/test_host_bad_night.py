@@ -166,6 +166,7 @@ def test_the_certificate_has_ended(session: Session, tmp_path: Path, caplog: pyt
         )
         assert "has ended" in caplog.text
         ran(session, [mend], s.server.ports)
+        fires(session, s, "FluidnpuCertificateEnds")  # until it is started again
     with (
         served(tmp_path, surfaces={"certificate": cert, "key": key, "grpc": None}) as s,
         fluidnpu.connect(s.url, ca_file=cert) as npu,
