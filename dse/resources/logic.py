@@ -31,10 +31,10 @@ LOGIC_KINDS = ("lut", "ff")
 STRIPE_BIT = {"lut": 16.8, "ff": 2.9}
 # `fluidnpu_output_pool`: for itself, and for each bit of a beat of outputs, as Yosys maps 128 and 512 bits.
 POOL, POOL_BIT = {"lut": 307, "ff": 276}, {"lut": 7.4, "ff": 6.92}
-# `fluidnpu_activation` with all that feeds it: for itself, and for each lane with its multiplier in LUTs or
-# in a DSP, as Yosys maps 8, 16 and 32 lanes.
-UNIT = {"lut": 560, "ff": 450}
-UNIT_LANE = {"lut": {"lut": 523, "ff": 360}, "dsp": {"lut": 371, "ff": 237}}
+# `fluidnpu_activation`, `fluidnpu_piece_loader` and what spreads a residual: for themselves, and for each
+# lane with its multiplier in LUTs or in a DSP, as Yosys maps 8, 16 and 32 lanes.
+UNIT = {"lut": 660, "ff": 610}
+UNIT_LANE = {"lut": {"lut": 536, "ff": 361}, "dsp": {"lut": 384, "ff": 238}}
 Terms = dict[str, Floats]
 _SRL_DELAY = 32  # steps of one LUT used as a shift register
 _SHORTEST_SRL = 3
@@ -84,7 +84,7 @@ def unit_logic(kind: str, lanes: int, dsps: Number) -> Floats:
     """LUTs ("lut") or flip-flops ("ff") of an activation unit, of whose multipliers `dsps` are DSPs.
 
     >>> [float(unit_logic("lut", 8, dsps)) for dsps in (0, 8)]
-    [4744.0, 3528.0]
+    [4948.0, 3732.0]
     """
     each, other = (UNIT_LANE[where][kind] for where in ("lut", "dsp"))
     return np.asarray(UNIT[kind] + lanes * each - dsps * (each - other), dtype=np.float64)

@@ -225,6 +225,7 @@ def data_plane_queues(shape: NpuShape) -> tuple[Memory, ...]:
         Memory(name="residual jobs", count=1, depth=32, width=_residual_job(shape), forwards=True),
         Memory(name="rows", count=1, depth=_ROW_QUEUE, width=1 + shape.place_bits + 24, forwards=True),
         Memory(name="beats", count=1, depth=8, width=16 * shape.array.in_words, forwards=True),
+        Memory(name="unit commands", count=int(shape.unit), depth=8, width=_COMMAND_BITS, forwards=True),
         Memory(name="pool commands", count=_pools(shape), depth=8, width=_COMMAND_BITS, forwards=True),
         Memory(name="pooled beats", count=_pools(shape), depth=8, width=_out_bits(shape), forwards=True),
         Memory(

@@ -42,8 +42,12 @@ def test_a_pool_costs_what_the_estimate_says(out_words: int) -> None:
 )
 @pytest.mark.parametrize("dsp", [0, 1])
 def test_an_activation_unit_costs_what_the_estimate_says(out_words: int, dsp: int) -> None:
-    cells = synthesise("fluidnpu_activation", {"OutWords": out_words, "Dsp": dsp}, "xc7")
+    unit = synthesise("fluidnpu_activation", {"OutWords": out_words, "Dsp": dsp}, "xc7")
+    wide = {"OutWords": out_words, "PortWords": out_words}
+    loader = synthesise("fluidnpu_piece_loader", wide, "xc7")
+    with_spread, without = (synthesise("fluidnpu_residual_reader", wide | {"Spreads": on}, "xc7") for on in (1, 0))
     lut, ff = (float(unit_logic(kind, out_words, dsp * out_words)) for kind in ("lut", "ff"))
-    assert cells.lut + cells.lutram == pytest.approx(lut, rel=0.05)
-    assert cells.ff == pytest.approx(ff, rel=0.05)
-    assert (cells.dsp, cells.ramb18) == (dsp * out_words, out_words)
+    every = (unit, loader, with_spread)
+    assert sum(one.lut + one.lutram for one in every) - without.lut - without.lutram == pytest.approx(lut, rel=0.05)
+    assert sum(one.ff for one in every) - without.ff == pytest.approx(ff, rel=0.05)
+    assert (unit.dsp, unit.ramb18) == (dsp * out_words, out_words)
