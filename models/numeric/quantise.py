@@ -368,6 +368,7 @@ def _settle(
     sums = {name: float(np.abs(w).sum(axis=1).max()) for name, w in weights.items()}
     largest_bias = {name: float(np.abs(one).max(initial=0.0)) for name, one in biases.items()}
     floor = {name: value - MOST_BITS_GIVEN_UP for name, value in bits.items()}
+    added = _only_added(network)
     changed = True
     while changed:
         before = dict(bits), dict(weight_fraction)
@@ -378,13 +379,22 @@ def _settle(
                 _settle_pool(layer, bits)
             _settle_unit(layer, bits, lines[layer.name])
             for name in (layer.input, _word(layer), layer.output, *([layer.residual] if layer.residual else [])):
-                if bits[name] < floor[name]:
+                if bits[name] < floor[name] and name not in added:
                     raise QuantisationError(
                         f"tensor '{name}' must keep a useful resolution, and layer '{layer.name}' leaves it none: its weights are too "
                         f"large for {weight_bits} bits beside what it reads"
                     )
         changed = before != (bits, weight_fraction)
     return weight_fraction
+
+
+def _only_added(network: Network) -> set[str]:
+    """Return the tensors that passes add to others and nothing else reads: the sum's step is theirs."""
+    read: dict[str, bool] = {}
+    for layer in network.layers:
+        for name in (layer.input, *([layer.residual] if layer.residual else [])):
+            read[name] = read.get(name, True) and layer.adds and layer.kind is Kind.MAX_POOL
+    return {name for name, only in read.items() if only} - network.given_out
 
 
 def _settle_gemm(

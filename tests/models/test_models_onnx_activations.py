@@ -227,3 +227,12 @@ def test_slopes_follow_their_channels_into_phases(tmp_path: Path) -> None:
     slope = graph.const(np.linspace(-0.5, 1.5, 12).reshape(12, 1, 1))
     parted = graph.op("DepthToSpace", graph.op("PRelu", graph.conv("image", 12, 3), slope), blocksize=2, mode="CRD")
     assert told(compare(tmp_path, graph, graph.conv(parted, 2, 3))) == " ".join(["gemm+slope"] * 4 + ["gemm"])
+
+
+def test_what_is_tiny_beside_what_it_is_added_to_is_quantised(tmp_path: Path) -> None:
+    """A layer scale of 1e-6, as ConvNeXt and FastViT begin with."""
+    graph = Graph()
+    x = graph.op("Relu", graph.conv("image", 4, 3))
+    inner = graph.op("Mul", silu(graph, graph.conv(x, 4, 4, 1)), graph.const(1e-6))
+    network = compare(tmp_path, graph, graph.conv(graph.op("Add", x, inner), 4, 4, 1))
+    assert told(network) == "gemm gemm+silu pass+affine pass+add gemm"
