@@ -137,7 +137,7 @@ async def a_layer_of_any_size_is_what_the_formulas_say(dut: Dut) -> None:
     assert min(largest["p_tiles"], largest["sample_rows"]) > 1 << 10
 
 
-def spoils(good: Mapping[str, Value], mode: Mode) -> Iterator[dict[str, Value]]:
+def spoils(good: Mapping[str, Value], mode: Mode) -> Iterator[Mapping[str, Value]]:
     """Changes of a legal GEMM descriptor that the planner must refuse, from the limits of the table."""
     yield {"magic": MAGIC + 1}
     yield {"lo": 32767, "hi": -32768}
@@ -160,7 +160,7 @@ def spoils(good: Mapping[str, Value], mode: Mode) -> Iterator[dict[str, Value]]:
         yield {"weights": (*parts[:mode], part, *parts[mode + 1 :])}
 
 
-def unit_spoils() -> Iterator[dict[str, Value]]:
+def unit_spoils() -> Iterator[Mapping[str, Value]]:
     """Yield changes of a GEMM with a residual that ask of an activation unit what none can do."""
     table = {"activation": ActivationCode.TABLE, "activation_window": 8, "pieces": TABLE_PIECES}
     bounds = ({"activation_lo": 1, "activation_hi": 0}, {"activation_lo": 0, "activation_hi": -1})
@@ -303,8 +303,10 @@ async def a_pool_has_no_groups(dut: Dut) -> None:
     assert (await plan(dut, case, case.descriptor.words()))[0] == "done"
     assert await plan(dut, case, replace(case.descriptor, groups=2).words()) == ("bad", Cause.BAD_DESCRIPTOR)
     assert (await plan(dut, case, replace(case.descriptor, merged=1).words()))[0] == "done"
-    table = {"activation": ActivationCode.TABLE, "activation_window": 8, "pieces": TABLE_PIECES, "weights": (0,) * 4}
-    for change in ({"pool_kernel": 2}, {"kind": 2, "merged": 1}, table | {"merged": 1}):
+    merged_table: dict[str, Value] = {"activation": ActivationCode.TABLE, "activation_window": 8, "merged": 1}
+    merged_table |= {"pieces": TABLE_PIECES, "weights": (0,) * 4}
+    changes: tuple[dict[str, Value], ...] = ({"pool_kernel": 2}, {"kind": 2, "merged": 1}, merged_table)
+    for change in changes:
         words = with_checksum(DESCRIPTOR.pack({**vars(case.descriptor), "magic": MAGIC, **change}))
         assert await plan(dut, case, words) == ("bad", Cause.BAD_DESCRIPTOR), change
     await pulse(dut, "start_i")

@@ -11,6 +11,7 @@ import os
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -255,7 +256,7 @@ def place(shape: Shape, rng: random.Random, layout: Layout, design: Design) -> D
     )
 
 
-def _unit_fields(shape: Shape, columns: int, rng: random.Random, design: Design) -> dict[str, int]:
+def _unit_fields(shape: Shape, columns: int, rng: random.Random, design: Design) -> dict[str, Any]:
     use = shape.activation
     if use == ActivationCode.NONE:
         return {}
