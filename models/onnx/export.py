@@ -219,7 +219,8 @@ class _Graph:
         """Return the name of channels [first, first + count) of a tensor, also of one whose other channels
         are written later.
         """
-        for piece, made in self.pieces.get(tensor, []):
+        there = self.pieces.get(tensor, [])
+        for piece, made in there if len(there) < len(self.network.writers(tensor)) else []:
             if (piece.output_channel, piece.channels) == (first, count) and not self._parts(piece):
                 return made
         if (first, count) == (0, self.network.tensors[tensor][2]):

@@ -92,6 +92,11 @@ class Value:
         """True if nothing is still to be done to the value."""
         return not any(self.pad) and self.factor is None
 
+    def equals(self, other: Value) -> bool:
+        """True for the same channels of the same plane, to which the same is still to be done."""
+        mapped = self.factor is other.factor and self.shift is other.shift
+        return self.plane is other.plane and self.view is other.view and mapped and self.pad == other.pad
+
     @property
     def onnx_shape(self) -> tuple[int, ...]:
         """The sizes of the value's axes after the batch, a pending padding included; none of one number."""
@@ -544,7 +549,7 @@ class Walk:
         factor, shift, plain = source.factor, source.shift, replace(source, factor=None, shift=None)
         assert factor is not None
         assert shift is not None
-        own = next((name for name in node.input if self.values.get(name) is source), "")
+        own = next((name for name in node.input if name in self.values and source.equals(self.values[name])), "")
         name, node = own or self.aside(node, "scaled"), self._maker(own, node)
         alike = not shift.any() and bool((factor == factor[0]).all()) and factor[0] > 0
         if alike and plain.foldable and _scale_clipped(plain, float(factor[0])):
