@@ -51,7 +51,8 @@ def project(board: str, memory: str, core: str, tools: str) -> tuple[dict[str, s
     """The Verilog of a generated project, packages first, and its black boxes."""
     place, there = load_board(board), load_board(board).memory(memory)
     ports = {"port_bits": there.port_bits, "stripes": there.stripes, "memory": memory}
-    design = tiny_design().changed(board=board, clock_hz=place.clock_hz, **ports)
+    unit = "lut" if core == "hls" else "dsp"  # without one: the modules themselves, above
+    design = tiny_design().changed(board=board, clock_hz=place.clock_hz, activation=unit, **ports)
     files = hls.render_project(design, None, place, core=core, rtl=sources(), tools=tools)
     texts = {name: text for name, text in files.items() if name.startswith("rtl/") and isinstance(text, str)}
     suffix = "_V_V" if tools == "2019.2" else ""  # of a stream in the names of csynth's ports
