@@ -1,4 +1,4 @@
-"""The gRPC edge of the protocol: GRPCInferenceService, unary and streaming, around `Inference`.
+"""The gRPC edge of the protocol: GRPCInferenceService, health and reflection around a `Front`.
 
 Handlers are registered by name, from the descriptors in `messages`, so no generated code is needed.
 """
@@ -24,10 +24,13 @@ from .calls import Answer, Call, Parameter, read_id, read_names
 from .classes import read_classification
 from .configuration import configuration
 from .front import Front
+from .health import WATCHERS, status_of_service, watched
 from .http_body import read_json
 from .limits import OTHER_BYTES, Bounds
-from .messages import SERVICE, message, service
+from .messages import HEALTH, REFLECTION, SERVICE, message, service
 from .parameters import shown
+from .reflection import SERVICES as REFLECTING
+from .reflection import reflected
 from .rest import TRACEPARENT, InTime, log_request
 from .statuses import RETRY_MS, sentence_of, status_of
 from .tensors import Array, check_datatype, datatype_of, from_bytes, from_contents, to_bytes
@@ -40,7 +43,7 @@ OWN = {  # services that the protocol has not, of JSON bytes as REST has them, w
 }
 STALLED_S = 1.0  # after which a message that has not come may lose its place to another
 _ATTEMPTS = 20  # to get a place
-_OPEN = ("ServerLive", "ServerReady")  # probes carry no token
+_OPEN = ("ServerLive", "ServerReady", "Check", "Watch")  # probes carry no token
 _Response = message("ModelInferResponse")
 _StreamResponse = message("ModelStreamInferResponse")
 Handler = Callable[[Any, Any], Awaitable[Any]]
@@ -66,7 +69,7 @@ def grpc_server(inference: Front, access: Access, held: Budget, reading: Budget,
     ]
     server = grpc.aio.server(options=options, maximum_concurrent_rpcs=4 * limits.queue)
     edge = _Edge(inference, access, held, reading, admin)
-    server.add_generic_rpc_handlers((_handlers(edge), *_own_handlers(edge)))
+    server.add_generic_rpc_handlers((_handlers(edge), *_own_handlers(edge), *_standard_handlers(edge)))
     return server
 
 
@@ -90,7 +93,7 @@ def _handlers(edge: _Edge) -> Any:
         codec = {"request_deserializer": _reader(asked), "response_serializer": said.SerializeToString}
         function = getattr(edge, method.name)
         if method.name == "ModelStreamInfer":
-            handlers[method.name] = grpc.stream_stream_rpc_method_handler(function, **codec)
+            handlers[method.name] = grpc.stream_stream_rpc_method_handler(edge.ending(method.name, function), **codec)
         else:
             handlers[method.name] = grpc.stream_unary_rpc_method_handler(edge.guarded(method.name, function), **codec)
     return grpc.method_handlers_generic_handler(SERVICE, handlers)
@@ -105,12 +108,40 @@ def _own_handlers(edge: _Edge) -> Iterator[Any]:
         yield grpc.method_handlers_generic_handler(service_name, handlers)
 
 
+def _standard_handlers(edge: _Edge) -> Iterator[Any]:
+    """Yield the handlers of gRPC's own services: health, and reflection under both of its names."""
+    said = message("HealthCheckResponse", HEALTH)
+    codec = {
+        "request_deserializer": _reader(message("HealthCheckRequest", HEALTH)),
+        "response_serializer": said.SerializeToString,
+    }
+    health = {
+        "Check": grpc.stream_unary_rpc_method_handler(edge.guarded("Check", edge.Check), **codec),
+        "Watch": grpc.stream_stream_rpc_method_handler(edge.ending("Watch", edge.Watch), **codec),
+    }
+    yield grpc.method_handlers_generic_handler(f"{HEALTH}.Health", health)
+    said = message("ServerReflectionResponse", REFLECTION)
+    name, codec = (
+        "ServerReflectionInfo",
+        {
+            "request_deserializer": _reader(message("ServerReflectionRequest", REFLECTION)),
+            "response_serializer": said.SerializeToString,
+        },
+    )
+    reflection = {name: grpc.stream_stream_rpc_method_handler(edge.ending(name, edge.ServerReflectionInfo), **codec)}
+    for service_name in REFLECTING:
+        yield grpc.method_handlers_generic_handler(service_name, reflection)
+
+
 @dataclass(frozen=True, slots=True)
 class _Sent:
     """A message as it came; None for one that cannot be parsed."""
 
     message: Any
     size: int
+
+
+_END = _Sent(None, 0)  # in place of a message: the client sends no more
 
 
 def _raw(data: bytes) -> _Sent:
@@ -154,6 +185,12 @@ class _Arriving(Holder):
         self._work.cancel()
 
 
+class _Watching(_Arriving):
+    """A call that watches; the idlest loses its place to another."""
+
+    half_sent = False  # a stop tells it
+
+
 class _Message(Holder):
     """The bytes of a message, from its arrival to its answer."""
 
@@ -168,23 +205,33 @@ class _Edge:
 
     def __init__(self, inference: Front, access: Access, held: Budget, reading: Budget, admin: bool) -> None:
         self.inference, self.access, self.held, self.reading, self.admin = inference, access, held, reading, admin
+        self.watching = Budget("places to watch health", lambda: WATCHERS)
 
     def guarded(self, name: str, function: Handler) -> Handler:
         """Wrap a unary method: it asks for the token, and errors leave with their codes."""
 
-        async def wrapped(requests: Any, context: Any) -> Any:
+        async def asked(requests: Any, context: Any) -> Any:
             holder = _Message(_address(context))
             try:
-                self._check(name, context)
                 request = await self._arrived(context)
                 self._hold(holder, request)
                 return await function(request.message, context)
+            finally:
+                self.held.drop(holder)
+
+        return self.ending(name, asked)
+
+    def ending(self, name: str, function: Handler) -> Handler:
+        """Wrap a method that reads for itself: it asks for the token, and errors leave with their codes."""
+
+        async def wrapped(requests: Any, context: Any) -> Any:
+            try:
+                self._check(name, context)
+                return await function(requests, context)
             except Exception as error:
                 if isinstance(error, AccessError):
                     self.access.note(_address(context), name, error)
                 await _abort(error, context)
-            finally:
-                self.held.drop(holder)
 
         return wrapped
 
@@ -210,7 +257,7 @@ class _Edge:
             raise QueueFullError("the message must come at once when many others arrive, and it did not") from None
         finally:
             self.reading.drop(place)
-        return _Sent(None, 0) if request is grpc.aio.EOF else request
+        return _END if request is grpc.aio.EOF else request
 
     def _hold(self, holder: _Message, request: _Sent) -> None:
         """Check that a message can be read, and hold its bytes. Raises ProtocolError, QueueFullError."""
@@ -236,6 +283,33 @@ class _Edge:
         known = self.inference.identity(request.name)
         context.set_trailing_metadata(tuple((f"fluidnpu-{key}", value) for key, value in known.items()))
         return _made("ModelReadyResponse", ready=self.inference.is_ready(request.name, request.version))
+
+    async def Check(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        return _health(status_of_service(self.inference, request.service))
+
+    async def Watch(self, requests: Any, context: Any) -> None:  # noqa: N802
+        """Say the status now and whenever it changes, until the client goes or the server drains."""
+        request, place = await self._arrived(context), _Watching(context)
+        if request.message is None:
+            raise ProtocolError("the message must be one of the protocol, and it cannot be read")
+        if not self.watching.take(place, 1):
+            raise QueueFullError(f"at most {WATCHERS} calls may watch health, and most of them are from this address")
+        try:
+            async for status in watched(self.inference, request.message.service):
+                await context.write(_health(status))
+        except asyncio.CancelledError:
+            if not place.evicted:
+                raise
+            raise QueueFullError(f"at most {WATCHERS} calls may watch health, and a newer one has this place") from None
+        finally:
+            self.watching.drop(place)
+
+    async def ServerReflectionInfo(self, requests: Any, context: Any) -> None:  # noqa: N802
+        """Answer each message of a reflection stream with files of our descriptions."""
+        while (request := await self._arrived(context)) is not _END:
+            if request.message is None:
+                raise ProtocolError("the message must be one of the protocol, and it cannot be read")
+            await context.write(reflected(request.message))
 
     async def ServerMetadata(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         return _made("ServerMetadataResponse", **self.inference.server_metadata())
@@ -324,11 +398,6 @@ class _Edge:
 
     async def ModelStreamInfer(self, requests: Any, context: Any) -> None:  # noqa: N802
         """Answer the requests of a stream as they are done, not in the order of their arrival."""
-        try:
-            self._check("ModelStreamInfer", context)
-        except AccessError as error:
-            self.access.note(_address(context), "ModelStreamInfer", error)
-            await _abort(error, context)
         done: asyncio.Queue[Any] = asyncio.Queue()
         room = asyncio.Semaphore(self.inference.limits.streamed)
         tasks: set[asyncio.Task[None]] = set()
@@ -450,6 +519,11 @@ def set_parameter(parameter: Any, value: Parameter) -> None:
         parameter.double_param = value
     else:
         parameter.string_param = value
+
+
+def _health(status: str) -> ProtoMessage:
+    made: ProtoMessage = message("HealthCheckResponse", HEALTH)(status=status)
+    return made
 
 
 def _made(kind: str, /, **fields: Any) -> ProtoMessage:

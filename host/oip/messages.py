@@ -1,4 +1,4 @@
-"""The protocol's protobuf messages, made from the compiled `inference.proto` at import.
+"""The protobuf messages of our gRPC services, made from the compiled `.proto` files at import.
 
 They live in a descriptor pool of their own: tritonclient registers the same full names in protobuf's default
 pool, and both may be used in one process. Only this file and the gRPC edge know protobuf.
@@ -6,6 +6,7 @@ pool, and both may be used in one process. Only this file and the gRPC edge know
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import resources
 from typing import Any
 
@@ -13,26 +14,52 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 PACKAGE = "inference"
 SERVICE = f"{PACKAGE}.GRPCInferenceService"
+HEALTH = "grpc.health.v1"
+REFLECTION = "grpc.reflection.v1"
+_FILES = ("inference", "health", "reflection")
+
+
+def _descriptors() -> Iterator[descriptor_pb2.FileDescriptorProto]:
+    for name in _FILES:
+        compiled = resources.files(__package__).joinpath(f"{name}.protoset").read_bytes()
+        yield from descriptor_pb2.FileDescriptorSet.FromString(compiled).file
 
 
 def _loaded() -> tuple[descriptor_pool.DescriptorPool, dict[str, Any]]:
-    files = descriptor_pb2.FileDescriptorSet()
-    files.ParseFromString(resources.files(__package__).joinpath("inference.protoset").read_bytes())
-    pool = descriptor_pool.DescriptorPool()
-    for file in files.file:
+    pool, names = descriptor_pool.DescriptorPool(), []
+    for file in _descriptors():
         pool.Add(file)
-    classes = message_factory.GetMessageClassesForFiles([file.name for file in files.file], pool)
-    return pool, classes
+        names.append(file.name)
+    return pool, message_factory.GetMessageClassesForFiles(names, pool)
 
 
 _pool, _classes = _loaded()
 service = _pool.FindServiceByName(SERVICE)
 
 
-def message(name: str) -> Any:
-    """Return the class of a message of the package.
+def message(name: str, package: str = PACKAGE) -> Any:
+    """Return the class of a message of a package.
 
     >>> message("ServerLiveResponse")(live=True).live
     True
     """
-    return _classes[f"{PACKAGE}.{name}"]
+    return _classes[f"{package}.{name}"]
+
+
+def services() -> list[str]:
+    """Return the full names of all services that have a description."""
+    return [f"{file.package}.{each.name}" for file in _descriptors() for each in file.service]
+
+
+def described(*, name: str = "", symbol: str = "") -> bytes:
+    """Return the compiled file of a name, or of a symbol in it. Raises KeyError."""
+    found: bytes = (_pool.FindFileByName(name) if name else _file_of(symbol)).serialized_pb
+    return found
+
+
+def _file_of(symbol: str) -> Any:
+    try:
+        return _pool.FindFileContainingSymbol(symbol)
+    except KeyError:  # it knows no calls
+        owner, _, call = symbol.rpartition(".")
+        return _pool.FindServiceByName(owner).methods_by_name[call].containing_service.file
