@@ -34,8 +34,14 @@ def said(*words: str) -> tuple[int, str]:
         (("--http", "0"), "Missing argument 'FILE.toml'"),
         (("F",), "must have --http or --grpc"),
         (("F", "bundle", "--http", "0"), "unexpected extra argument (bundle)"),
-        (("F", "--http", "0", "--device", "pynq"), "fleet has no --device: write `fluidnpu serve [NAME=]BUNDLE... --device ...`"),
-        (("F", "--http", "0", "--requests", "5"), "fleet has no --requests: write `fluidnpu stream BUNDLE --requests ...`"),
+        (
+            ("F", "--http", "0", "--device", "pynq"),
+            "fleet has no --device: write `fluidnpu serve [NAME=]BUNDLE... --device ...`",
+        ),
+        (
+            ("F", "--http", "0", "--requests", "5"),
+            "fleet has no --requests: write `fluidnpu stream BUNDLE --requests ...`",
+        ),
         (("F", "--http", "0", "--admin", "0"), "fleet has no --admin: write `fluidnpu serve"),
         (("--fleet", "F", "--http", "0"), "fleet has no --fleet: write `fluidnpu fleet FILE.toml`"),
         (("F", "--http", "0"), "must be a bundle with a readable design.json"),

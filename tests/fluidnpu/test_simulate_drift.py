@@ -54,7 +54,10 @@ def test_a_drift_is_told_with_its_numbers(plan_file: Path) -> None:
         (("simulate", "--adapt", "{plan}", "--policy", "serial,fluid"), "must be one policy with --adapt, not 2"),
         (("simulate", "{plan}", "--adapt", "{plan}"), "--adapt takes no DESIGN or TABLE.json"),
         (("simulate", "--adapt", __file__), "must be a plan that fluidnpu exits --select wrote"),
-        (("stream", "x", "--adapt", "{plan}"), "stream has no --adapt: write `fluidnpu serve [NAME=]BUNDLE... --adapt ...`"),
+        (
+            ("stream", "x", "--adapt", "{plan}"),
+            "stream has no --adapt: write `fluidnpu serve [NAME=]BUNDLE... --adapt ...`",
+        ),
         (("serve", "x", "--http", "0", "--shadow", "0.5"), "--shadow is about adaptation, so it needs --adapt"),
     ],
 )

@@ -255,7 +255,9 @@ def test_the_digest_sees_the_unit() -> None:
     ]
     assert digests[0] == qnet.digest
     assert len(set(digests)) == 4
-    with pytest.raises(QuantisationError, match="'conv' needs a unit that does what its activation does, table, not None"):
+    with pytest.raises(
+        QuantisationError, match="'conv' needs a unit that does what its activation does, table, not None"
+    ):
         replace(qnet.layers[0], unit=None)
 
 
