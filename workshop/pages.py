@@ -21,7 +21,7 @@ COMMAND = re.compile(r"\bfluidnpu ([a-z][a-z-]*)")
 MODULE = re.compile(r"python[0-9.]* -m (fluidnpu(?:\.\w+)+)")
 SCRIPT = re.compile(r"python[0-9.]* ((?:benchmarks|docs|tests)/[\w/]+\.py)")
 STUDY = re.compile(r"--study ([a-z-]+)")
-BARE = ("model", "mine")  # setups that run no command
+BARE = ("model", "mine", "yolov8n")  # setups that run no command
 
 
 def page_files(root: Path) -> list[Path]:

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
+import pytest
 from docs_notebooks import NOTEBOOKS, executed, read_notebook
 from docs_pages import PAGES, PRINTED, Block, Page, Session, alike, read_page
 from docs_setups import Setups
@@ -126,7 +127,7 @@ def main() -> int:
             old = path.read_text(encoding="utf-8")
             try:
                 new = refreshed(page, setups)
-            except AssertionError as error:
+            except (AssertionError, pytest.skip.Exception) as error:
                 print(error, file=sys.stderr)
                 wrong = 1
                 continue
