@@ -12,6 +12,7 @@ from fluidnpu.rtl_tb import sources
 
 TWIN = Path(__file__).resolve().parent.parent.parent / "dse" / "exact" / "twin"
 DATA = "moves data only; its delay is part of core_array's or core_finish's"
+LANE = "moves data only; its delay is part of fluidnpu_activation's"
 TYPES = "types and constants"
 WITHOUT = {
     "common_reset": "a job begins long after its reset has gone",
@@ -25,8 +26,10 @@ WITHOUT = {
     "core_skew": DATA,
     "core_weight_bus": DATA,
     "core_pkg": TYPES,
+    "fluidnpu_activation_lane": LANE,
     "fluidnpu_counters": "counts what the other modules do, and delays none of them",
     "fluidnpu_formats_pkg": TYPES,
+    "fluidnpu_multiplier": LANE,
     "fluidnpu_pkg": TYPES,
     "fluidnpu_registers_pkg": TYPES,
     "fluidnpu_regs": "a job begins behind the write of START, and nothing is written during it",
