@@ -66,7 +66,7 @@ class Answer:
 
 
 def read_wishes(parameters: Mapping[str, Any]) -> Wishes:
-    """Check a request's parameters. Raises ProtocolError for a wrong one, and for one that nobody knows."""
+    """Check a request's parameters. Raises ProtocolError for a wrong one."""
     if not parameters:
         return _DEFAULTS
     asked = read_parameters(parameters)

@@ -13,7 +13,7 @@ from fluidnpu.hls import Program
 
 from .calls import LONGEST_WHY
 from .interface import input_of, outputs_of
-from .parameters import LONGEST_ID, PARAMETERS
+from .parameters import LONGEST_ID, OTHERS, PARAMETERS
 from .tensors import KNOWN, TensorInfo
 
 Schema = dict[str, Any]
@@ -234,7 +234,7 @@ def _infer_request(programs: Programs, tenants: Sequence[str]) -> Schema:
     parameters = {
         "type": "object",
         "properties": {**properties, "criteria": _criteria(), "tenant": {"enum": list(tenants)}},
-        "additionalProperties": False,
+        **OTHERS,
     }
     output = {
         "type": "object",

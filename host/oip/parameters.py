@@ -20,6 +20,8 @@ LONGEST_MS = 1e9
 PRIORITIES = 8  # 1 goes first; 0, or none, means the middle
 LONGEST_ID = 256
 LONGEST_CRITERIA = 4096
+_MOST_NUMBER = (1 << 63) - 1  # of a parameter that means nothing here
+_ALIKE = 0.8  # of difflib's ratio, from which on a name is taken for a slip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,15 +122,45 @@ PARAMETERS: Mapping[str, RequestParameter] = {
 }
 
 
+OTHERS: Mapping[str, Any] = {  # what a parameter of others may be, as clients of Triton send with no harm
+    "propertyNames": {"pattern": f"^[ -~]{{1,{LONGEST_ID}}}$"},
+    "additionalProperties": {
+        "type": ["boolean", "number", "string"],
+        "minimum": -_MOST_NUMBER,
+        "maximum": _MOST_NUMBER,
+        "maxLength": LONGEST_CRITERIA,
+    },
+}
+
+
+def _check_other(name: str, value: Any) -> None:
+    """Refuse a parameter of others that no message could carry, and one that may be a slip of the pen."""
+    close = difflib.get_close_matches(name[:60], PARAMETERS, 1, _ALIKE)
+    if close or not (1 <= len(name) <= LONGEST_ID and name.isascii() and name.isprintable()):
+        hint = f"; did you mean '{close[0]}'?" if close else ""
+        raise ProtocolError(f"a parameter must be one of {', '.join(PARAMETERS)}, not {shown(name)}{hint}")
+    if isinstance(value, str):
+        good = len(value) <= LONGEST_CRITERIA and not any("\ud800" <= sign <= "\udfff" for sign in value)
+    else:
+        good = type(value) in (bool, int, float) and -_MOST_NUMBER <= value <= _MOST_NUMBER
+    if not good:
+        raise ProtocolError(
+            f"parameter '{name:.60}' must be true, false, a number of 64 bits or a text of at most {LONGEST_CRITERIA} "
+            f"characters, not {shown(value)}"
+        )
+
+
 def read_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a request's parameters, checked. Raises ProtocolError for a wrong and for an unknown one."""
+    """Return a request's parameters that mean something here, checked; those of others are passed by.
+
+    Raises ProtocolError for a wrong one, and for a name that is almost one of ours.
+    """
     found: dict[str, Any] = {}
     for name, value in parameters.items():
         known = PARAMETERS.get(name)
         if known is None:
-            close = difflib.get_close_matches(name[:60], PARAMETERS, 1)
-            hint = f"; did you mean '{close[0]}'?" if close else ""
-            raise ProtocolError(f"a parameter must be one of {', '.join(PARAMETERS)}, not {shown(name)}{hint}")
+            _check_other(name, value)
+            continue
         if not known.good(value):
             raise ProtocolError(f"parameter '{name}' must be {known.must}, not {shown(value)}")
         found[name] = int(value) if known.schema["type"] == "integer" else value

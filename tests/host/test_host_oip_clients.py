@@ -111,6 +111,16 @@ def test_triton_http_async(s: Served) -> None:
             check_arrays(s, images[i : i + 1], one.get_result())
 
 
+def test_parameters_of_others_are_passed_by(s: Served) -> None:
+    images, others = s.w.images(2), {"mine": "x" * 4096, "weight": -1.5, "flag": True}
+    with triton_http.InferenceServerClient(s.place) as client:
+        asked = client.infer(NAME, [http_input(s, images)], sequence_id=7, sequence_start=True, parameters=others)
+        check_arrays(s, images, asked)
+    with triton_grpc.InferenceServerClient(s.grpc_place) as client:
+        asked = client.infer(NAME, [grpc_input(s, images)], sequence_id="seven", sequence_end=True, parameters=others)
+        check_arrays(s, images, asked)
+
+
 def test_triton_http_errors_are_sentences(s: Served) -> None:
     images = s.w.images(1)
     with triton_http.InferenceServerClient(s.place) as client:
