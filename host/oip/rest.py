@@ -28,6 +28,7 @@ from .calls import Answer, Call
 from .configuration import configuration
 from .front import Front
 from .http_body import LENGTH_HEADER, check_json, read_call, read_json, write_answer
+from .inflating import Inflating
 from .limits import OTHER_BYTES, PARSED_BYTES, Bounds
 from .metrics import CONTENT_TYPE, render, server_rows
 from .parameters import shown
@@ -310,7 +311,7 @@ async def _until_gone(receive: Receive) -> None:
 
 
 async def read_body(scope: Scope, receive: Receive, most: int, headers: dict[bytes, bytes] | None = None) -> bytes:
-    """Read a body of at most `most` bytes. Raises TooLargeError, and ProtocolError when the client goes.
+    """Read a body of at most `most` bytes, as it came and opened. Raises TooLargeError, ProtocolError.
 
     What is too large is thrown away up to `THROWN_BYTES`: a client that still sends sees no answer.
     """
@@ -320,22 +321,32 @@ async def read_body(scope: Scope, receive: Receive, most: int, headers: dict[byt
     length = int(declared) if declared.isdigit() and len(declared) < 16 else last + 1
     if length > most and b"expect" in headers:  # it waits for a sign to send
         length = last + 1
-    if headers.get(b"content-encoding", b"identity") not in (b"identity", b""):
-        raise ProtocolError("a body must come uncompressed: content-encoding must be identity")
+    coding = headers.get(b"content-encoding", b"").strip().lower()
+    packed = None if coding in (b"identity", b"") else Inflating(coding)
     parts: list[bytes] = []
-    size, more = 0, True
+    size, opened, more = 0, 0, True
     while more and max(size, length) <= last:
         message: Message = await receive()
         if message["type"] == "http.disconnect":
             raise SlowClientError("the whole body must come, and the client went before")
         part, more = message.get("body", b""), message.get("more_body", False)
         size += len(part)
-        if max(size, length) <= most:
-            scope[_HELD].take(len(part))
-            parts.append(part)
+        if max(size, length, opened) <= most:
+            for piece in (part,) if packed is None else packed.feed(part):
+                opened += len(piece)
+                if opened > most:
+                    break  # and throw the rest away
+                scope[_HELD].take(len(piece))
+                parts.append(piece)
+                if packed is not None:
+                    await asyncio.sleep(0)  # a small part may open to much: the others have their turn
     if max(size, length) > most:
         came = declared.decode("latin-1")[:20] if b"content-length" in headers else "more"
         raise TooLargeError(f"a body must have at most {most} bytes, not {came}")
+    if opened > most:
+        raise TooLargeError(f"a body must have at most {most} bytes, and this one opens to more")
+    if packed is not None:
+        packed.end()
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

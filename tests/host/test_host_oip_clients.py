@@ -111,6 +111,15 @@ def test_triton_http_async(s: Served) -> None:
             check_arrays(s, images[i : i + 1], one.get_result())
 
 
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+def test_triton_http_compressed(s: Served, coding: str) -> None:
+    images = s.w.images(5)
+    with triton_http.InferenceServerClient(s.place) as client:
+        for binary in (True, False):
+            asked = [http_input(s, images, binary=binary)]
+            check_arrays(s, images, client.infer(NAME, asked, request_compression_algorithm=coding))
+
+
 def test_parameters_of_others_are_passed_by(s: Served) -> None:
     images, others = s.w.images(2), {"mine": "x" * 4096, "weight": -1.5, "flag": True}
     with triton_http.InferenceServerClient(s.place) as client:

@@ -1,7 +1,9 @@
 """Malformed requests: one sentence, the right status, and a server that goes on."""
 
+import gzip
 import json
 import socket
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -125,7 +127,11 @@ def test_a_wrong_request_is_refused_in_one_sentence(s: Served, change: dict[str,
         (b"\xff\xfe", {}, 400, "must be a JSON object"),
         (b"1" * 5000, {}, 400, "must be a JSON object"),
         (b"x" * 200_001, {}, 413, "a body must have at most"),
-        (b"{}", {"Content_Encoding": "gzip"}, 400, "uncompressed"),
+        (b"{}", {"Content_Encoding": "br"}, 400, "gzip, deflate or identity, not 'br'"),
+        (b"{}", {"Content_Encoding": "gzip"}, 400, "the body must be gzip"),
+        (gzip.compress(b"{}", mtime=0)[:-1], {"Content_Encoding": "gzip"}, 400, "its end is missing"),
+        (zlib.compress(b"{}") + b"x", {"Content_Encoding": "deflate"}, 400, "more came behind it"),
+        (gzip.compress(bytes(20 << 20), mtime=0), {"Content_Encoding": "gzip"}, 413, "this one opens to more"),
         (b"{}", {"Inference_Header_Content_Length": "3"}, 400, "must lie in the body of 2 bytes"),
         (b"{}", {"Inference_Header_Content_Length": "-3"}, 400, "whole number"),
         (b"{}", {"Inference_Header_Content_Length": "9" * 400}, 400, "whole number"),
