@@ -81,6 +81,13 @@ def _expm1(x: Doubles) -> Doubles:
     return np.asarray(np.expm1(np.minimum(x, 0.0)))
 
 
+def _within(value: float | None, clip: Clip) -> float | None:
+    """Return a value clipped; None stays."""
+    low, high = clip
+    value = value if value is None or low is None else max(value, low)
+    return value if value is None or high is None else min(value, high)
+
+
 def _line(offset: float, slope: float) -> Callable[..., Line]:
     return lambda *_: Line(offset, slope)
 
@@ -251,8 +258,8 @@ class Activation:
         if self.use is Use.TABLE:
             least = None if self.of.least is None else self.of.least(*self.parameters)
             most = None if self.of.most is None else self.of.most(*self.parameters)
-            low = least if low is None else low if least is None else max(low, least)
-            high = most if high is None else high if most is None else min(high, most)
+            low, high = (_within(bound, self.clip) for bound in (least, most))
+            low, high = (own if end is None else end for own, end in zip(self.clip, (low, high), strict=True))
         return low, high
 
     @property

@@ -449,6 +449,10 @@ class Network:
             return True
         if layer.activation.use is Use.PRODUCT:
             return word & residual
+        if layer.activation.use is Use.AFFINE:
+            own = self.parameters.get(layer.name, Parameters())
+            rises = (own.slopes >= 0) & (own.offsets >= 0 if len(own.offsets) else True)
+            return word & rises if len(own.slopes) else False
         keeps = layer.activation.use is Use.SLOPE or (
             layer.activation.use is Use.TABLE and layer.activation.of.keeps_sign
         )

@@ -85,6 +85,7 @@ class _Graph:
         self.maps = isinstance(network.check, MapCheck)
         self.pieces: dict[str, list[tuple[Layer, str]]] = {}
         self.transposed: dict[str, Transposed | None] = {}
+        self.spread: dict[str, str] = {}  # by layer, its pixels in a map of zeros
         self.joined: dict[str, dict[int, str]] = {}  # by tensor and channel, what is joined up to there
 
     def constant(self, name: str, value: npt.ArrayLike, dtype: npt.DTypeLike = np.float32) -> str:
@@ -124,11 +125,16 @@ class _Graph:
         if layer.activation is not None:
             at = at or (len(self.nodes) if layer.clip != NO_CLIP else 0)
             value = self._activated(layer, layer.activation, value, name, whole=whole)
-            late = layer.activation.use is Use.AFFINE and layer.activation.clip != NO_CLIP
+            late = layer.activation.use is Use.AFFINE and layer.activation.clip != NO_CLIP and self._shared(layer.input)
             at = at or (0 if late else len(self.nodes))
             self._clipped(value, layer.activation.clip, name + "_after")
         if _is_pass(layer) and len(self.nodes) > begin:
             self.nodes[(at or len(self.nodes)) - 1].name = layer.name
+
+    def _shared(self, tensor: str) -> bool:
+        """True if more than one layer reads a tensor, or it is given out."""
+        reads = sum((layer.input, layer.residual).count(tensor) for layer in self.network.layers)
+        return reads > 1 or tensor in self.network.given_out
 
     def _residual(self, layer: Layer, name: str, *, whole: bool) -> str:
         """Return the name of what a layer adds or multiplies by."""
@@ -385,7 +391,9 @@ class _Graph:
         return transposed(layers, [self.state[f"{layer.name}.weight"] for layer in layers], shape[:2])
 
     def _spread(self, layer: Layer, value: str, size: Pair, name: str) -> str:
-        """Put what a layer writes into its pixels of a map of zeros."""
+        """Put what a layer writes into its pixels of a map of zeros, once for all that is joined of it."""
+        if name in self.spread:
+            return self.spread[name]
         ones = self.constant(f"{name}.ones", np.ones((layer.channels, 1, 1, 1)))
         value = self.node(
             "ConvTranspose", [value, ones], f"{name}_spread", strides=layer.output_step, group=layer.channels
@@ -393,7 +401,8 @@ class _Graph:
         (row, column), (down, right), (rows, columns) = layer.output_at, layer.output_step, layer.out_hw
         behind = (size[0] - row - (rows - 1) * down - 1, size[1] - column - (columns - 1) * right - 1)
         pads = self.constant(f"{name}_placed.pads", [0, 0, row, column, 0, 0, *behind], np.int64)
-        return self.node("Pad", [value, pads], f"{name}_placed")
+        self.spread[name] = self.node("Pad", [value, pads], f"{name}_placed")
+        return self.spread[name]
 
     def _span(self, layer: Layer) -> tuple[int, int]:
         """Return the first channel that a layer writes, and the one behind its last."""

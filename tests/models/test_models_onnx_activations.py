@@ -194,6 +194,31 @@ def scaled_behind_a_clip(g: Graph) -> str:
     return g.op("Mul", x, g.op("Add", y, g.const(0.2)))
 
 
+@case("gemm+mish pass+affine gemm gemm")
+def scaled_and_clipped_for_two_readers(g: Graph) -> str:
+    """Each part of an affine map and its clip has a node, and the pass the name that it had."""
+    x = g.conv("image", 4, 3)
+    x = g.op("Mul", x, g.op("Tanh", g.op("Softplus", x)))
+    y = g.op("HardSigmoid", x, alpha=0.3, beta=0.4)
+    return g.op("Concat", g.conv(y, 2, 4, 1), g.conv(y, 2, 4, 1), axis=1)
+
+
+@case("gemm+elu gemm+sigmoid gemm")
+def clipped_beyond_what_a_function_gives(g: Graph) -> str:
+    x = g.op("Clip", g.op("Elu", g.conv("image", 4, 3)), g.const(-3.0), g.const(-1.5))
+    x = g.op("Clip", g.op("Sigmoid", g.conv(x, 4, 4, 1)), g.const(1.25), g.const(2.0))
+    return g.conv(x, 4, 4, 1)
+
+
+@case("gemm+tanh pass+affine pool gemm gemm")
+def padded_pool_behind_rising_lines(g: Graph) -> str:
+    """Lines that rise from nothing below zero keep what they take from being negative."""
+    x = g.op("Tanh", g.op("Relu", g.conv("image", 3, 3)))
+    y = g.op("Mul", x, g.const(np.array([0.5, 2.0, 1.0]).reshape(3, 1, 1)))
+    pooled = g.op("MaxPool", y, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    return g.op("Concat", g.conv(pooled, 2, 3, 1), g.conv(x, 2, 3, 1), axis=1)
+
+
 @pytest.mark.parametrize("name", BUILT)
 def test_it_equals_onnxruntime_and_comes_back(name: str, tmp_path: Path) -> None:
     build, layers = BUILT[name]
@@ -236,3 +261,11 @@ def test_what_is_tiny_beside_what_it_is_added_to_is_quantised(tmp_path: Path) ->
     inner = graph.op("Mul", silu(graph, graph.conv(x, 4, 4, 1)), graph.const(1e-6))
     network = compare(tmp_path, graph, graph.conv(graph.op("Add", x, inner), 4, 4, 1))
     assert told(network) == "gemm gemm+silu pass+affine pass+add gemm"
+
+
+def test_phases_that_are_read_before_all_is_joined_are_written_once(tmp_path: Path) -> None:
+    graph = Graph()
+    sizes = graph.const([1, 3, 15, 19], np.int64)
+    x = graph.op("Resize", "image", "", "", sizes, mode="linear", coordinate_transformation_mode="align_corners")
+    y = graph.op("HardSigmoid", x, alpha=0.2, beta=0.4)
+    compare(tmp_path, graph, graph.conv(graph.op("Concat", y, y, x, axis=1), 2, 9, 1))
