@@ -265,7 +265,7 @@ def test_what_is_tiny_beside_what_it_is_added_to_is_quantised(tmp_path: Path) ->
 
 def test_phases_that_are_read_before_all_is_joined_are_written_once(tmp_path: Path) -> None:
     graph = Graph()
-    sizes = graph.const([1, 3, 15, 19], np.int64)
+    sizes = graph.const([2, 3, 15, 19], np.int64)
     x = graph.op("Resize", "image", "", "", sizes, mode="linear", coordinate_transformation_mode="align_corners")
     y = graph.op("HardSigmoid", x, alpha=0.2, beta=0.4)
     compare(tmp_path, graph, graph.conv(graph.op("Concat", y, y, x, axis=1), 2, 9, 1))
