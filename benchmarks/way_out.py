@@ -65,7 +65,7 @@ def quickest(workload: Workload, board: str, memory: str) -> tuple[Question, Eva
     weights = tuple(float(batch in BATCHES) for batch in range(1, max(BATCHES) + 1))
     question = Question(workload=workload, board=load_board(board), memory=memory, b_max=max(BATCHES), weights=weights)
     space, objective = buildable(legal_space(question.board), question.target).space, objective_of(question)
-    counted = []
+    counted: list[tuple[float, int, Evaluation]] = []
     for index, bounds, _ in islice(by_bound(question, space), EVALUATIONS):
         evaluation = evaluate_array(question, share_memory(question, space[index]).fit, BATCHES)
         cycles = bounds * 0
