@@ -31,10 +31,10 @@ LOGIC_KINDS = ("lut", "ff")
 STRIPE_BIT = {"lut": 16.8, "ff": 2.9}
 # `fluidnpu_output_pool`: for itself, and for each bit of a beat of outputs, as Yosys maps 128 and 512 bits.
 POOL, POOL_BIT = {"lut": 307, "ff": 276}, {"lut": 7.4, "ff": 6.92}
-# `fluidnpu_activation`, `fluidnpu_piece_loader` and what spreads a residual: for themselves, and for each
-# lane with its multiplier in LUTs or in a DSP, as Yosys maps 8, 16 and 32 lanes.
+# `fluidnpu_activation`, `fluidnpu_piece_loader` and what spreads and keeps residuals: for themselves, and
+# for each lane with its multiplier in LUTs or in a DSP, as Yosys maps 8, 16 and 32 lanes.
 UNIT = {"lut": 660, "ff": 610}
-UNIT_LANE = {"lut": {"lut": 536, "ff": 361}, "dsp": {"lut": 384, "ff": 238}}
+UNIT_LANE = {"lut": {"lut": 552, "ff": 393}, "dsp": {"lut": 400, "ff": 270}}
 Terms = dict[str, Floats]
 _SRL_DELAY = 32  # steps of one LUT used as a shift register
 _SHORTEST_SRL = 3

@@ -52,6 +52,7 @@ class Shipped:
     """A design of the tables of cycles: the array that a search has found for a network.
 
     `core`: the one that it is placed with. Of the HLS core only the data plane around it is analysed.
+    `unit`: with an activation unit besides, its multipliers in LUTs, as a network with activations needs it.
     """
 
     network: str
@@ -60,18 +61,19 @@ class Shipped:
     t_p: int
     t_c: int
     core: str = "rtl"
+    unit: bool = False
 
     @property
     def name(self) -> str:
         """Network, board and memory."""
-        return f"{self.network}-{self.board}-{self.memory}"
+        return f"{self.network}-{self.board}-{self.memory}" + "-unit" * self.unit
 
     def design(self) -> Design:
         """Build the design, for batches up to 8, with room for the pools that a search merges with layers."""
         point = Point(t_r=_DEEPEST, t_p=self.t_p, t_c=self.t_c)
         work = full_size(self.network).workload
         built = build_design(work, load_board(self.board), point, memory=self.memory, core=self.core, b_max=8)
-        return built.with_room(poolings(work.layers))
+        return replace(built.with_room(poolings(work.layers)), activation="lut" if self.unit else None)
 
 
 SHIPPED = (
@@ -79,6 +81,8 @@ SHIPPED = (
     Shipped(network="inception_v3", board="zc706", memory="pl", t_p=28, t_c=32, core="hls"),
     Shipped(network="resnet50", board="zcu104", memory="ps_striped", t_p=24, t_c=72),
     Shipped(network="inception_v3", board="zcu104", memory="ps_striped", t_p=54, t_c=32, core="hls"),
+    Shipped(network="resnet50", board="zc706", memory="pl", t_p=7, t_c=128, core="hls", unit=True),
+    Shipped(network="resnet50", board="zcu104", memory="ps_striped", t_p=24, t_c=72, core="hls", unit=True),
 )
 STRIPES = ("axi_read_stripe", "axi_write_stripe")
 MASTERS = "axi_striped_masters_top"  # masters with their stripes: what goes from one into the other, too

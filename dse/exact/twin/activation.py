@@ -24,10 +24,9 @@ class Activation:
     room: int  # for all that are under way and one more
     level: int  # beats under way
     leaving: int  # bit n: a beat was taken n cycles ago
+    factors: Queue  # residuals that beats are multiplied by
     kept: Queue  # that leave
     shown: Queue  # of them, to pool or writer
-    # ports
-    gives: int  # a beat is taken, with its residual where it multiplies
 
 
 @jit
@@ -47,23 +46,19 @@ def _begin_command(unit: Activation, commands: Commands) -> None:
 
 
 @jit_apart
-def step_activation(
-    unit: Activation, source: Queue, residual: bool, layer: Layer, commands: Commands, setup: Setup
-) -> None:
-    """Take a beat of the core's outputs, and begin the next command where none is at hand.
-
-    `residual`: a beat of residuals is there.
-    """
+def step_activation(unit: Activation, source: Queue, layer: Layer, commands: Commands, setup: Setup) -> None:
+    """Take a beat of the core's outputs, and begin the next command where none is at hand."""
     active, room = unit.active != 0, unit.room != 0
     unit.leaving = unit.leaving << 1 & (1 << _STEPS + 1) - 1
     unit.kept.push = unit.leaving >> _STEPS
     unit.kept.pop = unit.kept.level != 0 and unit.shown.level < SKID_DEPTH
     unit.shown.push = unit.kept.pop
     unit.room = unit.level + 2 <= _DEPTH
-    unit.gives = active and room and source.level != 0 and (residual or not layer.multiplies)
-    unit.level += unit.gives - unit.kept.pop
-    if unit.gives:
+    gives = active and room and source.level != 0 and (unit.factors.level != 0 or not layer.multiplies)
+    unit.level += gives - unit.kept.pop
+    if gives:
         source.pop = 1
+        unit.factors.pop = layer.multiplies
         unit.leaving |= 1
         unit.rest -= setup.out_words
         if unit.rest <= 0:

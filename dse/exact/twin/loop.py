@@ -31,7 +31,7 @@ from .parameters import MAX_SLOTS, Counts, Layer, Setup
 from .pool import OutputPool, reset_pool, step_pool
 from .queues import SKID_DEPTH, step_queue
 from .records import ints, jit, jit_apart, table, values, zeros
-from .residuals import ResidualReader, next_residuals, reset_residuals, residual_there, step_residuals
+from .residuals import ResidualReader, next_residuals, reset_residuals, step_residuals
 from .row_buffer import RowBuffer, load_row, reset_row_buffer, serve_segments, write_word
 from .segments import SegmentQueue, reset_segments
 from .sequencer import (
@@ -130,8 +130,7 @@ def _step_activated(npu: Npu, layer: Layer, setup: Setup) -> None:
     step_outputs(npu.outputs, npu.masters.m2_write, shown, layer, setup)
     if layer.pool_kernel:
         step_pool(npu.pool, npu.unit.shown, layer, npu.commands, setup)
-    there = residual_there(npu.residuals, setup)
-    step_activation(npu.unit, npu.core.out_skid, there, layer, npu.commands, setup)
+    step_activation(npu.unit, npu.core.out_skid, layer, npu.commands, setup)
 
 
 @jit
@@ -150,10 +149,12 @@ def _step_inputs(npu: Npu, layer: Layer, setup: Setup) -> None:
 @jit
 def _step_residuals(npu: Npu, layer: Layer, setup: Setup) -> None:
     if layer.has_residual:
-        queue = npu.core.residual_skid
-        ready = npu.unit.gives != 0 if layer.multiplies else queue.level < SKID_DEPTH
+        queue = npu.unit.factors if layer.multiplies else npu.core.residual_skid
+        ready = queue.level < SKID_DEPTH
         step_residuals(npu.residuals, npu.masters.m2_read, queue, ready, npu.sequencer.ahead, layer, setup)
         next_residuals(npu.residuals, layer, npu.commands)
+        if layer.multiplies:
+            step_queue(npu.unit.factors)
 
 
 @jit

@@ -67,7 +67,7 @@ def _unpack_rows(
         ends = residuals.rest <= setup.out_words
         residuals.rest -= gives * setup.out_words
     step_unpack(unpack, setup.port_words, setup.out_words, m2.level != 0 and ahead != READ, ready and ends)
-    queue.push = gives and not layer.multiplies
+    queue.push = gives
     m2.data_ready = unpack.get
     residuals.begun += unpack.begins
     if unpack.begins:
@@ -99,10 +99,10 @@ def step_residuals(
     layer: Layer,
     setup: Setup,
 ) -> None:
-    """Request the row at hand, take the next, and convert port words to beats of the core's `queue`.
+    """Request the row at hand, take the next, and convert port words to beats of a `queue`.
 
-    `ready`: a beat is taken, by the core or by the activation unit. `ahead`: state of the layer that begins
-    next, whose pieces may have the turn to ask m2 and to take its words.
+    The queue is the core's or the activation unit's, and `ready` if it has room. `ahead`: state of the layer
+    that begins next, whose pieces may have the turn to ask m2 and to take its words.
     """
     room = residuals.asked - residuals.begun != JOB_QUEUE
     _unpack_rows(residuals, m2, queue, ready, ahead, layer, setup)

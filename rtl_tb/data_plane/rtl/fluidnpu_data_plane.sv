@@ -449,13 +449,19 @@ module fluidnpu_data_plane #(
     assign r_data_valid  = m2_data_valid && !reads;
     assign m2_data_ready = reads ? p_ready : r_data_ready;
 
-    logic unit_valid, unit_take, multiplies_q, factor_ready;
+    logic unit_valid, unit_take, multiplies_q, factors_ready, factor_valid, factor_ready;
+    logic [OutWords*16-1:0] factor;
     logic [31:0] unit_saturations;
     logic [32:0] both;
     fluidnpu_formats_pkg::tile_t unit_command;
     always_ff @(posedge clk_i) multiplies_q <= running.multiplies;  // a layer's residuals come later
     assign m_axis_residual_tvalid = residual_beat_valid && !multiplies_q;
-    assign residual_beat_ready    = multiplies_q ? factor_ready : m_axis_residual_tready;
+    assign residual_beat_ready    = multiplies_q ? factors_ready : m_axis_residual_tready;
+
+    common_skid #(.Width(OutWords * 16)) factors (  // else the read master would wait for the core in the same cycle
+      .clk_i, .rst_ni(job_rst_n[OfUnit]), .valid_i(residual_beat_valid && multiplies_q), .ready_o(factors_ready),
+      .data_i(m_axis_residual_tdata), .valid_o(factor_valid), .ready_i(factor_ready), .data_o(factor)
+    );
 
     common_fifo #(.Width(TileBits), .Depth(2 * CommandQueue)) unit_queue (
       .clk_i, .rst_ni(job_rst_n[OfUnit]), .clear_i(1'b0), .valid_i(give && running.activation != fluidnpu_formats_pkg::ActivationNone),
@@ -464,8 +470,8 @@ module fluidnpu_data_plane #(
     fluidnpu_activation #(.OutWords(OutWords), .Dsp(ActivationDsp)) unit (
       .clk_i, .rst_ni(job_rst_n[OfUnit]), .layer_start_i(layer_start), .layer_i(running), .command_valid_i(unit_valid),
       .command_ready_o(unit_take), .command_i(unit_command), .beat_valid_i(s_axis_output_tvalid),
-      .beat_ready_o(s_axis_output_tready), .beat_i(s_axis_output_tdata), .residual_valid_i(residual_beat_valid && multiplies_q),
-      .residual_ready_o(factor_ready), .residual_i(m_axis_residual_tdata), .given_valid_o(activated_valid),
+      .beat_ready_o(s_axis_output_tready), .beat_i(s_axis_output_tdata), .residual_valid_i(factor_valid),
+      .residual_ready_o(factor_ready), .residual_i(factor), .given_valid_o(activated_valid),
       .given_ready_i(activated_ready), .given_o(activated), .bank_i(bank), .write_i(write), .write_lanes_i(write_lanes),
       .write_row_i(write_row), .write_outer_i(write_outer), .write_piece_i(write_piece), .clear_i(core_clear_o),
       .saturations_o(unit_saturations)
