@@ -42,11 +42,14 @@ def study(
 
 
 QUICK = (
-    Output(
-        name="protobuf",
-        files=("host/oip/inference.protoset",),
-        command="python -m grpc_tools.protoc -I host/oip --descriptor_set_out host/oip/inference.protoset inference.proto",
-        data=("host/oip/inference.proto",),
+    *(
+        Output(
+            name=f"protobuf-{name}",
+            files=(f"host/oip/{name}.protoset",),
+            command=f"python -m grpc_tools.protoc -I host/oip --descriptor_set_out host/oip/{name}.protoset {name}.proto",
+            data=(f"host/oip/{name}.proto",),
+        )
+        for name in ("inference", "health", "reflection")
     ),
     Output(
         name="cycles-of-networks",

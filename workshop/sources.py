@@ -20,6 +20,8 @@ ROOMS = ("boards", "models", "dse", "hls", "rtl_tb", "scheduler", "host", "studi
 # Files that load modules by name: what they may load, or nothing where a command line names it.
 BY_NAME = {
     "fluidnpu/cli.py": (),
+    "fluidnpu/commands/config.py": (),
+    "fluidnpu/commands/surfaces.py": (),
     "studies/catalogue.py": (),
     "scheduler/policies/registry.py": ("scheduler/policies/**/*.py", "scheduler/compiled/*.py"),
 }

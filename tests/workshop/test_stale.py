@@ -40,7 +40,7 @@ def test_a_constant_of_the_cycle_model_makes_stale_all_that_counts_cycles(tmp_pa
     assert {"cycles-of-networks", "whole-networks", "price-of-chains", "pictures-of-the-demo"} <= set(found)
     assert {"every-layer", "full-size-networks"} <= set(found)  # named, and left to who has hours
     assert all(changed == ["dse"] for changed in found.values())
-    assert not {"protobuf", "tables-of-operators", "docs/how-to/shell-completion.md"} & set(found)
+    assert not {"protobuf-inference", "tables-of-operators", "docs/how-to/shell-completion.md"} & set(found)
 
 
 @pytest.mark.long
