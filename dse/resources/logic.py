@@ -84,7 +84,7 @@ def unit_logic(kind: str, lanes: int, dsps: Number) -> Floats:
     """LUTs ("lut") or flip-flops ("ff") of an activation unit, of whose multipliers `dsps` are DSPs.
 
     >>> [float(unit_logic("lut", 8, dsps)) for dsps in (0, 8)]
-    [4948.0, 3732.0]
+    [5076.0, 3860.0]
     """
     each, other = (UNIT_LANE[where][kind] for where in ("lut", "dsp"))
     return np.asarray(UNIT[kind] + lanes * each - dsps * (each - other), dtype=np.float64)

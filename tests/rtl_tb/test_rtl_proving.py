@@ -16,7 +16,7 @@ from fluidnpu.rtl_tb.proving.catalogue import PROOFS
 from fluidnpu.rtl_tb.proving.prover import Outcome, Seed, cover, prove, refute
 from fluidnpu.rtl_tb.proving.report import said
 
-SLOW = ("engine", "read", "multiplier")  # six seconds to two minutes; their first bugs are found in seconds
+SLOW = ("engine", "read", "multiplier", "slots")  # six seconds to three minutes; their first bugs are found in seconds
 COVERED = ("sequencer", "write")  # of the daily proofs: elsewhere the seeded bug shows that runs from reset are left
 HELD = (
     "ahead",
