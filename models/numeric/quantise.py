@@ -367,6 +367,11 @@ def _settle(
     weight_fraction = {name: fraction_bits(float(np.abs(w).max()), largest) for name, w in weights.items()}
     sums = {name: float(np.abs(w).sum(axis=1).max()) for name, w in weights.items()}
     largest_bias = {name: float(np.abs(one).max(initial=0.0)) for name, one in biases.items()}
+    for layer in network.layers:  # a pass has no finer steps than its operand, as a difference that cancels asks for
+        if layer.kind is not Kind.GEMM:
+            bends = layer.activation is not None and layer.activation.use is Use.SLOPE  # and stores its words' steps
+            for name in (_word(layer), *([layer.output] if bends else [])):
+                bits[name] = min(bits[name], bits[layer.input] + _pool_bits(layer))
     floor = {name: value - MOST_BITS_GIVEN_UP for name, value in bits.items()}
     added = _only_added(network)
     changed = True

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..graph.shapes import Kind, Pair
+from ..graph.shapes import Pair
 from .drafts import Array, Draft
 from .view import Indices
 from .walk import Value
@@ -49,21 +49,21 @@ class Taps(NamedTuple):
 
 
 def branch(value: Value) -> Draft | None:
-    """Return the convolution that writes a value and nothing else and may become another; else None."""
+    """Return the convolution, or the pass that is one, that writes a value and nothing else and may become
+    another; else None.
+    """
     plane = value.plane
     alone = value.foldable and len(plane.own) == 1 and not plane.pieces
-    sums = alone and plane.own[0].kind is Kind.GEMM and plane.own[0].clip == (None, None)
-    return plane.own[0] if sums and plane.own[0].activation is None else None
+    return plane.own[0] if alone and plane.own[0].convolution() is not None else None
 
 
-def merge(into: Draft, other: Draft, rows: Indices) -> bool:
+def merge(into: Draft, added: Draft, rows: Indices) -> bool:
     """Let a convolution give the sum of itself and of another one, whose output channel rows[i] is added to
     channel i. False, and nothing has changed, where no one convolution is that with as few multiplications.
     """
-    assert into.weights is not None
-    assert other.weights is not None
-    assert into.bias is not None
-    assert other.bias is not None
+    other = added.convolution()
+    if into.weights is None or into.bias is None or other is None or other.weights is None or other.bias is None:
+        return False
     if into.input is not other.input or into.stride != other.stride or other.residual is not None:
         return False
     groups = math.gcd(into.groups, other.groups)

@@ -193,6 +193,29 @@ class Draft:
             self.slopes = None if slopes is None else slopes.astype(np.float32)
             self.offsets = None if offsets is None else offsets.astype(np.float32)
 
+    def convolution(self) -> Draft | None:
+        """Return the draft as a convolution that may become another, or None.
+
+        A pass of lines is depthwise.
+        """
+        if self.clip != (None, None) or (self.is_pass and self.residual is not None):
+            return None
+        if self.kind is Kind.GEMM:
+            return self if self.activation is None else None
+        if not self.is_pass or self.activation not in (None, Activation(use=Use.AFFINE)):
+            return None
+        ones, zeros = np.ones(self.channels, np.float32), np.zeros(self.channels, np.float32)
+        return replace(
+            self,
+            kind=Kind.GEMM,
+            groups=self.channels,
+            weights=(ones if self.slopes is None else self.slopes)[:, None, None, None],
+            bias=zeros if self.offsets is None else self.offsets,
+            activation=None,
+            slopes=None,
+            offsets=None,
+        )
+
     def sources(self) -> list[Plane]:
         """Return the planes it needs."""
         return [self.input] if self.residual is None else [self.input, self.residual]

@@ -93,6 +93,7 @@ def test_a_trained_block_is_one_convolution(groups: int, tmp_path: Path) -> None
     network = read(tmp_path, g, g.head(value, 4))
     kernels = [(layer.kernel, layer.groups) for layer in network.layers if layer.kind is Kind.GEMM][:-1]
     assert kernels == [((3, 3), 1), ((3, 3), groups), ((3, 3), groups)]
+    assert not any(layer.residual or layer.activation for layer in network.layers)
 
 
 def test_a_branch_that_is_read_elsewhere_or_costs_more_stays(tmp_path: Path) -> None:

@@ -16,7 +16,20 @@ from ...common.benches.clock import Dut, begin, bench, reset, setting
 from ...common.benches.lite import LiteMaster
 from ...common.benches.streams import raised
 from .. import coverage
-from .host import COUNTER_FULL, DESIGN, FAIR, LAYERS, ROUGH, Host, attach, change_batch, meet, open_host, some_slots
+from .host import (
+    COUNTER_FULL,
+    DESIGN,
+    FAIR,
+    LAYERS,
+    ROUGH,
+    SATURATED,
+    Host,
+    attach,
+    change_batch,
+    meet,
+    open_host,
+    some_slots,
+)
 from .jobs import Expected, Shape, expect, make_program, random_shape
 
 
@@ -43,7 +56,7 @@ async def random_layers(dut: Dut) -> None:
             if set(batch) != set(active):
                 await change_batch(host, active, batch)
             active = batch
-            host.core.first = rng.choice([0, COUNTER_FULL - 40])
+            host.core.first = rng.choice([0, COUNTER_FULL - 40 * SATURATED])
             first = rng.randrange(LAYERS)
             await host.job(active, first, rng.randrange(first, LAYERS))
         host.cover_bursts()

@@ -30,6 +30,7 @@ DESIGN = array_under_test()
 PORT_BYTES = DESIGN.port_bytes
 LAYERS = setting("LAYERS", 4)
 COUNTER_FULL = (1 << 32) - 1
+SATURATED = 5  # words a beat of output: the sum of two counters mostly steps over COUNTER_FULL, not onto it
 RESET_LATE = 5  # cycles from a job's error to the core's reset, at most
 FAIR = Weather()
 ROUGH = Weather(latency=(2, 40), pause=0.25)
@@ -55,7 +56,7 @@ class Core:
     want: Expected = field(default_factory=Expected)
     got: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("cmd", "input", "weight", "residual"), 0))
     sent: int = 0
-    saturations: int = COUNTER_FULL  # of a long life so far; one a beat of output
+    saturations: int = COUNTER_FULL  # of a long life so far; `SATURATED` a beat of output
     first: int = 0  # those that a job begins with
     wrong: str = ""
     doubt: str = ""  # a wrong beat; none where the core is reset, as it does a few cycles behind a job's error
@@ -111,7 +112,7 @@ class Core:
                     ready_port.value = ready[name] = now
             if out_valid and dut.s_axis_output_tready.value:
                 self.sent += 1
-                self.saturations = min(self.saturations + 1, COUNTER_FULL)
+                self.saturations = min(self.saturations + SATURATED, COUNTER_FULL)
                 out_valid = 0
             dut.saturations_i.value = self.saturations
             if not self.sent:
@@ -222,7 +223,7 @@ class Host:
         assert register("STATUS").field("DONE").get(status)
         self.core.finished()
         assert self.dram.memory == want.memory, first_difference(self.dram.memory, want.memory, self.program)
-        counted = min(self.core.first + len(want.output) + want.saturated, COUNTER_FULL)
+        counted = min(self.core.first + SATURATED * len(want.output) + want.saturated, COUNTER_FULL)
         assert await self.get("SATURATIONS") == counted, "they are those of this job alone"
         self._cover(active, first, last)
         return await self.get("CYCLES_LO")
