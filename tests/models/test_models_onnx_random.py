@@ -495,7 +495,7 @@ def test_random_graphs_with_tables_and_products_equal_onnxruntime(tmp_path: Path
 
 
 def test_a_difference_that_cancels_to_rounding_is_quantised(tmp_path: Path) -> None:
-    drawn = [((*STEPS, *MOVES, *PAIRS, *PAIRS), 2715), ((*STEPS, *MOVES, *PAIRS, *PAIRS), 3112)]
+    drawn: list[tuple[Any, int]] = [((*STEPS, *MOVES, *PAIRS, *PAIRS), 2715), ((*STEPS, *MOVES, *PAIRS, *PAIRS), 3112)]
     drawn += [((*STEPS, *MOVES, *PAIRS, *UNIT, *UNIT), 2688)]
     refusals = [read_or_refuse(seed, tmp_path / "random.onnx", steps) for steps, seed in drawn]
     assert not any(refusals), refusals
