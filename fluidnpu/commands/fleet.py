@@ -205,7 +205,7 @@ def check(options: FleetCommandOptions) -> None:
 
 def _started(out: Console, server: oip.NetworkServer, front: fleet.FleetFront, as_json: bool) -> None:
     """Say which boards serve what, and where the front listens."""
-    urls = {surface: server.url(surface) for surface in server.ports}
+    urls = server.urls
     leaves = front.dispatcher.leaves
     boards = [
         {

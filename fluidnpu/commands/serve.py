@@ -189,7 +189,7 @@ def _watching(options: ServeOptions) -> tuning.Watching:
 
 def _started(out: Console, server: oip.NetworkServer, as_json: bool) -> None:
     """Say where the server listens and what it serves, in one object or a few lines."""
-    urls = {surface: server.url(surface) for surface in server.ports}
+    urls = server.urls
     served = [_described(model) for model in server.models]
     if as_json:
         show.emit({"urls": urls, "models": served})

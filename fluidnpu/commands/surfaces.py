@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -52,6 +53,10 @@ _LISTENING = (
     click.option("--http", type=PORT, metavar="PORT", help="serve REST here (0: any free port), with a live page at /"),
     click.option("--grpc", type=PORT, metavar="PORT", help="serve gRPC here"),
     click.option("--host", default="127.0.0.1", show_default=True, help="address to listen on; 0.0.0.0 is every one"),
+    click.option("--unix", type=PATH, metavar="FOLDER", help="serve both at UNIX sockets here: http.sock, grpc.sock"),
+    click.option(
+        "--unix-mode", metavar="OCTAL", default="660", show_default=True, help="who may connect there, as for chmod"
+    ),
 )
 _BOUNDS = (
     click.option("--token-file", type=PATH, metavar="FILE", help="requests must carry the bearer token in this file"),
@@ -158,6 +163,8 @@ class NetworkOptions:
     http: int | None
     grpc: int | None
     host: str
+    unix: Path | None
+    unix_mode: str
     max_queue: int
     max_batch: int
     token_file: Path | None
@@ -175,15 +182,19 @@ class NetworkOptions:
 
     def surfaces(self, **more: int | None) -> oip.ServeOptions:
         """The same as the server takes it, with more ports. Raises UsageError and HostError."""
-        if self.http is None and self.grpc is None:
+        if self.http is None and self.grpc is None and self.unix is None:
             raise UsageError(
-                "a server must have --http or --grpc, and it has neither; `fluidnpu stream` measures a stream of images "
-                "without one"
+                "a server must have --http, --grpc or --unix, and it has none; `fluidnpu stream` measures a stream of "
+                "images without one"
             )
+        if not re.fullmatch("0?[0-7]{3}", self.unix_mode):
+            raise UsageError(f"--unix-mode must be three octal digits, such as 660, not '{self.unix_mode:.40}'")
         options = oip.ServeOptions(
             host=self.host,
             http=self.http,
             grpc=self.grpc,
+            unix=self.unix,
+            unix_mode=int(self.unix_mode, 8),
             token_file=self.token_file,
             certificate=self.tls_cert,
             key=self.tls_key,

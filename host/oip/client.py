@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import ssl
 import threading
 import time
@@ -29,6 +30,7 @@ from .statuses import error_named
 from .tensors import DTYPES, Array, datatype_of, from_bytes, to_bytes
 
 _BROKEN = (http.client.HTTPException, ConnectionError)
+_UNIX = "unix:"  # before the path of a socket of this machine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,10 +91,12 @@ class Client:
         timeout_s: float = 60.0,
         ca_file: Path | str | None = None,
     ) -> None:
-        parts = urlsplit(url if "//" in url else f"http://{url}")
+        self._path = url[len(_UNIX) :] if url.startswith(_UNIX) else ""  # of a UNIX socket
+        parts = urlsplit("http://localhost" if self._path else url if "//" in url else f"http://{url}")
         if parts.scheme not in ("http", "https") or parts.hostname is None:
-            raise DriverUsageError(f"a server must be named as http://HOST:PORT, not '{url}'")
+            raise DriverUsageError(f"a server must be named as http://HOST:PORT or unix:PATH, not '{url}'")
         self._host, self._port = parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
+        self._place = self._path or f"{self._host}:{self._port}"
         self._timeout_s = timeout_s
         self._tls = ssl.create_default_context(cafile=ca_file) if parts.scheme == "https" else None
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -271,14 +275,12 @@ class Client:
             return self._exchange(verb, path, body, headers)
         except TimeoutError:
             self._drop()
-            raise RemoteError(f"{self._host}:{self._port} must answer within {self._timeout_s:g} s") from None
+            raise RemoteError(f"{self._place} must answer within {self._timeout_s:g} s") from None
         except (*_BROKEN, OSError) as error:
             self._drop()
             if used and isinstance(error, http.client.RemoteDisconnected | BrokenPipeError | ConnectionResetError):
                 return self._call(verb, path, body, headers)
-            raise RemoteError(
-                f"no answer came from {self._host}:{self._port}: {error or type(error).__name__}"
-            ) from None
+            raise RemoteError(f"no answer came from {self._place}: {error or type(error).__name__}") from None
 
     def _exchange(
         self, verb: str, path: str, body: bytes | None, headers: dict[str, str]
@@ -294,7 +296,9 @@ class Client:
     def _connection(self) -> http.client.HTTPConnection:
         made: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
         if made is None:
-            if self._tls is None:
+            if self._path:
+                made = _UnixConnection(self._path, self._timeout_s)
+            elif self._tls is None:
                 made = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_s)
             else:
                 made = http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout_s, context=self._tls)
@@ -310,6 +314,20 @@ class Client:
             self._local.connection = None
 
 
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over a UNIX socket."""
+
+    def __init__(self, path: str, timeout_s: float) -> None:
+        super().__init__("localhost", timeout=timeout_s)
+        self._path = path
+
+    def connect(self) -> None:
+        """Connect to the path."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
 def connect(
     url: str,
     model: str | None = None,
@@ -320,8 +338,9 @@ def connect(
 ) -> Client:
     """Connect to a server and to its model, which may be left out if it is the only one.
 
-    `token` is the server's bearer token, `ca_file` a PEM file to check its certificate with. Raises
-    RemoteError when nothing answers.
+    `url`: `http://HOST:PORT`, `https://HOST:PORT`, or `unix:PATH` of a socket of this machine. `token` is the
+    server's bearer token, `ca_file` a PEM file to check its certificate with. Raises RemoteError when nothing
+    answers.
     """
     return Client(url, model, token=token, timeout_s=timeout_s, ca_file=ca_file)
 

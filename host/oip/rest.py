@@ -30,6 +30,7 @@ from .front import Front
 from .http_body import LENGTH_HEADER, check_json, read_call, read_json, write_answer
 from .inflating import Inflating
 from .limits import OTHER_BYTES, PARSED_BYTES, Bounds
+from .local import ADDRESS
 from .metrics import CONTENT_TYPE, render, server_rows
 from .parameters import shown
 from .statuses import RETRY_MS, body_of, status_of
@@ -542,7 +543,7 @@ def _hints(error: BaseException, path: str = "") -> list[tuple[bytes, bytes]]:
 
 def _who(scope: Scope) -> str:
     """Return the client's address."""
-    return str((scope.get("client") or ("",))[0])
+    return str((scope.get("client") or (ADDRESS,))[0])
 
 
 def _error_response(error: BaseException, path: str = "") -> Response:

@@ -32,6 +32,7 @@ from .certificates import check_pair, ends
 from .front import Front
 from .inference import Inference
 from .limits import LEAST_HELD_BYTES, Limits, held_bytes
+from .local import ADDRESS, SocketFolder
 from .notify import keep_alive, notify
 from .rest import application
 
@@ -46,8 +47,9 @@ OpenFront = Callable[[Limits, str], Front]  # makes what answers, on the server'
 class ServeOptions:
     """The surfaces of a server; a port of None is closed, 0 is any free one.
 
-    `certificate` and `key` are PEM files: with them all surfaces speak TLS. `token_file` holds the bearer
-    token that every request but the health probes must carry.
+    `unix`: a folder for UNIX sockets of both transports (`local`), with the permissions `unix_mode`.
+    `certificate` and `key` are PEM files: with them all ports speak TLS, but not the sockets. `token_file`
+    holds the bearer token that every request but the health probes must carry.
     """
 
     host: str = LOOPBACK
@@ -55,6 +57,8 @@ class ServeOptions:
     grpc: int | None = 8001
     admin: int | None = None
     admin_grpc: int | None = None
+    unix: Path | None = None
+    unix_mode: int = 0o660
     token_file: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
@@ -62,8 +66,8 @@ class ServeOptions:
 
     def check(self) -> None:
         """Raise DriverUsageError for surfaces that do not go together, and for files that cannot be used."""
-        if self.http is None and self.grpc is None:
-            raise DriverUsageError("a server must have an HTTP or a gRPC port, and it has neither")
+        if self.http is None and self.grpc is None and self.unix is None:
+            raise DriverUsageError("a server must have an HTTP port, a gRPC port or UNIX sockets, and it has none")
         if (self.certificate is None) != (self.key is None):
             raise DriverUsageError("TLS must have both a certificate and a key, and one of them is missing")
         admin = self.admin is not None or self.admin_grpc is not None
@@ -85,6 +89,7 @@ class NetworkServer:
         self.inference: Front | None = None
         self._http: list[tuple[_Uvicorn, asyncio.Task[None]]] = []
         self._grpc: list[Any] = []
+        self._local = None if options.unix is None else SocketFolder(options.unix, options.unix_mode)
         self._held = Budget("bytes of requests", self._held_bytes)
         self._arriving: list[Budget] = []  # connections of HTTP and messages of gRPC
 
@@ -97,8 +102,15 @@ class NetworkServer:
             raise DriverUsageError("the front of a fleet has no models of its own: its boards have them")
         return self._served
 
+    @property
+    def urls(self) -> dict[str, str]:
+        """The address of every surface."""
+        return {surface: self.url(surface) for surface in (*self.ports, *(self._local.paths if self._local else ()))}
+
     def url(self, surface: str = "http") -> str:
-        """Return the address of a surface: a URL for HTTP, host and port for gRPC."""
+        """Return the address of a surface: a URL for HTTP, host and port for gRPC, or `unix:PATH`."""
+        if surface.startswith("unix_") and self._local is not None:
+            return f"unix:{self._local.paths[surface]}"
         host = f"[{self.options.host}]" if ":" in self.options.host else self.options.host
         place = f"{host}:{self.ports[surface]}"
         if "grpc" in surface:
@@ -126,6 +138,9 @@ class NetworkServer:
             for name, port in (("http", self.options.http), ("admin", self.options.admin)):
                 if port is not None:
                     sockets[name] = _bound(self.options.host, port)
+            if self._local is not None:
+                self._local.take()
+                sockets["unix_http"] = self._local.bound("unix_http")
             await self.inference.start()
             self._bind_grpc(self.inference, access)
             for server in self._grpc:
@@ -140,16 +155,26 @@ class NetworkServer:
 
     def _bind_grpc(self, inference: Front, access: Access) -> None:
         for name, port in (("grpc", self.options.grpc), ("admin_grpc", self.options.admin_grpc)):
-            if port is None:
-                continue
-            from .grpc_edge import bind, grpc_server
+            if port is not None:
+                from .grpc_edge import bind
 
-            reading = Budget(f"places of {name} for messages", lambda: self.options.limits.reading)
-            self._arriving.append(reading)
-            server = grpc_server(inference, access, self._held, reading, admin=name != "grpc")
-            self._grpc.append(server)
-            host = f"[{self.options.host}]" if ":" in self.options.host else self.options.host
-            self.ports[name] = bind(server, f"{host}:{port}", self._grpc_credentials())
+                host = f"[{self.options.host}]" if ":" in self.options.host else self.options.host
+                server = self._grpc_server(name, inference, access)
+                self.ports[name] = bind(server, f"{host}:{port}", self._grpc_credentials())
+        if self._local is not None:
+            from .grpc_edge import bind
+
+            server = self._grpc_server("unix_grpc", inference, access)
+            with self._local.binding("unix_grpc") as address:
+                bind(server, address)
+
+    def _grpc_server(self, name: str, inference: Front, access: Access) -> Any:
+        from .grpc_edge import grpc_server
+
+        reading = Budget(f"places of {name} for messages", lambda: self.options.limits.reading)
+        self._arriving.append(reading)
+        self._grpc.append(grpc_server(inference, access, self._held, reading, admin=name == "admin_grpc"))
+        return self._grpc[-1]
 
     def _grpc_credentials(self) -> Any:
         if self.options.certificate is None or self.options.key is None:
@@ -162,7 +187,7 @@ class NetworkServer:
     async def _start_http(self, name: str, listening: socket.socket, access: Access) -> None:
         inference = self.inference
         assert inference is not None
-        limits = self.options.limits
+        limits, local = self.options.limits, name == "unix_http"
         open_now = Budget(f"connections of {name}", lambda: limits.connections)
         config = uvicorn.Config(
             application(inference, access, self._held, admin=name == "admin"),
@@ -178,14 +203,15 @@ class NetworkServer:
             date_header=False,
             timeout_keep_alive=round(limits.idle_s),
             timeout_graceful_shutdown=max(1, round(limits.drain_s)),
-            ssl_certfile=self.options.certificate,
-            ssl_keyfile=self.options.key,
+            ssl_certfile=None if local else self.options.certificate,
+            ssl_keyfile=None if local else self.options.key,
         )
         self._arriving.append(open_now)
         server = _Uvicorn(config)
         task = asyncio.create_task(server.serve([listening]))
         self._http.append((server, task))
-        self.ports[name] = listening.getsockname()[1]
+        if not local:
+            self.ports[name] = listening.getsockname()[1]
         while not server.started and not task.done():
             await asyncio.sleep(0.005)
         if task.done():
@@ -208,6 +234,8 @@ class NetworkServer:
                 if holder.half_sent:
                     holder.evict()
         self._http, self._grpc = [], []
+        if self._local is not None:
+            self._local.release()
         if self.inference is not None:
             await self.inference.close()
 
@@ -229,18 +257,22 @@ def run_server(
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, ended.set)
         await server.start()
-        started(server)
-        inference = server.inference
-        assert inference is not None
-        alive = asyncio.create_task(keep_alive(lambda: inference.live))
-        notify("READY=1")
-        await ended.wait()
-        notify("STOPPING=1")
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)  # a second one ends the process
-        _log.info("draining")
-        await server.stop()  # while the watchdog hears that it is alive
-        alive.cancel()
+        alive = None
+        try:
+            started(server)
+            inference = server.inference
+            assert inference is not None
+            alive = asyncio.create_task(keep_alive(lambda: inference.live))
+            notify("READY=1")
+            await ended.wait()
+        finally:  # also when nobody is left to be told that it has started
+            notify("STOPPING=1")
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)  # a second one ends the process
+            _log.info("draining")
+            await server.stop()  # while the watchdog hears that it is alive
+            if alive is not None:
+                alive.cancel()
 
     try:
         import uvloop
@@ -296,7 +328,7 @@ class _BoundedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     def connection_made(self, transport: Any) -> None:
         """Take the connection, in place of the idlest where there are too many."""
-        address = (transport.get_extra_info("peername") or ("",))[0]
+        address = (transport.get_extra_info("peername") or (ADDRESS,))[0]
         holder = _Connection(address, self)
         if not self._open_now.take(holder, 1):
             transport.abort()

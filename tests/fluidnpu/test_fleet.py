@@ -32,7 +32,7 @@ def said(*words: str) -> tuple[int, str]:
     ("words", "sentence"),
     [
         (("--http", "0"), "Missing argument 'FILE.toml'"),
-        (("F",), "must have --http or --grpc"),
+        (("F",), "must have --http, --grpc or --unix"),
         (("F", "bundle", "--http", "0"), "unexpected extra argument (bundle)"),
         (
             ("F", "--http", "0", "--device", "pynq"),

@@ -31,7 +31,7 @@ class Served:
 
     def __init__(self, w: HostWorld, server: NetworkServer) -> None:
         self.w, self.server = w, server
-        self.url = server.url()
+        self.url = server.url() if "http" in server.ports else ""
         self.place = self.url.removeprefix("http://")
         self.grpc_place = server.url("grpc") if "grpc" in server.ports else ""
 

@@ -268,7 +268,7 @@ def test_ports_in_use(bundle: Path) -> None:
             with pytest.raises(DriverUsageError, match="port must be free"), in_background(one_model(bundle), options):
                 pass
     with (
-        pytest.raises(DriverUsageError, match="neither"),
+        pytest.raises(DriverUsageError, match="UNIX sockets, and it has none"),
         in_background(one_model(bundle), ServeOptions(http=None, grpc=None)),
     ):
         pass
