@@ -22,6 +22,7 @@ from math import log
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import FleetError
 from .options import Floats
@@ -151,13 +152,14 @@ class DriftDetector:
     step: float = 0.05
     threshold: float = 12.0
     sums: Floats = field(init=False)
+    since: NDArray[np.int64] = field(init=False)  # counts from where each sum last left 0
 
     def __post_init__(self) -> None:
         if not 0 < self.step < 1 or not self.threshold > 0:
             raise FleetError(
                 f"step must be a share above 0 and threshold above 0, not {self.step} and {self.threshold}"
             )
-        self.sums = np.zeros((len(self.rates), 2))
+        self.reset(self.rates)
 
     def see(self, counts: Sequence[int]) -> bool:
         """Learn from a window of counts, however short; True when the mix has drifted."""
@@ -172,9 +174,17 @@ class DriftDetector:
                     continue
                 gain = values[k] * log(other / believed) + (total - values[k]) * log((1 - other) / (1 - believed))
                 self.sums[k, way] = max(0.0, self.sums[k, way] + gain)
+                self.since[k, way] = self.since[k, way] + values if self.sums[k, way] else 0
         return bool((self.sums > self.threshold).any())
+
+    @property
+    def suspected(self) -> list[int]:
+        """The counts since the change, if there was one: from where the largest sum left 0 (Page, 1954)."""
+        k, way = np.unravel_index(int(self.sums.argmax()), self.sums.shape)
+        return [int(count) for count in self.since[k, way]]
 
     def reset(self, rates: tuple[float, ...]) -> None:
         """Believe other rates."""
         self.rates = rates
         self.sums = np.zeros((len(rates), 2))
+        self.since = np.zeros((len(rates), 2, len(rates)), np.int64)

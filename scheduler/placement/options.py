@@ -10,7 +10,7 @@ them add. A batch starts as soon as a device of the pool is free, so at full loa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import comb, inf
 from typing import NamedTuple
@@ -27,6 +27,7 @@ from .profile import Profile
 Floats = NDArray[np.float64]
 NS = 10**9
 MOST_WAYS, MOST_CHAINS = 6, 8  # batches of a split and chains to a cut that are followed
+LONGEST_NS = 1 << 62  # no objective
 TURNS = 2  # a chain of splits on one device: a sample may meet the device at work on another split each time
 
 
@@ -399,16 +400,22 @@ def shrunk(stay: float, b_max: int) -> Floats:
     return table
 
 
-def _why_nothing(space: Space) -> str:
-    """Say which network fits nowhere: its need and the room, or the least latency and the objective."""
+def obstacles(space: Space) -> str:
+    """Say why no device has the whole network alone: its need and the room, or its time and the objective."""
     lines = []
     for kind in space.kinds:
-        need, room = kind.profile.memory_bytes(2), kind.memory_bytes
+        pieces = _Pieces(replace(space, slo_ns=LONGEST_NS), kind)
+        need, room = kind.profile.memory_bytes(2 * int(pieces.batches[0])), kind.memory_bytes
         if need > room:
             lines.append(f"on '{kind.type}' it needs {need} bytes and there are {room}")
-        else:
-            least = sum(block.ns[0] + block.head_ns[0] for block in kind.profile.blocks)
-            lines.append(
-                f"on '{kind.type}' one sample takes {least / 1e6:.3g} ms and there are {space.slo_ns / 1e6:.3g} ms"
-            )
-    return f"network '{space.network.name}' must fit a device and the objective, and it fits none: {'; '.join(lines)}"
+            continue
+        pieces.times[0, space.blocks] = pieces.ways(0, space.blocks)
+        least = min(one.latency_ns(kind.count) for one in pieces.splits(0, space.blocks))
+        lines.append(
+            f"on '{kind.type}' one sample takes {least / 1e6:.3g} ms and there are {space.slo_ns / 1e6:.3g} ms"
+        )
+    return "; ".join(lines)
+
+
+def _why_nothing(space: Space) -> str:
+    return f"network '{space.network.name}' must fit a device and the objective, and it fits none: {obstacles(space)}"

@@ -22,7 +22,6 @@ from .options import Floats, Option, Space
 
 STEPS = 160  # of the grid of latencies
 MOST_WAYS = 400
-LONGEST_S = 120.0  # of one integer programme, on a machine that is busy with other things
 MOVES = (0.7, 0.9, 1.1, 1.4)  # factors of a price, for ways beside the best
 _EPS = 1e-7
 
@@ -287,7 +286,7 @@ class Paths:
 
 def solver_options(gap: float, nodes: int) -> dict[str, float]:
     """Settings of HiGHS: it stops at a gap or a number of nodes, not at a time, so that answers repeat."""
-    return {"mip_rel_gap": gap, "node_limit": nodes, "time_limit": LONGEST_S}
+    return {"mip_rel_gap": gap, "node_limit": nodes}
 
 
 def sparse(rows: list[dict[int, float]], width: int) -> Any:

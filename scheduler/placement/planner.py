@@ -22,9 +22,9 @@ from ..errors import FleetError, PlacementError
 from .dynamic import MOST_STATES, Pipeline, best_pipeline, cheapest_pipeline, states
 from .fleet import Fleet
 from .integer import GAP, NODES, Mix, best_mix, has_solver
-from .options import Kind, Option, Space, shrunk, whole_options
+from .options import Kind, Option, Space, obstacles, shrunk, whole_options
 from .paths import Piece
-from .plan import Job, Plan, Pool, Route
+from .plan import RAMPS, Job, Plan, Pool, Route
 
 SLACK = 0.1  # of the objective, kept for what no plan knows
 HEADROOM = 0.1  # of a device's time, kept for bunched arrivals
@@ -76,11 +76,12 @@ def place(
     forms: Sequence[str] = FORMS,
     gap: float = GAP,
     nodes: int = NODES,
+    ramps: Sequence[str] = RAMPS,
 ) -> Placement:
     """Plan one network: most goodput for the devices or a budget, or with `rate_per_s` least cost for a rate.
 
-    `network` may be left out where the fleet has one. Without SciPy there is no `mix`. Raises FleetError for
-    a wrong question and PlacementError where no plan exists.
+    `network` may be left out where the fleet has one. Without SciPy there is no `mix`. `ramps`: as `Space`
+    has them. Raises FleetError for a wrong question and PlacementError where no plan exists.
     """
     if network is None:
         if len(fleet.networks) != 1:
@@ -91,7 +92,9 @@ def place(
             raise FleetError(f"{name} must be a share of 0 to below 1, not {value:g}")
     if odd := [form for form in forms if form not in FORMS]:
         raise FleetError(f"forms must be among {', '.join(FORMS)}, not {', '.join(odd)}")
-    space = Space.of(fleet, network, round(slo_ns * (1 - slack)), overlap=overlap, batches=tuple(batches))
+    space = Space.of(
+        fleet, network, round(slo_ns * (1 - slack)), overlap=overlap, batches=tuple(batches), ramps=tuple(ramps)
+    )
     wanted = None if rate_per_s is None else rate_per_s / (1 - headroom)
     asked = _Asked(space, wanted, budget_micros, gap, nodes)
     found = {name: asked.solved(name) for name in FORMS if name in forms}
@@ -165,9 +168,15 @@ class _Asked:
                 best = max(able, key=lambda one: one.rate)
                 placed[kind, 0, space.blocks, 0] = best
         if not placed:
-            self.why[name] = "no device keeps the objective alone"
+            self.why[name] = self._why_alone(name)
             return None
         return _filled(space, placed, self.rate, self.budget)
+
+    def _why_alone(self, name: str) -> str:
+        space, exits = self.space, len(self.space.kinds[0].profile.exits)
+        if name == "stock" and (exits == 1 or "none" not in space.ramps):
+            return "the network has no exit to leave out" if exits == 1 else "the plan must run every exit"
+        return obstacles(space)
 
 
 def _is(name: str, option: Option) -> bool:
@@ -242,7 +251,9 @@ def _chosen(found: Mapping[str, Mix | None], wanted: float | None) -> str | None
 
 def _row(name: str, one: Mix | None, asked: _Asked, headroom: float) -> Form:
     if one is None:
-        why = asked.why.get(name) or ("keeps no objective" if asked.rate is None else "does not carry the rate")
+        why = asked.why.get(name) or (
+            "no chain of pieces keeps memory and objective" if asked.rate is None else "does not carry the rate"
+        )
         return Form(name=name, rate_per_s=0.0, cost_micros=0, latency_ns=0.0, devices=0, bound=0.0, why=why)
     return Form(
         name=name,
@@ -369,19 +380,12 @@ def link_against_gain(space: Space) -> str:
 
 
 def _no_plan(space: Space, rate: float | None) -> str:
-    least = min(
-        (
-            one.base_ns + one.fill_ns
-            for (_, first, end), some in space.pieces.items()
-            for one in some
-            if (first, end) == (0, space.blocks)
-        ),
-        default=None,
-    )
     if rate is not None:
         return (
             f"a plan must carry {rate:.6g}/s of '{space.network.name}' within {space.slo_ns / 1e6:.4g} ms (slack taken off) "
             "on these devices, and none does"
         )
-    said = "" if least is None else f"; alone the fastest device takes {least / 1e6:.4g} ms"
-    return f"a plan must answer '{space.network.name}' within {space.slo_ns / 1e6:.4g} ms (slack taken off), and none does{said}"
+    return (
+        f"a plan must answer '{space.network.name}' within {space.slo_ns / 1e6:.4g} ms (slack taken off), and none does; "
+        f"alone {obstacles(space)}"
+    )

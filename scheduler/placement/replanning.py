@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from ..errors import FleetError
 from .fleet import Fleet
-from .plan import Plan
+from .plan import RAMPS, Plan
 from .planner import place
 
 GAIN = 0.05  # that a plan must bring before a running one is changed
@@ -32,9 +32,14 @@ LEAST_BATCHES, WEIGHT, WINDOWS = 20, 0.2, 2
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """The outcome of one reason: the plan that holds now, if it is a new one, and why."""
+    """The outcome of one reason: the plan that holds now, if it is a new one, and why.
 
+    `fleet`: the devices that are left, with the exit rates that are believed; a new plan is for it.
+    """
+
+    reason: str
     plan: Plan
+    fleet: Fleet
     changed: bool
     why: str
 
@@ -54,15 +59,15 @@ class Straggler:
         self.ratio = ratio if not self.batches else (1 - WEIGHT) * self.ratio + WEIGHT * ratio
         self.batches += 1
 
-    def close_window(self) -> bool:
-        """End a window; True where the device's standing changed."""
+    def close_window(self, usual: float = 1.0) -> bool:
+        """End a window; True where the device's standing changed. `usual`: the ratio of its peers."""
         if self.batches < LEAST_BATCHES:
             return False
-        self.windows = self.windows + 1 if self.ratio > SLOW else 0
+        self.windows = self.windows + 1 if self.ratio > SLOW * usual else 0
         before = self.excluded
         if self.windows >= WINDOWS:
             self.excluded = True
-        elif self.ratio < WELL:
+        elif self.ratio < WELL * usual:
             self.excluded = False
         return self.excluded != before
 
@@ -71,7 +76,8 @@ class Straggler:
 class Replanner:
     """Keeps the plan of one network. `switch_ns`: time in which a board that changes its job serves nothing.
 
-    Where every board holds all weights a switch is a drain; another bitstream is its time to load.
+    Where every board holds all weights a switch is a drain; another bitstream is its time to load. `ramps`:
+    as `place` takes them; a plan whose exits are counted must run them all.
     """
 
     fleet: Fleet
@@ -80,6 +86,7 @@ class Replanner:
     switch_ns: int = 0
     gain: float = GAIN
     forms: Sequence[str] = ("stock", "data parallel", "serial", "pipeline", "mix")
+    ramps: Sequence[str] = RAMPS
     plan: Plan | None = None
     gone: set[str] = field(default_factory=set)
 
@@ -104,24 +111,29 @@ class Replanner:
         if exit_rates is not None:
             self.fleet = with_rates(self.fleet, exit_rates, self.network)
         left = self.fleet.without(self.gone) if self.gone else self.fleet
-        new = place(left, self.network, slo_ns=self.slo_ns, forms=self.forms).plan
+        new = place(left, self.network, slo_ns=self.slo_ns, forms=self.forms, ramps=self.ramps).plan
         old = self.plan
+
+        def change(why: str) -> Decision:
+            self.plan = new
+            return Decision(reason=reason, plan=new, fleet=left, changed=True, why=why)
+
         if old is None:
-            return self._change(new, "first plan")
+            return change("first plan")
         if needed := sorted(self.gone & set(old.devices)):
-            return self._change(
-                new, f"the plan needs {', '.join(needed)}, which {'is' if len(needed) == 1 else 'are'} gone"
-            )
+            return change(f"the plan needs {', '.join(needed)}, which {'is' if len(needed) == 1 else 'are'} gone")
         held = self._held(old, left)
         span = (until_ns if until_ns is not None else now_ns + WINDOW_NS) - now_ns
         moved = len(moves(old, new)) / max(1, len(new.devices))
         net = new.rate_per_s * (1 - moved * self.switch_ns / span) if span > 0 else 0.0
         if net > held * (1 + self.gain):
-            return self._change(
-                new, f"{100 * (net / held - 1):.1f} % more, switch paid" if held else "the old plan carries nothing"
+            return change(
+                f"{100 * (net / held - 1):.1f} % more, switch paid" if held else "the old plan carries nothing"
             )
         return Decision(
+            reason=reason,
             plan=old,
+            fleet=left,
             changed=False,
             why=f"the best plan brings {100 * (net / held - 1):+.1f} %, below {100 * self.gain:g} %",
         )
@@ -131,10 +143,6 @@ class Replanner:
         from .holding import carried
 
         return carried(fleet, old)
-
-    def _change(self, plan: Plan, why: str) -> Decision:
-        self.plan = plan
-        return Decision(plan=plan, changed=True, why=why)
 
 
 def moves(old: Plan, new: Plan) -> list[str]:

@@ -196,6 +196,12 @@ def test_a_question_that_cannot_be_is_refused() -> None:
     small = dataclasses.replace(fleet, types={"board": kind})
     with pytest.raises(PlacementError, match="on 'board' it needs 4200000 bytes and there are 1000"):
         place(small, slo_ns=10**10)
+    half = dataclasses.replace(kind, memory_bytes=3_000_000)
+    parts = place(dataclasses.replace(toy_fleet(2), types={"board": half}), slo_ns=10**10)
+    for form in ("stock", "data parallel", "serial"):
+        assert parts.form(form).why == "on 'board' it needs 4200000 bytes and there are 3000000", "it is not the time"
+    late = place(toy_fleet(2), slo_ns=10**10, ramps=("on",))
+    assert late.form("stock").why == "the plan must run every exit"
     unsaid = dataclasses.replace(fleet, networks={"toy": dataclasses.replace(fleet.networks["toy"], exit_rates=None)})
     with pytest.raises(FleetError, match="network 'toy' has 2 exits, so exit_rates must be given"):
         place(unsaid, slo_ns=10**10)
