@@ -3,13 +3,15 @@
     python -m fluidnpu.host.fleet.board --port 0 demo=project/bundle
 
 It prints its address as JSON when it takes requests, drains on SIGTERM, and ends with its standard input, so
-that no board outlives the front that started it. `--processor`: a worker, whose bundle was measured here.
+that no board outlives the front that started it; one that takes no requests yet ends at once. `--processor`:
+a worker, whose bundle was measured here.
 `--wrong-bits` is for campaigns: a device that lies.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -169,18 +171,23 @@ def main(words: Sequence[str] | None = None) -> None:
         opened=_one_npu(given.wrong_bits, given.processor),
     )
     surfaces = ServeOptions(http=None, grpc=given.port, limits=Limits(queue=given.queue))
-    threading.Thread(target=_until_alone, name="stdin", daemon=True).start()
-    run_server(Models(named_folders(given.bundles), options), surfaces, _told)
+    serving = threading.Event()
+
+    def told(server: NetworkServer) -> None:
+        serving.set()
+        with contextlib.suppress(BrokenPipeError):  # nobody reads it: the end of standard input says so, too
+            os.write(1, json.dumps({"address": server.url("grpc"), "pid": os.getpid()}).encode() + b"\n")
+
+    threading.Thread(target=_until_alone, args=(serving,), name="stdin", daemon=True).start()
+    run_server(Models(named_folders(given.bundles), options), surfaces, told)
 
 
-def _told(server: NetworkServer) -> None:
-    print(json.dumps({"address": server.url("grpc"), "pid": os.getpid()}), flush=True)
-
-
-def _until_alone() -> None:
-    """Drain when whoever started this process has gone."""
+def _until_alone(serving: threading.Event) -> None:
+    """Drain when whoever started this process has gone; what takes no requests yet ends at once."""
     while os.read(0, 1 << 12):  # unbuffered: a buffer's lock would be held when the interpreter ends
         pass
+    if not serving.is_set():
+        os._exit(1)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
