@@ -58,9 +58,9 @@ class DispatchOptions:
     A board with work is hung when it has been silent for `patience` of its longest batches and
     `allowance_s` more, which is for hosts and links that stall. `audit_every`: one piece in so many of each
     board is asked twice (0: none). `queue`: samples without an answer. `hold_s`: time that a request waits
-    where no board can take it. `absent`: boards that do not answer at the start may come later. `tries`:
-    refusals of boards after which the last one is the answer. `slo_ns`: objective of a request that names
-    none (None: five lone latencies of the slowest board).
+    where no board can take it, or until its own deadline. `absent`: boards that do not answer at the start
+    may come later. `tries`: refusals of boards after which the last one is the answer. `slo_ns`: objective of
+    a request that names none (None: five lone latencies of the slowest board).
     """
 
     patience: float = 4.0
@@ -110,7 +110,7 @@ class Dispatcher:
             for model in leaf.times:
                 self._serving.setdefault(model, []).append(leaf)
         self.rng = random.Random(self.options.seed)
-        self._held: dict[Piece, None] = {}  # in the order of arrival
+        self._held: dict[Piece, float] = {}  # since when, in the order of arrival
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count()
         self._prefix = secrets.token_hex(6)
@@ -460,12 +460,24 @@ class Dispatcher:
             piece.avoided = at_work
             piece.timer = loop.call_later(_PAUSE_S * max(1, piece.refusals), self._send, piece)
             return
-        left_s = self.options.hold_s
+        if piece not in self._held:
+            self._held[piece] = loop.time()
+            self.counts["held"] += 1
+        piece.timer = loop.call_later(self._left_s(piece), self._give_up, piece)
+
+    def _left_s(self, piece: Piece) -> float:
+        """Return how long a piece may wait for a board: until the time that its request allows has passed.
+
+        Where no board of its model is left, an objective that somebody named is such a time, too.
+        """
+        named = "slo_ms" in piece.call.parameters or self.options.slo_ns is not None
+        now_s = asyncio.get_running_loop().time()
+        waited_s, limits_s = now_s - piece.born, [self._held[piece] + self.options.hold_s - now_s]
         if piece.wishes.timeout_ns is not None:
-            left_s = min(left_s, max(0.0, piece.wishes.timeout_ns / 1e9 + piece.born - loop.time()))
-        piece.timer = loop.call_later(left_s, self._give_up, piece)
-        self.counts["held"] += 1
-        self._held[piece] = None
+            limits_s.append(piece.wishes.timeout_ns / 1e9 - waited_s)
+        if named and not self.has_board(piece.call.model):
+            limits_s.append(self._slo_ns(piece) / 1e9 - waited_s)
+        return max(0.0, min(limits_s))
 
     def _give_up(self, piece: Piece) -> None:
         error: HostError | None = self._expired(piece)
@@ -531,6 +543,8 @@ class Dispatcher:
         if state is not State.DRAINED:
             for attempt in list(leaf.attempts):
                 self._late(attempt)
+        for piece in [one for one in self._held if one.call.model in leaf.times]:
+            self._hold(piece)  # there may be no board left
 
     async def _watch(self) -> None:
         """Find boards that have work and give no sign of life."""

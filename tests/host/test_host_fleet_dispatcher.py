@@ -127,6 +127,29 @@ def test_requests_are_held_until_a_board_returns_or_their_time_is_up() -> None:
     run(links, work, hold_s=0.2)
 
 
+@pytest.mark.parametrize(("asked", "options"), [({"slo_ms": 80}, {}), ({}, {"slo_ns": 80_000_000})])
+def test_without_a_board_a_request_waits_until_its_objective(asked: dict[str, Any], options: dict[str, int]) -> None:
+    """The last board may go before the request comes, or while it waits for it: at work, then held."""
+    links = [Scripted("a", gated)]
+
+    async def work(dispatcher: Dispatcher) -> float:
+        loop = asyncio.get_running_loop()
+        began, waits = loop.time(), asyncio.ensure_future(ask(dispatcher, call(7, **asked)))
+        await asyncio.sleep(0.03)
+        links[0].reachable = False
+        dispatcher.drain("a")
+        late = asyncio.ensure_future(ask(dispatcher, call(8, **asked)))
+        with pytest.raises(ModelUnavailableError, match=r"in 0.1 s: 'a' was taken out"):
+            await waits
+        first_s = loop.time() - began
+        with pytest.raises(ModelUnavailableError):
+            await late
+        assert loop.time() - began == pytest.approx(0.11)
+        return first_s
+
+    assert run(links, work, allowance_s=0.01, **options) == pytest.approx(0.08)
+
+
 def test_a_full_fleet_and_a_closed_one_say_so() -> None:
     async def full(dispatcher: Dispatcher) -> None:
         with pytest.raises(QueueFullError, match="4 may"):
