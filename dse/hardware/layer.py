@@ -20,8 +20,8 @@ class LayerGeometry:
     from a pixel to the next. `merged`: a layer that the one before it has computed.
 
     A `filter_kernel` of 2 to 7 says that outputs pass a depthwise filter instead (ADR 70): `filter_top` and
-    `filter_left` are its padding, `walk_h` and `walk_w` the rows and columns of the positions that it visits,
-    `filter_rows` the rows of its weights, `pool_pitch` the beats of a pixel. `filter_table`: a table behind it.
+    `filter_left` are its padding, `walk_h` and `walk_w` the rows and columns of the positions that it visits.
+    `filter_rows` of weights, `pool_pitch` beats of a pixel. `filter_table`: a table comes behind the filter.
 
     `activation`: code of what the activation unit does with the words of the layer (ADR 69), 0 for nothing;
     a product takes the residual, which is then not added. `pieces` of 32 bits: those that it takes for that.
