@@ -2,10 +2,11 @@
 late.
 
 A request is cut into pieces of at most a batch; a piece is one message, with a deadline and an idempotency
-key. Boards are compared by predicted finish, two drawn at random. A board with work that is silent for
-`patience` batch times is hung: its pieces are asked elsewhere, and whatever answer comes first is the only
-one that leaves. Every `audit_every`th piece of a board is asked again of another; where the bits differ, the
-bundle's own arithmetic says who is sick. Everything runs on one event loop.
+key. Boards are compared by predicted finish, two drawn at random; a request with a key of its client's goes
+to that key's home. A board with work that is silent for `patience` batch times is hung: its pieces are asked
+elsewhere, and whatever answer comes first is the only one that leaves. Every `audit_every`th piece of a board
+is asked again of another; where the bits differ, the bundle's own arithmetic says who is sick. Everything
+runs on one event loop.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from ..errors import (
 )
 from ..oip.calls import Answer, Call, Parameter, Wishes
 from ..oip.interface import OF_PARTS
+from .homes import key_of_piece, ranked
 from .leaf import RETURNING, Leaf, State
 from .link import write_request
 from .piece import Piece
@@ -231,13 +233,17 @@ class Dispatcher:
     def _cut(self, call: Call, wishes: Wishes, count: int) -> Iterable[Piece]:
         loop, first, serving = asyncio.get_running_loop(), 0, self._serving[call.model]
         most = min(leaf.times[call.model].b_max for leaf in serving)
+        if wishes.key is not None:  # cut alike at every front
+            most = min(leaf.batch(call.model) for leaf in serving)
         while not first or first < count:
             leaf = self._drawn(call.model, serving, 1)[0]
-            rows = min(leaf.batch(call.model) if leaf.duties else most, count - first)
+            rows = min(leaf.batch(call.model) if leaf.duties and wishes.key is None else most, count - first)
             inputs = call.inputs
             if rows < count:
                 inputs = {name: array[first : first + rows] for name, array in inputs.items()}
             key = f"{self._prefix}.{next(self._numbers)}"
+            if wishes.key is not None:
+                key = key_of_piece(wishes.key, first, rows)
             future: asyncio.Future[Answer] = loop.create_future()
             yield Piece(call, inputs, first, max(1, rows), wishes, loop.time(), key, future, drawn=leaf.name)
             first += max(1, rows)
@@ -255,7 +261,7 @@ class Dispatcher:
         return drawn
 
     def _send(self, piece: Piece) -> None:
-        """Give a piece to the better of two boards, or hold it until there is one."""
+        """Give a piece to the better of two boards, or to its key's home; hold it while there is no board."""
         self._held.pop(piece, None)
         if piece.future.done():
             return
@@ -267,16 +273,28 @@ class Dispatcher:
         if not fit:
             self._hold(piece)
             return
-        first = [leaf for leaf in fit if leaf.name == piece.drawn and not piece.sent]
-        others = [leaf for leaf in fit if leaf not in first]
-        two = [*first, *self._drawn(model, others, 2 - len(first))]
-        leaf = min(two, key=lambda one: one.finish_s(model, piece.count))
+        leaf = self._home(piece, fit) if piece.wishes.key is not None else self._better(piece, fit)
         if leaf.line is None:
             self._attempt(piece, leaf)
         else:
             leaf.line.put(piece)
             self._time_out(piece)
             self._pump(leaf)
+
+    def _better(self, piece: Piece, fit: Sequence[Leaf]) -> Leaf:
+        """Return the better of two boards, of which one is that for which the piece was cut, at first."""
+        model = piece.call.model
+        first = [leaf for leaf in fit if leaf.name == piece.drawn and not piece.sent]
+        others = [leaf for leaf in fit if leaf not in first]
+        two = [*first, *self._drawn(model, others, 2 - len(first))]
+        return min(two, key=lambda one: one.finish_s(model, piece.count))
+
+    def _home(self, piece: Piece, fit: Sequence[Leaf]) -> Leaf:
+        """Return the board at which every front asks for this piece."""
+        model = piece.call.model
+        rates = {one.name: one.duties[model].rate_per_s if model in one.duties else 0.0 for one in fit}
+        home = ranked(piece.key, rates)[0]
+        return next(leaf for leaf in fit if leaf.name == home)
 
     def _time_out(self, piece: Piece) -> None:
         """End a piece in a line when the time that its request allows has passed."""
@@ -358,7 +376,7 @@ class Dispatcher:
         if criteria is not None:
             parameters.setdefault("criteria", criteria)
         outputs = call.outputs
-        if piece.audited and outputs:
+        if outputs and (piece.audited or piece.wishes.key is not None):  # a repeat must ask for the same
             outputs = tuple(dict.fromkeys((*outputs, *self._judged(call.model))))
         return write_request(call.model, piece.key, piece.inputs, outputs, parameters)
 

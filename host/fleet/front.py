@@ -145,8 +145,12 @@ class FleetFront:
 
     @property
     def ready(self) -> bool:
-        """True when every model has a board."""
-        return not self.draining and all(map(self._has_boards, self.roster.models))
+        """True while a board can serve a model: a balancer takes a front out that is not.
+
+        All fronts of the same boards see the same, so one model without a board must not make all of them
+        unready for the others; `is_ready` tells of a model.
+        """
+        return not self.draining and any(map(self._has_boards, self.roster.models))
 
     def check(self, name: str, version: str = "") -> None:
         """Raise UnknownModelError for a model that no board of the fleet file has."""

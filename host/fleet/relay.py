@@ -88,7 +88,8 @@ class Relay:
     async def infer(self, dispatcher: Dispatcher, call: Call, wishes: Wishes) -> Answer:
         """Answer a call. Raises as `Dispatcher.infer`, and ProtocolError."""
         image = self._image(call)
-        wishes = wishes if wishes.slo_ns is not None else replace(wishes, slo_ns=self.slo_ns(dispatcher))
+        slo_ns = self.slo_ns(dispatcher) if wishes.slo_ns is None else wishes.slo_ns
+        wishes = replace(wishes, slo_ns=slo_ns, key=None)  # a client's key is one of all parts, which go many ways
         under_way = _UnderWay(self, dispatcher, call, wishes, asyncio.get_running_loop().time(), len(image))
         work = asyncio.ensure_future(under_way.begin(image))
         try:
