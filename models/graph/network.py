@@ -22,11 +22,13 @@ from ..tail.graph import Tail
 from .activations import Activation, Use
 from .checks import Check, ExitCheck, MapCheck
 from .outputs import Output
-from .shapes import Kind, LayerShape, Pair, Pooling, Shape, Window, Workload
+from .shapes import Filtering, FilterPair, Kind, LayerShape, Pair, Pooling, Shape, Window, Workload
 
 MOST_EXPONENT = 30  # of a channel, up or down: its weights stay well within float32
 INT16_RECORD = "int16"  # key of the metadata that says how near int16 came to float
 LEAST_POOLED = 8  # columns of a map whose rows the NPU pools: a row's maxima are used again no sooner
+LEAST_FILTERED = 4  # columns of a map whose rows the NPU filters: a row's words are read again no sooner
+FILTER_KERNELS = range(2, 8)  # rows and columns of a depthwise window that the NPU filters with
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,6 +191,26 @@ def _pooling(pool: Layer) -> Pooling:
     return Pooling(kernel=pool.kernel[0], padded=(pool.padding[0], pool.padding[1]), out=pool.out_hw)
 
 
+def _filtering(layer: Layer) -> Filtering:
+    return Filtering(
+        kernel=layer.kernel[0],
+        stride=layer.stride[0],
+        padded=(layer.padding[0], layer.padding[1]),
+        out=layer.out_hw,
+        activation="" if layer.activation is None else str(layer.activation.use),
+    )
+
+
+def _filters(layer: Layer) -> bool:
+    """True for a depthwise layer that the NPU can compute from the outputs of another on their way."""
+    kernel = layer.kernel[0]
+    depthwise = layer.kind is Kind.GEMM and 1 < layer.groups == layer.channels == layer.in_shape[2]
+    square = layer.kernel == (kernel, kernel) and kernel in FILTER_KERNELS and layer.stride in ((1, 1), (2, 2))
+    usual = layer.dilation == layer.output_step == (1, 1) and all(0 <= side < kernel for side in layer.padding)
+    plain = layer.residual is None and (layer.activation is None or layer.activation.use is Use.TABLE)
+    return depthwise and square and usual and plain
+
+
 @dataclass(frozen=True, kw_only=True)
 class Exit:
     """An exit: its logits tensor, its threshold, and its rate and accuracy on held-out data.
@@ -342,6 +364,7 @@ class Network:
             layers=self._shapes,
             exits=tuple(exit.name for exit in self.exits),
             exit_rates=tuple(r for r in rates if r is not None) if None not in rates else None,
+            filters=self.filters,
         )
 
     @property
@@ -368,17 +391,35 @@ class Network:
         usual = (pool.stride, pool.dilation, pool.clip, pool.output_step) == ((2, 2), (1, 1), (None, None), (1, 1))
         if pool.kernel not in ((2, 2), (3, 3)) or not usual or pool.residual or not set(pool.padding[:2]) <= {0, 1}:
             return None
-        readers = [layer for layer in self.layers if pool.input in (layer.input, layer.residual)]
-        writers = self._writers.get(pool.input, ())
-        if len(readers) != 1 or len(writers) != 1 or pool.input in self.given_out:
+        writer = self._sole_writer(pool)
+        if writer is None or pool.activation is not None:
             return None
-        layer = self.layers[writers[0]]
-        whole = layer.fills(self.tensors[pool.input]) and pool.in_shape == self.tensors[pool.input]
-        together = (
-            layer.kind is Kind.GEMM and pool.activation is None and layer.groups == 1 and layer.stage == pool.stage
+        size = self.layers[writer].out_hw
+        return writer if size[1] >= LEAST_POOLED and _pooling(pool).covers(size) else None
+
+    def _sole_writer(self, layer: Layer) -> int | None:
+        """The GEMM of one group that alone writes what a layer alone reads, whole and in the same stage; None
+        if there is none, or the tensor leaves the network.
+        """
+        readers = [one for one in self.layers if layer.input in (one.input, one.residual)]
+        writers = self._writers.get(layer.input, ())
+        if len(readers) != 1 or len(writers) != 1 or layer.input in self.given_out:
+            return None
+        writer, shape = self.layers[writers[0]], self.tensors[layer.input]
+        whole = writer.fills(shape) and layer.in_shape == shape
+        together = writer.kind is Kind.GEMM and writer.groups == 1 and writer.stage == layer.stage
+        return writers[0] if whole and together else None
+
+    @cached_property
+    def filters(self) -> tuple[FilterPair, ...]:
+        """Pairs of a layer and a depthwise one that its outputs can pass before they are stored (ADR 70)."""
+        depthwise = ((index, layer) for index, layer in enumerate(self.layers) if _filters(layer))
+        pairs = ((self._sole_writer(layer), index, _filtering(layer)) for index, layer in depthwise)
+        return tuple(
+            FilterPair(producer=writer, depthwise=index, filtering=filtering)
+            for writer, index, filtering in pairs
+            if writer is not None and self.layers[writer].out_hw[1] >= LEAST_FILTERED
         )
-        wide = layer.out_hw[1] >= LEAST_POOLED and _pooling(pool).covers(layer.out_hw)
-        return writers[0] if whole and together and wide else None
 
     @property
     def given_out(self) -> frozenset[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -77,12 +77,51 @@ class Pooling:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Filtering:
+    """The depthwise filter that a layer's outputs pass on their way to memory (ADR 70). Pairs are (height,
+    width).
+
+    `kernel`: 2 to 7, and `stride`: 1 or 2, along both axes. `padded`: rows above and columns left of the map
+    that the first windows reach into. `out`: rows and columns of the filtered map. `activation`: `table`
+    where one follows, else empty.
+
+    >>> Filtering(kernel=3, stride=2, padded=(1, 1), out=(56, 56)).walk((112, 112))
+    (112, 112)
+    """
+
+    kernel: int
+    stride: int = 1
+    padded: Pair
+    out: Pair
+    activation: str = ""
+
+    def walk(self, size: Pair) -> Pair:
+        """Return the positions that the filter visits of a map of this size: rows, and columns of each."""
+        lasts = ((self.out[axis] - 1) * self.stride - self.padded[axis] + self.kernel for axis in (0, 1))
+        high, wide = (max(have, last) for have, last in zip(size, lasts, strict=True))
+        return high, wide
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilterPair:
+    """Two layers, by their indices, of which the first can compute the second on its way to memory.
+
+    `producer`: the GEMM whose outputs pass the filter. `depthwise`: the layer that the filter computes.
+    """
+
+    producer: int
+    depthwise: int
+    filtering: Filtering
+
+
+@dataclass(frozen=True, kw_only=True)
 class LayerShape:
     """One layer as design-space exploration sees it.
 
     A GEMM multiplies R x P by P x C, `groups` times over. A pool reduces P taps to one for each of R
-    positions and C channels. `window` is absent where only <R, P, C> is known. With a `pooling` only the
-    pooled outputs are stored, and the pool is a layer that is `merged`: nothing is left to do for it.
+    positions and C channels. `window` is absent where only <R, P, C> is known. With a `pooling` or a
+    `filtering` only what these make of the outputs is stored, and the pool or the depthwise layer is one that
+    is `merged`: nothing is left to do for it.
     `activation`: the layer's use of the activation unit (`Use`), empty without one. `residual_spread`: its
     residual has one value a pixel; `residual_fixed`: one pixel for the whole map.
 
@@ -103,6 +142,7 @@ class LayerShape:
     activation: str = ""
     window: Window | None = None
     pooling: Pooling | None = None
+    filtering: Filtering | None = None
     merged: bool = False
 
     def __post_init__(self) -> None:
@@ -114,23 +154,14 @@ class LayerShape:
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> LayerShape:
         """Invert `facts`, through JSON or not. Raises TypeError, KeyError or ValueError for other input."""
-        sizes = raw["window"]
-        pairs: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in (sizes or {}).items()}
-        window = Window(**pairs) if sizes else None
-        pool: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in (raw.get("pooling") or {}).items()
-        }
-        pooling = Pooling(**pool) if pool else None
-        return cls(**{**raw, "kind": Kind(raw["kind"]), "window": window, "pooling": pooling})
+        parts = {key: _fields(raw[key]) for key in ("window", "pooling", "filtering") if raw.get(key)}
+        made = {key: _PARTS[key](**fields) for key, fields in parts.items()}
+        return cls(**{**raw, "kind": Kind(raw["kind"]), "window": None, **made})
 
     def facts(self) -> dict[str, Any]:
         """Return the fields in plain types. What older files lack is left out where it says nothing."""
         body = asdict(self)
-        if self.pooling is None:
-            del body["pooling"]
-        if not self.merged:
-            del body["merged"]
-        for key in ("residual_spread", "residual_fixed", "activation"):
+        for key in ("pooling", "filtering", "merged", "residual_spread", "residual_fixed", "activation"):
             if not body[key]:
                 del body[key]
         if self.window is not None and self.window.out_step == (1, 1):
@@ -156,15 +187,20 @@ class LayerShape:
 
     @property
     def alone(self) -> LayerShape:
-        """The layer where no pool is merged with another layer."""
-        return replace(self, pooling=None, merged=False)
+        """The layer where neither a pool nor a filter is merged with another layer."""
+        return replace(self, pooling=None, filtering=None, merged=False)
+
+    @property
+    def behind(self) -> Pooling | Filtering | None:
+        """What the outputs pass on their way to memory."""
+        return self.pooling or self.filtering
 
     @property
     def stored(self) -> int:
         """Output words of one sample that go to memory."""
         if self.merged:
             return 0
-        pixels = self.r if self.pooling is None else self.pooling.out[0] * self.pooling.out[1]
+        pixels = self.r if self.behind is None else self.behind.out[0] * self.behind.out[1]
         return pixels * self.c * (self.groups if self.kind is Kind.GEMM else 1)
 
     @property
@@ -173,18 +209,28 @@ class LayerShape:
         return self.r * self.p * self.c * self.groups if self.kind is Kind.GEMM else 0
 
 
+_PARTS: dict[str, type[Window | Pooling | Filtering]] = {"window": Window, "pooling": Pooling, "filtering": Filtering}
+
+
+def _fields(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields with tuples where JSON has lists."""
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in raw.items()}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Workload:
     """A network reduced to its layer shapes, which is all that design-space exploration needs.
 
     `exits` names one exit per stage; the last is the final classifier. `exit_rates` (measured, summing to
-    1) may be absent; a single exit has rate 1.
+    1) may be absent; a single exit has rate 1. `filters` are the pairs that may be merged (ADR 70), each on
+    its own: a choice of the search, so that `layers` and the digest know nothing of them.
     """
 
     name: str
     layers: tuple[LayerShape, ...]
     exits: tuple[str, ...] = ("final",)
     exit_rates: tuple[float, ...] | None = None
+    filters: tuple[FilterPair, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.layers:
@@ -200,8 +246,24 @@ class Workload:
 
     @property
     def unmerged(self) -> Workload:
-        """The same layers with every pool on its own."""
-        return replace(self, layers=tuple(layer.alone for layer in self.layers))
+        """The same layers with every pool and every depthwise layer on its own."""
+        return replace(self, layers=tuple(layer.alone for layer in self.layers), filters=())
+
+    def filtered(self, chosen: Collection[int]) -> tuple[LayerShape, ...]:
+        """Return the layers where the pairs of these producers are merged. Raises NetworkError for a layer
+        that is none.
+        """
+        pairs = {pair.producer: pair for pair in self.filters}
+        layers = list(self.layers)
+        for index in chosen:
+            if index not in pairs:
+                raise NetworkError(
+                    f"layers whose filters are merged must be of {sorted(pairs)} in '{self.name}', not {index!r}"
+                )
+            depthwise = pairs[index].depthwise
+            layers[index] = replace(layers[index], filtering=pairs[index].filtering)
+            layers[depthwise] = replace(layers[depthwise], merged=True)
+        return tuple(layers)
 
     @property
     def macs(self) -> int:
@@ -210,7 +272,7 @@ class Workload:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over the canonical JSON of layers and exits; name and exit rates have no part in it."""
+        """SHA-256 over the canonical JSON of layers and exits; name, exit rates and pairs have no part."""
         facts = {"layers": [layer.facts() for layer in self.layers], "exits": list(self.exits)}
         text = json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
