@@ -70,7 +70,7 @@ ACTIVATIONS = Codes(
 )
 CODES = (MODES, KINDS, STACKS, ACTIVATIONS)
 
-MAGIC = 0xF1D0_0003
+MAGIC = 0xF1D0_0004
 # CRC-32 of IEEE 802.3, as `zlib.crc32`: bits reflected, ones before and behind.
 CRC_POLYNOMIAL, CRC_RESIDUE = 0xEDB8_8320, 0xDEBB_20E3
 NO_WEIGHTS = 0xFFFF_FFFF
@@ -86,7 +86,7 @@ DESCRIPTOR = Format(
         Bits(
             "has_residual", 1, 2, 1, "a residual is added before clipping, or multiplied where `activation` is PRODUCT"
         ),
-        Bits("merged", 1, 3, 1, "a max pool that the layer before has computed (ADR 51)"),
+        Bits("merged", 1, 3, 1, "the layer before has computed it: a max pool (ADR 51), or a depthwise layer (ADR 70)"),
         Bits("residual_spread", 1, 4, 1, "the residual has one word a pixel, for all of its channels"),
         Bits("shift", 1, 8, 8, "bits that an accumulator is shifted right", most=47),
         Bits("residual_shift", 1, 16, 8, "bits that a residual is shifted left", most=31),
@@ -123,7 +123,9 @@ DESCRIPTOR = Format(
         Bits("pool_kernel", 21, 0, 2, "2 or 3: outputs of a GEMM pass a max pool of stride 2 (ADR 51); 0: they do not"),
         Bits("pool_top", 21, 2, 1, "windows of that pool begin a row above the map"),
         Bits("pool_left", 21, 3, 1, "they begin a column left of it"),
-        Bits("pool_pitch", 21, 16, 16, "beats from a pixel to the next in the RAM of its maxima"),
+        Bits(
+            "pool_pitch", 21, 16, 16, "beats from a pixel to the next in the RAM of its maxima, or of the filter's rows"
+        ),
         Bits(
             "activation",
             22,
@@ -137,6 +139,27 @@ DESCRIPTOR = Format(
         Bits("pieces", 22, 16, 16, "pieces of 32 bits behind its weights, from a multiple of 64 bytes on; 0: none"),
         Bits("activation_lo", 23, 0, 16, "lower clip bound behind the unit", signed=True),
         Bits("activation_hi", 23, 16, 16, "upper clip bound behind the unit", signed=True),
+        Bits(
+            "filter_kernel",
+            24,
+            0,
+            4,
+            "k: outputs of a GEMM pass a depthwise filter of k x k taps (ADR 70); 0: they do not",
+        ),
+        Bits("filter_stride", 24, 4, 2, "1 or 2, of that filter along both axes; 0 without"),
+        Bits("filter_top", 24, 6, 3, "rows above the map that its first windows reach into; below k"),
+        Bits("filter_left", 24, 9, 3, "columns left of the map that they reach into; below k"),
+        Bits("filter_shift", 24, 12, 6, "bits that a sum of the filter is shifted right", most=47),
+        Bits("filter_table", 24, 18, 1, "a table of 258 pieces stands behind the filter"),
+        Bits("filter_window", 24, 20, 4, "p of that table, 8..15; else 0"),
+        Bits("filter_unit_shift", 24, 24, 5, "bits that a product of that table is shifted right"),
+        Bits("filter_lo", 25, 0, 16, "lower clip bound of the filter", signed=True),
+        Bits("filter_hi", 25, 16, 16, "upper clip bound of the filter", signed=True),
+        Bits("filter_unit_lo", 26, 0, 16, "lower clip bound behind its table", signed=True),
+        Bits("filter_unit_hi", 26, 16, 16, "upper clip bound behind its table", signed=True),
+        Bits("walk_h", 27, 0, 16, "rows that a filter visits: those of the map, and those that its last windows reach"),
+        Bits("walk_w", 27, 16, 16, "columns that it visits"),
+        Bits("filter_rows", 28, 0, 16, "rows of its weights, one for each step of each beat of a pixel"),
         Bits("checksum", 31, 0, 32, "CRC-32 (IEEE 802.3) of the 124 bytes before it"),
     ),
     (
@@ -231,20 +254,40 @@ LAYER = _bundle(
         ("pool_kernel", 2, "of the max pool that outputs pass; 0: none"),
         ("pool_top", 1, "its windows begin a row above the map"),
         ("pool_left", 1, "they begin a column left of it"),
-        ("pool_pitch", 16, "beats from a pixel to the next in the RAM of its maxima"),
-        ("merged", 1, "a pool that the layer before has computed"),
+        ("pool_pitch", 16, "beats from a pixel to the next in the RAM of its maxima, or of the filter's rows"),
+        ("merged", 1, "the layer before has computed it"),
         ("activation", 3, "what the activation unit does"),
         ("activation_window", 4, "p of a table"),
         ("activation_shift", 5, "bits that a product of the unit is shifted right"),
         ("activation_lo", 16, "lower clip bound behind the unit"),
         ("activation_hi", 16, "upper clip bound behind the unit"),
         ("pieces", 16, "pieces of 32 bits; 0: none"),
-        ("piece_address", 32, "offset of its pieces in the weight image"),
+        ("filter_kernel", 4, "k of the depthwise filter that outputs pass; 0: none"),
+        ("filter_stride", 2, "of its windows, 1 or 2"),
+        ("filter_top", 3, "rows above the map that its first windows reach into"),
+        ("filter_left", 3, "columns left of the map that they reach into"),
+        ("filter_steps", 3, "cycles that a window takes: ceil(k * k / 9)"),
+        ("filter_shift", 6, "bits that its sum is shifted right"),
+        ("filter_lo", 16, "lower clip bound of the filter"),
+        ("filter_hi", 16, "upper clip bound of the filter"),
+        ("filter_table", 1, "a table stands behind it"),
+        ("filter_window", 4, "p of that table"),
+        ("filter_unit_shift", 5, "bits that a product of that table is shifted right"),
+        ("filter_unit_lo", 16, "lower clip bound behind that table"),
+        ("filter_unit_hi", 16, "upper clip bound behind that table"),
+        ("filter_rows", 16, "rows of its weights"),
+        ("walk_h", 16, "rows that a filter visits"),
+        ("walk_w", 16, "columns that it visits"),
+        (
+            "piece_address",
+            32,
+            "offset of its constants in the weight image: pieces, filter weights, the filter's table",
+        ),
         ("weights", 32, "offset in the weight image"),
         ("block_words", 32, "words of the weight stream of one row block"),
     ),
     codes={"mode": MODES, "activation": ACTIVATIONS},
-    signed=("lo", "hi", "activation_lo", "activation_hi"),
+    signed=("lo", "hi", "activation_lo", "activation_hi", "filter_lo", "filter_hi", "filter_unit_lo", "filter_unit_hi"),
 )
 
 TILE = _bundle(

@@ -28,7 +28,7 @@ DESCRIPTOR_BYTES = DESCRIPTOR.wire_bits // 8
 TABLE_PIECES = 258  # 256 segments, and a piece on either side of them
 WITH_PIECES = (ActivationCode.TABLE, ActivationCode.SLOPE, ActivationCode.AFFINE)
 _SUMMED = 0xF1D0_0001  # magic of the first layout, whose words sum to zero modulo 2**32
-_BEFORE = (_SUMMED, 0xF1D0_0002)  # those of earlier versions, in which fields of the activation unit were zero
+_BEFORE = (_SUMMED, 0xF1D0_0002, 0xF1D0_0003)  # of earlier versions: fields of units, or of filters, were zero
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +53,13 @@ class Descriptor(LayerGeometry):
     activation_shift: int = 0
     activation_lo: int = 0
     activation_hi: int = 0
+    filter_shift: int = 0
+    filter_lo: int = 0
+    filter_hi: int = 0
+    filter_window: int = 0
+    filter_unit_shift: int = 0
+    filter_unit_lo: int = 0
+    filter_unit_hi: int = 0
 
     def __post_init__(self) -> None:
         for bits in self.layout.fields:
@@ -63,8 +70,10 @@ class Descriptor(LayerGeometry):
             raise DescriptorError(
                 f"pool_kernel must be 2 or 3, or 0 where a layer of kind {self.kind} passes no pool, not {self.pool_kernel}"
             )
-        if self.merged and self.kind != KindCode.MAX_POOL:
-            raise DescriptorError(f"only a max pool can be merged with the layer before it, not kind {self.kind}")
+        if self.merged and self.kind not in (KindCode.MAX_POOL, KindCode.GEMM):
+            raise DescriptorError(
+                f"only a max pool or a GEMM can be merged with the layer before it, not kind {self.kind}"
+            )
         if not 0 <= self.kind <= 2:
             raise DescriptorError(f"kind must be 0, 1 or 2, not {self.kind}")
         shift, residual_shift = (self.layout.field(name).limits[1] for name in ("shift", "residual_shift"))
@@ -76,6 +85,7 @@ class Descriptor(LayerGeometry):
             raise DescriptorError(f"clip bounds must be ordered int16, not {self.lo}..{self.hi}")
 
         self._check_unit()
+        self._check_filter()
 
     def _check_unit(self) -> None:
         """Raise DescriptorError where the fields of the activation unit contradict each other (ADR 69)."""
@@ -83,7 +93,7 @@ class Descriptor(LayerGeometry):
         if not 0 <= use <= most:
             raise DescriptorError(f"activation must lie in 0..{most}, not {use}")
         if use and self.merged:
-            raise DescriptorError(f"a pool that the layer before has computed must have no activation, not {use}")
+            raise DescriptorError(f"a layer that the one before it has computed must have no activation, not {use}")
         if use == ActivationCode.TABLE and (self.activation_window < 8 or self.pieces != TABLE_PIECES):
             raise DescriptorError(
                 f"a table must have an activation_window of 8..15 and {TABLE_PIECES} pieces, not {self.activation_window} "
@@ -101,6 +111,45 @@ class Descriptor(LayerGeometry):
             raise DescriptorError(
                 f"clip bounds of the unit must be ordered int16, not {self.activation_lo}..{self.activation_hi}"
             )
+
+    def _check_filter(self) -> None:
+        """Raise DescriptorError where the fields of the filter contradict each other (ADR 70)."""
+        kernel = self.filter_kernel
+        if not kernel:
+            if self.filter_rows or self.filter_table:
+                raise DescriptorError(
+                    f"filter_rows and filter_table must be 0 without a filter, not {self.filter_rows} and {self.filter_table}"
+                )
+            return
+        if not 2 <= kernel <= 7 or self.filter_stride not in (1, 2):
+            raise DescriptorError(
+                f"a filter must have 2 to 7 taps a side and a stride of 1 or 2, not {kernel} and {self.filter_stride}"
+            )
+        if self.kind != KindCode.GEMM or self.groups != 1 or self.pool_kernel or self.merged:
+            raise DescriptorError(
+                "a filter must stand behind a GEMM of one group that runs and has no pool, not behind kind "
+                f"{self.kind} with groups {self.groups}, pool_kernel {self.pool_kernel} and merged {self.merged}"
+            )
+        if not (self.filter_top < kernel and self.filter_left < kernel):
+            raise DescriptorError(
+                f"a filter of {kernel} must have less than {kernel} rows and columns of padding, not {self.filter_top} and "
+                f"{self.filter_left}"
+            )
+        for name, walk, size in (("walk_h", self.walk_h, self.out_h), ("walk_w", self.walk_w, self.out_w)):
+            if not size <= walk < size + kernel:
+                raise DescriptorError(f"{name} must lie in {size}..{size + kernel - 1}, not {walk}")
+        if self.filter_rows < 1:
+            raise DescriptorError("a filter must have filter_rows of 1 or more, not 0")
+        if self.filter_shift > self.layout.field("filter_shift").limits[1]:
+            raise DescriptorError(f"filter_shift must be at most 47, not {self.filter_shift}")
+        if bool(self.filter_table) != (self.filter_window >= 8):
+            raise DescriptorError(
+                f"filter_window must be 8..15 with a table and 0 without, not {self.filter_window} with filter_table {self.filter_table}"
+            )
+        for name in ("filter", "filter_unit"):
+            lo, hi = getattr(self, f"{name}_lo"), getattr(self, f"{name}_hi")
+            if not -32768 <= lo <= hi <= 32767:
+                raise DescriptorError(f"{name}_lo and {name}_hi must be ordered int16, not {lo}..{hi}")
 
     @property
     def adds(self) -> bool:

@@ -178,13 +178,14 @@ def test_a_program_with_units_is_loaded_as_it_was_saved(units: QuantisedNetwork,
     assert Program.load(tmp_path) == program
 
 
-def test_a_file_of_the_layout_before_is_packed_anew(tmp_path: Path) -> None:
-    """Its descriptors have zeros where those of today have the activation unit."""
+@pytest.mark.parametrize("layout", [2, 3])
+def test_a_file_of_an_earlier_layout_is_packed_anew(tmp_path: Path, layout: int) -> None:
+    """Its descriptors have zeros where those of today have the activation unit, or the filter."""
     qnet = network_of(np.random.default_rng(4), (4, 4, 2), [Shape(4)])
     program = compile_program(qnet, design_of(qnet, **SMALL))
     program.save(tmp_path)
     image = bytearray((tmp_path / "program.bin").read_bytes())
-    image[:2] = b"\x02\x00"
+    image[:2] = layout.to_bytes(2, "little")
     image[124:128] = zlib.crc32(image[:124]).to_bytes(4, "little")
     (tmp_path / "program.bin").write_bytes(image)
     body = json.loads((tmp_path / "program.json").read_text()) | {"image_sha256": sha256(image).hexdigest()}
@@ -194,7 +195,7 @@ def test_a_file_of_the_layout_before_is_packed_anew(tmp_path: Path) -> None:
     loaded = Program.load(tmp_path)
     assert loaded == program
     assert loaded.image()[:4] == MAGIC.to_bytes(4, "little")
-    with pytest.raises(DescriptorError, match="must begin with 0xf1d00003, not 0xf1d00002"):
+    with pytest.raises(DescriptorError, match=f"must begin with {MAGIC:#x}, not 0xf1d0000{layout}"):
         Descriptor.unpack(bytes(image[:128]))
 
 
@@ -249,7 +250,7 @@ def test_pieces_that_are_not_in_the_image_are_missed(units: QuantisedNetwork) ->
         ({"activation": 2, "pieces": 0}, "a product must have a residual"),
         ({"residual_spread": 1}, "a residual must be there to be spread"),
         ({"activation_lo": 3, "activation_hi": 2}, r"must be ordered int16, not 3\.\.2"),
-        ({"kind": 1, "merged": 1}, "a pool that the layer before has computed must have no activation, not 1"),
+        ({"kind": 1, "merged": 1}, "a layer that the one before it has computed must have no activation, not 1"),
     ],
 )
 def test_a_descriptor_that_contradicts_itself_is_refused(
