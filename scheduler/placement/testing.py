@@ -39,6 +39,29 @@ def toy_fleet(boards: int = 2, *, bytes_per_s: int = 10**9) -> Fleet:
     )
 
 
+def divided_fleet(exit_rates: tuple[float, float], boards: int = 4) -> Fleet:
+    """Make a fleet of equal boards of which none has room for the whole network: two halves, an exit each."""
+    blocks = tuple(
+        Block(
+            name=f"b{k}",
+            ns=tuple(1_000_000 + 1_000_000 * b for b in range(1, 5)),
+            exit=f"exit{k}",
+            cut_bytes=10_000,
+            weights_bytes=1_000_000,
+        )
+        for k in range(2)
+    )
+    profile = Profile(network="toy", blocks=blocks, slot_bytes=10_000, source="made up")
+    kind = DeviceType(name="board", memory_bytes=1_500_000, profiles={"toy": profile})
+    return Fleet(
+        name="divided",
+        networks={"toy": NetworkFacts(name="toy", exit_rates=exit_rates, input_bytes=1000, answer_bytes=10)},
+        types={"board": kind},
+        links={"lan": Link(name="lan", bytes_per_s=10**9)},
+        devices=tuple(Device(name=f"board-{k}", type="board", link="lan") for k in range(boards)),
+    )
+
+
 def random_fleet(
     rng: np.random.Generator, *, blocks: int, counts: Sequence[int], b_max: int = 4, exits: bool = True
 ) -> Fleet:

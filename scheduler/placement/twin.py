@@ -14,14 +14,14 @@ without links behaves exactly as `simulate`. Times are integer nanoseconds; the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..compiled import fleet as loop
-from ..compiled.twin import NO_DRAIN, Compiled, Ints, Npu, Stream, twin_of
+from ..compiled.twin import NO_DRAIN, Compiled, Ints, Npu, Stream, Wrappers, twin_of
 from ..errors import FleetError, PolicyError
 from ..policy import Policy
 from ..simulation.traffic import check_load, draw_exits
@@ -31,6 +31,7 @@ from .plan import Job, Plan, Pool
 
 NOTICE = 4  # batch times after which the front sends again
 _QUEUE, _HEAP = 64, 4096
+_DROPPED = 2  # the outcome of a request that was shed, perhaps past an exit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +89,8 @@ class Served:
     """A plan as served, columns by request in order of arrival; times in ns.
 
     `exit`: -1 for a request that was shed. `sent`: times that the front sent it. `events` of the loop, and
-    `again`: requests sent again. `runs[pool, batch - 1]`.
+    `again`: requests sent again. `runs[pool, batch - 1]`. `passed`: exits before the pool where a request
+    was last. `free_ns`: the end of each device's last run.
     """
 
     arrival_ns: Ints
@@ -100,11 +102,13 @@ class Served:
     decisions: int
     again: int
     runs: Ints
+    passed: Ints
+    free_ns: Mapping[str, int]
 
     @property
     def answered(self) -> int:
         """Requests that were answered."""
-        return int((self.end_ns >= 0).sum())
+        return int((self.exit >= 0).sum())
 
     @property
     def latency_ns(self) -> Ints:
@@ -119,7 +123,7 @@ class Served:
     def in_time(self) -> float:
         """Share of requests within the objective, after a warm-up."""
         counted = self.counted()
-        return float(((counted <= self.slo_ns) & (self.end_ns[-len(counted) :] >= 0)).mean())
+        return float(((counted <= self.slo_ns) & (self.exit[-len(counted) :] >= 0)).mean())
 
     @property
     def rate_per_s(self) -> float:
@@ -169,10 +173,14 @@ def serve_stream(
     choices: int = 2,
     network: str | None = None,
     overhead_ns: int = 0,
+    shed: bool = False,
+    free_ns: Mapping[str, int] | None = None,
 ) -> Served:
     """Serve these arrivals, sorted, each leaving at its exit if it is let run. Raises as `serve_plan`.
 
-    `overhead_ns` is added to every run, as `World.overhead_ns`; policies and front do not know of it.
+    `overhead_ns` is added to every run, as `World.overhead_ns`; policies and front do not know of it. `shed`:
+    boards drop what can no longer be in time. `free_ns`: when a device takes the first request, where
+    that is not at once.
     """
     plan.check(fleet)
     network = network or plan.networks[0]
@@ -194,7 +202,9 @@ def serve_stream(
         tally = np.zeros(3 + setting.pools.believed.shape[0] * setting.pools.believed.shape[2], np.int64)
         boards = setting.idle(queue)
         room = loop.Heap.empty(heap + 4 * len(setting.boards))
-        policies = setting.policies(policy, stream)
+        for device, time_ns in (free_ns or {}).items():
+            boards.of[at[device]].free = time_ns
+        policies = setting.policies(policy, stream, shed=shed)
         done = loop.serve_fleet(stream, requests, boards, pools, setting.routes, front, policies, lost, room, tally)
         if done == loop.REFUSED:
             raise PolicyError(f"policy '{policy.name if policy else 'turns'}' broke the rules on a board of the fleet")
@@ -204,13 +214,15 @@ def serve_stream(
     return Served(
         arrival_ns=arrival_ns,
         end_ns=requests.of.answered.copy(),
-        exit=requests.of.left.copy(),
+        exit=np.where(requests.of.outcome == _DROPPED, -1, requests.of.left),
         sent=requests.of.sent.astype(np.int64),
         slo_ns=plan.slo_ns,
         events=int(tally[0]),
         decisions=int(tally[1]),
         again=int(tally[2]),
         runs=tally[3:].reshape(setting.pools.believed.shape[0], -1),
+        passed=setting.passed(requests),
+        free_ns={device: int(boards.of[k].busy) for device, k in at.items()},
     )
 
 
@@ -298,11 +310,19 @@ class _Setting:
         stages, slots = self.pools.believed.shape[1], int(self.pools.slots.max())
         return loop.Boards.empty(self.pool_of, self.each, stages, slots, queue)
 
-    def policies(self, policy: Policy | None, stream: Stream) -> tuple[Compiled, ...]:
+    def passed(self, requests: loop.Requests) -> Ints:
+        """Give the number of exits before the pool where each request was last."""
+        exits = np.array(self.kinds[0].profile.exits)
+        before = [int((exits < self.plan.pools[place].jobs_of(self.network)[0].first).sum()) for place in self.places]
+        pool = self.routes.pools[requests.of.route, np.minimum(requests.of.hop, self.routes.pools.shape[1] - 1)]
+        return np.asarray(np.array(before, np.int64)[pool])
+
+    def policies(self, policy: Policy | None, stream: Stream, *, shed: bool) -> tuple[Compiled, ...]:
         """Give the twin of each pool. Raises FleetError for a policy without one, or with a memory."""
         if policy is None:
+            wrappers = Wrappers(shed=int(shed))
             return tuple(
-                Compiled(loop.TurnsTwin(np.array(table.begins, np.int64), np.array(table.batch, np.int64), 0))
+                Compiled(loop.TurnsTwin(np.array(table.begins, np.int64), np.array(table.batch, np.int64), 0), wrappers)
                 for table in self.tables
             )
         found = []
