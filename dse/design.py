@@ -26,6 +26,7 @@ from fluidnpu.models import Kind, LayerShape, Workload
 from .errors import DesignError
 from .hardware.array import Array, Mode, input_words
 from .hardware.dram import DramModel
+from .hardware.filtering import Filterings, FilterRoom, filter_room, filterings
 from .hardware.pooling import Poolings, pool_room, poolings
 
 SCHEMA = 4  # 2: plans limit their row blocks; 3: memory, its ports, the input buffer; 4: facts of the board
@@ -37,6 +38,14 @@ _ARRAY_FIELDS = ("t_r", "t_p", "t_c", "stackable", "split", "weight_slots", "out
 _CHAIN_FIELDS = ("piece", "broken")  # likewise, absent where no chain breaks
 _CORE_PARAMETERS = ("TR", "TP", "TC", "AccBits", "WeightSlots", "OutWords", "InWords", "Stackable", "Split")
 _POOL_PARAMETERS = ("PoolWindows", "PoolRows")
+_FILTER_PARAMETERS = (
+    "FilterKernel",
+    "FilterWindows",
+    "FilterRows",
+    "FilterDeepRows",
+    "FilterWeights",
+    "FilterActivation",
+)  # in the order of `FilterRoom`
 _WHOLE = ("clock_hz", "b_max", "port_bits", "stripes", "buffer_words", "published_t_r")
 # What networks side by side share.
 _OF_THE_NPU = (
@@ -142,25 +151,31 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Hardware:
-    """The NPU that a network's design shares with others: the digest of their design, its layers and the
-    poolings of these.
+    """The NPU that a network's design shares with others: the digest of their design, its layers, and the
+    poolings and filterings of these.
     """
 
     digest: str
     layers: int
     poolings: Poolings = ()
+    filterings: Filterings = ()
 
     def facts(self) -> dict[str, Any]:
-        """The fields in plain types, as `of` reads them; no poolings are left out, as in older files."""
-        return {"digest": self.digest, "layers": self.layers} | (
-            {"poolings": [list(one) for one in self.poolings]} if self.poolings else {}
-        )
+        """The fields in plain types, as `of` reads them; what is empty is left out, as in older files."""
+        rooms = {"poolings": self.poolings, "filterings": self.filterings}
+        return {"digest": self.digest, "layers": self.layers} | {
+            name: [list(each) for each in some] for name, some in rooms.items() if some
+        }
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Hardware:
         """Invert `facts`, through JSON or not."""
-        given = tuple((int(columns), int(across)) for columns, across in facts.get("poolings", ()))
-        return cls(digest=facts["digest"], layers=facts["layers"], poolings=given)
+        pools = tuple((int(columns), int(across)) for columns, across in facts.get("poolings", ()))
+        filters = tuple(
+            (int(columns), int(across), int(kernel), bool(table))
+            for columns, across, kernel, table in facts.get("filterings", ())
+        )
+        return cls(digest=facts["digest"], layers=facts["layers"], poolings=pools, filterings=filters)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +191,10 @@ class Design:
     array computes as one, with zeros between them (ADR 29); empty where every layer keeps its own. `core`: of
     an `exact` design the one whose cycles `latency` counts; None in files of earlier versions, whose cycles
     are those of the core in SystemVerilog, and of other models, which know no core. `activation`: where the
-    multipliers of the activation unit lie, `lut` or `dsp` (ADR 69); None of an NPU without one.
+    multipliers of the activation units lie, `lut` or `dsp` (ADR 69); None of an NPU without one.
+
+    `layers` are those of the search's choice: where it merged a depthwise layer with the one before, that has
+    a `filtering`, and the NPU a filter of `array.out_words` lanes (ADR 70).
 
     `facts` is the whole record of the board, so that nobody asks for it by name (ADR 54); None for a
     processor, and for a file of an older `schema` whose board fluidnpu did not ship then.
@@ -313,8 +331,11 @@ class Design:
             raise DesignError(f"{where}: k = 1/2 needs split trees, which this design leaves out")
         if plan.row_lanes and (plan.k is not Stack.ONE or not self.stackable):
             raise DesignError(f"{where}: row lanes need k = 1 and stackable PEs, not k = {plan.k}")
-        if layer.pooling is not None and plan.b_r < batch and plan.k is Stack.ONE and not plan.row_lanes:
-            raise DesignError(f"{where}: b_r must be {batch} where outputs pass a pool in image order, not {plan.b_r}")
+        if layer.behind is not None and plan.b_r < batch and plan.k is Stack.ONE and not plan.row_lanes:
+            what = "pool" if layer.pooling is not None else "filter"
+            raise DesignError(
+                f"{where}: b_r must be {batch} where outputs pass a {what} in image order, not {plan.b_r}"
+            )
         deepest = self.t_r // 2 if plan.k is Stack.HALF else self.t_r
         if not 0 <= plan.block <= deepest:
             raise DesignError(f"{where}: a row block must have at most {deepest} beats, not {plan.block}")
@@ -479,11 +500,14 @@ class Design:
     def rtl_parameters(self) -> dict[str, int]:
         """Numbers for RTL, HLS `params.h` and Verilator `-G`, which all come from here.
 
-        Those of an activation unit are absent without one; the RTL's own values stand for none.
+        Those of an activation unit and of a filter are absent without one; the RTL's own values stand for
+        none.
 
         >>> from fluidnpu.dse.testing import tiny_design
         >>> tiny_design().changed(activation="dsp").rtl_parameters()["ActivationDsp"]
         1
+        >>> tiny_design().with_room((), ((16, 28, 3, False),)).rtl_parameters()["FilterRows"]
+        112
         """
         return {
             "TR": self.t_r,
@@ -502,6 +526,7 @@ class Design:
             "Sets": self.buffer_words // (2 * self.line_words),
             **dict(zip(_POOL_PARAMETERS, self.pool_room, strict=True)),
             **({"Activation": 1, "ActivationDsp": int(self.activation == "dsp")} if self.activation else {}),
+            **(dict(zip(_FILTER_PARAMETERS, self.filter_room, strict=True)) if self.has_filter else {}),
         }
 
     def core_parameters(self) -> dict[str, int]:
@@ -518,9 +543,11 @@ class Design:
         """Tell if this design was made for these layers and exits; names and exit rates may differ.
 
         The layers themselves are compared, since older files have another `workload_digest`, and no pools
-        that are merged.
+        that are merged. A design has merged some of the pairs that the workload names, or none.
         """
-        return self.layers in (workload.layers, workload.unmerged.layers) and self.exits == workload.exits
+        merged = {index for index, layer in enumerate(self.layers) if layer.filtering is not None}
+        chosen = workload.filtered([pair.producer for pair in workload.filters if pair.producer in merged])
+        return self.layers in (chosen, workload.unmerged.layers) and self.exits == workload.exits
 
     # -- several networks ---------------------------------------------------------------------------------
 
@@ -540,14 +567,30 @@ class Design:
         return poolings(self.layers) if self.hardware is None else self.hardware.poolings
 
     @property
+    def hardware_filterings(self) -> Filterings:
+        """Filterings that the NPU has room for; none without a filter."""
+        return filterings(self.layers) if self.hardware is None else self.hardware.filterings
+
+    @property
+    def has_filter(self) -> bool:
+        """True where outputs can pass a depthwise filter, which has `out_words` lanes."""
+        return bool(self.hardware_filterings)
+
+    @property
+    def filter_room(self) -> FilterRoom:
+        """The parameters of the filter, all 0 without one."""
+        return filter_room(self.hardware_filterings, self.array)
+
+    @property
     def pool_room(self) -> tuple[int, int]:
         """Beats of the RAM for a pixel's windows and of that for a pooled row; both 0 without a pool."""
         windows, rows = pool_room(self.hardware_poolings, self.array)
         return windows, rows
 
-    def with_room(self, some: Poolings) -> Design:
-        """The same design on an NPU with room for other poolings than those of its layers."""
-        return replace(self, hardware=Hardware(digest=self.digest, layers=self.hardware_layers, poolings=some))
+    def with_room(self, pools: Poolings, filters: Filterings = ()) -> Design:
+        """The same design on an NPU with room for other poolings and filterings than those of its layers."""
+        npu = Hardware(digest=self.digest, layers=self.hardware_layers, poolings=pools, filterings=filters)
+        return replace(self, hardware=npu)
 
     def part(self, index: int) -> Design:
         """The design of one of the networks: its layers, stages, plans and latencies, on the NPU of all."""
@@ -572,7 +615,12 @@ class Design:
     @property
     def _npu(self) -> Hardware:
         """The NPU that this design runs on: its own, or that of the design of which it is a part."""
-        return self.hardware or Hardware(digest=self.digest, layers=len(self.layers), poolings=self.hardware_poolings)
+        return self.hardware or Hardware(
+            digest=self.digest,
+            layers=len(self.layers),
+            poolings=self.hardware_poolings,
+            filterings=self.hardware_filterings,
+        )
 
     def of_stages(
         self,
