@@ -27,9 +27,10 @@ from fluidnpu.boards import STRIPES
 
 from ..design import Design
 from ..errors import DesignError, TooLongError
-from ..hardware.activation import USES
+from ..hardware.activation import TABLE_PIECES, USES
 from ..hardware.array import Array, Mode, ceil_div, pool_beats
 from ..hardware.dram import DramModel
+from ..hardware.filtering import filter_bytes, filter_steps
 from ..hardware.layer import LayerGeometry
 from ..hardware.row_buffer import BUFFER_WORDS, InputRows
 from ..question import Target
@@ -321,6 +322,15 @@ def layer_numbers(job: LayerJob, machine: Machine) -> dict[str, int]:
         "adds": job.has_residual and not multiplies,
         "multiplies": multiplies,
         "piece_address": job.weights + bytes_of_part,
+    }
+    weighted = filter_bytes(job.filter_rows, array.out_words, machine.port_bytes) // machine.port_bytes
+    sections = (job.pieces, TABLE_PIECES * job.filter_table)
+    values |= {
+        "filter_first_h": job.filter_kernel - 1 - job.filter_top,
+        "filter_first_w": job.filter_kernel - 1 - job.filter_left,
+        "filter_steps": filter_steps(job.filter_kernel),
+        "filter_words": weighted,
+        "constant_words": weighted + sum(ceil_div(4 * count, machine.port_bytes) for count in sections),
     }
     given = {field.name: getattr(job, field.name) for field in fields(job)}
     return {name: int(value) for name, value in (given | values).items()}

@@ -28,6 +28,7 @@ from ..errors import DesignError, FitError, TooLongError
 from ..hardware.activation import USES, pieces, too_many_pieces
 from ..hardware.array import Array, Floats, ceil_div
 from ..hardware.dram import DramModel
+from ..hardware.filtering import filter_rows
 from ..hardware.pooling import pooled_beats
 from ..paper.model import Point
 from ..paper.plans import Plans
@@ -75,7 +76,7 @@ def synthetic_job(
         (window.out[i] - 1) * window.stride[i] + (window.kernel[i] - 1) * window.dilation[i] + 1 for i in (0, 1)
     )
     pixel, outputs = 2 * window.channels, 2 * layer.c * layer.groups
-    across = window.out[1] if layer.pooling is None else layer.pooling.out[1]
+    across = window.out[1] if layer.behind is None else layer.behind.out[1]
     (rise, apart), pitch = window.out_step, outputs * across * window.out_step[1]
     # A residual of one word a pixel is a map of one channel.
     beside = (
@@ -108,7 +109,7 @@ def synthetic_job(
         out_offset=size,
         out_row_bytes=pitch * rise,
         out_pixel_bytes=outputs * apart,
-        **_pooled(layer, pooled_beats(layer.c, array)),
+        **_behind(layer, array),
         has_residual=int(layer.residual),
         residual_offset=size + out,
         residual_row_bytes=0 if layer.residual_fixed else beside[0],
@@ -123,15 +124,28 @@ def synthetic_job(
     return job, [_SLOTS + index * slot for index in range(mapping.batch)]
 
 
-def _pooled(layer: LayerShape, beats: int) -> dict[str, int]:
-    """The fields of a job that say how its outputs pass a pool; none where they do not."""
+def _behind(layer: LayerShape, array: Array[int]) -> dict[str, int]:
+    """The fields of a job that say what its outputs pass, a pool or a filter; none for neither."""
     if layer.merged:
         return {"merged": 1}
-    pooling = layer.pooling
-    if pooling is None:
+    if layer.behind is None:
         return {}
-    top, left = pooling.padded
-    return {"pool_kernel": pooling.kernel, "pool_top": top, "pool_left": left, "pool_pitch": beats}
+    (top, left), beats = layer.behind.padded, pooled_beats(layer.c, array)
+    if layer.filtering is None:
+        return {"pool_kernel": layer.behind.kernel, "pool_top": top, "pool_left": left, "pool_pitch": beats}
+    assert layer.window is not None
+    high, wide = layer.filtering.walk(layer.window.out)
+    return {
+        "filter_kernel": layer.filtering.kernel,
+        "filter_stride": layer.filtering.stride,
+        "filter_top": top,
+        "filter_left": left,
+        "filter_table": int(bool(layer.filtering.activation)),
+        "filter_rows": filter_rows(layer, array),
+        "walk_h": high,
+        "walk_w": wide,
+        "pool_pitch": beats,
+    }
 
 
 @dataclass(frozen=True, kw_only=True)

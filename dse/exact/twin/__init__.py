@@ -14,7 +14,7 @@ of every layer to Verilator.
 | `sequencer`, `commands`, `walker` | what runs: layers, commands, rows of a row block |
 | `windows`, `segments`, `row_buffer` | the input stream |
 | `weights`, `residuals`, `outputs`, `addresses` | the other streams |
-| `activation`, `pool` | what outputs pass on their way to memory |
+| `activation`, `filter`, `pool` | what outputs pass on their way to memory |
 | `core`, `hls_core` | the control of the core in SystemVerilog, and of the HLS core |
 
 A module's registers are a record with the names of the RTL, and so are its ports where another module reads

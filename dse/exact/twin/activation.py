@@ -1,4 +1,4 @@
-"""The activation unit behind the core: twin of `fluidnpu_activation`."""
+"""The activation unit behind the core, and that behind the filter: twin of `fluidnpu_activation`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DEPTH = 32  # beats from where they are taken to the queue's end
 class Activation:
     """Registers and ports of `fluidnpu_activation`."""
 
-    active: int  # a command is at hand
+    active: int  # a command is at hand; none comes to a unit behind the filter
     cols: int
     rest: int  # columns left of the row
     rows: int  # left of the command
@@ -45,21 +45,29 @@ def _begin_command(unit: Activation, commands: Commands) -> None:
     commands.units += 1
 
 
-@jit_apart
-def step_activation(unit: Activation, source: Queue, layer: Layer, commands: Commands, setup: Setup) -> None:
-    """Take a beat of the core's outputs, and begin the next command where none is at hand."""
-    active, room = unit.active != 0, unit.room != 0
+@jit
+def _lanes_give(unit: Activation, source: Queue, may: bool) -> bool:
+    """Move the lanes, which take a beat of the source where they `may`. Returns True if they do."""
+    room = unit.room != 0
     unit.leaving = unit.leaving << 1 & (1 << _STEPS + 1) - 1
     unit.kept.push = unit.leaving >> _STEPS
     unit.kept.pop = unit.kept.level != 0 and unit.shown.level < SKID_DEPTH
     unit.shown.push = unit.kept.pop
     unit.room = unit.level + 2 <= _DEPTH
-    gives = active and room and source.level != 0 and (unit.factors.level != 0 or not layer.multiplies)
+    gives = may and room and source.level != 0
     unit.level += gives - unit.kept.pop
     if gives:
         source.pop = 1
-        unit.factors.pop = layer.multiplies
         unit.leaving |= 1
+    return gives
+
+
+@jit_apart
+def step_activation(unit: Activation, source: Queue, layer: Layer, commands: Commands, setup: Setup) -> None:
+    """Take a beat of the core's outputs, and begin the next command where none is at hand."""
+    active = unit.active != 0
+    if _lanes_give(unit, source, active and (unit.factors.level != 0 or not layer.multiplies)):
+        unit.factors.pop = layer.multiplies
         unit.rest -= setup.out_words
         if unit.rest <= 0:
             unit.rest = unit.cols
@@ -67,5 +75,13 @@ def step_activation(unit: Activation, source: Queue, layer: Layer, commands: Com
             unit.active = unit.rows != 0
     if not active and commands.units != commands.issued:
         _begin_command(unit, commands)
+    step_queue(unit.kept)
+    step_queue(unit.shown)
+
+
+@jit_apart
+def step_table(unit: Activation, source: Queue) -> None:
+    """Take a beat of the filter's."""
+    _lanes_give(unit, source, True)
     step_queue(unit.kept)
     step_queue(unit.shown)

@@ -7,8 +7,19 @@ from typing import Annotated
 
 from .commands import Command
 from .parameters import Layer, Setup
-from .records import jit
-from .walker import Walker, begin_pass, ends_column, ends_line, ends_pass, reset_walker, row_address, walk
+from .records import jit, jit_apart
+from .walker import (
+    Walker,
+    begin_pass,
+    ends_column,
+    ends_line,
+    ends_pass,
+    leaves,
+    reset_walker,
+    row_address,
+    walk,
+    walk_position,
+)
 
 DEPTH = 8  # rows
 _STEPS = 3  # in which an address is added up
@@ -41,6 +52,7 @@ class RowAddresses:
 @jit
 def reset_addresses(rows: RowAddresses, step_h: int, step_w: int, pools: int = 0) -> None:
     """Begin a layer at its first row, as `reset_walker`."""
+    rows.last = 0
     reset_walker(rows.walker, step_h, step_w, pools)
 
 
@@ -59,22 +71,50 @@ def first_row(rows: RowAddresses) -> Row:
 
 
 @jit
-def walk_ahead(rows: RowAddresses, layer: Layer, setup: Setup) -> bool:
-    """Store the row whose address is complete, and walk on while there is room. Returns True if one is there
-    to be taken.
-    """
+def _add_up(rows: RowAddresses) -> int:
+    """Store the row whose address is complete. Returns the rows that can be taken."""
     rows.adding <<= 1
     if rows.adding >> _STEPS + 1:
         rows.stored += 1
         rows.adding &= (1 << _STEPS + 1) - 1
-    level = rows.stored - rows.taken
+    return rows.stored - rows.taken
+
+
+@jit
+def _make_row(rows: RowAddresses, last: bool, layer: Layer, setup: Setup) -> None:
+    row = rows.ring[rows.made & _RING - 1]
+    row.address = row_address(rows.walker, layer, setup)
+    row.cols = rows.cols
+    row.last = last
+    rows.made += 1
+    rows.adding |= 1
+
+
+@jit
+def walk_ahead(rows: RowAddresses, layer: Layer, setup: Setup) -> bool:
+    """Store the row whose address is complete, and walk on while there is room. Returns True if one is there
+    to be taken.
+    """
+    level = _add_up(rows)
     if rows.walker.active and level + _STEPS + 1 <= DEPTH:
         if ends_column(rows.walker, layer) and ends_line(rows.walker, layer):
-            row = rows.ring[rows.made & _RING - 1]
-            row.address = row_address(rows.walker, layer, setup)
-            row.cols = rows.cols
-            row.last = rows.last and ends_pass(rows.walker)
-            rows.made += 1
-            rows.adding |= 1
+            _make_row(rows, rows.last != 0 and ends_pass(rows.walker), layer, setup)
         walk(rows.walker, layer)
     return level != 0
+
+
+@jit_apart
+def walk_positions(rows: RowAddresses, layer: Layer, setup: Setup) -> bool:
+    """As `walk_ahead`, over the positions of a filter, of which those are rows at which a word leaves."""
+    level = _add_up(rows)
+    if rows.walker.active and level + _STEPS + 1 <= DEPTH:
+        if leaves(rows.walker, layer):
+            _make_row(rows, False, layer, setup)
+        walk_position(rows.walker, layer)
+    return level != 0
+
+
+@jit
+def all_taken(rows: RowAddresses) -> bool:
+    """Tell if the layer's last command was walked, and all its rows were taken."""
+    return rows.last != 0 and rows.walker.active == 0 and rows.made == rows.taken

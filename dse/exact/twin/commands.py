@@ -37,6 +37,7 @@ class Commands:
     outputs: int
     residuals: int
     pools: int
+    filters: int
     units: int
     ring: Annotated[list[Command], RING]
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .activation import Activation, reset_activation, step_activation
+from .activation import Activation, reset_activation, step_activation, step_table
 from .commands import Commands
 from .core import (
     Core,
@@ -23,6 +23,7 @@ from .core import (
     step_core,
     take_command,
 )
+from .filter import OutputFilter, filter_walked, reset_filter, step_filter
 from .hls_core import HlsCore, hls_cmd_ready, step_hls_core
 from .masters import Masters, step_read_master
 from .memory import Dram, collect_traffic, reset_dram, step_memory
@@ -70,6 +71,8 @@ class Npu:
     outputs: OutputWriter
     pool: OutputPool
     unit: Activation
+    filter: OutputFilter
+    table: Activation  # behind the filter
     core: Core
     hls: HlsCore
     dram: Dram
@@ -91,6 +94,8 @@ def _begin_layer(npu: Npu, layer: Layer, setup: Setup) -> None:
     reset_outputs(npu.outputs, layer)
     reset_pool(npu.pool)
     reset_activation(npu.unit)
+    reset_filter(npu.filter)
+    reset_activation(npu.table)
     reset_residuals(npu.residuals, layer)
     reset_row_buffer(npu.rows, layer)
     reset_windows(npu.windows, layer)
@@ -107,13 +112,18 @@ def _look(npu: Npu, layer: Layer, setup: Setup) -> None:
         npu.core.cmd_ready = cmd_ready(npu.commands, layer)
     sequencer.may_issue = sequencer.state == COMMANDS and may_issue(npu.commands, npu.weights, layer)
     sequencer.written = (
-        sequencer.state == DRAIN and all_written(npu.outputs, npu.masters.m2_write) and weights_idle(npu.weights)
+        sequencer.state == DRAIN
+        and all_written(npu.outputs, npu.masters.m2_write)
+        and weights_idle(npu.weights)
+        and filter_walked(npu.filter, npu.commands)
     )
 
 
 @jit
 def _step_outputs(npu: Npu, layer: Layer, setup: Setup) -> None:
-    if layer.activation:
+    if layer.filter_kernel:
+        _step_filtered(npu, layer, setup)
+    elif layer.activation:
         _step_activated(npu, layer, setup)
     elif layer.pool_kernel:
         step_outputs(npu.outputs, npu.masters.m2_write, npu.pool.shown, layer, setup)
@@ -131,6 +141,20 @@ def _step_activated(npu: Npu, layer: Layer, setup: Setup) -> None:
     if layer.pool_kernel:
         step_pool(npu.pool, npu.unit.shown, layer, npu.commands, setup)
     step_activation(npu.unit, npu.core.out_skid, layer, npu.commands, setup)
+
+
+@jit_apart
+def _step_filtered(npu: Npu, layer: Layer, setup: Setup) -> None:
+    """Step what outputs pass on their way to memory through a filter."""
+    step_outputs(
+        npu.outputs, npu.masters.m2_write, npu.table.shown if layer.filter_table else npu.filter.shown, layer, setup
+    )
+    if layer.filter_table:
+        step_table(npu.table, npu.filter.shown)
+    source = npu.unit.shown if layer.activation else npu.core.out_skid
+    step_filter(npu.filter, source, layer, npu.commands, setup)
+    if layer.activation:
+        step_activation(npu.unit, npu.core.out_skid, layer, npu.commands, setup)
 
 
 @jit

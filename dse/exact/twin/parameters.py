@@ -69,6 +69,7 @@ class Layer:
     activation: int  # words pass the activation unit
     pieces: int
     piece_address: int
+    constant_words: int  # port words of pieces, filter weights and the table behind the filter
     kernel_h: int
     kernel_w: int
     out_h: int
@@ -83,7 +84,16 @@ class Layer:
     pool_kernel: int  # of the max pool that outputs pass, or 0
     pool_top: int
     pool_left: int
-    merged: int  # a pool that the layer before has computed
+    filter_kernel: int  # of the depthwise filter that outputs pass, or 0
+    filter_stride: int
+    filter_first_h: int  # row and column of the first position at which a word leaves the filter
+    filter_first_w: int
+    filter_steps: int  # cycles of a window
+    filter_table: int  # words pass a second activation unit behind it
+    filter_words: int  # port words of its weights
+    walk_h: int  # rows and columns of its positions
+    walk_w: int
+    merged: int  # a layer that the one before it has computed
     residual_offset: int
     residual_row: int
     residual_pixel: int

@@ -19,6 +19,8 @@ BLOCKS_AHEAD = 2
 SLOTS, AWAIT, BEGIN, COMMANDS, DRAIN, DONE = range(6)
 # Of the layer that begins next; from ASK to LOADED its pieces come, as in `fluidnpu_piece_loader`.
 REST, FETCH, LOOKUP, PLAN, ASK, REQUEST, READ, LOADED, PLANNED = range(9)
+PIECES, WEIGHTS, LAST = range(1, 4)  # sections of a layer's constants: of the unit, the filter, the unit behind it
+TABLE_PIECES = 258
 
 
 @dataclass(slots=True)
@@ -32,7 +34,8 @@ class Sequencer:
     turn: int  # m0 takes the address of a descriptor
     asked: int  # the descriptor was requested
     got: int  # port words of it
-    left: int  # pieces
+    section: int  # of the constants that come
+    left: int  # pieces of it, or port words of filter weights
     slot: int  # of the port word, where the next of them lies
     left0: int
     left1: int
@@ -72,6 +75,7 @@ def may_issue(commands: Commands, weights: WeightStreamer, layer: Layer) -> bool
         and commands.issued - commands.outputs < 2 * COMMAND_QUEUE
         and (not layer.has_residual or commands.issued - commands.residuals < 2 * COMMAND_QUEUE)
         and (not layer.pool_kernel or commands.issued - commands.pools < 2 * COMMAND_QUEUE)
+        and (not layer.filter_kernel or commands.issued - commands.filters < 2 * COMMAND_QUEUE)
         and (not layer.activation or commands.issued - commands.units < 2 * COMMAND_QUEUE)
         and weights.blocks < BLOCKS_AHEAD
     )
@@ -93,28 +97,46 @@ def _fetch_descriptor(sequencer: Sequencer, m0: ReadMaster, layer: Layer, setup:
         sequencer.got += 1
 
 
+@jit
+def _next_section(sequencer: Sequencer, layer: Layer) -> None:
+    """Go on to the next section of a layer's constants that has anything, or end."""
+    sequencer.left = 0
+    while sequencer.left == 0 and sequencer.section != LAST:
+        sequencer.section += 1
+        if sequencer.section == PIECES:
+            sequencer.left = layer.pieces
+        elif sequencer.section == WEIGHTS:
+            sequencer.left = layer.filter_words
+        elif layer.filter_table:
+            sequencer.left = TABLE_PIECES
+
+
 @jit_apart
 def load_pieces(sequencer: Sequencer, m2: ReadMaster, layer: Layer, setup: Setup) -> None:
-    """Ask for the pieces of `layer` once nothing is under way, and take one a cycle."""
+    """Ask for a layer's constants once nothing is under way; take a piece, or a word of weights, a cycle."""
     if sequencer.ahead == ASK:
         if read_quiet(m2):
             sequencer.ahead = REQUEST
-            sequencer.left = layer.pieces
+            sequencer.section = 0
             sequencer.slot = 0
+            _next_section(sequencer, layer)
     elif sequencer.ahead == REQUEST:
         if req_ready(m2, layer.piece_address):
-            request(m2, layer.piece_address, 4 * layer.pieces + setup.port_bytes - 1 >> setup.port_shift)
+            request(m2, layer.piece_address, layer.constant_words)
             sequencer.ahead = READ
     elif sequencer.ahead == LOADED:
         sequencer.ahead = PLANNED
     elif m2.level:
         sequencer.left -= 1
         sequencer.slot += 1
-        if sequencer.left == 0:
-            sequencer.ahead = LOADED
-        if sequencer.left == 0 or 2 * sequencer.slot == setup.port_words:
+        ends = sequencer.left == 0
+        if ends or sequencer.section == WEIGHTS or 2 * sequencer.slot == setup.port_words:
             sequencer.slot = 0
             m2.data_ready = 1
+        if ends:
+            _next_section(sequencer, layer)
+            if sequencer.left == 0:
+                sequencer.ahead = LOADED
 
 
 @jit
@@ -133,7 +155,7 @@ def look_ahead(sequencer: Sequencer, m0: ReadMaster, m2: ReadMaster, layer: Laye
     elif ahead == PLAN:
         sequencer.planning -= 1
         if sequencer.planning == 0:
-            sequencer.ahead = ASK if layer.pieces else PLANNED
+            sequencer.ahead = ASK if layer.constant_words else PLANNED
     elif ahead != PLANNED:
         load_pieces(sequencer, m2, layer, setup)
     elif sequencer.state == AWAIT:
@@ -200,6 +222,8 @@ def issue_command(sequencer: Sequencer, commands: Commands, weights: WeightStrea
         commands.residuals = commands.issued
     if not layer.pool_kernel:
         commands.pools = commands.issued
+    if not layer.filter_kernel:
+        commands.filters = commands.issued
     if not layer.activation:
         commands.units = commands.issued
     if command.layer_last:

@@ -1,4 +1,7 @@
-"""The walk over the rows of a row block, in the order of the core's beats: twin of `fluidnpu_row_walker`."""
+"""The walk over the rows of a row block, in the order of the core's beats: twin of `fluidnpu_row_walker`.
+
+With a depthwise filter outputs and filter walk over its positions, which also lie behind the map (ADR 70).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from dataclasses import dataclass
 
 from .commands import Command
 from .parameters import Layer, Setup
-from .records import jit
+from .records import jit, jit_apart
 
 
 @dataclass(slots=True)
@@ -114,6 +117,68 @@ def walk(walker: Walker, layer: Layer) -> None:
     beat_ends, pass_ends = ends_beat(walker), ends_pass(walker)
     if beat_ends or layer.row_lanes:
         _next_place(walker, layer)
+    if beat_ends:
+        walker.lane = 0
+        walker.beat += 1
+    else:
+        walker.lane = 1
+    if pass_ends:
+        walker.active = 0
+        if walker.commit:
+            copy_place(walker.start, walker.now)
+
+
+@jit
+def leaves(walker: Walker, layer: Layer) -> bool:
+    """Tell if a word of the filter leaves at the current position."""
+    return _leaves_row(walker.now, layer) and _leaves_column(walker.now, layer)
+
+
+@jit
+def _leaves_row(place: Place, layer: Layer) -> bool:
+    row = place.row - layer.filter_first_h
+    return row >= 0 and row & layer.filter_stride - 1 == 0
+
+
+@jit
+def _leaves_column(place: Place, layer: Layer) -> bool:
+    column = place.column - layer.filter_first_w
+    return column >= 0 and column & layer.filter_stride - 1 == 0
+
+
+@jit
+def in_map(place: Place, layer: Layer) -> bool:
+    """Tell if a position of the filter's walk is a pixel of the map in front of it."""
+    return place.column < layer.out_w and place.row < layer.out_h
+
+
+@jit
+def _next_position(walker: Walker, layer: Layer) -> None:
+    place = walker.now
+    if place.column + 1 != layer.walk_w:
+        if _leaves_column(place, layer):
+            place.offset += walker.step_w
+        place.column += 1
+        return
+    place.column = 0
+    if place.row + 1 != layer.walk_h:
+        if _leaves_row(place, layer):
+            place.row_offset += walker.step_h
+        place.row += 1
+    else:
+        place.row = 0
+        place.row_offset = 0
+        place.sample += 1
+    place.offset = place.row_offset
+
+
+@jit_apart
+def walk_position(walker: Walker, layer: Layer) -> None:
+    """Advance to the next position of the walk; a pass ends behind those that follow its last row."""
+    beat_ends, pass_ends = ends_beat(walker), ends_pass(walker)
+    _next_position(walker, layer)
+    if not in_map(walker.now, layer):
+        return
     if beat_ends:
         walker.lane = 0
         walker.beat += 1
