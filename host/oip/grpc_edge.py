@@ -144,6 +144,12 @@ class _Sent:
 _END = _Sent(None, 0)  # in place of a message: the client sends no more
 
 
+def _chosen(parameters: Any) -> dict[str, Any]:
+    """Return the values of a repository's parameters; None for one without."""
+    chosen = {name: one.WhichOneof("parameter_choice") for name, one in parameters.items()}
+    return {name: None if kind is None else getattr(parameters[name], kind) for name, kind in chosen.items()}
+
+
 def _raw(data: bytes) -> _Sent:
     return _Sent(data, len(data))
 
@@ -333,7 +339,7 @@ class _Edge:
     async def RepositoryModelLoad(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         self._check_admin()
         with acting(_address(context), f"load of model '{request.model_name:.100}'"):
-            await self.inference.load(request.model_name, dict(request.parameters))
+            await self.inference.load(request.model_name, _chosen(request.parameters))
         return _made("RepositoryModelLoadResponse")
 
     async def RepositoryModelUnload(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
