@@ -38,8 +38,9 @@ from ..errors import (
 )
 from ..oip.calls import Answer, Call, Parameter, Wishes
 from ..oip.interface import OF_PARTS
+from .duties import Duty
 from .homes import key_of_piece, ranked
-from .leaf import RETURNING, Leaf, State
+from .leaf import RETURNING, Leaf, State, Times
 from .link import write_request
 from .piece import Piece
 from .reference import JUDGED, Reference
@@ -164,6 +165,25 @@ class Dispatcher:
             leaf.state, leaf.reason = State.STARTING, ""
             self._spawn(self._mind(leaf))
 
+    def join(self, leaf: Leaf) -> None:
+        """Take a board in, and look after it; it takes requests as soon as it answers."""
+        self.leaves = (*self.leaves, leaf)
+        self.assign(leaf, leaf.times, leaf.duties)
+        self._spawn(self._mind(leaf))
+
+    def assign(self, leaf: Leaf, times: Mapping[str, Times], duties: Mapping[str, Duty]) -> None:
+        """Give a board other duties, of the models that it serves from now on: what is under way goes on."""
+        leaf.times, leaf.duties = times, duties
+        self._serving = {model: [] for model in (*self._serving, *times)}
+        for one in self.leaves:
+            for model in one.times:
+                self._serving[model].append(one)
+
+    def judge_by(self, references: Mapping[str, Reference], expected: Mapping[str, dict[str, dict[str, str]]]) -> None:
+        """Learn the models of another plan: who judges their audits, and what their boards must show."""
+        self._references = {**self._references, **references}
+        self.expected.update(expected)
+
     def _leaf(self, name: str) -> Leaf:
         for leaf in self.leaves:
             if leaf.name == name:
@@ -232,6 +252,8 @@ class Dispatcher:
 
     def _cut(self, call: Call, wishes: Wishes, count: int) -> Iterable[Piece]:
         loop, first, serving = asyncio.get_running_loop(), 0, self._serving[call.model]
+        if not serving:
+            raise ModelUnavailableError(f"no board of the fleet serves '{call.model}' any more")
         most = min(leaf.times[call.model].b_max for leaf in serving)
         if wishes.key is not None:  # cut alike at every front
             most = min(leaf.batch(call.model) for leaf in serving)

@@ -87,23 +87,23 @@ class FleetFront:
         loop = asyncio.get_running_loop()
         for seat in self.roster.seats:
             if not seat.address:
-                boards = self.options.boards.by_plan(
-                    seat.duties, max(one.design.b_max for one in seat.bundles.values())
-                )
-                options = replace(boards, processor=seat.worker)
-                self.processes[seat.name] = Process(seat.name, self._folders(seat), options)
+                self.processes[seat.name] = Process(seat.name, self._folders(seat), self._board_options(seat))
         started = [loop.run_in_executor(None, one.start) for one in self.processes.values()]
         for one in await asyncio.gather(*started, return_exceptions=True):
             if isinstance(one, BaseException):
                 raise one
-        leaves = []
-        for seat in self.roster.seats:
-            address = seat.address or self.processes[seat.name].address
-            link = Link(address, seat.token or self.options.token, seat.ca) if seat.address else Link(address)
-            leaves.append(
-                Leaf(name=seat.name, address=address, link=link, times=self.roster.times(seat), duties=seat.duties)
-            )
-        return leaves
+        return [self._leaf(seat, self.roster) for seat in self.roster.seats]
+
+    def _board_options(self, seat: Seat) -> BoardOptions:
+        """Return the circumstances of a board that is started here."""
+        b_max = max(one.design.b_max for one in seat.bundles.values())
+        return replace(self.options.boards.by_plan(seat.duties, b_max), processor=seat.worker)
+
+    def _leaf(self, seat: Seat, roster: Roster) -> Leaf:
+        """Return a board as the dispatcher sees it, from when it can be reached."""
+        address = seat.address or self.processes[seat.name].address
+        link = Link(address, seat.token or self.options.token, seat.ca) if seat.address else Link(address)
+        return Leaf(name=seat.name, address=address, link=link, times=roster.times(seat), duties=seat.duties)
 
     def _folders(self, seat: Seat) -> dict[str, Path]:
         """Return the folders of a board that is started here; of parts they are written now."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -95,7 +95,8 @@ class Leaf:
     life.
 
     `duties`: of a plan; where they are of several networks, pieces wait in a `line` for their turns. A
-    `shard` has boards of its own, and their turns are taken there.
+    `shard` has boards of its own, and their turns are taken there. `timed` is told of every answer the name,
+    the time that it took and the predicted one.
     """
 
     name: str
@@ -115,6 +116,7 @@ class Leaf:
     counts: Counter[str] = field(default_factory=Counter)
     fell: asyncio.Event = field(default_factory=asyncio.Event)  # set when it stops being READY
     turns: int = 0  # pieces since the last audit
+    timed: Callable[[str, float, float], None] | None = None
     lag_s: float = 0.0  # measured less predicted time of its answers, smoothed: the host, the link, a slow board
 
     def __post_init__(self) -> None:
@@ -167,5 +169,7 @@ class Leaf:
 
     def learn(self, took_s: float, predicted_s: float) -> None:
         """Take note of the time that an answer took, beside the predicted one."""
+        if self.timed is not None:
+            self.timed(self.name, took_s, predicted_s)
         late_s = min(max(0.0, took_s - predicted_s), _LONGEST_LAG_S)
         self.lag_s += _WEIGHT * (late_s - self.lag_s)

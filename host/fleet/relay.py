@@ -37,7 +37,7 @@ class Relay:
     """The ways of one network through boards; `programs` are those of its parts by their models.
 
     `bundle`: that of the whole network, whose tensors clients see; `exit_rates`: of the fleet file, or of its
-    design.
+    design. `seen` is told of every sample the last exit that it came to, and whether it left there.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Relay:
     ways: tuple[Way, ...]
     programs: Mapping[str, Program]
     exit_rates: tuple[float, ...] | None = None
+    seen: Callable[[int, bool], None] | None = None
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -100,6 +101,9 @@ class Relay:
         finally:
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
+            for row in under_way.rows if self.seen is not None else ():
+                if row is not None:
+                    self.seen(int(row.outputs["exit"]), not row.open and not row.early)
         return self._answer(call, under_way)
 
     def _image(self, call: Call) -> Array:

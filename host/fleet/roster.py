@@ -127,6 +127,20 @@ class Roster:
 
         Raises FleetError, BundleError, and DriverUsageError for a plan that boards cannot follow.
         """
+        return FleetFile.read(path).roster(None if plan is None else read_plan(plan))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetFile:
+    """A fleet file and its bundles, as they were read; a roster is made of them for every plan."""
+
+    folder: Path
+    fleet: placement.Fleet
+    bundles: Mapping[Path, Bundle]
+
+    @classmethod
+    def read(cls, path: Path | str) -> FleetFile:
+        """Read a fleet file and its bundles. Raises FleetError and BundleError."""
         path = Path(path)
         known: dict[Path, Bundle] = {}
 
@@ -134,11 +148,18 @@ class Roster:
             known[folder] = Bundle.read(folder)
             return known[folder].profile
 
-        fleet = placement.read_fleet(path, bundle=opened)
-        given = None if plan is None else _read_plan(Path(plan))
-        duties = None if given is None else duties_of(given, fleet)
-        ways = {} if given is None else ways_of(given, fleet)
-        seats = tuple(_seats(fleet, path.parent, known, duties))
+        return cls(fleet=placement.read_fleet(path, bundle=opened), folder=path.parent, bundles=known)
+
+    def roster(self, plan: placement.Plan | None = None, fleet: placement.Fleet | None = None) -> Roster:
+        """Return the boards of a plan, or all of them. `fleet`: the one that the plan is for, where it has
+        other exit rates or fewer boards.
+
+        Raises BundleError, and DriverUsageError for a plan that boards cannot follow.
+        """
+        fleet = fleet or self.fleet
+        duties = None if plan is None else duties_of(plan, fleet)
+        ways = {} if plan is None else ways_of(plan, fleet)
+        seats = tuple(_seats(fleet, self.folder, self.bundles, duties))
         programs = {model: bundle.program for seat in seats for model, bundle in seat.bundles.items()}
         ensembles = {}
         for name, facts in fleet.ensembles.items():
@@ -155,7 +176,7 @@ class Roster:
         rates = {name: facts.exit_rates for name, facts in fleet.networks.items() if facts.exit_rates is not None}
         relays = {}
         for network, mine in ways.items():
-            whole = _whole(fleet, path.parent, known, network, seats)
+            whole = _whole(fleet, self.folder, self.bundles, network, seats)
             relays[network] = Relay(
                 name=network,
                 bundle=whole,
@@ -163,10 +184,12 @@ class Roster:
                 programs={model: programs[model] for way in mine for model in way.models},
                 exit_rates=fleet.networks[network].exit_rates or whole.design.exit_rates,
             )
-        return cls(name=fleet.name, seats=seats, plan=given, exit_rates=rates, ensembles=ensembles, relays=relays)
+        return Roster(name=fleet.name, seats=seats, plan=plan, exit_rates=rates, ensembles=ensembles, relays=relays)
 
 
-def _read_plan(path: Path) -> placement.Plan:
+def read_plan(path: Path | str) -> placement.Plan:
+    """Read a plan, as `fluidnpu place --out` wrote it. Raises FleetError and DriverUsageError."""
+    path = Path(path)
     try:
         return placement.Plan.loads(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
