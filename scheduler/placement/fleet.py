@@ -48,7 +48,8 @@ else:  # a board's image may have Python 3.10
     import tomli as tomllib
 
 SCHEMA = 1
-_ACCESS = ("ca", "token_file")  # of a device: no matter of a plan
+_FILES = ("ca", "token_file")
+_ACCESS = ("admin", *_FILES)  # of a device: no matter of a plan
 KINDS = ("npu", "cpu")
 SOURCES = ("profile", "design", "bundle")  # what a type may say about a network, and how it is opened
 MICROS = 1_000_000  # of a currency unit: costs are whole numbers, so that sums and ties are exact
@@ -134,23 +135,43 @@ class DeviceType:
 class Device:
     """One device of the fleet. `address`: host:port of its server, empty where nobody serves.
 
-    `ca` and `token_file`: files, relative to that of the fleet, with the certificates that its server's must
-    be signed by (empty: no TLS), and with the token that it asks for.
+    `admin`: host:port of its gRPC admin surface, empty where it has none. `ca` and `token_file`: files,
+    relative to that of the fleet, with the certificates that its server's must be signed by (empty: no TLS),
+    and with the token that it asks for.
     """
 
     name: str
     type: str
     link: str
     address: str = ""
+    admin: str = ""
     ca: str = ""
     token_file: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where devices of a type are found while a fleet is served; `access` as of a device, by key.
+
+    `files`: a folder, relative to the fleet file, with a file a device; `dns`: a name and port, whose every
+    address is a device, with its gRPC admin surface at `admin_port` (0: it has none).
+    """
+
+    name: str
+    type: str
+    link: str
+    files: str = ""
+    dns: str = ""
+    admin_port: int = 0
+    access: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fleet:
     """Devices, their types and links, and networks. Raises FleetError.
 
-    `head`: the name of the link by which the front reaches the switch; empty where it is no limit.
+    `head`: the name of the link by which the front reaches the switch; empty where it is no limit. `sources`:
+    of further devices, which are no matter of a plan.
     """
 
     name: str
@@ -160,11 +181,13 @@ class Fleet:
     devices: tuple[Device, ...]
     head: str = ""
     ensembles: Mapping[str, EnsembleFacts] = field(default_factory=dict)
+    sources: tuple[Source, ...] = ()
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
         addresses: dict[str, str] = {}
-        for device in self.devices:
+        named: tuple[Device | Source, ...] = (*self.devices, *self.sources)
+        for device in named:
             if device.name in seen:
                 raise FleetError(f"devices must have names of their own, and '{device.name}' comes twice")
             seen.add(device.name)
@@ -176,11 +199,12 @@ class Fleet:
                 raise FleetError(
                     f"device '{device.name}' must hang on one of the links {_known(self.links)}, not '{device.link}'"
                 )
+        for device in self.devices:
             if device.address and (other := addresses.setdefault(device.address, device.name)) != device.name:
                 raise FleetError(
                     f"devices must have addresses of their own, and '{device.name}' and '{other}' share {device.address}"
                 )
-        if not self.devices:
+        if not self.devices and not self.sources:
             raise FleetError("a fleet must have at least one device, and it has none")
         if len(self.devices) > MOST_DEVICES:
             raise FleetError(f"a fleet must have at most {MOST_DEVICES} devices, not {len(self.devices)}")
@@ -397,9 +421,10 @@ def _parsed(top: _Place, profiles: OpenProfile) -> Fleet:
     for what, found in (("networks", networks), ("links", links), ("types", types)):
         if not found:
             raise FleetError(f"{what} must have at least one entry, and there is none")
-    devices: list[Device] = []
+    devices, sources = list[Device](), list[Source]()
     for number, raw in enumerate(top.list_of("devices")):
-        devices += _devices(_Place(f"devices[{number}]", raw), links)
+        for one in _devices(_Place(f"devices[{number}]", raw), links):
+            (devices if isinstance(one, Device) else sources).append(one)  # type: ignore[arg-type]
     head = top.text("head", "")
     ensembles = {key: _ensemble(key, place) for key, place in top.tables("ensembles")}
     top.done()
@@ -412,6 +437,7 @@ def _parsed(top: _Place, profiles: OpenProfile) -> Fleet:
         devices=tuple(devices),
         head=head,
         ensembles=ensembles,
+        sources=tuple(sources),
     )
 
 
@@ -509,12 +535,9 @@ def _type(name: str, place: _Place, profiles: OpenProfile, networks: Mapping[str
     )
 
 
-def _devices(place: _Place, links: Mapping[str, Link]) -> list[Device]:
-    addresses = place.list_of("addresses")
-    for address in addresses:
-        match = _ADDRESS.fullmatch(address) if isinstance(address, str) else None
-        if match is None or not 0 < int(match[1]) < 1 << 16:
-            raise FleetError(f"{place.at('addresses')} must be HOST:PORT each, not {address!r}")
+def _devices(place: _Place, links: Mapping[str, Link]) -> list[Device] | list[Source]:
+    """Return the devices that an entry names, or the source that it is."""
+    addresses, admin = _addresses(place, "addresses"), _addresses(place, "admin")
     kind = place.text("type")
     name = place.text("name", kind)
     if not _NAME.fullmatch(name):
@@ -523,15 +546,40 @@ def _devices(place: _Place, links: Mapping[str, Link]) -> list[Device]:
     if addresses and len(addresses) != count:
         raise FleetError(f"{place.at('addresses')} must be {count}, one a device, not {len(addresses)}")
     link = place.text("link", next(iter(links), ""))
-    access = {key: place.text(key, "") for key in _ACCESS}
+    access = {key: place.text(key, "") for key in _FILES}
+    files, dns = place.text("files", ""), place.text("dns", "")
+    admin_port = place.whole("admin_port", 0, (1 << 16) - 1, 0)
     place.done()
+    ways = [key for key in ("addresses", "count", "files", "dns") if key in place.raw]
+    if (files or dns) and (len(ways) != 1 or admin or (admin_port and not dns)):
+        raise FleetError(f"{place.where} must say in one way where its devices are, not by {', '.join(place.raw)}")
+    if files or dns:
+        if dns and not _is_address(dns):
+            raise FleetError(f"{place.at('dns')} must be NAME:PORT, not {dns!r}")
+        source = Source(name=name, type=kind, link=link, files=files, dns=dns, admin_port=admin_port, access=access)
+        return [source]
+    if admin and len(admin) != len(addresses):
+        raise FleetError(f"{place.at('admin')} must be {len(addresses)}, one an address, not {len(admin)}")
     if not addresses and (odd := [key for key, given in access.items() if given]):
         raise FleetError(
             f"{place.at(odd[0])} is for devices with addresses, and these are started where they are needed"
         )
     names = [name] if count == 1 else [f"{name}-{k}" for k in range(count)]
-    addresses = addresses or [""] * count
-    return [Device(name=n, type=kind, link=link, address=a, **access) for n, a in zip(names, addresses, strict=True)]
+    places = zip(names, addresses or [""] * count, admin or [""] * count, strict=True)
+    return [Device(name=n, type=kind, link=link, address=a, admin=b, **access) for n, a, b in places]
+
+
+def _addresses(place: _Place, key: str) -> list[str]:
+    addresses = place.list_of(key)
+    for address in addresses:
+        if not isinstance(address, str) or not _is_address(address):
+            raise FleetError(f"{place.at(key)} must be HOST:PORT each, not {address!r}")
+    return addresses
+
+
+def _is_address(text: str) -> bool:
+    match = _ADDRESS.fullmatch(text)
+    return match is not None and 0 < int(match[1]) < 1 << 16
 
 
 def _outline(profile: Profile) -> tuple[int, list[str]]:
