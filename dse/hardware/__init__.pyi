@@ -3,6 +3,11 @@ from .activation import pieces as pieces
 from .activation import too_many_pieces as too_many_pieces
 from .array import pool_beats as pool_beats
 from .clock import told_clock as told_clock
+from .filtering import PRODUCTS as PRODUCTS
+from .filtering import WEIGHT_PAIRS as WEIGHT_PAIRS
+from .filtering import filter_bytes as filter_bytes
+from .filtering import filter_rows as filter_rows
+from .filtering import filter_steps as filter_steps
 from .layer import LayerGeometry as LayerGeometry
 from .pooling import pooled_beats as pooled_beats
 from .pooling import poolings as poolings

@@ -7,8 +7,8 @@ from .reference_core import execute_streams_reference as execute_streams_referen
 from .streams import Command as Command
 from .streams import LayerStreams as LayerStreams
 from .streams import layer_streams as layer_streams
+from .streams import left_output as left_output
 from .streams import output_beats as output_beats
-from .streams import pooled_output as pooled_output
 from .streams import scatter_output as scatter_output
 from .streams import tiles as tiles
 from .vectors import core_vectors as core_vectors

@@ -153,6 +153,8 @@ def _run_batch(
     batch = len(images)
     slots = program.new_slots(batch)
     tensors = {program.input: images}
+    behind = {pair.producer: pair.depthwise for pair in qnet.network.filters}
+    filtered: dict[int, int] = {}  # saturations of layers that others have computed
     for slot, image in zip(slots, images, strict=True):
         program.tensors[program.input].stored(slot)[...] = program.pack_sample(image)
     for index, qlayer in enumerate(qnet.layers):
@@ -160,17 +162,19 @@ def _run_batch(
         residual = None if layer.residual is None else layer.added(tensors[layer.residual])
         source = layer.read(tensors[layer.input])
         expected, expected_saturations = golden.run_layer_counting(qlayer, source, residual)
-        saturations = 0
+        saturations = filtered.get(index, 0)
         if not descriptor.merged:  # else the layer before has stored what it would
             streams = layer_streams(descriptor, word, core.design, slots, program.weights)
             output, saturations = core.run(streams)
             if descriptor.activation:  # what lies between the core and memory is Python here
-                output, behind = activated_output(descriptor, word, core.design, output, slots, program.weights)
-                saturations += behind
-            store_output(descriptor, word, core.design, output, slots)
+                output, more = activated_output(descriptor, word, core.design, output, slots, program.weights)
+                saturations += more
+            more = store_output(descriptor, word, core.design, output, slots, program.weights)
+            if descriptor.filter_kernel:
+                filtered[behind[index]] = more
         views = [layer.written(program.tensors[layer.output].view(slot)[None])[0] for slot in slots]
         got = np.stack(views)
-        if descriptor.pool_kernel:  # the map itself is not stored
+        if descriptor.ordered:  # the map itself is not stored
             got = output_maps(descriptor, word, core.design, output, batch)
         elif not chain:
             for view, value in zip(views, expected, strict=True):

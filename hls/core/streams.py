@@ -16,11 +16,13 @@ import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode
 from fluidnpu.dse.hardware import pool_beats
+from fluidnpu.models import golden
 
 from ..errors import FormatError, StreamError
 from ..formats.table import CORE_COMMAND, NO_WEIGHTS, KindCode
 from ..program.descriptor import Descriptor
 from ..program.fbcb import FbcbEntry, decode_layer
+from ..program.filtering import layer_filter
 from ..program.layout import column_tiles, part_words, unpack_weights
 from ..program.pieces import layer_unit
 from ..program.pooling import pooled_map
@@ -211,14 +213,13 @@ def scatter_output(
 ) -> int:
     """Write the core's output stream (beats, out_words) to slot memory in place, as the data plane does.
 
-    It passes the layer's activation unit, then its pool. Returns the words that the unit saturated. `weights`
-    is the weight image, in which the pieces of the unit lie.
+    It passes the layer's activation unit, then its filter or pool. Returns the words that unit and filter
+    saturated. `weights` is the weight image, in which their constants lie.
     """
     saturated = 0
     if descriptor.activation:
         output, saturated = activated_output(descriptor, fbcb_word, design, output, slots, weights)
-    store_output(descriptor, fbcb_word, design, output, slots)
-    return saturated
+    return saturated + store_output(descriptor, fbcb_word, design, output, slots, weights)
 
 
 def activated_output(
@@ -242,13 +243,15 @@ def activated_output(
     return np.concatenate([np.zeros((0, design.out_words), np.int16), *parts]), saturated
 
 
-def store_output(descriptor: Descriptor, fbcb_word: int, design: Design, output: Int16, slots: Int16) -> None:
-    """Write the stream behind the unit to slot memory in place."""
+def store_output(
+    descriptor: Descriptor, fbcb_word: int, design: Design, output: Int16, slots: Int16, weights: bytes = b""
+) -> int:
+    """Write the stream behind the unit to slot memory in place; return the words that a filter saturated."""
     run = decode_layer(design, fbcb_word, descriptor, len(slots))
-    if descriptor.pool_kernel:
-        maps = output_maps(descriptor, fbcb_word, design, output, len(slots))
-        _store_map(descriptor, pooled_map(maps, descriptor), slots)
-        return
+    if descriptor.ordered:
+        maps, saturated = _left_maps(descriptor, fbcb_word, design, output, len(slots), weights)
+        _store_map(descriptor, maps, slots)
+        return saturated
     at = 0
     for tile in tiles(descriptor, run, design):
         size = output_beats(tile.command, design)
@@ -260,43 +263,62 @@ def store_output(descriptor: Descriptor, fbcb_word: int, design: Design, output:
         at += size
     if at != len(output):
         raise StreamError(f"the output stream of this layer must have {at} beats, not {len(output)}")
+    return 0
 
 
-def pooled_output(descriptor: Descriptor, fbcb_word: int, design: Design, output: Int16, batch: int) -> Int16:
-    """The beats (beats, out_words) of a stream behind the unit that are left behind its pool, in order.
+def left_output(
+    descriptor: Descriptor, fbcb_word: int, design: Design, output: Int16, batch: int, weights: bytes = b""
+) -> Int16:
+    """The beats (beats, out_words) of a stream behind the unit that are left behind its pool or filter, in
+    order.
 
-    They are those of the pixels that end a window along both axes, with the largest words of the window.
+    They are those of the positions that end a window along both axes. A filter also visits positions beside
+    the map, which follow the last pixel of a row or of the sample.
     """
     run = decode_layer(design, fbcb_word, descriptor, batch)
-    maps = pooled_map(output_maps(descriptor, fbcb_word, design, output, batch), descriptor)
-    rows, columns = (
-        {last: index for index, last in enumerate(_window_ends(count, descriptor.pool_kernel, before, size))}
-        for count, before, size in zip(
-            descriptor.pooled_hw,
-            (descriptor.pool_top, descriptor.pool_left),
-            (descriptor.out_h, descriptor.out_w),
-            strict=True,
-        )
-    )
+    maps, _ = _left_maps(descriptor, fbcb_word, design, output, batch, weights)
+    size = descriptor.out_h, descriptor.out_w
+    rows, columns = ({last: at for at, last in enumerate(_window_ends(descriptor, axis))} for axis in range(2))
     left = [np.zeros((0, design.out_words), np.int16)]
     for tile in tiles(descriptor, run, design):
-        first = tile.group * descriptor.columns + tile.first_column
         samples, place = np.divmod(tile.output_rows, descriptor.out_h * descriptor.out_w)
         for sample, y, x in zip(samples, *np.divmod(place, descriptor.out_w), strict=True):
-            if y in rows and x in columns:
-                beats = np.zeros(-(-tile.command.cols // design.out_words) * design.out_words, np.int16)
-                beats[: tile.command.cols] = maps[sample, rows[y], columns[x], first : first + tile.command.cols]
-                left.append(beats.reshape(-1, design.out_words))
+            below = [row for row in rows if row >= size[0]] if (y, x) == (size[0] - 1, size[1] - 1) else []
+            beside = [column for column in columns if column >= size[1]] if x == size[1] - 1 else []
+            ends = [(y, column) for column in (x, *beside)] + [(row, column) for row in below for column in columns]
+            pixels = [
+                maps[sample, rows[row], columns[column]] for row, column in ends if row in rows and column in columns
+            ]
+            if pixels:
+                left.append(_in_beats(np.stack(pixels)[:, _channels(descriptor, tile)], design))
     return np.concatenate(left)
 
 
-def _window_ends(count: int, kernel: int, before: int, size: int) -> list[int]:
-    """The last row or column of the map in each window."""
-    return [min(size - 1, 2 * window - before + kernel - 1) for window in range(count)]
+def _left_maps(
+    descriptor: Descriptor, fbcb_word: int, design: Design, output: Int16, batch: int, weights: bytes
+) -> tuple[Int16, int]:
+    """The maps (batch, rows, columns, channels) behind a pool or a filter, and the words that the latter
+    saturated.
+    """
+    maps = output_maps(descriptor, fbcb_word, design, output, batch)
+    if descriptor.pool_kernel:
+        return pooled_map(maps, descriptor), 0
+    mode = decode_layer(design, fbcb_word, descriptor, batch).mode
+    return golden.run_layer_counting(layer_filter(descriptor, mode, design, weights), maps)
+
+
+def _window_ends(descriptor: Descriptor, axis: int) -> list[int]:
+    """The position along an axis at which each window ends; a pool's end with the map at the latest."""
+    size, count = (descriptor.out_h, descriptor.out_w)[axis], descriptor.pooled_hw[axis]
+    if descriptor.filter_kernel:
+        before = (descriptor.filter_top, descriptor.filter_left)[axis]
+        return [descriptor.filter_stride * window - before + descriptor.filter_kernel - 1 for window in range(count)]
+    before = (descriptor.pool_top, descriptor.pool_left)[axis]
+    return [min(size - 1, 2 * window - before + descriptor.pool_kernel - 1) for window in range(count)]
 
 
 def output_maps(descriptor: Descriptor, word: int, design: Design, output: Int16, batch: int) -> Int16:
-    """The maps (batch, out_h, out_w, channels) of a stream of output beats, before a pool."""
+    """The maps (batch, out_h, out_w, channels) of a stream of output beats, before a pool or a filter."""
     whole = _whole_map(descriptor)
     slots = np.zeros((batch, descriptor.out_h * whole.out_row_bytes // WORD_BYTES), np.int16)
     store_output(whole, word, design, output, slots)
@@ -304,10 +326,18 @@ def output_maps(descriptor: Descriptor, word: int, design: Design, output: Int16
 
 
 def _whole_map(descriptor: Descriptor) -> Descriptor:
-    """The layer without a pool behind it, its outputs alone from the first word on."""
+    """The layer without a pool or a filter behind it, its outputs alone from the first word on."""
     pixel = WORD_BYTES * descriptor.groups * descriptor.columns
     return replace(
-        descriptor, pool_kernel=0, out_offset=0, out_row_bytes=pixel * descriptor.out_w, out_pixel_bytes=pixel
+        descriptor,
+        pool_kernel=0,
+        filter_kernel=0,
+        filter_rows=0,
+        filter_table=0,
+        filter_window=0,
+        out_offset=0,
+        out_row_bytes=pixel * descriptor.out_w,
+        out_pixel_bytes=pixel,
     )
 
 
@@ -420,7 +450,7 @@ def _in_beats(words: Int16, design: Design) -> Int16:
 def _weight_beats(descriptor: Descriptor, mode: Mode, design: Design, weights: bytes, plan: Sequence[Tile]) -> Int16:
     """The layer's part of the image, repeated for each row block."""
     beat_words = design.weight_slots * design.t_p
-    if descriptor.kind != KindCode.GEMM:
+    if descriptor.kind != KindCode.GEMM or descriptor.merged:
         return np.zeros((0, beat_words), np.int16)
     words = layer_part(descriptor, mode, design, weights)
     blocks = len({int(tile.lanes[0][0]) for tile in plan})

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from fluidnpu.dse import Design, Mode
-from fluidnpu.dse.hardware import pieces, pooled_beats, too_many_pieces
-from fluidnpu.models import Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
+from fluidnpu.dse.hardware import filter_rows, pieces, pooled_beats, too_many_pieces
+from fluidnpu.models import Kind, Network, QuantisedLayer, QuantisedNetwork
 from fluidnpu.models.images import SHIPPED_DATA
 
 from ..errors import DescriptorError, FbcbError, ProgramError
 from ..formats.table import NO_WEIGHTS, KindCode
 from .descriptor import Descriptor
 from .fbcb import decode_layer, encode_fbcb
+from .filtering import filter_fields, packed_filter
 from .layout import BIAS_WORDS, join_groups, pack_weights
 from .pieces import OF_POOLS, packed_pieces, unit_fields
 from .program import ADDRESS_LIMIT, ALIGNMENT, WORD_BYTES, ExitOutput, Program, TensorOutput, TensorPlace, align
@@ -36,13 +37,11 @@ def compile_program(qnet: QuantisedNetwork, design: Design) -> Program:
     weights = bytearray()
     descriptors, fbcb = [], []
     for index, qlayer in enumerate(qnet.layers):
-        check_accumulator(qlayer, design)
-        if design.layers[index].pooling is not None:
-            check_pool(qlayer, qnet.layers[network.merged[index]])
-        modes = {design.mode(index, batch) for batch in range(1, design.b_max + 1)}
-        parts, count = _append_weights(weights, qlayer, design.join(index), modes, design)
-        pool = _pool(network, design, index)
-        descriptors.append(describe(qlayer, tensors, parts, join=design.join(index), pool=pool, count=count))
+        if not design.layers[index].merged:  # a filter has 48 bits, which is what a layer's sums take at most
+            check_accumulator(qlayer, design)
+        behind = _behind(qnet, design, index)
+        parts, count = _append_weights(weights, qlayer, behind, design, index)
+        descriptors.append(describe(qlayer, tensors, parts, join=design.join(index), behind=behind, count=count))
         fbcb += _fbcb_row(design, index, descriptors[-1])
     slot_bytes = align(max(place.offset + place.size for place in tensors.values()))
     for part, size in (("slot", slot_bytes), ("weight image", len(weights))):
@@ -161,16 +160,16 @@ def describe(
     weights: tuple[int, int, int, int],
     *,
     join: int = 1,
-    pool: Pool | None = None,
+    behind: Behind | None = None,
     count: int = 0,
 ) -> Descriptor:
     """Describe one layer with `join` of its groups as one; ProgramError when a number does not fit its field.
 
-    With a `pool` behind it the layer stores what that would. `count`: pieces of its activation unit.
+    With another layer `behind` it, it stores what that would. `count`: pieces of its activation unit.
     """
     layer = qlayer.layer
     shape, (out_h, out_w) = layer.shape.joined(join), layer.out_hw
-    source, writes = tensors[layer.input], layer if pool is None or pool.merged else pool.layer
+    source, writes = tensors[layer.input], layer if behind is None else behind.layer.layer
     target = tensors[writes.output]
     residual = tensors[layer.residual] if layer.residual is not None else None
     try:
@@ -193,7 +192,7 @@ def describe(
             out_offset=target.at(*writes.output_at, writes.output_channel),
             out_row_bytes=target.row_bytes * writes.output_step[0],
             out_pixel_bytes=target.pixel_bytes * writes.output_step[1],
-            **({} if pool is None else pool.fields),
+            **({} if behind is None else behind.fields),
             has_residual=int(residual is not None),
             residual_offset=residual.at(*layer.residual_at, layer.residual_channel) if residual else 0,
             residual_row_bytes=residual.row_bytes * layer.residual_step[0] if residual else 0,
@@ -204,51 +203,60 @@ def describe(
             hi=qlayer.hi,
             weights=weights,
             residual_spread=int(layer.residual_spread),
-            **({} if qlayer.unit is None else unit_fields(qlayer.unit, count)),
+            **({} if qlayer.unit is None or (behind and behind.merged) else unit_fields(qlayer.unit, count)),
         )
     except DescriptorError as error:
         raise ProgramError(f"layer '{layer.name}' does not fit a descriptor: {error}") from None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pool:
-    """A max pool and the layer that it is merged with: one of them is described.
+class Behind:
+    """The layer that another computes on the way out, or a layer itself where it is `merged`.
 
-    `merged`: the pool; else the layer before it, whose beats lie `pitch` apart in the RAM of maxima.
+    `fields` of the descriptor that say so. `rows` of a filter's weights; 0 of a pool.
     """
 
-    layer: Layer
-    merged: bool
-    pitch: int = 0
+    layer: QuantisedLayer
+    fields: Mapping[str, int]
+    rows: int = 0
 
     @property
-    def fields(self) -> dict[str, int]:
-        """The fields of the descriptor that say so."""
-        if self.merged:
-            return {"merged": 1}
-        top, left = self.layer.padding[:2]
-        return {"pool_kernel": self.layer.kernel[0], "pool_top": top, "pool_left": left, "pool_pitch": self.pitch}
+    def merged(self) -> bool:
+        """True where nothing is left to do."""
+        return "merged" in self.fields
 
 
-def _pool(network: Network, design: Design, index: int) -> Pool | None:
-    """The pool that a layer is merged with in a design, or which it is; None for others."""
+def _behind(qnet: QuantisedNetwork, design: Design, index: int) -> Behind | None:
+    """The layer behind another in a design, or a layer itself where it is merged; None for others."""
     shape = design.layers[index]
     if shape.merged:
-        return Pool(layer=network.layers[index], merged=True)
-    if shape.pooling is None:
-        return None
-    pool = network.layers[network.merged[index]]
-    return Pool(layer=pool, merged=False, pitch=pooled_beats(shape.c, design.array))
+        return Behind(layer=qnet.layers[index], fields={"merged": 1})
+    pitch = {"pool_pitch": pooled_beats(shape.c, design.array)}
+    if shape.pooling is not None:
+        pool = qnet.layers[qnet.network.merged[index]]
+        check_pool(qnet.layers[index], pool)
+        sides = {"pool_top": shape.pooling.padded[0], "pool_left": shape.pooling.padded[1]}
+        return Behind(layer=pool, fields={"pool_kernel": shape.pooling.kernel, **sides, **pitch})
+    if shape.filtering is not None:
+        pair = next(pair for pair in qnet.network.filters if pair.producer == index)
+        depthwise, rows = qnet.layers[pair.depthwise], int(filter_rows(shape, design.array))
+        fields = filter_fields(depthwise, shape.filtering, qnet.layers[index].layer.out_hw, rows)
+        return Behind(layer=depthwise, fields=fields | pitch, rows=rows)
+    return None
 
 
 def _append_weights(
-    image: bytearray, qlayer: QuantisedLayer, join: int, modes: set[Mode], design: Design
+    image: bytearray, qlayer: QuantisedLayer, behind: Behind | None, design: Design, index: int
 ) -> tuple[tuple[int, int, int, int], int]:
-    """Append a layer's weights and behind them its pieces, once for each mode of the FBCB.
+    """Append a layer's weights, behind them its pieces and its filter, once for each mode of the FBCB.
 
-    Returns the offset of each part, and how many pieces there are. A layer that is no GEMM has only pieces.
+    Returns the offset of each part, and how many pieces there are. A layer that is no GEMM has only pieces,
+    one that is merged has nothing.
     """
+    join = design.join(index)
     parts, shape, unit = [NO_WEIGHTS] * 4, qlayer.layer.shape.joined(join), qlayer.unit
+    if behind is not None and behind.merged:
+        return (parts[0], parts[1], parts[2], parts[3]), 0
     count = pieces(shape, design.array)
     if too_many := too_many_pieces(shape, design.array):
         raise ProgramError(too_many)
@@ -257,6 +265,7 @@ def _append_weights(
         kernel = qlayer.layer.kernel
         weights = join_groups(qlayer.weights, kernel[0] * kernel[1], join)
         groups = list(zip(weights, qlayer.bias.reshape(len(weights), -1), strict=True))
+    modes = {design.mode(index, batch) for batch in range(1, design.b_max + 1)}
     for mode in sorted(modes) if groups or count else ():
         image.extend(bytes(-len(image) % ALIGNMENT))
         parts[mode if groups else OF_POOLS] = len(image)
@@ -266,6 +275,9 @@ def _append_weights(
         if unit is not None and count:
             image.extend(bytes(-len(image) % ALIGNMENT))
             image += packed_pieces(unit, shape, mode, design).astype("<i2").tobytes()
+        if behind is not None and behind.rows:
+            image.extend(bytes(-len(image) % (design.port_bits // 8 if count else ALIGNMENT)))
+            image += packed_filter(behind.layer, behind.rows, mode, design)
     return (parts[0], parts[1], parts[2], parts[3]), count
 
 
@@ -286,7 +298,7 @@ def _fbcb_row(design: Design, layer: int, descriptor: Descriptor) -> list[int]:
         except FbcbError as error:
             raise ProgramError(f"layer '{design.layers[layer].name}': {error}") from None
         needed = buffer_bytes(descriptor, run)
-        if needed > WORD_BYTES * design.buffer_words:
+        if not descriptor.merged and needed > WORD_BYTES * design.buffer_words:
             raise ProgramError(
                 f"layer '{design.layers[layer].name}' at batch {batch}: row blocks of {run.block} beats need an input "
                 f"buffer of {needed} bytes, and the design has {WORD_BYTES * design.buffer_words}"

@@ -152,6 +152,11 @@ class Descriptor(LayerGeometry):
                 raise DescriptorError(f"{name}_lo and {name}_hi must be ordered int16, not {lo}..{hi}")
 
     @property
+    def ordered(self) -> bool:
+        """True where outputs pass a pool or a filter, in the order of the image."""
+        return self.pool_kernel > 0 or self.filter_kernel > 0
+
+    @property
     def adds(self) -> bool:
         """True where the core adds the residual to its sums."""
         return bool(self.has_residual) and not self.multiplies

@@ -44,6 +44,8 @@ def layer_job(design: Design, layer: Descriptor, word: int, batch: int, *, weigh
 
 def _part(layer: Descriptor, mode: Mode) -> int:
     """The offset in the image of what a layer takes: weights in that mode, or of a pool its pieces."""
+    if layer.merged:
+        return 0
     if layer.kind == KindCode.GEMM:
         return layer.weights[mode]
     return layer.weights[OF_POOLS] if layer.pieces else 0

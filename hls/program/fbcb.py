@@ -47,11 +47,11 @@ def encode_fbcb(mode: Mode, plan: BatchPlan, batch: int) -> int:
 
 
 def decode_fbcb(
-    word: int, *, kind: int, batch: int, t_r: int, stackable: bool, split: bool = False, pools: bool = False
+    word: int, *, kind: int, batch: int, t_r: int, stackable: bool, split: bool = False, ordered: bool = False
 ) -> FbcbEntry:
     """Decode an FBCB word for a layer of `kind` (a `KindCode`); FbcbError where hardware sets BAD_FBCB.
 
-    `pools`: the layer's outputs pass a pool in the order of the image.
+    `ordered`: the layer's outputs pass a pool or a filter in the order of the image.
     """
     k, b_r = StackCode(FBCB.number("k", word)), FBCB.number("b_r", word) + 1
     if not 1 <= b_r <= batch or (2 * b_r < batch and k == StackCode.ONE):
@@ -77,21 +77,23 @@ def decode_fbcb(
             raise FbcbError(
                 f"b_r = {b_r} below the batch of {batch} needs stackable PEs, which this NPU was built without"
             )
-        if pools:
-            raise FbcbError(f"b_r must be {batch} where outputs pass a pool in the order of the image, not {b_r}")
+        if ordered:
+            raise FbcbError(
+                f"b_r must be {batch} where outputs pass a pool or a filter in the order of the image, not {b_r}"
+            )
         return FbcbEntry(Mode.LANES, batch, b_r, block)
     return FbcbEntry({StackCode.TWO: Mode.WIDE, StackCode.HALF: Mode.SPLIT}.get(k, Mode.NORMAL), batch, batch, block)
 
 
-def decode_for(design: Design, word: int, *, kind: int, batch: int, pools: bool = False) -> FbcbEntry:
+def decode_for(design: Design, word: int, *, kind: int, batch: int, ordered: bool = False) -> FbcbEntry:
     """Decode an FBCB word on the NPU of `design`; arguments and FbcbError as `decode_fbcb`."""
     t_r, stackable, split = design.t_r, design.stackable, design.split
-    return decode_fbcb(word, kind=kind, batch=batch, t_r=t_r, stackable=stackable, split=split, pools=pools)
+    return decode_fbcb(word, kind=kind, batch=batch, t_r=t_r, stackable=stackable, split=split, ordered=ordered)
 
 
 def decode_layer(design: Design, word: int, layer: Descriptor, batch: int) -> FbcbEntry:
     """Decode the FBCB word of a layer on the NPU of `design`; FbcbError as `decode_fbcb`."""
-    return decode_for(design, word, kind=layer.kind, batch=batch, pools=layer.pool_kernel > 0)
+    return decode_for(design, word, kind=layer.kind, batch=batch, ordered=layer.ordered)
 
 
 def deepest_block(mode: Mode, t_r: int) -> int:

@@ -61,7 +61,7 @@ def held(layer: Descriptor, mode: Mode, design: Design) -> bool:
     """True if a layer has a piece for each of its channels, and no more than the lanes of a unit hold."""
     if layer.activation not in (ActivationCode.SLOPE, ActivationCode.AFFINE):
         return True
-    needed = len(_order(layer.columns, layer.groups, mode, design))
+    needed = len(beat_channels(layer.columns, layer.groups, mode, design))
     return needed <= layer.pieces <= LANE_PIECES * design.out_words
 
 
@@ -100,7 +100,7 @@ def pack_pieces(channels: Int16, *, columns: int, groups: int, mode: Mode, desig
 
     Lanes without a column, and what is left of `count` behind the last beat, are zero.
     """
-    order = _order(columns, groups, mode, design)
+    order = beat_channels(columns, groups, mode, design)
     packed = np.zeros((count, 2), np.int16)
     packed[: len(order)][order >= 0] = channels[order[order >= 0]]
     return packed
@@ -108,7 +108,7 @@ def pack_pieces(channels: Int16, *, columns: int, groups: int, mode: Mode, desig
 
 def unpack_pieces(packed: Int16, *, columns: int, groups: int, mode: Mode, design: Design) -> Int16:
     """Invert `pack_pieces`: (groups * columns, 2)."""
-    order = _order(columns, groups, mode, design)
+    order = beat_channels(columns, groups, mode, design)
     channels = np.zeros((groups * columns, 2), np.int16)
     channels[order[order >= 0]] = packed[: len(order)][order >= 0]
     return channels
@@ -129,7 +129,7 @@ def pieces_at(layer: Descriptor, mode: Mode, design: Design) -> int:
     return align(start + WORD_BYTES * words)
 
 
-def _order(columns: int, groups: int, mode: Mode, design: Design) -> npt.NDArray[np.intp]:
+def beat_channels(columns: int, groups: int, mode: Mode, design: Design) -> npt.NDArray[np.intp]:
     """The channel of each word of a pixel in the output stream, -1 for a lane without a column."""
     parts = []
     for group in range(groups):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fluidnpu.dse import DesignError
 from fluidnpu.hls import DescriptorError, FbcbError, ProgramError, compile_program, csim_network
-from fluidnpu.hls.core import execute_streams_reference, layer_streams, pooled_output, scatter_output
+from fluidnpu.hls.core import execute_streams_reference, layer_streams, left_output, scatter_output
 from fluidnpu.hls.formats import FBCB
 from fluidnpu.hls.program import Descriptor, decode_for, pooled_map
 from fluidnpu.models import Kind, QuantisedNetwork, golden
@@ -80,7 +80,7 @@ def test_beats_that_are_left_are_those_that_are_stored(
     output = rng.integers(-9, 9, (streams.outputs, design.out_words)).astype(np.int16)
     slots = np.zeros((2, 8192), np.int16)
     scatter_output(descriptor, word, design, output, slots)
-    beats = pooled_output(descriptor, word, design, output, 2)
+    beats = left_output(descriptor, word, design, output, 2)
     high, wide = descriptor.pooled_hw
     assert len(beats) == high * wide * streams.outputs // (height * width)
     maps = np.zeros((2, 8192), np.int16)
@@ -117,8 +117,8 @@ def test_lanes_by_samples_are_refused() -> None:
     design = design_of(qnet, **SIZES)
     word = FBCB.pack({"b_r": 0})
     assert decode_for(design, word, kind=0, batch=2).b_r == 1
-    with pytest.raises(FbcbError, match="b_r must be 2 where outputs pass a pool in the order of the image, not 1"):
-        decode_for(design, word, kind=0, batch=2, pools=True)
+    with pytest.raises(FbcbError, match=r"b_r must be 2 where outputs pass a pool or a filter in the order .*, not 1"):
+        decode_for(design, word, kind=0, batch=2, ordered=True)
 
 
 def descriptor(**fields: Any) -> Descriptor:
@@ -131,7 +131,7 @@ def test_a_descriptor_is_refused() -> None:
         descriptor(pool_kernel=1)
     with pytest.raises(DescriptorError, match="a layer of kind 1 passes no pool, not 3"):
         descriptor(kind=1)
-    with pytest.raises(DescriptorError, match="only a max pool or a GEMM can be merged .*, not kind 2"):
+    with pytest.raises(DescriptorError, match=r"only a max pool or a GEMM can be merged .*, not kind 2"):
         descriptor(kind=2, pool_kernel=0, merged=1)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from cocotb.triggers import RisingEdge
 
-from fluidnpu.hls.core import pooled_output
+from fluidnpu.hls.core import left_output
 from fluidnpu.hls.formats import TILE
 from fluidnpu.models.graph import LEAST_POOLED
 
@@ -77,7 +77,7 @@ async def pool(dut: Dut, rng: random.Random, case: Case) -> None:
     await pulse(dut, "layer_start_i")
     left = answer = outputs(rng, case)
     if case.descriptor.pool_kernel:
-        left = pooled_output(case.descriptor, case.word, NARROW_DESIGN, answer, len(case.active))
+        left = left_output(case.descriptor, case.word, NARROW_DESIGN, answer, len(case.active))
     commands = Source(dut, rng, "command_valid_i", "command_ready_o", ("command_i",))
     if case.descriptor.pool_kernel:  # the others get none
         commands.items.extend((TILE.pack(command),) for command in case.commands())

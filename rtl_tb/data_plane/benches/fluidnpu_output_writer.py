@@ -7,7 +7,7 @@ import random
 import numpy as np
 from cocotb.triggers import RisingEdge
 
-from fluidnpu.hls.core import pooled_output, scatter_output
+from fluidnpu.hls.core import left_output, scatter_output
 from fluidnpu.hls.formats import TILE
 
 from ...common.benches.clock import Dut, begin, bench, reset
@@ -40,7 +40,7 @@ async def write_back(dut: Dut, rng: random.Random, case: Case) -> None:
     commands.items.extend((TILE.pack(command),) for command in case.commands())
     beats = Source(dut, rng, "beat_valid_i", "beat_ready_o", ("beat_i",))
     if case.descriptor.pool_kernel:  # what is left of it behind fluidnpu_output_pool
-        answer = pooled_output(case.descriptor, case.word, NARROW_DESIGN, answer, len(case.active))
+        answer = left_output(case.descriptor, case.word, NARROW_DESIGN, answer, len(case.active))
     beats.items.extend((beat,) for beat in beats_of(answer))
     out = Sink(dut, rng, "word_valid_o", "word_ready_i", ("word_addr_o", "word_data_o", "word_strb_o"), steady=False)
     with running(commands, beats, out):
