@@ -7,6 +7,7 @@ module fluidnpu_row_addresses #(
   parameter int unsigned PortWords = 8,
   parameter int unsigned Depth = 8,
   parameter bit Pools = 1'b0,
+  parameter bit Filters = 1'b0,
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
 ) (
   input  logic                           clk_i,

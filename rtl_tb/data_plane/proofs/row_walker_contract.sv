@@ -8,6 +8,8 @@ module fluidnpu_row_walker #(
   parameter int unsigned BMax = 4,
   parameter bit Pools = 1'b0,
   parameter bit Pairs = 1'b1,
+  parameter bit Filters = 1'b0,
+  parameter bit Each = 1'b0,
   localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1
 ) (
   input  logic                          clk_i,
@@ -26,6 +28,7 @@ module fluidnpu_row_walker #(
   output fluidnpu_formats_pkg::walked_t row_o,
   output logic                          row_lane_o,
   output fluidnpu_pkg::pooling_t        row_pooling_o,
+  output fluidnpu_pkg::filtering_t      row_filtering_o,
   output logic                          row_ends_beat_o,
   input  logic                          row_both_i,
   output logic [SampleWidth-1:0]        other_index_o,
@@ -40,6 +43,7 @@ module fluidnpu_row_walker #(
     logic [23:0]            top;
     logic                   lane;
     fluidnpu_pkg::pooling_t pooling;
+    fluidnpu_pkg::filtering_t filtering;
     logic                   ends_beat;
     logic                   ends_pass;
   } row_t;
@@ -62,10 +66,11 @@ module fluidnpu_row_walker #(
   assign row_lane_o        = row.lane;
   always_comb begin
     row_pooling_o = row.pooling;
-    if (!Pools || pool_i.kernel == '0) begin
+    if ((!Pools || pool_i.kernel == '0) && (!Filters || layer_i.filter_kernel == '0)) begin
       row_pooling_o.ends_w = 1'b1;
       row_pooling_o.ends_h = 1'b1;
     end
+    row_filtering_o = row.filtering;
   end
   assign row_ends_beat_o   = row.lane || row.ends_beat;
   always_comb begin

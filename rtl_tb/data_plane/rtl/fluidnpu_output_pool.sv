@@ -55,7 +55,7 @@ module fluidnpu_output_pool #(
     .clk_i, .rst_ni, .layer_start_i,
     .layer_i, .steps_i(steps), .pool_i({layer_i.pool_kernel, layer_i.pool_top, layer_i.pool_left}),
     .pass_valid_i(command_valid_i && !walks), .pass_ready_o(), .pass_i(walk), .row_valid_o(walks),
-    .row_ready_i(give && pixel_ends_q), .row_sample_o(), .row_index_o(), .row_o(pixel), .row_lane_o(), .row_pooling_o(place),
+    .row_ready_i(give && pixel_ends_q), .row_sample_o(), .row_index_o(), .row_o(pixel), .row_lane_o(), .row_pooling_o(place), .row_filtering_o(),
     .row_ends_beat_o(), .row_both_i(1'b0), .other_index_o(), .other_o(), .start_index_o(), .start_offset_o()
   );
   always_comb begin

@@ -22,6 +22,15 @@ package fluidnpu_pkg;
     logic ends_h;
   } pooling_t;
 
+  // What a position of a filter's walk is besides (ADR 70).
+  typedef struct packed {
+    logic first_w;   // in the map's first column
+    logic first_h;   // in its first row
+    logic beyond_w;  // behind its last column
+    logic beyond_h;  // below its last row
+    logic last;      // the last window of the layer's samples leaves
+  } filtering_t;
+
   // What the activation unit does with the words of a layer, as its lanes take it.
   typedef struct packed {
     logic        tables;      // looks up; else pieces belong to channels

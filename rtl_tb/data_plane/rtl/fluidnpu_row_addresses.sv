@@ -2,12 +2,13 @@
 ///
 /// One row a cycle while there is room, in the order of `fluidnpu_row_walker`. Addresses are added up in
 /// registered steps, so nothing goes back from the taker to the walk but the level of the queue: the first row
-/// is shown five cycles behind its command. With a pool only the rows are kept that end a window of it.
+/// is shown five cycles behind its command. With a pool or a filter only the rows are kept that end a window of it.
 module fluidnpu_row_addresses #(
   parameter int unsigned BMax = 4,
   parameter int unsigned PortWords = 8,
   parameter int unsigned Depth = 8,  // rows
   parameter bit Pools = 1'b0,        // without, `pool_i` is none
+  parameter bit Filters = 1'b0,      // without, the layer's filter is not looked at
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
 ) (
   input  logic                           clk_i,            // clock
@@ -60,12 +61,16 @@ module fluidnpu_row_addresses #(
   logic [$clog2(Depth+1)-1:0] level;
   row_t                       pushed, head;
   fluidnpu_pkg::pooling_t     pooling;
+  fluidnpu_pkg::filtering_t   filtering;
+  logic                       filters;
 
-  fluidnpu_row_walker #(.BMax(BMax), .Pools(Pools), .Pairs(1'b0)) rows (
+  assign filters = Filters && layer_i.filter_kernel != '0;
+
+  fluidnpu_row_walker #(.BMax(BMax), .Pools(Pools), .Pairs(1'b0), .Filters(Filters)) rows (
     .clk_i, .rst_ni, .layer_start_i,
     .layer_i, .steps_i(steps), .pool_i, .pass_valid_i(command_valid_i), .pass_ready_o(command_ready_o), .pass_i(walk),
     .row_valid_o(walks), .row_ready_i(room_q), .row_sample_o(row_sample), .row_index_o(), .row_o(row), .row_lane_o(),
-    .row_pooling_o(pooling), .row_ends_beat_o(), .row_both_i(1'b0), .other_index_o(), .other_o(), .start_index_o(), .start_offset_o()
+    .row_pooling_o(pooling), .row_filtering_o(filtering), .row_ends_beat_o(), .row_both_i(1'b0), .other_index_o(), .other_o(), .start_index_o(), .start_offset_o()
   );
   always_comb begin
     steps            = '0;
@@ -98,7 +103,7 @@ module fluidnpu_row_addresses #(
   always_ff @(posedge clk_i) begin
     if (command_valid_i && command_ready_o) begin
       cols_q <= command_i.cols;
-      last_q <= command_i.layer_last;
+      last_q <= filters ? command_i.block_last : command_i.layer_last;  // its last windows may end before the last command
     end
     offset_1_q <= row.offset;
     sample_1_q <= row_sample;
@@ -107,7 +112,7 @@ module fluidnpu_row_addresses #(
     addr_3_q   <= addr_2_q;
     end_3_q    <= addr_2_q + AddrWidth'({behind_2_q, 1'b0});
     cols_s_q   <= {cols_s_q[1:0], cols_q};
-    last_s_q   <= {last_s_q[1:0], row.ends_pass && last_q};
+    last_s_q   <= {last_s_q[1:0], last_q && (filters ? filtering.last : row.ends_pass)};
     if (valid_q[2]) end_q <= end_3_q[AddrWidth-1:PortBits];
     if (!rst_ni) valid_q <= '0;
     else valid_q <= {valid_q[1:0], walks && room_q && pooling.ends_w && pooling.ends_h};

@@ -67,7 +67,7 @@ module fluidnpu_window_segments #(
     .clk_i, .rst_ni, .layer_start_i,
     .layer_i, .steps_i(strides), .pool_i('0), .pass_valid_i(pass_valid), .pass_ready_o(pass_ready), .pass_i(walk),
     .row_valid_o(row_valid), .row_ready_i(row_ready), .row_sample_o(), .row_index_o(row_index), .row_o(row), .row_lane_o(row_lane),
-    .row_pooling_o(), .row_ends_beat_o(row_ends_beat), .row_both_i(row_both), .other_index_o(other_index), .other_o(other),
+    .row_pooling_o(), .row_filtering_o(), .row_ends_beat_o(row_ends_beat), .row_both_i(row_both), .other_index_o(other_index), .other_o(other),
     .start_index_o(start_index), .start_offset_o(start_offset)
   );
   always_comb begin
