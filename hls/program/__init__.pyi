@@ -12,6 +12,10 @@ from .fbcb import decode_fbcb as decode_fbcb
 from .fbcb import decode_for as decode_for
 from .fbcb import decode_layer as decode_layer
 from .fbcb import encode_fbcb as encode_fbcb
+from .filtering import filter_at as filter_at
+from .filtering import filter_fits as filter_fits
+from .filtering import filter_of as filter_of
+from .filtering import filter_words as filter_words
 from .layout import pack_weights as pack_weights
 from .layout import part_words as part_words
 from .layout import unpack_weights as unpack_weights

@@ -15,13 +15,18 @@ import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode
 from fluidnpu.hls import Cause, DescriptorError, FbcbError
-from fluidnpu.hls.formats import CORE_COMMAND, NO_WEIGHTS
+from fluidnpu.hls.formats import CORE_COMMAND, NO_WEIGHTS, KindCode
 from fluidnpu.hls.program import (
     DESCRIPTOR_BYTES,
     PIECE_BYTES,
+    WORD_BYTES,
     Descriptor,
     buffer_bytes,
     decode_layer,
+    filter_at,
+    filter_fits,
+    filter_of,
+    filter_words,
     held,
     part_words,
     pieces_at,
@@ -93,19 +98,24 @@ class Region:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """A decoded layer: its integers as the golden model takes them, and the regions it reads and writes."""
+    """A decoded layer: its integers as the golden model takes them, and the regions it reads and writes.
 
-    layer: QuantisedLayer
+    `layer` is None where nothing is left to do, since the layer before has done it. Outputs pass `pool` or
+    `filter` where there is one.
+    """
+
+    layer: QuantisedLayer | None
     input: Region
     residual: Region | None
     output: Region
-    pool: Descriptor | None = None  # whose outputs pass a pool
-    merged: bool = False  # nothing is left to do
+    pool: Descriptor | None = None
+    filter: QuantisedLayer | None = None
 
     @property
     def regions(self) -> tuple[Region, ...]:
         """All that are read or written."""
-        return () if self.merged else tuple(one for one in (self.input, self.residual, self.output) if one is not None)
+        every = (self.input, self.residual, self.output)
+        return () if self.layer is None else tuple(one for one in every if one is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,18 +176,28 @@ class DataPlane:
             raise LayerError(Cause.BAD_DESCRIPTOR)
         if slots.base % ALIGNMENT or slots.stride % ALIGNMENT:
             raise LayerError(Cause.BAD_DESCRIPTOR)
-        if descriptor.pool_kernel and not self._design.pool_room[1]:
-            raise LayerError(Cause.BAD_DESCRIPTOR)
-        if (descriptor.activation or descriptor.residual_spread) and self._design.activation is None:
+        if not self._has_room(descriptor):
             raise LayerError(Cause.BAD_DESCRIPTOR)
         step = self._step(descriptor, mode, weights_base)
-        if step.merged:
+        if step.layer is None:
             return step
         self._bytes(step.input, slots, Cause.BUS_READ)
         if step.residual is not None:
             self._bytes(step.residual, slots, Cause.BUS_READ)
         self._bytes(step.output, slots, Cause.BUS_WRITE)
         return step
+
+    def _has_room(self, descriptor: Descriptor) -> bool:
+        """True if the NPU has the unit, the pool and the filter that a layer asks for."""
+        npu, room = self._design, self._design.filter_room
+        if descriptor.pool_kernel and not npu.pool_room[1]:
+            return False
+        if (descriptor.activation or descriptor.residual_spread) and npu.activation is None:
+            return False
+        if descriptor.merged and descriptor.kind == KindCode.GEMM and not room.kernel:
+            return False
+        within = descriptor.filter_kernel <= room.kernel and descriptor.filter_rows <= room.weights
+        return within and descriptor.filter_table <= room.activation
 
     def checked(self, fetch: Fetch, slots: Slots) -> Checked | None:
         """Return the layers of a job that was kept, if every byte that they came from is as it was."""
@@ -201,10 +221,8 @@ class DataPlane:
             descriptors.append(descriptor)
             sources.append(self._read(address, DESCRIPTOR_BYTES))
             mode = self._mode(descriptor, word, fetch.batch)
-            if not descriptor.kind:
-                sources.append(self._weights(descriptor, mode, fetch.weights).view(np.uint8))
-            if descriptor.pieces:
-                sources.append(self._pieces(descriptor, mode, fetch.weights).view(np.uint8))
+            parts = self._constants(descriptor, mode, fetch.weights)
+            sources += [part.view(np.uint8) for part in parts if part.size]
         regions = [one for step in steps for one in step.regions]
         if len(self._checked) >= MOST_JOBS:
             self._checked.clear()
@@ -222,13 +240,16 @@ class DataPlane:
 
     def run(self, step: Step, slots: Slots) -> int:
         """Compute a checked layer for every active slot; return the number of saturated outputs."""
-        if step.merged:
+        if step.layer is None:
             return 0
         inputs = self._load(step.input, slots)
         residual = None if step.residual is None else self._load(step.residual, slots)
         out, saturated = golden.run_layer_counting(step.layer, inputs, residual)
         if step.pool is not None:
             out = pooled_map(out, step.pool)
+        if step.filter is not None:
+            out, more = golden.run_layer_counting(step.filter, out)
+            saturated += more
         view = self._view(step.output, slots, Cause.BUS_WRITE)
         if len(view) == len(out):
             view[:] = out
@@ -258,13 +279,23 @@ class DataPlane:
         return self._modes[d, word, batch]
 
     def _step(self, d: Descriptor, mode: Mode, weights_base: int) -> Step:
-        words = np.zeros(0, np.int16) if d.kind else self._weights(d, mode, weights_base)
-        pieces = self._pieces(d, mode, weights_base) if d.pieces else np.zeros(0, np.int16)
-        checksum = zlib.crc32(pieces.data, zlib.crc32(words.data))
+        parts = self._constants(d, mode, weights_base)
+        checksum = 0
+        for part in parts:
+            checksum = zlib.crc32(part.data, checksum)
         cached = self._decoded.get((d, weights_base, mode))
         if cached is None or cached[0] != checksum:
-            cached = self._decoded[d, weights_base, mode] = (checksum, self._decode(d, mode, words, pieces))
+            cached = self._decoded[d, weights_base, mode] = (checksum, self._decode(d, mode, *parts))
         return cached[1]
+
+    def _constants(self, d: Descriptor, mode: Mode, base: int) -> tuple[Int16s, Int16s, Int16s]:
+        """Read a layer's weights, pieces and filter, each empty where it has none."""
+        none = np.zeros(0, np.int16)
+        return (
+            none if d.kind or d.merged else self._weights(d, mode, base),
+            self._pieces(d, mode, base) if d.pieces else none,
+            self._filter(d, mode, base) if d.filter_kernel else none,
+        )
 
     def _weights(self, d: Descriptor, mode: Mode, base: int) -> Int16s:
         offset = d.weights[int(mode)]
@@ -282,10 +313,15 @@ class DataPlane:
             raise LayerError(Cause.BAD_DESCRIPTOR)
         return self._read(base + offset, PIECE_BYTES * d.pieces).view(np.int16)
 
-    def _decode(self, d: Descriptor, mode: Mode, words: Int16s, pieces: Int16s) -> Step:
-        layer = self._layer(d, mode, words, pieces)
+    def _filter(self, d: Descriptor, mode: Mode, base: int) -> Int16s:
+        offset = filter_at(d, mode, self._design)
+        if offset == NO_WEIGHTS or not filter_fits(d, mode, self._design):
+            raise LayerError(Cause.BAD_DESCRIPTOR)
+        return self._read(base + offset, WORD_BYTES * filter_words(d, self._design)).view(np.int16)
+
+    def _decode(self, d: Descriptor, mode: Mode, words: Int16s, pieces: Int16s, filtered: Int16s) -> Step:
         shape = (d.out_h, d.out_w, d.groups * d.columns)
-        source = Region(offset=d.in_offset, shape=layer.layer.in_shape, row=d.in_row_bytes, pixel=d.in_pixel_bytes)
+        source = Region(offset=d.in_offset, shape=_extent(d), row=d.in_row_bytes, pixel=d.in_pixel_bytes)
         stored = (*d.pooled_hw, shape[2])
         target = Region(offset=d.out_offset, shape=stored, row=d.out_row_bytes, pixel=d.out_pixel_bytes)
         residual = Region(
@@ -297,14 +333,17 @@ class DataPlane:
         )
         if not all(region.aligned for region in (source, target, residual)):
             raise LayerError(Cause.BAD_DESCRIPTOR)
-        return Step(
-            layer=layer,
-            input=source,
-            residual=residual if d.has_residual else None,
-            output=target,
-            pool=d if d.pool_kernel else None,
-            merged=bool(d.merged),
-        )
+        try:
+            return Step(
+                layer=None if d.merged else self._layer(d, mode, words, pieces),
+                input=source,
+                residual=residual if d.has_residual else None,
+                output=target,
+                pool=d if d.pool_kernel else None,
+                filter=filter_of(d, mode, self._design, filtered) if d.filter_kernel else None,
+            )
+        except NetworkError:  # an accumulator could wrap: no compiled program does, so the bytes are damaged
+            raise LayerError(Cause.BAD_DESCRIPTOR) from None
 
     def _layer(self, d: Descriptor, mode: Mode, words: Int16s, pieces: Int16s) -> QuantisedLayer:
         """Build the layer for the golden model, without padding: its input is the extent with the halo."""
@@ -326,30 +365,23 @@ class DataPlane:
             output="out",
             channels=d.groups * d.columns,
             residual="residual" if d.has_residual else None,
-            in_shape=(
-                (d.out_h - 1) * d.stride_h + (d.kernel_h - 1) * d.dilation_h + 1,
-                (d.out_w - 1) * d.stride_w + (d.kernel_w - 1) * d.dilation_w + 1,
-                d.groups * d.group_words,
-            ),
+            in_shape=_extent(d),
             kernel=(d.kernel_h, d.kernel_w),
             stride=(d.stride_h, d.stride_w),
             dilation=(d.dilation_h, d.dilation_w),
             groups=d.groups if kind is Kind.GEMM else 1,
             activation=None if unit is None else _activation(unit.use),
         )
-        try:
-            return QuantisedLayer(
-                layer=layer,
-                weights=weights,
-                bias=bias,
-                shift=d.shift,
-                residual_shift=d.residual_shift,
-                lo=d.lo,
-                hi=d.hi,
-                unit=unit,
-            )
-        except NetworkError:  # the accumulator could wrap: no compiled program does, so the bytes are damaged
-            raise LayerError(Cause.BAD_DESCRIPTOR) from None
+        return QuantisedLayer(
+            layer=layer,
+            weights=weights,
+            bias=bias,
+            shift=d.shift,
+            residual_shift=d.residual_shift,
+            lo=d.lo,
+            hi=d.hi,
+            unit=unit,
+        )
 
     # -- slots -----------------------------------------------------------------------------------------------
 
@@ -375,6 +407,12 @@ class DataPlane:
             return self._memory.view(address, size)
         except BusError:
             raise LayerError(Cause.BUS_READ) from None
+
+
+def _extent(d: Descriptor) -> tuple[int, int, int]:
+    """Return rows, columns and channels that the windows of a layer reach."""
+    high, wide = (d.out_h - 1) * d.stride_h + 1, (d.out_w - 1) * d.stride_w + 1
+    return high + (d.kernel_h - 1) * d.dilation_h, wide + (d.kernel_w - 1) * d.dilation_w, d.groups * d.group_words
 
 
 def _activation(use: Use) -> Activation:

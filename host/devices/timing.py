@@ -22,7 +22,12 @@ from ..errors import DriverUsageError
 
 
 def layer_work(shape: LayerShape, design: Design) -> int:
-    """Return the beats of one sample: the weight of a layer in its stage's time."""
+    """Return the beats of one sample: the weight of a layer in its stage's time.
+
+    A depthwise layer that the one before it computes has none.
+    """
+    if shape.merged and shape.kind is Kind.GEMM:
+        return 0
     if shape.kind is not Kind.GEMM:
         return shape.r * shape.p * -(-shape.c // design.input_words)
     return shape.groups * shape.r * -(-shape.p // design.t_p) * -(-shape.c // design.t_c)
