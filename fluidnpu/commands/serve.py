@@ -56,6 +56,7 @@ class ServeOptions(NetworkOptions):
     registers: str | None
     reserved: str | None
     decisions: Path | None
+    no_warm_up: bool
 
 
 @click.command(
@@ -116,6 +117,7 @@ class ServeOptions(NetworkOptions):
 )
 @ADDRESSES
 @click.option("--decisions", type=PATH, metavar="FOLDER", help="log every decision, for simulate --replay")
+@click.option("--no-warm-up", is_flag=True, help="call a model ready before it has computed a batch of each size")
 @records
 @JSON
 @takes(ServeOptions)
@@ -158,6 +160,7 @@ def prepared(options: ServeOptions) -> tuple[oip.ServeOptions, serving.Models]:
         power=read_power(options.power),
         adapt=None if options.adapt is None else tuning.AdaptationPlan.read(options.adapt),
         watching=_watching(options),
+        warm=not options.no_warm_up,
         **physical(options.registers, options.reserved),
     )
     return surfaces, serving.Models(serving.named_folders(options.bundles), model_options)
@@ -169,7 +172,7 @@ def check(options: ServeOptions) -> None:
     Raises ValueErrors of the rooms.
     """
     device = options.device if options.device == "cpu" else "simulated"
-    _, models = prepared(dataclasses.replace(options, device=device, registers=None, reserved=None, decisions=None))
+    _, models = prepared(dataclasses.replace(options, device=device, registers=None, reserved=None, decisions=None, no_warm_up=True))
     physical(options.registers, options.reserved)
     try:
         for model in models:

@@ -105,7 +105,7 @@ def run_campaign(
         npus.append(FaultyDevice(SimulatedNpu(made.design, clock=WallClock()), random_mishaps(faults, rng)))
         return npus[-1]
 
-    options = ModelOptions(guarded=True, opened=opened, slo_ns=10**9, attempts=3)
+    options = ModelOptions(guarded=True, opened=opened, slo_ns=10**9, attempts=3, warm=False)
     found, began = Findings(), time.monotonic()
     with in_background(Models({NAME: Path(folder)}, options), ServeOptions(http=0, grpc=0)) as server:
         npu, stop = npus[0], threading.Event()

@@ -29,7 +29,7 @@ from ..errors import DeviceError, ModelUnavailableError, ProtocolError, QueueFul
 from ..serving.model import Model
 from ..serving.models import VERSION, Models
 from ..serving.replies import Reply
-from ..serving.tails import Run, check_joinable, tail_engine, tail_outputs
+from ..serving.tails import Run, check_joinable, tail_outputs
 from .calls import LONGEST_WHY, Answer, Call, Parameter, Wishes, read_wishes
 from .classes import CLASS_NAME, CLASSIFIED, classified, names_of
 from .interface import called, input_of, named_classes, outputs_of, tail_names
@@ -135,7 +135,6 @@ class Inference:
         """Load every model. Raises as `Model.load`."""
         for model in self.models:
             await asyncio.get_running_loop().run_in_executor(None, model.load)
-            self._face(model)  # refuses an engine that cannot run its tail
 
     async def close(self) -> None:
         """Unload every model, answering all requests first."""
@@ -291,7 +290,7 @@ class Inference:
                 tuple(each.name for each in outputs),
                 tuple(one.output for one in program.outputs),
                 tail_names(program),
-                tail_engine(program),
+                model.engine,
                 next((each.shape[1:] for each in outputs if each.name == "onward"), ()),
             )
             self._faces[model.name] = known

@@ -79,6 +79,8 @@ from .replies import Image, Observer, Reply
 from .sampled import Sampler
 from .server import Server
 from .statistics import Statistics
+from .tails import Run, tail_engine
+from .warming import warm_up
 
 _log = logging.getLogger(__name__)
 BACKOFF_S = (0.05, 0.1, 0.2, 0.5, 1.0)  # between attempts to open a failed device again; the last one repeats
@@ -121,6 +123,8 @@ class Model:
         self.counts: tuple[Statistics, ...] = ()  # by network
         self.sampler: Sampler | None = None  # of an NPU that counts by itself
         self._bundles: tuple[Bundle, ...] = ()
+        self._engines: tuple[Run | None, ...] = ()  # of their tails
+        self._previous: tuple[tuple[Bundle, ...], tuple[Run | None, ...]] = (), ()  # what was served before
         self._server: Server | None = None
         self._driver: Driver | None = None
         self._device = ExitStack()
@@ -151,6 +155,11 @@ class Model:
         return self._bundles
 
     @property
+    def engine(self) -> Run | None:
+        """Runs the tail of the network on the host; None of a network without one."""
+        return self._engines[self._network]
+
+    @property
     def statistics(self) -> Statistics | None:
         """The counts of the only network, or of the first; None before the first load."""
         return self.counts[0] if self.counts else None
@@ -179,6 +188,13 @@ class Model:
         if self.state != READY or server is None:
             return False
         return server.healthy and not self.stuck
+
+    @property
+    def standing(self) -> str:
+        """Why no requests are taken, in one of few words: empty while they are."""
+        if self.ready:
+            return ""
+        return "unloaded" if self.reason == "unloaded" else self.state.lower()
 
     @property
     def stuck(self) -> bool:
@@ -393,29 +409,34 @@ class Model:
 
     # -- loading ---------------------------------------------------------------------------------------------
 
-    def load(self) -> None:
-        """Read the bundle's folder and serve it, in place of what is served so far.
+    def load(self, *, back: bool = False) -> None:
+        """Read the bundle's folder, warm it up and serve it, in place of what is served so far.
 
-        A bundle that cannot be read or loaded changes nothing: the old one is served on. Raises BundleError,
-        DeviceError, DriverUsageError and what `open_device` raises.
+        A bundle that cannot be read, loaded or warmed up changes nothing: the old one is served on. `back`:
+        serve what was served before the last load, from memory. Raises BundleError, DeviceError,
+        DriverUsageError, HostError and what `open_device` raises.
         """
         with self._work:
-            bundles = tuple(Bundle.read(folder) for folder in self._folders)
+            if back and not self._previous[0]:
+                raise DriverUsageError(f"model '{self.name}' must have been loaded twice to go back, and was not")
+            bundles = self._previous[0] if back else tuple(Bundle.read(folder) for folder in self._folders)
             self._check_policy(bundles)
-            before = self._bundles
+            engines = tuple(tail_engine(bundle.program) for bundle in bundles)
+            before = self._bundles, self._engines
             with self._gate:
                 self._held = []
                 self.state, self.reason = LOADING, ""
             try:
                 self._stop_server()
-                self._serve(bundles)
+                self._serve(bundles, engines, warm=self.options.warm)
             except Exception as error:
                 self.state, self.reason = UNAVAILABLE, str(error)
-                if before:
-                    self._serve(before)
+                if before[0]:
+                    self._serve(*before, warm=False)  # it has been
                 raise
             finally:
                 self._let_in()
+            self._previous = before
             self._wanted = True
             self.loads += 1
             _log.info("model '%s' is served: %s", self.name, bundles[0].design.hardware_digest[:12])
@@ -452,7 +473,7 @@ class Model:
         if server is not None:
             server.close()
 
-    def _serve(self, bundles: tuple[Bundle, ...]) -> None:
+    def _serve(self, bundles: tuple[Bundle, ...], engines: tuple[Run | None, ...], *, warm: bool) -> None:
         """Open the device if the design needs another one, load the programs and start a server."""
         driver, design = self._driver, joined_design(bundles)
         if driver is None or design.digest != driver.design.digest:
@@ -470,8 +491,14 @@ class Model:
             slots = room_for(design.b_max, counts)
         programs = tuple(bundle.program for bundle in bundles)
         driver = Driver(device, programs, design, slots=slots, guarded=self.options.guarded)
-        driver.load()
-        self._driver, self._bundles = driver, bundles
+        try:
+            driver.load()
+            if warm:
+                warm_up(driver, engines, self.options.attempts)
+        except BaseException:
+            driver.close()
+            raise
+        self._driver, self._bundles, self._engines = driver, bundles, engines
         self.meter = self._meter(design)
         if not self.counts:
             self.counts = tuple(Statistics(bundle.design) for bundle in bundles)

@@ -67,11 +67,11 @@ class Resident(Model):
             raise ProtocolError(f"a tenant must be one of {', '.join(mine)}, not '{foreign[0]:.60}'")
         self._npu.change(criteria, tenants, self._network)
 
-    def load(self) -> None:
+    def load(self, *, back: bool = False) -> None:
         """Load all networks of the NPU; at the start, when another has done so already, nothing."""
         first, self._asked = not self._asked, True
-        if not (first and self._npu.state == READY):
-            self._npu.load()
+        if back or not (first and self._npu.state == READY):
+            self._npu.load(back=back)
 
     def unload(self) -> None:
         """Unload all networks of the NPU."""

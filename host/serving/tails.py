@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.hls import Program
@@ -51,20 +50,27 @@ def tail_outputs(
     """
     if program.tail is None:
         return {}
-    run = program.tail.run if engine is None else engine
+    samples = [run_tail(program, reply.outputs, engine, wanted) for reply in replies]
+    return program.tail.joined(samples, wanted)
+
+
+def run_tail(
+    program: Program,
+    stored: Mapping[str, npt.NDArray[Any]],
+    engine: Run | None = None,
+    wanted: Collection[str] | None = None,
+) -> dict[str, npt.NDArray[Any]]:
+    """Return the user's outputs of one sample from those of its network as stored, int16 by name.
+
+    The program must have a tail. Raises HostError where it fails on them.
+    """
+    assert program.tail is not None, "the caller looked"
+    known = {one.output.name: one for one in program.outputs}
+    real = {name: known[name].output.activated(one[None] * known[name].scale) for name, one in stored.items()}
     try:
-        samples = [run(_real(program, reply), wanted) for reply in replies]
-        return program.tail.joined(samples, wanted)
+        return (engine or program.tail.run)(real, wanted)
     except NetworkError as error:
         raise HostError(f"the host's part of '{program.network}' must run on what the NPU gives: {error}") from None
-
-
-def _real(program: Program, reply: Reply) -> dict[str, npt.NDArray[np.float32]]:
-    """Return the outputs of a reply in real values, with the batch of one in front."""
-    known = {one.output.name: one for one in program.outputs}
-    return {
-        name: known[name].output.activated(stored[None] * known[name].scale) for name, stored in reply.outputs.items()
-    }
 
 
 def check_joinable(program: Program, samples: int) -> None:

@@ -166,7 +166,10 @@ def test_help_fits_two_screens_and_begins_with_examples(name: str, monkeypatch: 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("serve x --rate 9 --slo 2ms", "must have --http, --grpc or --unix, and it has none; `fluidnpu stream` measures"),
+        (
+            "serve x --rate 9 --slo 2ms",
+            "must have --http, --grpc or --unix, and it has none; `fluidnpu stream` measures",
+        ),
         ("serve x --requests 5", "serve has no --requests: write `fluidnpu stream BUNDLE --requests ...`"),
         ("serve x --data y", "serve has no --data: write `fluidnpu stream BUNDLE --data ...`"),
         ("serve --fleet f.toml --http 0", "serve has no --fleet: write `fluidnpu fleet FILE.toml`"),

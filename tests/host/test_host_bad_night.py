@@ -185,7 +185,7 @@ def test_a_board_hangs(session: Session, tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(Model, "_longest_s", lambda self: 0.1)
     about, mended = section("A board hangs")
-    with served(tmp_path, opened=lambda bundle: Hanging(bundle.design, clock=WallClock())) as s:
+    with served(tmp_path, warm=False, opened=lambda bundle: Hanging(bundle.design, clock=WallClock())) as s:
         waiting = threading.Thread(target=asked, args=(s, 1))
         waiting.start()
         inference = s.server.inference

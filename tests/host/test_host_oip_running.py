@@ -111,7 +111,7 @@ def test_a_hung_device_is_not_healthy(tmp_path: Path, monkeypatch: pytest.Monkey
             return super().wait_interrupt(deadline_ns)
 
     monkeypatch.setattr(Model, "_longest_s", lambda self: 0.1)
-    with served(tmp_path, opened=lambda bundle: Hanging(bundle.design, clock=WallClock())) as s:
+    with served(tmp_path, warm=False, opened=lambda bundle: Hanging(bundle.design, clock=WallClock())) as s:
         assert s.call("GET", "/v2/health/live")[0] == 200
         thread = threading.Thread(target=s.call, args=("POST", INFER, s.request(s.w.images(1)[0])))
         thread.start()
@@ -340,7 +340,7 @@ def test_stopping_answers_what_was_taken(tmp_path: Path) -> None:
     def opened(bundle: Any) -> SimulatedNpu:
         return Held(bundle.design, clock=WallClock())
 
-    with served(tmp_path, opened=opened, limits=Limits(drain_s=PATIENCE_S)) as s:
+    with served(tmp_path, warm=False, opened=opened, limits=Limits(drain_s=PATIENCE_S)) as s:
         images = s.w.images(3)
         _, classes = s.golden(images)
         found: dict[int, int] = {}

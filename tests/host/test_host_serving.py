@@ -405,7 +405,7 @@ def test_a_device_that_fails_for_a_while_is_served_again(folder: Path) -> None:
         npus.append(SimulatedNpu(bundle.design, clock=WallClock(), faults=[Fault(job=job) for job in range(12)]))
         return npus[-1]
 
-    model = Model("m", folder, ModelOptions(slo_ns=SECOND_NS, opened=opened))
+    model = Model("m", folder, ModelOptions(slo_ns=SECOND_NS, opened=opened, warm=False))
     model.load()
     images = world(3).images(8)
     good, bad = 0, 0

@@ -73,6 +73,8 @@ def test_a_user_gets_outputs_of_his_own_over_rest_and_grpc(
 
     monkeypatch.setattr(Tail, "run", watched)
     with served(tmp_path, w) as world:
+        assert threads == {"asyncio"}, "a load warms it up on the thread that loads, not on the event loop's"
+        threads.clear()
         _, metadata = world.call("GET", f"/v2/models/{NAME}")
         told = {one["name"]: (one["datatype"], one["shape"]) for one in metadata["outputs"]}
         for one in tail.outputs:
