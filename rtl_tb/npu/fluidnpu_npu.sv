@@ -25,6 +25,12 @@ module fluidnpu_npu #(
   parameter int unsigned PoolRows = 0,
   parameter bit Activation = 1'b0,
   parameter bit ActivationDsp = 1'b0,
+  parameter int unsigned FilterKernel = 0,
+  parameter int unsigned FilterWindows = 0,
+  parameter int unsigned FilterRows = 0,
+  parameter int unsigned FilterDeepRows = 0,
+  parameter int unsigned FilterWeights = 0,
+  parameter bit FilterActivation = 1'b0,
   parameter int unsigned QueueBeats = 128,
   parameter int unsigned Stripes = 1,
   parameter int unsigned Piece = TP,  // Piece and Broken: of the core's chains
@@ -131,7 +137,9 @@ module fluidnpu_npu #(
     .TR(TR), .TP(TP), .TC(TC), .BMax(BMax), .AccBits(AccBits), .WeightSlots(WeightSlots), .OutWords(OutWords),
     .InWords(InWords), .Stackable(Stackable), .Split(Split), .Layers(Layers), .BuildId(BuildId), .PortBytes(PortBytes),
     .MaxBurst(MaxBurst), .LineWords(LineWords), .Sets(Sets), .PoolWindows(PoolWindows), .PoolRows(PoolRows),
-    .Activation(Activation), .ActivationDsp(ActivationDsp), .QueueBeats(QueueBeats)
+    .Activation(Activation), .ActivationDsp(ActivationDsp), .FilterKernel(FilterKernel), .FilterWindows(FilterWindows),
+    .FilterRows(FilterRows), .FilterDeepRows(FilterDeepRows), .FilterWeights(FilterWeights), .FilterActivation(FilterActivation),
+    .QueueBeats(QueueBeats)
   ) data_plane (
     .clk_i, .rst_ni, .irq_o,
     .s_axil_awaddr, .s_axil_awvalid, .s_axil_awready, .s_axil_wdata, .s_axil_wstrb, .s_axil_wvalid, .s_axil_wready,

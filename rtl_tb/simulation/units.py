@@ -29,14 +29,29 @@ UNITS: Mapping[str, Mapping[str, int]] = {
     "fluidnpu_output_writer": {"BMax": 4, "OutWords": 3, "PortWords": 8},
     "fluidnpu_output_pool": {"BMax": 4, "OutWords": 3, "Windows": 50, "Rows": 300},
     "fluidnpu_output_filter": {
-        "BMax": 4, "OutWords": 3, "Kernel": 5, "Windows": 12, "Rows": 100, "DeepRows": 80, "Weights": 30,
+        "BMax": 4,
+        "OutWords": 3,
+        "Kernel": 5,
+        "Windows": 12,
+        "Rows": 100,
+        "DeepRows": 80,
+        "Weights": 30,
     },
     "fluidnpu_activation": {"OutWords": 3, "Dsp": 0},
     "fluidnpu_row_walker": {"BMax": 4, "Pools": 1},
     "fluidnpu_window_segments": {"TP": 4, "BMax": 4, "PortBytes": 16},
     "fluidnpu_segment_queue": {"CountWidth": 4, "Depth": 16},
-    "fluidnpu_planner": {"TP": 6, "TC": 8, "WeightSlots": 2, "PortBytes": 16, "Split": 1, "Activation": 1,
-                         "FilterKernel": 5, "FilterWeights": 99, "FilterActivation": 1},
+    "fluidnpu_planner": {
+        "TP": 6,
+        "TC": 8,
+        "WeightSlots": 2,
+        "PortBytes": 16,
+        "Split": 1,
+        "Activation": 1,
+        "FilterKernel": 5,
+        "FilterWeights": 99,
+        "FilterActivation": 1,
+    },
     "fluidnpu_sequencer": {"TC": 8, "InWords": 8, "BMax": 4},
 }
 
@@ -62,6 +77,7 @@ FREE = (
     "fluidnpu_counters",
     "fluidnpu_unpack",
     "fluidnpu_activation",
+    "fluidnpu_output_filter",
     "fluidnpu_segment_queue",
 )
 

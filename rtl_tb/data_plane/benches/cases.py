@@ -9,7 +9,7 @@ import random
 from dataclasses import asdict, dataclass
 
 from fluidnpu.dse import Design, Mode
-from fluidnpu.dse.hardware import InputRows, pool_beats
+from fluidnpu.dse.hardware import InputRows, filter_steps, pool_beats
 from fluidnpu.hls.core import LayerStreams, layer_streams, tiles
 from fluidnpu.hls.formats import FBCB, LAYER, KindCode
 from fluidnpu.hls.program import Descriptor, FbcbEntry, decode_layer, part_words, pieces_at
@@ -150,6 +150,8 @@ def layer_of(d: Descriptor, run: FbcbEntry, batch: int, design: Design) -> Value
         "shift", "residual_shift", "kernel_h", "kernel_w", "out_h", "out_w", "group_words", "groups", "columns",
         "in_offset", "out_offset", "residual_offset", "lo", "hi", "pool_kernel", "pool_top", "pool_left", "pool_pitch", "merged",
         "residual_spread", "activation", "activation_window", "activation_shift", "activation_lo", "activation_hi", "pieces",
+        "filter_kernel", "filter_stride", "filter_top", "filter_left", "filter_shift", "filter_lo", "filter_hi", "filter_table",
+        "filter_window", "filter_unit_shift", "filter_unit_lo", "filter_unit_hi", "filter_rows", "walk_h", "walk_w",
     )  # fmt: skip
     weights = {"weights": 0, "block_words": 0}
     if not pool:
@@ -161,7 +163,8 @@ def layer_of(d: Descriptor, run: FbcbEntry, batch: int, design: Design) -> Value
         | {
             "has_residual": int(d.adds),
             "multiplies": int(d.multiplies),
-            "piece_address": pieces_at(d, run.mode, design) if d.pieces else 0,
+            "piece_address": pieces_at(d, run.mode, design) if d.pieces or d.filter_kernel else 0,
+            "filter_steps": filter_steps(d.filter_kernel) if d.filter_kernel else 0,
             "pool": int(pool),
             "mode": int(run.mode),
             "row_lanes": int(run.row_lanes),

@@ -13,12 +13,13 @@ from fluidnpu.hls import Cause, HlsError
 from fluidnpu.hls.formats import DESCRIPTOR, FAULT, FBCB, LAYER, MAGIC, NO_WEIGHTS, PLAN, ActivationCode, Bits, Value
 from fluidnpu.hls.program import Descriptor, FbcbEntry, decode_for, with_checksum
 
-from ...common.benches.clock import Dut, begin, bench, reset
+from ...common.benches.clock import Dut, begin, bench, reset, setting
 from ...common.benches.streams import pulse, raised
 from .cases import Case, layer_of, random_case
 from .jobs import TABLE_PIECES, array_under_test
 
-DESIGN = array_under_test(t_p=6, weight_slots=2, activation=1)
+DESIGN = array_under_test(t_p=6, weight_slots=2, activation=1, filter=5, filter_table=1)
+WEIGHTS = setting("FILTER_WEIGHTS", DESIGN.filter_room.weights)
 SIZES = (
     "has_residual", "shift", "residual_shift", "kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w", "out_h",
     "out_w", "group_words", "groups", "columns",
@@ -57,8 +58,8 @@ async def plan_of(
 async def a_layer_is_what_the_address_model_says(dut: Dut) -> None:
     """Random layers in random modes, without a reset between them, have the fields of the address model."""
     rng = await begin(dut)
-    seen = set()
-    for _ in range(60):
+    seen, kernels = set(), set()
+    for _ in range(90):
         case = random_case(rng, DESIGN)
         kind, value = await plan(dut, case, case.descriptor.words())
         assert kind == "done", Cause(value)
@@ -66,11 +67,13 @@ async def a_layer_is_what_the_address_model_says(dut: Dut) -> None:
         for name in want:
             if name in ("weights", "block_words") and want["pool"]:
                 continue  # a pool has none
-            if name == "piece_address" and not want["pieces"]:
+            if name == "piece_address" and not (want["pieces"] or want["filter_kernel"]):
                 continue
             assert got[name] == want[name], f"{name} of {case.descriptor}, {case.run}"
         seen.add(case.run.mode)
+        kernels.add(want["filter_kernel"])
     assert len(seen) == 3 + 2 * DESIGN.stackable + DESIGN.split
+    assert kernels == {0, *range(2, DESIGN.filter_room.kernel + 1)}
 
 
 def wide_layers(rng: random.Random) -> Iterator[tuple[Descriptor, FbcbEntry, int, Mapping[str, int]]]:
@@ -144,10 +147,14 @@ def spoils(good: Mapping[str, Value], mode: Mode) -> Iterator[Mapping[str, Value
     yield {"lo": 1, "hi": 0}
     yield {"lo": 0, "hi": -1}
     yield {"pool_kernel": 1}
-    yield {"merged": 1}  # of a GEMM
+    yield {"merged": 1, "kind": 2}
+    yield {"merged": 1, "pool_kernel": 2}
     yield from unit_spoils()
+    yield from filter_spoils(good)
     for bits in DESCRIPTOR.fields:
         least, most = bits.limits
+        if bits.name.startswith("filter_"):
+            continue  # nobody looks at them where there is no filter
         if bits.least is not None:
             yield {bits.name: least - 1}
         if not bits.signed and most + 1 < 1 << bits.width:
@@ -158,6 +165,40 @@ def spoils(good: Mapping[str, Value], mode: Mode) -> Iterator[Mapping[str, Value
     assert isinstance(parts, tuple)
     for part in (NO_WEIGHTS, parts[mode] | 32):
         yield {"weights": (*parts[:mode], part, *parts[mode + 1 :])}
+
+
+def filtering(good: Mapping[str, Value], **change: int) -> dict[str, Value]:
+    """The fields of a filter behind a layer of the size of `good`, with changes."""
+    sizes = {
+        name: bits.get(DESCRIPTOR.pack(good)) for name, bits in ((n, DESCRIPTOR.field(n)) for n in ("out_h", "out_w"))
+    }
+    fields: dict[str, Value] = {
+        "filter_kernel": 3, "filter_stride": 2, "filter_rows": 1, "filter_hi": 9, "filter_unit_hi": 9, "groups": 1,
+        "pool_kernel": 0, "walk_h": sizes["out_h"], "walk_w": sizes["out_w"],
+    }  # fmt: skip
+    return fields | change
+
+
+def filter_spoils(good: Mapping[str, Value]) -> Iterator[Mapping[str, Value]]:
+    """Yield changes of a GEMM that ask of the filter what it cannot do."""
+    high, wide = (DESCRIPTOR.field(name).number(DESCRIPTOR.pack(good)) for name in ("out_h", "out_w"))
+    table = {"filter_table": 1, "filter_window": 8}
+    changes: list[dict[str, int]] = [
+        *({"filter_kernel": kernel} for kernel in (1, *range(DESIGN.filter_room.kernel + 1, 16))),
+        *({"filter_stride": stride} for stride in (0, 3)),
+        *({name: pad} for name in ("filter_top", "filter_left") for pad in (3, 7)),
+        *({"walk_h": walk} for walk in (high - 1, high + 3, high + 300)),
+        *({"walk_w": walk} for walk in (wide - 1, wide + 3, wide + 300)),
+        *({"filter_rows": rows} for rows in (0, WEIGHTS + 1, 0xFFFF)),
+        *({"filter_shift": shift} for shift in (48, 63)),
+        {"filter_lo": 10}, {"filter_unit_lo": 10}, {"groups": 2}, {"pool_kernel": 2}, {"pool_kernel": 3},
+        {"kind": 1, "has_residual": 0}, {"merged": 1}, table | {"filter_window": 7}, {"filter_window": 8},
+        *([] if DESIGN.filter_room.activation else [table]),
+    ]  # fmt: skip
+    for change in changes:
+        yield filtering(good, **change)
+    yield {"filter_rows": 1, "filter_kernel": 0, "filter_table": 0}
+    yield {"filter_rows": 0, "filter_kernel": 0, "filter_table": 1}
 
 
 def unit_spoils() -> Iterator[Mapping[str, Value]]:
@@ -188,7 +229,7 @@ async def nonsense_is_refused(dut: Dut) -> None:
     that the descriptor has no weights for is the word's fault.
     """
     rng = await begin(dut)
-    case = random_case(rng, DESIGN, kind=0, residual=True)
+    case = random_case(rng, DESIGN, kind=0, residual=True, filter=None)
     good = case.descriptor.words()
     values = DESCRIPTOR.unpack(sum(word << 32 * i for i, word in enumerate(good)))
     for change in spoils(values, case.run.mode):
@@ -241,7 +282,7 @@ async def more_p_tiles_than_a_command_can_ask_for_are_refused(dut: Dut) -> None:
 async def what_just_meets_the_limits_is_planned(dut: Dut) -> None:
     """A range of one word and the largest shifts are no nonsense."""
     rng = await begin(dut)
-    case = random_case(rng, DESIGN, kind=0, residual=True)
+    case = random_case(rng, DESIGN, kind=0, residual=True, filter=None)
     ranges = ((0, 0), (-32768, -32768), (32767, 32767), (-1, 0), (-32768, 32767))
     allowed = [replace(case.descriptor, lo=lo, hi=hi) for lo, hi in ranges]
     allowed += [replace(case.descriptor, shift=shift) for shift in DESCRIPTOR.field("shift").limits]
@@ -250,6 +291,28 @@ async def what_just_meets_the_limits_is_planned(dut: Dut) -> None:
     allowed += [replace(plain, activation=1, activation_window=p, pieces=TABLE_PIECES) for p in (8, 15)]
     allowed += [replace(plain, activation=use, pieces=n) for use in (3, 4) for n in (1, 256 * DESIGN.out_words)]
     allowed += [replace(plain, activation_lo=bound, activation_hi=bound) for bound in (-32768, 32767)]
+    gemm = replace(
+        plain,
+        groups=1,
+        pool_kernel=0,
+        filter_kernel=3,
+        filter_stride=1,
+        filter_rows=1,
+        walk_h=plain.out_h,
+        walk_w=plain.out_w,
+    )
+    gemm = replace(gemm, filter_table=0, filter_window=0, filter_shift=0)
+    allowed += [
+        replace(gemm, filter_rows=WEIGHTS),
+        replace(gemm, filter_shift=47),
+        replace(gemm, filter_top=2, filter_left=2),
+    ]
+    allowed += [
+        replace(gemm, walk_h=gemm.out_h + 2, walk_w=gemm.out_w + 2),
+        replace(gemm, filter_kernel=2, filter_stride=2),
+    ]
+    allowed += [replace(gemm, filter_lo=bound, filter_hi=bound) for bound in (-32768, 32767)]
+    allowed += [replace(gemm, filter_table=1, filter_window=p) for p in (8, 15)]
     for descriptor in allowed:
         assert (await plan(dut, case, descriptor.words()))[0] == "done", descriptor
 
@@ -283,16 +346,29 @@ async def a_layer_is_done_when_its_pieces_are_there(dut: Dut) -> None:
 
 
 @bench(20_000)
-async def a_pool_behind_lanes_by_samples_is_refused(dut: Dut) -> None:
+async def a_pool_or_a_filter_behind_lanes_by_samples_is_refused(dut: Dut) -> None:
     """Their outputs do not come in the order of the image; neighbouring rows do."""
     rng = await begin(dut)
     met = set[bool]()
     while len(met) < 2 and DESIGN.stackable and DESIGN.b_max > 1:
-        case = random_case(rng, DESIGN, kind=0)
-        if case.run.mode is Mode.LANES and not case.descriptor.pool_kernel and (case.run.row_lanes or case.by_samples):
+        case = random_case(rng, DESIGN, kind=0, groups=1)
+        if case.run.mode is Mode.LANES and not case.descriptor.ordered and (case.run.row_lanes or case.by_samples):
             met.add(case.run.row_lanes)
-            told = await plan(dut, case, replace(case.descriptor, pool_kernel=3).words())
-            assert told[0] == "done" if case.run.row_lanes else told == ("bad", Cause.BAD_FBCB)
+            values = DESCRIPTOR.unpack(sum(word << 32 * i for i, word in enumerate(case.descriptor.words())))
+            for change in ({"pool_kernel": 3}, filtering(values)):
+                told = await plan(dut, case, with_checksum(DESCRIPTOR.pack({**values, **change})))
+                assert told[0] == "done" if case.run.row_lanes else told == ("bad", Cause.BAD_FBCB)
+
+
+@bench(20_000)
+async def a_merged_layer_needs_no_weights(dut: Dut) -> None:
+    """A depthwise layer that the one before it has computed is planned; without being merged it is refused."""
+    rng = await begin(dut)
+    for merged in (True, False, True):
+        case = random_case(rng, DESIGN, kind=0, merged=True)
+        descriptor = replace(case.descriptor, merged=int(merged))
+        kind, value = await plan(dut, case, descriptor.words())
+        assert (kind, value) == ("bad", Cause.BAD_DESCRIPTOR) if not merged else kind == "done"
 
 
 @bench(20_000)

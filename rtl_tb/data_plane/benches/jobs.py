@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode
-from fluidnpu.dse.hardware import pooled_beats
+from fluidnpu.dse.hardware import filter_steps, pooled_beats
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import FbcbError
 from fluidnpu.hls.core import execute_streams_reference, layer_streams, output_beats, scatter_output
@@ -29,10 +29,11 @@ from fluidnpu.hls.program import (
     decode_for,
     decode_layer,
     pack_pieces,
+    pack_rows,
     pack_weights,
 )
 from fluidnpu.models import LayerShape, Workload
-from fluidnpu.models.graph import LEAST_POOLED, Pooling
+from fluidnpu.models.graph import LEAST_FILTERED, LEAST_POOLED, Filtering, Pooling
 
 from ...common.benches.words import beats_of
 from ..coverage import plans
@@ -40,6 +41,7 @@ from ..coverage import plans
 Int16 = npt.NDArray[np.int16]
 ALIGN = 64
 MOST_POOLED = (12, 12)  # rows and columns of a map whose outputs a bench design pools
+MOST_FILTERED = 12  # columns of one that it filters
 # Sizes of the array that most benches play.
 USUAL: Mapping[str, int] = {
     "t_r": 7, "t_p": 4, "t_c": 8, "b_max": 4, "stackable": 1, "split": 1, "weight_slots": 1, "out_words": 4, "port_bytes": 16,
@@ -49,12 +51,14 @@ _CHANNELS = (ActivationCode.SLOPE, ActivationCode.AFFINE)
 
 
 def bench_design(sizes: Mapping[str, int]) -> Design:
-    """A design of the given sizes; the data plane depends on nothing else of it but on what it can pool."""
+    """A design of the given sizes; the data plane depends on nothing else of it but on what it can pool and
+    filter: up to `filter` taps a side (0: none), with a table behind them where `filter_table` is set.
+    """
     pooling = Pooling(kernel=3, padded=(1, 1), out=(MOST_POOLED[0] // 2, MOST_POOLED[1] // 2))
     layer = LayerShape(name="any", r=MOST_POOLED[0] * MOST_POOLED[1], p=1, c=12 * sizes["t_c"] + 12, pooling=pooling)
     unit = None if not sizes.get("activation") else "dsp" if sizes.get("activation_dsp") else "lut"
     workload = Workload(name="bench", layers=(layer, LayerShape(name="pool", r=1, p=1, c=1, merged=True)))
-    return design_for(
+    design = design_for(
         workload,
         t_r=sizes["t_r"],
         t_p=sizes["t_p"],
@@ -67,6 +71,9 @@ def bench_design(sizes: Mapping[str, int]) -> Design:
         port_bits=8 * sizes.get("port_bytes", 16),
         buffer_words=sizes.get("buffer_words", 1 << 13),
     ).changed(activation=unit)
+    kernel, table = sizes.get("filter", 0), bool(sizes.get("filter_table", 0))
+    room = (3 * sizes["t_c"] + 4, MOST_FILTERED, kernel, table)
+    return design.with_room(design.hardware_poolings, (room,)) if kernel else design
 
 
 def sizes_of(design: Design) -> dict[str, int]:
@@ -77,13 +84,16 @@ def sizes_of(design: Design) -> dict[str, int]:
     (6, True)
     """
     sizes = {name: int(getattr(design, name)) for name in (*USUAL, "buffer_words")}
-    return sizes | ({"activation": 1, "activation_dsp": int(design.activation == "dsp")} if design.activation else {})
+    sizes |= {"activation": 1, "activation_dsp": int(design.activation == "dsp")} if design.activation else {}
+    room = design.filter_room
+    return sizes | ({"filter": room.kernel, "filter_table": room.activation} if room.kernel else {})
 
 
 # Parameter of a module -> size of the array.
 PARAMETER_OF: Mapping[str, str] = {
     "TR": "t_r", "TP": "t_p", "TC": "t_c", "BMax": "b_max", "Stackable": "stackable", "Split": "split", "WeightSlots": "weight_slots",
     "OutWords": "out_words", "PortBytes": "port_bytes", "Activation": "activation", "ActivationDsp": "activation_dsp",
+    "FilterKernel": "filter", "FilterActivation": "filter_table",
 }  # fmt: skip
 
 
@@ -122,7 +132,8 @@ class Shape:
     beside: int = 0  # channels of the input tensor that this layer does not read
     spare: tuple[int, int] = (0, 0)  # rows and columns of stored halo that no window reaches
     pool: tuple[int, int, int] = (0, 0, 0)  # kernel of the max pool that outputs pass, rows above and columns left
-    merged: bool = False  # a pool that the layer before has computed
+    filter: Filtering | None = None  # the depthwise filter that outputs pass
+    merged: bool = False  # a pool, or a depthwise layer, that the layer before has computed
     activation: ActivationCode = ActivationCode.NONE
     spread: bool = False  # the residual has one word a pixel
     fixed: bool = False  # it has one pixel
@@ -134,6 +145,11 @@ class Shape:
         last = [size - 1 + pad for size, pad in zip(self.out, padded, strict=True)]
         whole = all(at % 2 == 1 if kernel == 2 else at >= 1 for at in last)
         return kernel > 0 and self.kind == 0 and self.out[1] >= LEAST_POOLED and whole
+
+    @property
+    def stored(self) -> tuple[int, int]:
+        """Rows and columns of what is written, where a filter can make it larger than the layer's map."""
+        return self.out if self.filter is None else self.filter.out
 
 
 def random_shape(rng: random.Random, design: Design) -> Shape:
@@ -169,10 +185,38 @@ def _any_shape(rng: random.Random, design: Design) -> Shape:
         spare=(rng.randrange(2), rng.randrange(2)),
         merged=kind == 1 and rng.random() < 0.2,
     )
+    if design.has_filter and rng.random() < 0.3:
+        return filtered(rng, design, shape) if rng.random() < 0.8 else replace(shape, kind=0, merged=True)
     while pooled and not shape.pools:
         out = rng.randrange(1, MOST_POOLED[0] + 1), rng.randrange(LEAST_POOLED, MOST_POOLED[1] + 1)
         shape = replace(shape, out=out, pool=(rng.choice([2, 3]), rng.randrange(2), rng.randrange(2)))
     return with_unit(shape, rng) if design.activation and not shape.merged else shape
+
+
+def filtered(rng: random.Random, design: Design, shape: Shape) -> Shape:
+    """Make a layer one whose outputs pass a filter that the design has room for, of any map and padding."""
+    room = design.filter_room
+    most = max(columns for columns, *_ in design.hardware_filterings)
+    out = rng.randrange(1, 10), rng.randrange(LEAST_FILTERED, MOST_FILTERED + 1)
+    filtering = None
+    while filtering is None:
+        filtering = any_filtering(rng, rng.randrange(2, room.kernel + 1), out, table=bool(room.activation))
+    plain = replace(shape, kind=0, kernel=rng.choice([(1, 1), (1, 1), (3, 3)]), groups=1, merged=False, pool=(0, 0, 0))
+    plain = replace(plain, columns=min(plain.columns, most), out=out, stride=(1, 1), dilation=(1, 1), filter=filtering)
+    return with_unit(plain, rng) if design.activation else plain
+
+
+def any_filtering(rng: random.Random, kernel: int, out: tuple[int, int], *, table: bool) -> Filtering | None:
+    """Draw a filter over a map of `out`: stride, padding a side, and a table behind it where there may be one;
+    None where no window fits.
+    """
+    stride, padded = rng.choice([1, 2]), (rng.randrange(kernel), rng.randrange(kernel))
+    spans = [size + before + rng.randrange(kernel) - kernel for size, before in zip(out, padded, strict=True)]
+    if min(spans) < 0:
+        return None
+    high, wide = (span // stride + 1 for span in spans)
+    use = "table" if table and rng.random() < 0.5 else ""
+    return Filtering(kernel=kernel, stride=stride, padded=padded, out=(high, wide), activation=use)
 
 
 def with_unit(shape: Shape, rng: random.Random) -> Shape:
@@ -216,9 +260,9 @@ def place(shape: Shape, rng: random.Random, layout: Layout, design: Design) -> D
         {"pool_kernel": shape.pool[0], "pool_top": shape.pool[1], "pool_left": shape.pool[2]} if shape.pools else {}
     )
     pitch = shape.groups * pooled_beats(columns, design.array)
-    in_row, out_row = in_w * in_pixel, (ow + shape.spare[1]) * out_pixel
+    in_row, out_row = in_w * in_pixel, (shape.stored[1] + shape.spare[1]) * out_pixel
     input_at = layout.take((in_h + 1) * in_row)
-    output_at = layout.take((oh + shape.spare[0]) * out_row)
+    output_at = layout.take((shape.stored[0] + shape.spare[0]) * out_row)
     residual_pixel = 2 * (1 + shape.extra) if shape.spread else out_pixel
     residual_at = layout.take(oh * ow * residual_pixel) if shape.residual else 0
     steps = (0, 0) if shape.fixed else (ow * residual_pixel, residual_pixel)
@@ -253,7 +297,31 @@ def place(shape: Shape, rng: random.Random, layout: Layout, design: Design) -> D
         **(pooling | {"pool_pitch": pitch} if pooling else {}),
         merged=int(shape.merged),
         **_unit_fields(shape, columns, rng, design),
+        **(_filter_fields(shape.filter, shape.out, pitch, rng) if shape.filter else {}),
     )
+
+
+def _filter_fields(filtering: Filtering, out: tuple[int, int], pitch: int, rng: random.Random) -> dict[str, int]:
+    high, wide = filtering.walk(out)
+    table = filtering.activation == "table"
+    return {
+        "filter_kernel": filtering.kernel,
+        "filter_stride": filtering.stride,
+        "filter_top": filtering.padded[0],
+        "filter_left": filtering.padded[1],
+        "filter_shift": rng.choice([0, rng.randrange(8, 24), rng.randrange(48)]),
+        "filter_lo": rng.choice([-32768, -32768, -20000, 0]),
+        "filter_hi": rng.choice([32767, 32767, 9000]),
+        "filter_rows": filter_steps(filtering.kernel) * pitch,
+        "walk_h": high,
+        "walk_w": wide,
+        "pool_pitch": pitch,
+        "filter_table": int(table),
+        "filter_window": rng.randrange(8, 16) if table else 0,
+        "filter_unit_shift": rng.choice([0, rng.randrange(6, 18), rng.randrange(32)]),
+        "filter_unit_lo": rng.choice([-32768, -32768, -20000, 0]),
+        "filter_unit_hi": rng.choice([32767, 32767, 9000]),
+    }
 
 
 def _unit_fields(shape: Shape, columns: int, rng: random.Random, design: Design) -> dict[str, Any]:
@@ -340,10 +408,12 @@ def make_program(
             word = words.get(index) if words else None
             if word is not None:
                 b_r = min(FBCB.number("b_r", word), batch - 1)
-                ordered = 2 * (b_r + 1) >= batch and not descriptor.pool_kernel
+                ordered = 2 * (b_r + 1) >= batch and not descriptor.ordered
                 word = FBCB.pack({**FBCB.unpack(word), "b_r": b_r if ordered else batch - 1})
             row.append(random_fbcb(rng, design, descriptor, batch) if word is None else word)
         fbcb += row
+        if descriptor.merged:
+            continue
         if descriptor.kind:  # a pool has no weights, and its word may name lanes that a GEMM could not use
             descriptors[index] = _add_pieces(descriptor, design, image, rng)
             continue
@@ -382,21 +452,23 @@ def _mode(word: int, batch: int, design: Design) -> Mode:
 def _add_weights(
     descriptor: Descriptor, modes: set[Mode], design: Design, image: bytearray, rng: random.Random
 ) -> Descriptor:
-    """Append the GEMM's weights to the image, once for each mode, and its pieces behind each."""
+    """Append the GEMM's weights to the image, once for each mode, and its constants behind each."""
     p = descriptor.kernel_h * descriptor.kernel_w * descriptor.group_words
     source = np.random.default_rng(rng.getrandbits(32))
     shape = (descriptor.groups, p, descriptor.columns)
     weights = source.integers(-300, 300, shape).astype(np.int16)
     bias = source.integers(-(1 << 20), 1 << 20, (descriptor.groups, descriptor.columns))
-    pieces = _random_pieces(descriptor, source)
+    pieces, constants = _random_pieces(descriptor, source), _Filter.of(descriptor, source)
     parts = [NO_WEIGHTS] * 4
     for mode in sorted(modes):
         image.extend(bytes(-len(image) % ALIGN))
         parts[mode] = len(image)
         for group in range(descriptor.groups):
             image += pack_weights(weights[group], bias[group], mode, design).astype("<i2").tobytes()
-        image += bytes(-len(image) % ALIGN if descriptor.pieces else 0)
+        image += bytes(-len(image) % ALIGN if descriptor.pieces or descriptor.filter_kernel else 0)
         image += _packed(descriptor, mode, design, pieces)
+        if descriptor.filter_kernel:
+            image += bytes(-len(image) % design.port_bytes) + constants.packed(descriptor, mode, design)
     return replace(descriptor, weights=(parts[0], parts[1], parts[2], parts[3]))
 
 
@@ -419,6 +491,35 @@ def _random_pieces(descriptor: Descriptor, source: np.random.Generator) -> Int16
     if descriptor.activation == ActivationCode.SLOPE:
         pieces[:, 0] = 0
     return pieces
+
+
+@dataclass(frozen=True)
+class _Filter:
+    """A filter's weights (channels, k * k), biases (channels,) and the pieces of a table behind it."""
+
+    taps: Int16
+    bias: npt.NDArray[np.int64]
+    table: Int16
+
+    @classmethod
+    def of(cls, descriptor: Descriptor, source: np.random.Generator) -> _Filter:
+        """Draw one; half of them with words at the ends of int16, and biases that only 48 bits hold."""
+        taps, reach = descriptor.filter_kernel**2, (1 << 20, 1 << 46)
+        wide = source.integers(2) if descriptor.filter_kernel else 0
+        weights = source.integers(-32768 if wide else -300, 32768 if wide else 300, (descriptor.columns, taps))
+        if wide:
+            weights = np.where(
+                source.random(weights.shape) < 0.2, source.choice([-32768, 32767], weights.shape), weights
+            )
+        bias = source.integers(-reach[wide], reach[wide], descriptor.columns)
+        pieces = source.integers(-32768, 32768, (TABLE_PIECES if descriptor.filter_table else 0, 2))
+        return cls(weights.astype(np.int16), bias, pieces.astype(np.int16))
+
+    def packed(self, descriptor: Descriptor, mode: Mode, design: Design) -> bytes:
+        """Its constants as they lie in the image, each part of them with whole words of the port."""
+        rows = pack_rows(self.taps, self.bias, mode, design, count=descriptor.filter_rows)
+        table = self.table.astype("<i2").tobytes()
+        return rows.astype("<i2").tobytes() + table + bytes(-len(table) % design.port_bytes)
 
 
 def _packed(descriptor: Descriptor, mode: Mode, design: Design, pieces: Int16) -> bytes:

@@ -3,9 +3,11 @@
 /// Beats come in the order of the core: the rows of a command, each `ceil(cols / OutWords)` beats; column tiles
 /// go over the rows of a row block again. A beat is taken when a command is at hand, its residual is there if
 /// the layer multiplies, and there is room for all that are under way. It reaches the queue of those that leave
-/// after the lanes' twelve cycles. Beats of a layer without a unit pass at once.
+/// after the lanes' twelve cycles. Beats of a layer without a unit pass at once. `Behind` a filter (ADR 70) it
+/// knows a table alone, that of the filter, and no commands: each beat comes with the lanes that have a column.
 module fluidnpu_activation #(
   parameter int unsigned OutWords = 4,
+  parameter bit Behind = 1'b0,
   parameter bit Dsp = 1'b0,  // multipliers in DSP slices
   localparam int unsigned RowWidth = $clog2(fluidnpu_pkg::PieceRows)
 ) (
@@ -19,6 +21,7 @@ module fluidnpu_activation #(
   input  logic                         beat_valid_i,      // of the core
   output logic                         beat_ready_o,      // and is taken
   input  logic [OutWords*16-1:0]       beat_i,            // that beat
+  input  logic [OutWords-1:0]          used_i,            // behind a filter: its lanes that have a column
   input  logic                         residual_valid_i,  // of a layer that multiplies only; goes with a beat
   output logic                         residual_ready_o,  // and is taken
   input  logic [OutWords*16-1:0]       residual_i,        // that residual
@@ -38,6 +41,30 @@ module fluidnpu_activation #(
   localparam int unsigned Depth = 32;  // beats from where they are taken to the queue's end
   localparam int unsigned CountWidth = $clog2(OutWords + 1);
 
+  // -- what the layer asks of the unit
+  typedef struct packed {
+    fluidnpu_formats_pkg::activation_e what;
+    logic [3:0]  window;
+    logic [4:0]  shift;
+    logic [15:0] lo;
+    logic [15:0] hi;
+  } asked_t;
+  asked_t asked;
+  always_comb begin
+    asked.what   = layer_i.activation;
+    asked.window = layer_i.activation_window;
+    asked.shift  = layer_i.activation_shift;
+    asked.lo     = layer_i.activation_lo;
+    asked.hi     = layer_i.activation_hi;
+    if (Behind) begin
+      asked.what   = layer_i.filter_table ? fluidnpu_formats_pkg::ActivationTable : fluidnpu_formats_pkg::ActivationNone;
+      asked.window = layer_i.filter_window;
+      asked.shift  = layer_i.filter_unit_shift;
+      asked.lo     = layer_i.filter_unit_lo;
+      asked.hi     = layer_i.filter_unit_hi;
+    end
+  end
+
   // -- the place of the beat at hand
   (* max_fanout = 64 *) logic uses_q;
   logic                multiplies_q, active_q, room_q, give, left, row_ends_q, last_row_q, block_last_q;
@@ -47,12 +74,12 @@ module fluidnpu_activation #(
   logic [5:0]          level_q;         // beats under way
 
   assign command_ready_o  = !active_q;
-  assign give             = uses_q && active_q && room_q && beat_valid_i && (!multiplies_q || residual_valid_i);
+  assign give             = uses_q && (Behind || active_q) && room_q && beat_valid_i && (!multiplies_q || residual_valid_i);
   assign residual_ready_o = multiplies_q && give;
 
   always_ff @(posedge clk_i) begin  // a layer's first beat comes later
-    uses_q       <= layer_i.activation != fluidnpu_formats_pkg::ActivationNone;
-    multiplies_q <= layer_i.activation == fluidnpu_formats_pkg::ActivationProduct;
+    uses_q       <= asked.what != fluidnpu_formats_pkg::ActivationNone;
+    multiplies_q <= asked.what == fluidnpu_formats_pkg::ActivationProduct;
     room_q       <= rst_ni && 32'(level_q) + 2 <= Depth;  // one may go in the cycle before
     level_q      <= !rst_ni ? '0 : level_q + 6'(give) - 6'(left);
     if (!rst_ni) active_q <= 1'b0;
@@ -86,18 +113,18 @@ module fluidnpu_activation #(
   (* max_fanout = 64 *) fluidnpu_pkg::unit_t unit_q;
   (* max_fanout = 64 *) logic                bank_q;
   logic                                      tables;
-  assign tables = layer_i.activation == fluidnpu_formats_pkg::ActivationTable;
+  assign tables = asked.what == fluidnpu_formats_pkg::ActivationTable;
   always_ff @(posedge clk_i) begin
     unit_q.tables     <= tables;
-    unit_q.multiplies <= layer_i.activation == fluidnpu_formats_pkg::ActivationProduct;
-    unit_q.bends      <= layer_i.activation == fluidnpu_formats_pkg::ActivationSlope;
-    unit_q.window     <= layer_i.activation_window[2:0];
-    unit_q.beyond     <= tables ? 7'h7F << layer_i.activation_window[2:0] : '0;
-    unit_q.bound      <= 8'd1 << layer_i.activation_window[2:0];
-    unit_q.rest       <= tables ? ~(16'hFFFE << layer_i.activation_window[2:0]) : '1;
-    unit_q.shift      <= layer_i.activation_shift;
-    unit_q.lo         <= layer_i.activation_lo;
-    unit_q.hi         <= layer_i.activation_hi;
+    unit_q.multiplies <= asked.what == fluidnpu_formats_pkg::ActivationProduct;
+    unit_q.bends      <= asked.what == fluidnpu_formats_pkg::ActivationSlope;
+    unit_q.window     <= asked.window[2:0];
+    unit_q.beyond     <= tables ? 7'h7F << asked.window[2:0] : '0;
+    unit_q.bound      <= 8'd1 << asked.window[2:0];
+    unit_q.rest       <= tables ? ~(16'hFFFE << asked.window[2:0]) : '1;
+    unit_q.shift      <= asked.shift;
+    unit_q.lo         <= asked.lo;
+    unit_q.hi         <= asked.hi;
     if (layer_start_i) bank_q <= bank_i;
   end
 
@@ -127,6 +154,7 @@ module fluidnpu_activation #(
   logic [Steps-2:1]                     row_ends_at_q;
   logic [Steps-2:1][CountWidth-1:0]     rest_at_q;  // columns of the row's last beat
   (* max_fanout = 64 *) logic [RowWidth-1:0] row_q;
+  logic [Steps-2:1][OutWords-1:0]       used_at_q;  // of a beat of the filter
   logic [OutWords-1:0]                  used_q, saturated;
   logic [OutWords-1:0][15:0]            words;
 
@@ -135,7 +163,9 @@ module fluidnpu_activation #(
     row_ends_at_q <= {row_ends_at_q[Steps-3:1], row_ends_q};
     rest_at_q     <= {rest_at_q[Steps-3:1], rest_q[CountWidth-1:0]};
     row_q         <= base_q + beat_q;
+    used_at_q     <= {used_at_q[Steps-3:1], used_i};
     for (int unsigned i = 0; i < OutWords; i++) used_q[i] <= !row_ends_at_q[Steps-2] || 32'(rest_at_q[Steps-2]) > i;
+    if (Behind) used_q <= used_at_q[Steps-2];
     if (!rst_ni) begin  // of flip-flops, faster than a shift register, which knows no reset
       row_ends_at_q[Steps-2] <= '0;
       rest_at_q[Steps-2]     <= '0;
@@ -187,8 +217,8 @@ module fluidnpu_activation #(
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
       if (valid_q[Steps]) assert (fits);
-      if (give) assert (row_ends_q == (32'(rest_q) <= OutWords) && rest_q != '0 && rows_q != '0 && last_row_q == (rows_q == 17'd1));
-      if (beat_valid_i) assert (uses_q == (layer_i.activation != fluidnpu_formats_pkg::ActivationNone));
+      if (give && !Behind) assert (row_ends_q == (32'(rest_q) <= OutWords) && rest_q != '0 && rows_q != '0 && last_row_q == (rows_q == 17'd1));
+      if (beat_valid_i) assert (uses_q == (asked.what != fluidnpu_formats_pkg::ActivationNone));
       if (layer_start_i) assert (level_q == '0);
     end
   end

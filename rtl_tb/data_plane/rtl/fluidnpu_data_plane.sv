@@ -1,9 +1,10 @@
 /// The NPU's data plane: registers, Fluid Batching Engine, layer sequencer, DMA.
 ///
 /// Five streams connect the core (ADR 4). AXI ports: `m0` reads descriptors and weights, `m1` reads inputs,
-/// `m2` reads residuals and pieces and writes outputs. `core_rst_no` is low while a job is dropped: the core must forget
-/// its half-done command. `saturations_i` counts since then and since `core_clear_o`, one cycle as a job
-/// starts: a counter that has saturated could not tell the next job's share.
+/// `m2` reads residuals and constants and writes outputs. Those pass an activation unit (ADR 69), a filter with a
+/// table behind it (ADR 70) and a pool (ADR 51), each where a design has it. `core_rst_no` is low while a job is
+/// dropped: the core must forget its half-done command. `saturations_i` counts since then and since
+/// `core_clear_o`, one cycle as a job starts: a counter that has saturated could not tell the next job's share.
 module fluidnpu_data_plane #(
   parameter int unsigned TR = 64,
   parameter int unsigned TP = 4,
@@ -25,6 +26,12 @@ module fluidnpu_data_plane #(
   parameter int unsigned PoolRows = 0,
   parameter bit Activation = 1'b0,         // outputs can pass an activation unit (ADR 69)
   parameter bit ActivationDsp = 1'b0,      // whose multipliers are DSPs
+  parameter int unsigned FilterKernel = 0,    // taps a side of `fluidnpu_output_filter` at most; 0: there is none
+  parameter int unsigned FilterWindows = 0,
+  parameter int unsigned FilterRows = 0,
+  parameter int unsigned FilterDeepRows = 0,
+  parameter int unsigned FilterWeights = 0,   // rows of a bank
+  parameter bit FilterActivation = 1'b0,      // and a unit behind it
   parameter bit UltraBuffer = 1'b0,        // the input buffer in UltraRAM: UltraScale+ only
   parameter int unsigned QueueBeats = 128, // port words asked for and not yet used, for each master
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth,
@@ -75,7 +82,7 @@ module fluidnpu_data_plane #(
   input  logic                           m1_axi_rlast,            // it is the last of its burst
   input  logic                           m1_axi_rvalid,           // the word is there
   output logic                           m1_axi_rready,           // and is taken
-  // m2: residuals, pieces, outputs
+  // m2: residuals, constants, outputs
   output logic [AddrWidth-1:0]           m2_axi_araddr,           // first byte of a burst to read
   output logic [7:0]                     m2_axi_arlen,            // its words, less one
   output logic [2:0]                     m2_axi_arsize,           // log2 of the bytes of a word
@@ -156,12 +163,13 @@ module fluidnpu_data_plane #(
   typedef enum logic [2:0] {OfRegs, OfEngine, OfSequencer, OfM0, OfM1, OfM2Read, OfM2Write, Parts} part_e;
   typedef enum logic [3:0] {
     OfPlanner, OfQueues, OfDescriptors, OfWeights, OfWindows, OfSegments, OfRows, OfResiduals, OfPieces, OfUnit, OfPool, OfOutputs,
-    OfCore, JobParts
+    OfCore, OfFilter, OfBehind, JobParts
   } job_part_e;
+  localparam int unsigned JobResets = 32'(JobParts) - (FilterKernel != 0 ? 0 : 2);
   logic [Parts-1:0]    part_rst_n;
-  logic [JobParts-1:0] job_rst_n;
+  logic [JobResets-1:0] job_rst_n;
   common_reset #(.Copies(32'(Parts))) part_reset (.clk_i, .rst_ni, .rst_no(part_rst_n));
-  common_reset #(.Copies(32'(JobParts))) job_reset (.clk_i, .rst_ni(run_n), .rst_no(job_rst_n));
+  common_reset #(.Copies(JobResets)) job_reset (.clk_i, .rst_ni(run_n), .rst_no(job_rst_n));
   assign core_rst_no = job_rst_n[OfCore];
 
   always_comb begin
@@ -171,7 +179,7 @@ module fluidnpu_data_plane #(
   assign idle  = !progress.busy && masters_idle;
   assign run_n = rst_ni && !flush;
   assign core_clear_o = control.start && !progress.start_refused;
-  logic [31:0] saturations;  // of the core and of the activation unit
+  logic [31:0] saturations;  // of the core and of what its outputs pass
 
   fluidnpu_regs #(
     .BMax(BMax), .TP(TP), .TC(TC), .Stackable(Stackable), .Split(Split), .BuildId(BuildId)
@@ -246,7 +254,7 @@ module fluidnpu_data_plane #(
 
   fluidnpu_planner #(
     .TP(TP), .TC(TC), .WeightSlots(WeightSlots), .OutWords(OutWords), .PortBytes(PortBytes), .Split(Split), .Pools(PoolRows != 0),
-    .Activation(Activation)
+    .Activation(Activation), .FilterKernel(FilterKernel), .FilterWeights(FilterWeights), .FilterActivation(FilterActivation)
   ) planner (
     .clk_i, .rst_ni(job_rst_n[OfPlanner]), .start_i(plan), .descriptor_i(descriptor), .b_act_i(batch.b_act), .pool_o(pool), .plan_i(layer_plan),
     .planned_o(plan_whole), .loaded_i(pieces_loaded), .done_o(plan_done),
@@ -255,12 +263,12 @@ module fluidnpu_data_plane #(
 
   // -- commands to everyone at once
   localparam int unsigned TileBits = fluidnpu_formats_pkg::TileBits;
-  logic cmd_ready, input_ready, output_ready, residual_ready, block_ready, unit_ready, pool_ready, give;
+  logic cmd_ready, input_ready, output_ready, residual_ready, block_ready, unit_ready, filter_ready, pool_ready, give;
   logic input_valid, output_valid, residual_valid, block_valid, input_take, output_take, residual_take, block_take;
   fluidnpu_formats_pkg::tile_t input_command, output_command, residual_command;
   fluidnpu_formats_pkg::core_command_t core_command;
 
-  assign command_ready = cmd_ready && input_ready && output_ready && residual_ready && block_ready && unit_ready && pool_ready;
+  assign command_ready = cmd_ready && input_ready && output_ready && residual_ready && block_ready && unit_ready && filter_ready && pool_ready;
   assign give          = command_valid && command_ready;
   always_comb begin
     core_command.mode           = running.mode;
@@ -399,7 +407,7 @@ module fluidnpu_data_plane #(
     .m_axi_rlast(m1_axi_rlast), .m_axi_rvalid(m1_axi_rvalid), .m_axi_rready(m1_axi_rready)
   );
 
-  // -- m2: residuals, pieces of the activation unit, outputs
+  // -- m2: residuals, constants of what outputs pass, outputs
   logic m2_read_idle, m2_write_idle, r_valid, r_ready, r_data_valid, r_data_ready, o_valid, o_ready, layer_done;
   logic m2_req_valid, m2_req_ready, m2_data_valid, m2_data_ready, residual_beat_valid, residual_beat_ready;
   logic [AddrWidth-1:0] m2_req_addr, r_addr, o_addr;
@@ -423,24 +431,28 @@ module fluidnpu_data_plane #(
     .m_axi_rlast(m2_axi_rlast), .m_axi_rvalid(m2_axi_rvalid), .m_axi_rready(m2_axi_rready)
   );
 
-  // Outputs pass the unit on their way to the pool. Residuals go to it where it multiplies by them, else to the
-  // core.
-  logic activated_valid, activated_ready;
-  logic [OutWords*16-1:0] activated;
-  if (Activation) begin : gen_activation
-    logic turn, reads, p_valid, p_ready, bank, write, write_outer;
+  // Constants come between residuals.
+  localparam int unsigned WeightsWidth = FilterWeights > 1 ? $clog2(FilterWeights) : 1;
+  logic bank, write, write_behind, write_outer, weights_write;
+  logic [OutWords-1:0] write_lanes, weights_lanes;
+  logic [$clog2(fluidnpu_pkg::PieceRows)-1:0] write_row;
+  logic [31:0] write_piece;
+  logic [WeightsWidth-1:0] weights_row;
+  logic [2:0] weights_pair;
+  logic [PortWords*16-1:0] weights_words;
+  if (Activation || FilterKernel != 0) begin : gen_pieces
+    logic turn, reads, p_valid, p_ready;
     logic [AddrWidth-1:0] p_addr;
     logic [23:0] p_beats;
-    logic [OutWords-1:0] write_lanes;
-    logic [$clog2(fluidnpu_pkg::PieceRows)-1:0] write_row;
-    logic [31:0] write_piece;
 
-    fluidnpu_piece_loader #(.OutWords(OutWords), .PortWords(PortWords)) pieces (
+    fluidnpu_piece_loader #(.OutWords(OutWords), .PortWords(PortWords), .FilterWeights(FilterWeights)) pieces (
       .clk_i, .rst_ni(job_rst_n[OfPieces]), .image_i(settings.weights_base[AddrWidth-1:0]), .layer_i(planned), .planned_i(plan_whole),
       .loaded_o(pieces_loaded), .turn_o(turn), .reads_o(reads), .quiet_i(m2_read_idle && !m2_data_valid), .fetch_valid_o(p_valid),
       .fetch_ready_i(m2_req_ready), .fetch_addr_o(p_addr), .fetch_beats_o(p_beats), .data_valid_i(m2_data_valid),
-      .data_ready_o(p_ready), .data_i(m2_data), .bank_o(bank), .write_o(write), .write_lanes_o(write_lanes),
-      .write_row_o(write_row), .write_outer_o(write_outer), .write_piece_o(write_piece)
+      .data_ready_o(p_ready), .data_i(m2_data), .bank_o(bank), .write_o(write), .write_behind_o(write_behind),
+      .write_lanes_o(write_lanes), .write_row_o(write_row), .write_outer_o(write_outer), .write_piece_o(write_piece),
+      .weights_o(weights_write), .weights_lanes_o(weights_lanes), .weights_row_o(weights_row), .weights_pair_o(weights_pair),
+      .weights_words_o(weights_words)
     );
     assign m2_req_valid  = turn ? p_valid : r_valid;
     assign m2_req_addr   = turn ? p_addr : r_addr;
@@ -448,11 +460,25 @@ module fluidnpu_data_plane #(
     assign r_ready       = m2_req_ready && !turn;
     assign r_data_valid  = m2_data_valid && !reads;
     assign m2_data_ready = reads ? p_ready : r_data_ready;
+  end else begin : gen_no_pieces
+    assign pieces_loaded = 1'b1;
+    assign m2_req_valid  = r_valid;
+    assign m2_req_addr   = r_addr;
+    assign m2_req_beats  = r_beats;
+    assign r_ready       = m2_req_ready;
+    assign r_data_valid  = m2_data_valid;
+    assign m2_data_ready = r_data_ready;
+    assign {bank, write, write_behind, write_outer, write_lanes, write_row, write_piece} = '0;
+    assign {weights_write, weights_lanes, weights_row, weights_pair, weights_words} = '0;
+  end
 
+  // Outputs pass the unit on their way to memory. Residuals go to it where it multiplies by them, else to the core.
+  logic activated_valid, activated_ready;
+  logic [OutWords*16-1:0] activated;
+  logic [31:0] unit_saturations, filter_saturations, behind_saturations;
+  if (Activation) begin : gen_activation
     logic unit_valid, unit_take, multiplies_q, factors_ready, factor_valid, factor_ready;
     logic [OutWords*16-1:0] factor;
-    logic [31:0] unit_saturations;
-    logic [32:0] both;
     fluidnpu_formats_pkg::tile_t unit_command;
     always_ff @(posedge clk_i) multiplies_q <= running.multiplies;  // a layer's residuals come later
     assign m_axis_residual_tvalid = residual_beat_valid && !multiplies_q;
@@ -470,30 +496,84 @@ module fluidnpu_data_plane #(
     fluidnpu_activation #(.OutWords(OutWords), .Dsp(ActivationDsp)) unit (
       .clk_i, .rst_ni(job_rst_n[OfUnit]), .layer_start_i(layer_start), .layer_i(running), .command_valid_i(unit_valid),
       .command_ready_o(unit_take), .command_i(unit_command), .beat_valid_i(s_axis_output_tvalid),
-      .beat_ready_o(s_axis_output_tready), .beat_i(s_axis_output_tdata), .residual_valid_i(factor_valid),
+      .beat_ready_o(s_axis_output_tready), .beat_i(s_axis_output_tdata), .used_i('0), .residual_valid_i(factor_valid),
       .residual_ready_o(factor_ready), .residual_i(factor), .given_valid_o(activated_valid),
       .given_ready_i(activated_ready), .given_o(activated), .bank_i(bank), .write_i(write), .write_lanes_i(write_lanes),
       .write_row_i(write_row), .write_outer_i(write_outer), .write_piece_i(write_piece), .clear_i(core_clear_o),
       .saturations_o(unit_saturations)
     );
-    // Told a cycle late; outputs that saturated are in memory far later.
-    assign both = 33'(saturations_i) + 33'(unit_saturations);
-    always_ff @(posedge clk_i) saturations <= core_clear_o ? '0 : both[32] ? '1 : both[31:0];
   end else begin : gen_no_activation
-    assign pieces_loaded          = 1'b1;
     assign unit_ready             = 1'b1;
-    assign m2_req_valid           = r_valid;
-    assign m2_req_addr            = r_addr;
-    assign m2_req_beats           = r_beats;
-    assign r_ready                = m2_req_ready;
-    assign r_data_valid           = m2_data_valid;
-    assign m2_data_ready          = r_data_ready;
+    assign unit_saturations       = '0;
     assign m_axis_residual_tvalid = residual_beat_valid;
     assign residual_beat_ready    = m_axis_residual_tready;
     assign activated_valid        = s_axis_output_tvalid;
     assign activated              = s_axis_output_tdata;
     assign s_axis_output_tready   = activated_ready;
-    assign saturations            = saturations_i;
+  end
+
+  // The filter's layer is over when the filter has visited all of its positions, those too at which nothing leaves.
+  logic filtered_valid, filtered_ready, filter_idle;
+  logic [OutWords*16-1:0] filtered;
+  if (FilterKernel != 0) begin : gen_filter
+    localparam int unsigned WordPairs = PortWords / 2;
+    logic filter_valid, filter_take, filter_busy, summed_valid, summed_ready;
+    logic [OutWords*16-1:0] summed;
+    logic [OutWords-1:0] summed_lanes;
+    logic [OutWords*32-1:0] weights_pairs;
+    fluidnpu_formats_pkg::tile_t filter_command;
+
+    for (genvar i = 0; i < OutWords; i++) begin : gen_pair
+      assign weights_pairs[32*i+:32] = weights_words[32*(i%WordPairs)+:32];
+    end
+    common_fifo #(.Width(TileBits), .Depth(2 * CommandQueue)) filter_queue (
+      .clk_i, .rst_ni(job_rst_n[OfFilter]), .clear_i(1'b0), .valid_i(give && running.filter_kernel != '0), .ready_o(filter_ready), .data_i(command),
+      .valid_o(filter_valid), .ready_i(filter_take), .data_o(filter_command), .level_o()
+    );
+    fluidnpu_output_filter #(
+      .BMax(BMax), .OutWords(OutWords), .Kernel(FilterKernel), .Windows(FilterWindows), .Rows(FilterRows), .DeepRows(FilterDeepRows),
+      .Weights(FilterWeights)
+    ) filter (
+      .clk_i, .rst_ni(job_rst_n[OfFilter]), .layer_start_i(layer_start), .layer_i(running), .command_valid_i(filter_valid),
+      .command_ready_o(filter_take), .command_i(filter_command), .beat_valid_i(activated_valid), .beat_ready_o(activated_ready),
+      .beat_i(activated), .filtered_valid_o(summed_valid), .filtered_ready_i(summed_ready), .filtered_o(summed),
+      .filtered_lanes_o(summed_lanes), .busy_o(filter_busy), .bank_i(bank), .write_i(weights_write), .write_lanes_i(weights_lanes),
+      .write_pair_i(weights_pair), .write_row_i(weights_row), .write_pairs_i(weights_pairs), .clear_i(core_clear_o),
+      .saturations_o(filter_saturations)
+    );
+    assign filter_idle = !filter_valid && !filter_busy;
+
+    if (FilterActivation) begin : gen_behind
+      fluidnpu_activation #(.OutWords(OutWords), .Behind(1'b1), .Dsp(ActivationDsp)) unit (
+        .clk_i, .rst_ni(job_rst_n[OfBehind]), .layer_start_i(layer_start), .layer_i(running), .command_valid_i(1'b0),
+        .command_ready_o(), .command_i('0), .beat_valid_i(summed_valid), .beat_ready_o(summed_ready), .beat_i(summed),
+        .used_i(summed_lanes), .residual_valid_i(1'b0), .residual_ready_o(), .residual_i('0), .given_valid_o(filtered_valid),
+        .given_ready_i(filtered_ready), .given_o(filtered), .bank_i(bank), .write_i(write_behind), .write_lanes_i(write_lanes),
+        .write_row_i(write_row), .write_outer_i(write_outer), .write_piece_i(write_piece), .clear_i(core_clear_o),
+        .saturations_o(behind_saturations)
+      );
+    end else begin : gen_not_behind
+      assign filtered_valid     = summed_valid;
+      assign filtered           = summed;
+      assign summed_ready       = filtered_ready;
+      assign behind_saturations = '0;
+    end
+  end else begin : gen_no_filter
+    assign filter_ready       = 1'b1;
+    assign filter_idle        = 1'b1;
+    assign filtered_valid     = activated_valid;
+    assign filtered           = activated;
+    assign activated_ready    = filtered_ready;
+    assign filter_saturations = '0;
+    assign behind_saturations = '0;
+  end
+
+  if (Activation || FilterKernel != 0) begin : gen_saturations
+    logic [33:0] all;  // told a cycle late; outputs that saturated are in memory far later
+    assign all = 34'(saturations_i) + 34'(unit_saturations) + 34'(filter_saturations) + 34'(behind_saturations);
+    always_ff @(posedge clk_i) saturations <= core_clear_o ? '0 : all[33:32] != '0 ? '1 : all[31:0];
+  end else begin : gen_no_saturations
+    assign saturations = saturations_i;
   end
 
   logic pooled_valid, pooled_ready;
@@ -507,18 +587,18 @@ module fluidnpu_data_plane #(
     );
     fluidnpu_output_pool #(.BMax(BMax), .OutWords(OutWords), .Windows(PoolWindows), .Rows(PoolRows)) pool_unit (
       .clk_i, .rst_ni(job_rst_n[OfPool]), .layer_start_i(layer_start), .layer_i(running), .command_valid_i(pool_valid),
-      .command_ready_o(pool_take), .command_i(pool_command), .beat_valid_i(activated_valid),
-      .beat_ready_o(activated_ready), .beat_i(activated), .pooled_valid_o(pooled_valid),
+      .command_ready_o(pool_take), .command_i(pool_command), .beat_valid_i(filtered_valid),
+      .beat_ready_o(filtered_ready), .beat_i(filtered), .pooled_valid_o(pooled_valid),
       .pooled_ready_i(pooled_ready), .pooled_o(pooled)
     );
   end else begin : gen_no_pool
     assign pool_ready      = 1'b1;
-    assign pooled_valid    = activated_valid;
-    assign pooled          = activated;
-    assign activated_ready = pooled_ready;
+    assign pooled_valid    = filtered_valid;
+    assign pooled          = filtered;
+    assign filtered_ready  = pooled_ready;
   end
 
-  fluidnpu_output_writer #(.BMax(BMax), .OutWords(OutWords), .PortWords(PortWords), .Pools(PoolRows != 0)) outputs (
+  fluidnpu_output_writer #(.BMax(BMax), .OutWords(OutWords), .PortWords(PortWords), .Pools(PoolRows != 0), .Filters(FilterKernel != 0)) outputs (
     .clk_i, .rst_ni(job_rst_n[OfOutputs]), .layer_start_i(layer_start), .slot_i(slot), .layer_i(running), .command_valid_i(output_valid),
     .command_ready_o(output_take), .command_i(output_command), .layer_done_o(layer_done), .beat_valid_i(pooled_valid),
     .beat_ready_o(pooled_ready), .beat_i(pooled), .word_valid_o(o_valid), .word_ready_i(o_ready),
@@ -535,6 +615,6 @@ module fluidnpu_data_plane #(
     .m_axi_bvalid(m2_axi_bvalid), .m_axi_bready(m2_axi_bready)
   );
 
-  assign written      = layer_done && m2_write_idle && weights_idle;
+  assign written      = layer_done && m2_write_idle && weights_idle && filter_idle;
   assign masters_idle = m0_idle && m1_idle && m2_read_idle && m2_write_idle;
 endmodule

@@ -1,14 +1,15 @@
 /// Writes the core's output stream back: packs the words of each row into port words and hands them to a
 /// write master.
 ///
-/// Rows come in the order of the row walker, `ceil(cols / OutWords)` beats each; with a pool, those that end its windows. Words of neighbouring rows
-/// that share a port word are written together. `layer_done_o` (a level): the last row of the layer has been
-/// handed over.
+/// Rows come in the order of the row walker, `ceil(cols / OutWords)` beats each; with a pool or a filter, those that
+/// end its windows. Words of neighbouring rows that share a port word are written together. `layer_done_o` (a
+/// level): the last row of the layer has been handed over.
 module fluidnpu_output_writer #(
   parameter int unsigned BMax = 4,
   parameter int unsigned OutWords = 4,
   parameter int unsigned PortWords = 8,
-  parameter bit Pools = 1'b1,  // outputs can have passed a pool
+  parameter bit Pools = 1'b1,    // outputs can have passed a pool
+  parameter bit Filters = 1'b0,  // or a filter
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
 ) (
   input  logic                           clk_i,            // clock
@@ -41,7 +42,7 @@ module fluidnpu_output_writer #(
   logic [11:0]           row_cols;
 
   // The pass of a command starts at once: its rows are needed for nothing else.
-  fluidnpu_row_addresses #(.BMax(BMax), .PortWords(PortWords), .Pools(Pools)) rows (
+  fluidnpu_row_addresses #(.BMax(BMax), .PortWords(PortWords), .Pools(Pools), .Filters(Filters)) rows (
     .clk_i, .rst_ni, .layer_start_i, .slot_i, .layer_i,
     .pool_i({layer_i.pool_kernel, layer_i.pool_top, layer_i.pool_left}),
     .step_h_i(layer_i.out_row), .step_w_i(layer_i.out_pixel), .offset_i(layer_i.out_offset),

@@ -2,7 +2,8 @@
 ///
 /// One multiplier-divider takes a bit a cycle: about 250 cycles, more for long numbers. Wrong magic,
 /// checksum, field range or alignment, and more P-tiles than a command can ask for, give `bad_o` with the
-/// cause instead of a layer. A layer is done when its pieces are there (`loaded_i`). Formulas:
+/// cause instead of a layer, and so does what a unit, a pool or a filter of this NPU cannot do. A layer is done
+/// when its constants are there (`loaded_i`). Formulas:
 /// `hls.core.layer_streams`, `hls.program.part_words` and `dse.hardware.InputRows`.
 module fluidnpu_planner #(
   parameter int unsigned TP = 4,
@@ -12,7 +13,10 @@ module fluidnpu_planner #(
   parameter int unsigned PortBytes = 16,
   parameter bit Split = 1'b0,
   parameter bit Pools = 1'b1,      // outputs can pass a max pool on their way to memory
-  parameter bit Activation = 1'b0  // and an activation unit
+  parameter bit Activation = 1'b0, // and an activation unit
+  parameter int unsigned FilterKernel = 0,   // and a depthwise filter of so many taps a side at most
+  parameter int unsigned FilterWeights = 0,  // rows of its weights that a bank holds
+  parameter bit FilterActivation = 1'b0      // and a table behind the filter
 ) (
   input  logic                              clk_i,         // clock
   input  logic                              rst_ni,        // reset, synchronous
@@ -43,7 +47,7 @@ module fluidnpu_planner #(
   logic [31:0] crc_q, part;
   (* max_fanout = 64 *) logic [$clog2(Bytes):0] byte_q;  // bytes that the checksum knows
   (* max_fanout = 64 *) logic checked_q;
-  logic        odd, zero, gemm, unknown, no_part, beyond, faulty_q, malformed_q, refused;
+  logic        odd, zero, gemm, unknown, no_part, beyond, misfit, mergeable, faulty_q, malformed_q, refused;
   logic        long_q;  // more P-tiles than fit
   fluidnpu_formats_pkg::mode_e mode, plan_mode_q;
   logic [15:0] plan_block_q;
@@ -52,7 +56,7 @@ module fluidnpu_planner #(
   assign bytes = descriptor_i;
   always_ff @(posedge clk_i) begin  // the FBCB's RAM answers late in its cycle; the plan is needed some cycles later
     // Lanes by samples would bring outputs in another order than that of the image.
-    plan_bad_q       <= plan_i.bad || (gemm && descriptor_i.pool_kernel[1] && plan_i.mode == fluidnpu_formats_pkg::ModeLanes && !plan_i.row_lanes);
+    plan_bad_q       <= plan_i.bad || (gemm && (descriptor_i.pool_kernel[1] || filters) && plan_i.mode == fluidnpu_formats_pkg::ModeLanes && !plan_i.row_lanes);
     plan_mode_q      <= plan_i.mode;
     plan_row_lanes_q <= plan_i.row_lanes;
     plan_b_r_q       <= plan_i.b_r;
@@ -100,6 +104,29 @@ module fluidnpu_planner #(
   end
   assign pool_o = !gemm;
 
+  logic filters, walks_h, walks_w;  // outputs pass the filter; its walk holds the map, and ends within a window of it
+  assign filters = FilterKernel != 0 && descriptor_i.filter_kernel != '0;
+  assign mergeable   = descriptor_i.kind == fluidnpu_formats_pkg::KindMaxPool || (FilterKernel != 0 && gemm);  // merged
+  always_comb begin
+    walks_h = descriptor_i.walk_h >= descriptor_i.out_h && 17'(descriptor_i.walk_h) < 17'(descriptor_i.out_h) + 17'(descriptor_i.filter_kernel);
+    walks_w = descriptor_i.walk_w >= descriptor_i.out_w && 17'(descriptor_i.walk_w) < 17'(descriptor_i.out_w) + 17'(descriptor_i.filter_kernel);
+  end
+  always_comb begin  // what the filter could not do; without one, that anything is asked of it
+    misfit = descriptor_i.filter_kernel != '0;
+    if (FilterKernel != 0 && !filters) misfit = descriptor_i.filter_rows != '0 || descriptor_i.filter_table;
+    if (filters) begin
+      misfit = 32'(descriptor_i.filter_kernel) > FilterKernel || descriptor_i.filter_kernel == 4'd1
+          || (descriptor_i.filter_stride != 2'd1 && descriptor_i.filter_stride != 2'd2)
+          || !gemm || descriptor_i.groups != 16'd1 || descriptor_i.pool_kernel != '0 || descriptor_i.merged
+          || 4'(descriptor_i.filter_top) >= descriptor_i.filter_kernel || 4'(descriptor_i.filter_left) >= descriptor_i.filter_kernel
+          || !walks_h || !walks_w || descriptor_i.filter_rows == '0 || 32'(descriptor_i.filter_rows) > FilterWeights
+          || descriptor_i.filter_shift > fluidnpu_formats_pkg::DescriptorFilterShiftMost
+          || $signed(descriptor_i.filter_lo) > $signed(descriptor_i.filter_hi)
+          || $signed(descriptor_i.filter_unit_lo) > $signed(descriptor_i.filter_unit_hi)
+          || (descriptor_i.filter_table ? !FilterActivation || !descriptor_i.filter_window[3] : descriptor_i.filter_window != '0);
+    end
+  end
+
   // The checksum is taken byte by byte while the first operations run; all of them take longer. Behind the
   // bytes of its own it is the same number whatever was before.
   function automatic logic [31:0] crc_of(logic [31:0] crc, logic [7:0] data);
@@ -113,8 +140,8 @@ module fluidnpu_planner #(
         || descriptor_i.residual_shift > fluidnpu_formats_pkg::DescriptorResidualShiftMost
         || $signed(descriptor_i.lo) > $signed(descriptor_i.hi) || (!gemm && descriptor_i.groups != 16'd1)
         || descriptor_i.pool_kernel == 2'd1 || (descriptor_i.pool_kernel != '0 && (!gemm || !Pools))
-        || (descriptor_i.merged && descriptor_i.kind != fluidnpu_formats_pkg::KindMaxPool)
-        || (gemm && no_part) || beyond;
+        || (descriptor_i.merged && (!mergeable || descriptor_i.pool_kernel != '0))
+        || (gemm && no_part && !(FilterKernel != 0 && descriptor_i.merged)) || beyond || misfit;
     if (start_i) begin
       crc_q  <= '1;
       byte_q <= '0;
@@ -384,6 +411,33 @@ module fluidnpu_planner #(
     layer_o.beats1          = pool_o ? '0 : beats1_q;
     layer_o.weights         = part;
     layer_o.block_words     = block_words_q;
+    if (Activation || FilterKernel != 0) layer_o.piece_address = piece_address_q;
+    if (FilterKernel != 0) begin
+      layer_o.filter_kernel     = descriptor_i.filter_kernel;
+      layer_o.filter_stride     = descriptor_i.filter_stride;
+      layer_o.filter_top        = descriptor_i.filter_top;
+      layer_o.filter_left       = descriptor_i.filter_left;
+      layer_o.filter_shift      = descriptor_i.filter_shift;
+      layer_o.filter_lo         = descriptor_i.filter_lo;
+      layer_o.filter_hi         = descriptor_i.filter_hi;
+      layer_o.filter_rows       = descriptor_i.filter_rows;
+      layer_o.walk_h            = descriptor_i.walk_h;
+      layer_o.walk_w            = descriptor_i.walk_w;
+      unique case (descriptor_i.filter_kernel)  // ceil(k * k / 9)
+        4'd4:    layer_o.filter_steps = 3'd2;
+        4'd5:    layer_o.filter_steps = 3'd3;
+        4'd6:    layer_o.filter_steps = 3'd4;
+        4'd7:    layer_o.filter_steps = 3'd6;
+        default: layer_o.filter_steps = {2'd0, filters};
+      endcase
+    end
+    if (FilterActivation) begin
+      layer_o.filter_table      = descriptor_i.filter_table;
+      layer_o.filter_window     = descriptor_i.filter_window;
+      layer_o.filter_unit_shift = descriptor_i.filter_unit_shift;
+      layer_o.filter_unit_lo    = descriptor_i.filter_unit_lo;
+      layer_o.filter_unit_hi    = descriptor_i.filter_unit_hi;
+    end
     if (Activation) begin
       layer_o.residual_spread   = descriptor_i.residual_spread;
       layer_o.activation        = descriptor_i.activation;
@@ -392,7 +446,6 @@ module fluidnpu_planner #(
       layer_o.activation_lo     = descriptor_i.activation_lo;
       layer_o.activation_hi     = descriptor_i.activation_hi;
       layer_o.pieces            = descriptor_i.pieces;
-      layer_o.piece_address     = piece_address_q;
     end
   end
 endmodule
