@@ -12,6 +12,7 @@ import click
 
 from fluidnpu import scheduler
 from fluidnpu.host import fleet, oip
+from fluidnpu.scheduler import placement
 
 from .. import show
 from ..configuration import config_option, placed
@@ -40,6 +41,9 @@ class FleetCommandOptions(NetworkOptions):
 
     fleet: Path
     plan: Path | None
+    replan: bool
+    replan_window: str
+    forecast: str
     engine: str
     shard: int
     ray_address: str | None
@@ -55,6 +59,7 @@ class FleetCommandOptions(NetworkOptions):
     examples={
         "fluidnpu fleet lab.toml --http 8000": "all networks on all boards",
         "fluidnpu fleet lab.toml --plan p.json --http 8000": "as `fluidnpu place` planned",
+        "fluidnpu fleet lab.toml --replan --slo 200ms --http 8000": "plan again as the traffic changes",
         "fluidnpu fleet --config front.toml": "options of a file",
     },
     sections={
@@ -74,6 +79,21 @@ class FleetCommandOptions(NetworkOptions):
     type=PATH,
     metavar="PLAN.json",
     help="what runs where, as `place --out` wrote it  [default: every board serves all its networks]",
+)
+@click.option("--replan", is_flag=True, help="plan again as the traffic changes, and change the boards live")
+@click.option(
+    "--replan-window",
+    default="120s",
+    show_default=True,
+    metavar="120s",
+    help="replan: of what the forecast counts; a drift is noticed within it",
+)
+@click.option(
+    "--forecast",
+    type=click.Choice(placement.FORECASTS),
+    default="ewma",
+    show_default=True,
+    help="replan: of the next window's exits, by the last one, an average that forgets, or ARIMA",
 )
 @click.option(
     "--allow-absent", is_flag=True, help="start although boards do not answer; each is used as soon as it does"
@@ -136,18 +156,20 @@ def command(options: FleetCommandOptions) -> None:
     Exit code: 0 drained; 1 a board does not answer; 2 bad input.
     """
     with placed():
-        surfaces, roster, served = prepared(options)
+        surfaces, followed, served = prepared(options)
     out = show.console(options.as_json)
     oip.configure_logging(options.log_level, requests=options.log_requests)
     fronts: list[fleet.FleetFront] = []
 
     def opened(limits: oip.Limits, version: str) -> fleet.FleetFront:
-        if options.engine == "local":
-            fronts.append(fleet.FleetFront(roster, served, limits, version))
+        if isinstance(followed, fleet.Followed):
+            fronts.append(fleet.FollowingFront(followed, served, limits, version))
+        elif options.engine == "local":
+            fronts.append(fleet.FleetFront(followed, served, limits, version))
         else:
             shards = fleet.ShardOptions(boards=options.shard, address=options.ray_address or "")
             file, plan = options.fleet, options.plan
-            fronts.append(fleet.ShardedFront(roster, served, limits, version, file=file, plan=plan, shards=shards))
+            fronts.append(fleet.ShardedFront(followed, served, limits, version, file=file, plan=plan, shards=shards))
         return fronts[-1]
 
     oip.run_server(opened, surfaces, lambda server: _started(out, server, fronts[0], options.as_json))
@@ -158,12 +180,15 @@ def command(options: FleetCommandOptions) -> None:
         out.print(f"drained: {sum(counts.values())} samples were answered")
 
 
-def prepared(options: FleetCommandOptions) -> tuple[oip.ServeOptions, fleet.Roster, fleet.FleetOptions]:
+def prepared(
+    options: FleetCommandOptions,
+) -> tuple[oip.ServeOptions, fleet.Roster | fleet.Followed, fleet.FleetOptions]:
     """Read everything that the options name. Raises ValueErrors of the rooms."""
     surfaces = options.surfaces()
     if options.engine == "local" and options.ray_address is not None:
         raise UsageError("--ray-address is for --engine ray")
-    roster = fleet.Roster.read(options.fleet, options.plan)
+    followed = _followed(options) if options.replan else None
+    roster = followed.roster if followed is not None else fleet.Roster.read(options.fleet, options.plan)
     for name, given in (("--criteria", options.criteria), ("--tenants", options.tenants)):
         if given is not None and roster.relays:
             raise UsageError(
@@ -195,7 +220,23 @@ def prepared(options: FleetCommandOptions) -> tuple[oip.ServeOptions, fleet.Rost
         slo_ns=slo_ns,
     )
     token = oip.read_token(options.board_token_file)
-    return surfaces, roster, fleet.FleetOptions(dispatch=dispatch, boards=boards, token=token)
+    return surfaces, followed or roster, fleet.FleetOptions(dispatch=dispatch, boards=boards, token=token)
+
+
+def _followed(options: FleetCommandOptions) -> fleet.Followed:
+    """Read a fleet whose plan follows the traffic. Raises UsageError, and ValueErrors of the rooms."""
+    if options.engine != "local":
+        raise UsageError("--replan is for --engine local: shards keep their boards")
+    if options.slo is None and options.plan is None:
+        raise UsageError("--replan must have an objective that plans keep (--slo), or a plan with one (--plan)")
+    if options.policy is not None:
+        raise UsageError("--replan gives each board the policy of its plan, so it goes without --policy")
+    asked = fleet.FollowOptions(
+        slo_ns=None if options.slo is None else scheduler.parse_duration_ns(options.slo, "--slo"),
+        window_s=scheduler.parse_duration_ns(options.replan_window, "--replan-window") / 1e9,
+        forecast=options.forecast,
+    )
+    return fleet.Followed.read(options.fleet, options.plan, asked)
 
 
 def check(options: FleetCommandOptions) -> None:

@@ -1,6 +1,9 @@
 from .board import BoardOptions as BoardOptions
 from .board import shared_by as shared_by
 from .dispatcher import DispatchOptions as DispatchOptions
+from .following import Followed as Followed
+from .following import FollowingFront as FollowingFront
+from .following import FollowOptions as FollowOptions
 from .front import FleetFront as FleetFront
 from .front import FleetOptions as FleetOptions
 from .leaf import Leaf as Leaf

@@ -101,8 +101,8 @@ class Relay:
         finally:
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
-            for row in under_way.rows if self.seen is not None else ():
-                if row is not None:
+            for row in under_way.rows:
+                if row is not None and self.seen is not None:
                     self.seen(int(row.outputs["exit"]), not row.open and not row.early)
         return self._answer(call, under_way)
 

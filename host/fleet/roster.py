@@ -35,11 +35,13 @@ _PROBES = 3  # random images on which bundles of different designs are compared
 class Seat:
     """One board: its address (host:port; empty: to be started here) and its bundles by model name.
 
+    `admin`: host:port of its gRPC admin surface; empty: it is steered at its own place alone.
     `folders` lack the parts of networks that a plan makes, which are written where a board needs them.
     """
 
     name: str
     address: str
+    admin: str = ""
     folders: Mapping[str, Path]
     bundles: Mapping[str, Bundle]
     duties: Mapping[str, Duty] = field(default_factory=dict)  # of a plan, by model
@@ -150,6 +152,13 @@ class FleetFile:
 
         return cls(fleet=placement.read_fleet(path, bundle=opened), folder=path.parent, bundles=known)
 
+    def exit_rates(self, network: str) -> tuple[float, ...]:
+        """Return the exit rates of the file, or else of a design, or else equal ones."""
+        told = self.fleet.networks[network].exit_rates
+        kind = next(kind for kind in self.fleet.types.values() if network in kind.paths)
+        design = self.bundles[self.folder / _bundle_path(kind, network)].design
+        return told or design.exit_rates or (1 / design.stages,) * design.stages
+
     def roster(self, plan: placement.Plan | None = None, fleet: placement.Fleet | None = None) -> Roster:
         """Return the boards of a plan, or all of them. `fleet`: the one that the plan is for, where it has
         other exit rates or fewer boards.
@@ -227,6 +236,7 @@ def _seats(
         yield Seat(
             name=device.name,
             address=device.address,
+            admin=device.admin,
             folders=folders,
             bundles=bundles,
             duties=given,

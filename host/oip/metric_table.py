@@ -96,6 +96,7 @@ _BOARD = {  # of a fleet, each with the label board before its own
     "board_refused": Metric(COUNTER, "requests that it refused"),
     "board_audited": Metric(COUNTER, "answers that were asked of another board, too, to compare the bits"),
     "board_wrong": Metric(COUNTER, "answers with wrong bits, as audits found"),
+    "board_slow_ratio": Metric(GAUGE, "measured over predicted time, smoothed, where a plan follows the traffic"),
     "board_ignored": Metric(COUNTER, "answers that came after it was found sick"),
 }
 FLEET = {
@@ -109,6 +110,14 @@ FLEET = {
     "fleet_answered": Metric(COUNTER, "samples that were answered", ("model",)),
     "fleet_violations": Metric(COUNTER, "answered after their objective", ("model",)),
     "fleet_errors": Metric(COUNTER, "requests that ended with one", ("model", "error")),
+    "fleet_plan": Metric(
+        GAUGE, "1 for the plan that is followed, and why it was last looked at", ("plan", "form", "reason")
+    ),
+    "fleet_plan_rate": Metric(GAUGE, "samples a second that the plan carries"),
+    "fleet_plan_decisions": Metric(
+        COUNTER, "times that the plan was changed or kept, by reason", ("reason", "outcome")
+    ),
+    "fleet_exit_rate": Metric(GAUGE, "share of samples that is believed to leave at an exit", ("model", "exit")),
 }
 
 

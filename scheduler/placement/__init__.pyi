@@ -13,6 +13,8 @@ from .fleet import Fleet as Fleet
 from .fleet import Link as Link
 from .fleet import NetworkFacts as NetworkFacts
 from .fleet import read_fleet as read_fleet
+from .following import TICKS as TICKS
+from .following import Follower as Follower
 from .forecast import FORECASTS as FORECASTS
 from .forecast import make_forecast as make_forecast
 from .holding import carried as carried
@@ -32,6 +34,8 @@ from .planner import Placement as Placement
 from .planner import place as place
 from .profile import Block as Block
 from .profile import Profile as Profile
+from .replanning import Decision as Decision
+from .replanning import Replanner as Replanner
 from .replanning import with_rates as with_rates
 from .together import place_together as place_together
 from .turns import Turns as Turns

@@ -49,6 +49,11 @@ def said(*words: str) -> tuple[int, str]:
         (("F", "--http", "0", "--power", "2,6"), "fleet has no --power: write `fluidnpu serve"),
         (("F", "--http", "0", "--ray-address", "x:1"), "--ray-address is for --engine ray"),
         (("F", "--http", "0", "--engine", "ray", "--shard", "0"), "--shard"),
+        (("F", "--http", "0", "--replan"), "--replan must have an objective that plans keep (--slo)"),
+        (("F", "--http", "0", "--replan", "--slo", "1s", "--engine", "ray"), "--replan is for --engine local"),
+        (("F", "--http", "0", "--replan", "--slo", "1s", "--policy", "serial"), "it goes without --policy"),
+        (("F", "--http", "0", "--replan", "--slo", "1s", "--replan-window", "1ms"), "must last 0.1 to 1e6 s"),
+        (("F", "--http", "0", "--replan", "--slo", "1s", "--forecast", "oracle"), "'oracle' is not one of"),
     ],
 )
 def test_bad_input_is_one_sentence(tmp_path: Path, words: tuple[str, ...], sentence: str) -> None:
