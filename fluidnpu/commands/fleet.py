@@ -42,7 +42,7 @@ class FleetCommandOptions(NetworkOptions):
     fleet: Path
     plan: Path | None
     replan: bool
-    replan_window: str
+    window: str
     forecast: str
     engine: str
     shard: int
@@ -59,7 +59,7 @@ class FleetCommandOptions(NetworkOptions):
     examples={
         "fluidnpu fleet lab.toml --http 8000": "all networks on all boards",
         "fluidnpu fleet lab.toml --plan p.json --http 8000": "as `fluidnpu place` planned",
-        "fluidnpu fleet lab.toml --replan --slo 200ms --http 8000": "plan again as the traffic changes",
+        "fluidnpu fleet lab.toml --replan --slo 1s --http 8000": "as the traffic changes",
         "fluidnpu fleet --config front.toml": "options of a file",
     },
     sections={
@@ -80,20 +80,15 @@ class FleetCommandOptions(NetworkOptions):
     metavar="PLAN.json",
     help="what runs where, as `place --out` wrote it  [default: every board serves all its networks]",
 )
-@click.option("--replan", is_flag=True, help="plan again as the traffic changes, and change the boards live")
-@click.option(
-    "--replan-window",
-    default="120s",
-    show_default=True,
-    metavar="120s",
-    help="replan: of what the forecast counts; a drift is noticed within it",
-)
+@click.option("--replan", is_flag=True, help="plan again as the traffic changes, live")
+@click.option("--window", default="120s", show_default=True, metavar="120s", help="replan: what a forecast counts")
 @click.option(
     "--forecast",
     type=click.Choice(placement.FORECASTS),
     default="ewma",
     show_default=True,
-    help="replan: of the next window's exits, by the last one, an average that forgets, or ARIMA",
+    metavar="NAME",
+    help=f"replan: {', '.join(placement.FORECASTS)}",
 )
 @click.option(
     "--allow-absent", is_flag=True, help="start although boards do not answer; each is used as soon as it does"
@@ -229,11 +224,12 @@ def _followed(options: FleetCommandOptions) -> fleet.Followed:
         raise UsageError("--replan is for --engine local: shards keep their boards")
     if options.slo is None and options.plan is None:
         raise UsageError("--replan must have an objective that plans keep (--slo), or a plan with one (--plan)")
-    if options.policy is not None:
-        raise UsageError("--replan gives each board the policy of its plan, so it goes without --policy")
+    for name, given in (("policy", options.policy), ("criteria", options.criteria), ("tenants", options.tenants)):
+        if given is not None:
+            raise UsageError(f"--replan gives each board what its plan says, so it goes without --{name}")
     asked = fleet.FollowOptions(
         slo_ns=None if options.slo is None else scheduler.parse_duration_ns(options.slo, "--slo"),
-        window_s=scheduler.parse_duration_ns(options.replan_window, "--replan-window") / 1e9,
+        window_s=scheduler.parse_duration_ns(options.window, "--window") / 1e9,
         forecast=options.forecast,
     )
     return fleet.Followed.read(options.fleet, options.plan, asked)

@@ -52,7 +52,7 @@ def said(*words: str) -> tuple[int, str]:
         (("F", "--http", "0", "--replan"), "--replan must have an objective that plans keep (--slo)"),
         (("F", "--http", "0", "--replan", "--slo", "1s", "--engine", "ray"), "--replan is for --engine local"),
         (("F", "--http", "0", "--replan", "--slo", "1s", "--policy", "serial"), "it goes without --policy"),
-        (("F", "--http", "0", "--replan", "--slo", "1s", "--replan-window", "1ms"), "must last 0.1 to 1e6 s"),
+        (("F", "--http", "0", "--replan", "--slo", "1s", "--window", "1ms"), "must last 0.1 to 1e6 s"),
         (("F", "--http", "0", "--replan", "--slo", "1s", "--forecast", "oracle"), "'oracle' is not one of"),
     ],
 )
