@@ -59,7 +59,7 @@ class FleetCommandOptions(NetworkOptions):
     examples={
         "fluidnpu fleet lab.toml --http 8000": "all networks on all boards",
         "fluidnpu fleet lab.toml --plan p.json --http 8000": "as `fluidnpu place` planned",
-        "fluidnpu fleet lab.toml --replan --slo 1s --http 8000": "as the traffic changes",
+        "fluidnpu fleet lab.toml --replan --slo 1s --http 0": "as the traffic changes",
         "fluidnpu fleet --config front.toml": "options of a file",
     },
     sections={
