@@ -58,7 +58,7 @@ class FleetCommandOptions(NetworkOptions):
     cls=Sectioned,
     examples={
         "fluidnpu fleet lab.toml --http 8000": "all networks on all boards",
-        "fluidnpu fleet lab.toml --plan p.json --http 8000": "as `fluidnpu place` planned",
+        "fluidnpu fleet lab.toml --plan p.json --http 8000": "as `fluidnpu place` says",
         "fluidnpu fleet lab.toml --replan --slo 1s --http 0": "as the traffic changes",
         "fluidnpu fleet --config front.toml": "options of a file",
     },
