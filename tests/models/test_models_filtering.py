@@ -17,7 +17,7 @@ def network(front: dict[str, Any] | None = None, size: tuple[int, int] = (9, 10)
     """A stem, an expansion, a depthwise layer and a classifier; `change` of the depthwise layer's fields."""
     net = Builder({"image": (*size, 3)})
     stem = net.conv("stem", "image", 6, 3, 1)
-    before = {"channels": 6, "kernel": (1, 1), "clip": (0.0, None)} | (front or {})
+    before: dict[str, Any] = {"channels": 6, "kernel": (1, 1), "clip": (0.0, None)} | (front or {})
     wide = net.add(Kind.GEMM, "expand", stem, before.pop("channels"), before.pop("kernel"), **before)
     channels = net.tensors[wide][2]
     fields: dict[str, Any] = {"kernel": (3, 3), "padding": (1, 1, 1, 1), "groups": channels, "stride": (2, 2)} | change
