@@ -16,6 +16,7 @@ from .filtering import filter_at as filter_at
 from .filtering import filter_fits as filter_fits
 from .filtering import filter_of as filter_of
 from .filtering import filter_words as filter_words
+from .filtering import pack_rows as pack_rows
 from .layout import pack_weights as pack_weights
 from .layout import part_words as part_words
 from .layout import unpack_weights as unpack_weights
