@@ -126,7 +126,7 @@ COUNTERS_OFFSET = 0x80
 
 RO, RW, W1S, W1C = Access.RO, Access.RW, Access.W1S, Access.W1C
 HELD, REFUSED = WhileBusy.HELD, WhileBusy.REFUSED
-VERSION = 2  # of this map and of the descriptor; it goes up where an NPU of before must be refused
+VERSION = 3  # of this map and of the descriptor; it goes up where an NPU of before must be refused
 
 REGISTERS: tuple[Register, ...] = (
     Register(

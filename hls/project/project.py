@@ -74,7 +74,8 @@ def render_project(
     files: Files = {}
     if p.hls:
         files |= _hls_files(p)
-    files |= {f"rtl/{name}": text for name, text in rtl.items() if p.core == "rtl" or not _is_reference_core(name)}
+    left = set() if p.core == "rtl" else {name for name in rtl if _is_reference_core(name)} - _reached(rtl, DATA_PLANE)
+    files |= {f"rtl/{name}": text for name, text in rtl.items() if name not in left}
     files["rtl/fluidnpu_design_pkg.sv"] = render_sv_package(design)
     for path in ("rtl/fluid_npu.v", *(("rtl/fluidnpu_hls_core.v",) if p.hls else ())):
         files[path] = _text(path.split("/")[1], p)
@@ -151,6 +152,17 @@ def _check_texts(files: Mapping[str, str | bytes], tools: Tools) -> None:
 
 def _is_reference_core(name: str) -> bool:
     return name.startswith("core_") or name == f"{REFERENCE_CORE}.sv"
+
+
+def _reached(rtl: Mapping[str, str], top: str) -> set[str]:
+    """The files that module `top` names, and what these name: the filter takes cells of the reference core."""
+    reached: set[str] = set()
+    todo = {f"{top}.sv"} & set(rtl)
+    while todo:
+        reached |= todo
+        words = {word for name in todo for word in re.findall(r"\w+", re.sub(r"//.*", "", rtl[name]))}
+        todo = {f"{word}.sv" for word in words} & set(rtl) - reached
+    return reached
 
 
 def _missing(p: ProjectText, rtl: Mapping[str, str]) -> tuple[str, ...]:

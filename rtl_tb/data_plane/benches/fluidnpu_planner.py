@@ -362,7 +362,7 @@ async def a_pool_or_a_filter_behind_lanes_by_samples_is_refused(dut: Dut) -> Non
 
 @bench(20_000)
 async def a_merged_layer_needs_no_weights(dut: Dut) -> None:
-    """A depthwise layer that the one before it has computed is planned; without being merged it is refused."""
+    """A depthwise layer that the one before it has computed is planned; one that is not merged is refused."""
     rng = await begin(dut)
     for merged in (True, False, True):
         case = random_case(rng, DESIGN, kind=0, merged=True)

@@ -207,7 +207,7 @@ def filtered(rng: random.Random, design: Design, shape: Shape) -> Shape:
 
 
 def any_filtering(rng: random.Random, kernel: int, out: tuple[int, int], *, table: bool) -> Filtering | None:
-    """Draw a filter over a map of `out`: stride, padding a side, and a table behind it where there may be one;
+    """Draw a filter over a map of `out`: stride, padding of each side, and a table where there may be one;
     None where no window fits.
     """
     stride, padded = rng.choice([1, 2]), (rng.randrange(kernel), rng.randrange(kernel))

@@ -124,7 +124,7 @@
 /* largest active batch */
 #define FLUIDNPU_SHAPE_B_MAX_SHIFT 0
 #define FLUIDNPU_SHAPE_B_MAX_MASK 0x0000001Fu
-/* of this map and of the descriptor: 2 */
+/* of this map and of the descriptor: 3 */
 #define FLUIDNPU_SHAPE_VERSION_SHIFT 5
 #define FLUIDNPU_SHAPE_VERSION_MASK 0x000000E0u
 /* words a PE multiplies in one cycle */
