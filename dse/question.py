@@ -18,15 +18,19 @@ from typing import Any, TypeVar
 
 from fluidnpu.boards import Board, Dram
 from fluidnpu.models import LayerShape, Workload
+from fluidnpu.models.graph import FilterPair
 
 from .design import B_MAX_LIMIT, CORES, Design
 from .errors import DesignError
 from .hardware.array import stream_words
 from .hardware.clock import at_predicted_clock
 from .hardware.dram import DramModel
+from .hardware.filtering import Filterings, filterings
 from .hardware.pooling import Poolings, poolings
 
 MODELS = ("exact", "paper")  # cycles of our RTL, and the publication's
+LANES = (8, 16, 24, 32, 64)  # of a filter, that a search looks at where a network has pairs (ADR 70)
+MOST_LANES = 128  # that may be asked for
 OBJECTIVES = ("throughput", "latency")  # the sum of w_b GOP/s over batch sizes, or time at b = 1
 # A quick search counts as many arrays as have this many multiply-accumulates to count, batches 1..b_max each.
 QUICK_MACS, QUICK_MOST = 4_000_000_000, 8
@@ -72,11 +76,15 @@ def check_macs(workload: Workload) -> None:
 def side_by_side(works: Sequence[Workload]) -> Workload:
     """The layers and exits of several workloads, one after another, with stages numbered through."""
     layers: list[LayerShape] = []
+    filters: list[FilterPair] = []
     exits: tuple[str, ...] = ()
     for work in works:
+        at = len(layers)
+        filters += [replace(pair, producer=pair.producer + at, depthwise=pair.depthwise + at) for pair in work.filters]
         layers += [replace(layer, stage=layer.stage + len(exits)) for layer in work.layers]
         exits += work.exits
-    return Workload(name="+".join(work.name for work in works), layers=tuple(layers), exits=exits)
+    name = "+".join(work.name for work in works)
+    return Workload(name=name, layers=tuple(layers), exits=exits, filters=tuple(filters))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +92,9 @@ class Target:
     """A place for an NPU, its array left open: board, memory, core and the other sizes in on-chip RAM.
 
     `memory`: of the board's, the one that tensors live in, its first by default. `core`: one of CORES. The
-    FBCB has `layers` times `b_max` words. `poolings`: of the layers whose outputs pass a pool. `activation`:
-    some layer uses an activation unit.
+    FBCB has `layers` times `b_max` words. `poolings`: of the layers whose outputs pass a pool; `filterings`
+    likewise, in a filter of `lanes` lanes. `lanes` 0: beats of outputs are as wide as the memory's ports.
+    `activation`: some layer uses an activation unit.
     """
 
     board: Board
@@ -94,6 +103,8 @@ class Target:
     b_max: int = 8
     layers: int = 0
     poolings: Poolings = ()
+    filterings: Filterings = ()
+    lanes: int = 0
     activation: bool = False
     acc_bits: int = 48
     stackable: bool = True
@@ -112,6 +123,8 @@ class Target:
             b_max=design.b_max,
             layers=design.hardware_layers,
             poolings=design.hardware_poolings,
+            filterings=design.hardware_filterings,
+            lanes=design.out_words if design.has_filter else 0,
             activation=design.activation is not None,
             acc_bits=design.acc_bits,
             stackable=design.stackable,
@@ -125,7 +138,7 @@ class Target:
     @property
     def out_words(self) -> int:
         """Words of a beat of outputs."""
-        return stream_words(self.board, self.memory)
+        return self.lanes or stream_words(self.board, self.memory)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +152,9 @@ class Question:
     that the exact model evaluates at most, by default those of a quick search. With the model "exact" the
     board's clock becomes the predicted one where that is lower (`at_predicted_clock`); `facts` is the board
     as it came, which the design carries. The defaults are those of the command line.
+
+    `lanes`: of the filter in which depthwise layers are merged with those before (ADR 70); 0: there is none;
+    by default a search with the model "exact" looks at 0 and LANES for networks with such pairs.
 
     `mix`: networks with their shares of requests, for one array that serves them all; `workload` then has
     their layers one after another (`of_mix`). Work and time are those of a request on average.
@@ -154,6 +170,7 @@ class Question:
     core: str = CORES[0]
     acc_bits: int = 48
     evaluations: int | None = None
+    lanes: int | None = None
     mix: tuple[tuple[Workload, float], ...] = ()
     facts: Board = field(init=False, repr=False, compare=False)
 
@@ -165,6 +182,7 @@ class Question:
         if self.model == "paper":  # which knows no pool but on its own
             object.__setattr__(self, "workload", self.workload.unmerged)
             object.__setattr__(self, "mix", tuple((work.unmerged, share) for work, share in self.mix))
+        self._check_lanes()
         _ = self.target  # looks at the core
         if self.objective not in OBJECTIVES:
             raise DesignError(f"objective must be 'throughput' or 'latency', not {self.objective!r}")
@@ -181,6 +199,34 @@ class Question:
         check_weights(self.weights, self.b_max)
         if self.evaluations is not None and self.evaluations < 1:
             raise DesignError(f"evaluations must be at least 1, not {self.evaluations}")
+
+    def _check_lanes(self) -> None:
+        if self.lanes is None:
+            return
+        if not isinstance(self.lanes, int) or isinstance(self.lanes, bool) or not 0 <= self.lanes <= MOST_LANES:
+            raise DesignError(f"lanes of a filter must lie in 0..{MOST_LANES}, not {self.lanes!r}")
+        if self.lanes and not self.workload.filters:
+            why = "the paper's model knows no filter" if self.model == "paper" else "it has none"
+            raise DesignError(
+                f"lanes of a filter need a depthwise layer of '{self.workload.name}' that can be merged with the one "
+                f"before, and {why}"
+            )
+
+    def with_lanes(self, lanes: int) -> Question:
+        """The same question of NPUs with a filter of so many lanes, or without one."""
+        return replace(self, lanes=lanes, board=self.facts)
+
+    @property
+    def of_lanes(self) -> tuple[Question, ...]:
+        """The question for every number of lanes that a search looks at; itself where there is no choice."""
+        if self.lanes is not None or not self.workload.filters:
+            return (self,)
+        return tuple(self.with_lanes(lanes) for lanes in (0, *LANES))
+
+    @property
+    def pairs(self) -> tuple[FilterPair, ...]:
+        """The pairs of layers that the NPU's filter may merge; none without a filter."""
+        return self.workload.filters if self.lanes else ()
 
     @classmethod
     def of_mix(cls, mix: Sequence[tuple[Workload, float]], board: Board, **more: Any) -> Question:
@@ -221,14 +267,18 @@ class Question:
             return (1,) * len(self.workload.layers)
         return tuple(share for work, share in self.mix for _ in work.layers)
 
-    def weighed(self, cost: Callable[[Sequence[LayerShape]], _T]) -> _T:
-        """The cost of a request: that of all layers, or on average that of the networks of the mix."""
+    def weighed(self, cost: Callable[[Any], _T], layers: Sequence[Any] | None = None) -> _T:
+        """The cost of a request: that of all layers, or on average that of the networks of the mix.
+
+        `layers`: something in the place of each of the workload's.
+        """
+        every = self.workload.layers if layers is None else layers
         if not self.mix:
-            return cost(self.workload.layers)
+            return cost(every)
         total: Any = 0  # numbers and arrays alike
         at = 0
         for work, share in self.mix:
-            each: Any = cost(self.workload.layers[at : at + len(work.layers)])
+            each: Any = cost(every[at : at + len(work.layers)])
             total = total + share * each
             at += len(work.layers)
         return total  # type: ignore[no-any-return]
@@ -243,6 +293,8 @@ class Question:
             b_max=self.b_max,
             layers=len(self.workload.layers),
             poolings=poolings(self.workload.layers),
+            filterings=filterings(self.workload.filtered([pair.producer for pair in self.pairs])),
+            lanes=self.lanes or 0,
             activation=any(layer.activation or layer.residual_spread for layer in self.workload.layers),
             acc_bits=self.acc_bits,
         )

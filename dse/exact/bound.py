@@ -17,6 +17,7 @@ from fluidnpu.models import Kind, LayerShape
 from ..hardware.activation import residual_reads
 from ..hardware.array import Array, Floats, ceil_div, floor_div, pool_beats
 from ..hardware.dram import DramModel, Rates
+from ..hardware.filtering import filter_cycles
 from ..hardware.roofline import touched_words
 from ..hardware.row_buffer import WORD_BYTES, row_bytes
 from ..hardware.row_buffer import rows as image_rows
@@ -102,7 +103,8 @@ def lower_bound(
     runs = layer.p // words
     together = floor_div(width, np.gcd(words, width.astype(np.int64)).astype(np.float64))
     segments = rows * tiles * (p_tiles + (runs - 1) - np.floor((runs - 1) / together)) / 2  # two a cycle
-    drained = rows * layer.groups * (full * ceil_div(columns, array.out_words) + ceil_div(last, array.out_words))
+    beats_of_pixel = layer.groups * (full * ceil_div(columns, array.out_words) + ceil_div(last, array.out_words))
+    drained = mapping.batch * filter_cycles(layer) * beats_of_pixel
     weights = blocks * weight_beats * array.weight_words
     residual = residual_reads(layer, rows, tiles, on.port_words)
     ports = np.maximum(np.maximum(weights, unique), np.maximum(stored, residual)) / on.rates.port
@@ -123,6 +125,12 @@ def lower_bound(
             most = np.maximum(most, sums + np.maximum(drained, stored / on.rates.burst))
         most += on.dram.latency_cycles + on.dram.write_latency_cycles - on.dram.refresh_cycles
     return np.asarray(np.maximum(LEAST_PLAN_CYCLES, most))
+
+
+def moving_bound(layer: LayerShape, batch: int, on: Candidates) -> float:
+    """Least cycles in which the maps of a layer move, under any mapping and with any groups joined."""
+    unique, stored = float(batch * touched_words(layer)), float(batch * layer.stored)
+    return max(LEAST_PLAN_CYCLES, unique / on.rates.port, stored / on.rates.port, (unique + stored) / on.rates.total)
 
 
 def _pool_bound(layer: LayerShape, mapping: LayerMapping, on: Candidates) -> Floats:

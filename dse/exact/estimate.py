@@ -24,11 +24,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.models import LayerShape, Window, Workload
+from fluidnpu.models.graph import FilterPair
 
 from ..design import BatchPlan
-from ..hardware.activation import LANE_PIECES, piece_rows, pieces, residual_reads
+from ..hardware.activation import LANE_PIECES, TABLE_PIECES, piece_rows, pieces, residual_reads
 from ..hardware.array import Array, Floats, Ints, Mode, ceil_div, pool_beats
 from ..hardware.dram import DramModel, Rates
+from ..hardware.filtering import filter_bytes, filter_cycles, filter_rows
 from ..hardware.row_buffer import WORD_BYTES, row_bytes, rows
 from ..paper.plans import Plans
 from .bound import block_sizes
@@ -112,6 +114,13 @@ class _Run:
         return self.layer.stored / (self.layer.r * self.layer.c * self.layer.groups)
 
     @cached_property
+    def slower(self) -> float:
+        """Cycles that a beat of outputs takes on average: more than one where a filter visits more positions
+        than pixels, or takes several steps for a window.
+        """
+        return filter_cycles(self.layer) / self.layer.r
+
+    @cached_property
     def tiles(self) -> int:
         """Column tiles of all groups."""
         return self.layer.groups * ceil_div(self.layer.c, self.tile[1])
@@ -142,7 +151,7 @@ class _Run:
         """Cycles in which a block keeps the array or the way of its outputs busy."""
         # A row is a burst where column tiles lie between, and bursts are a cycle apart.
         sent = (self.cols / self.rates.port + (self.tiles > 1)) * self.kept
-        row = max(ceil_div(self.cols, self.array.out_words), sent)
+        row = max(ceil_div(self.cols, self.array.out_words) * self.slower, sent)
         return np.asarray(float(self.tiles) * np.maximum(self.column_cycles(block), block * (self.lanes * row)))
 
     def needed_words(self, blocks: Ints) -> Floats:
@@ -163,8 +172,15 @@ class _Run:
 
     @cached_property
     def lead(self) -> float:
-        """Cycles in which descriptor, plan and pieces of the layer come while the one before runs."""
-        return PLAN_CYCLES + pieces(self.layer, self.array)
+        """Cycles in which descriptor, plan and constants of the layer come while the one before runs."""
+        table = TABLE_PIECES if self.layer.filtering is not None and self.layer.filtering.activation else 0
+        return PLAN_CYCLES + pieces(self.layer, self.array) + self.filter_words / self.machine.port_words + table
+
+    @cached_property
+    def filter_words(self) -> float:
+        """Words of the weights of a filter."""
+        rows = int(filter_rows(self.layer, self.array))
+        return filter_bytes(rows, self.array.out_words, self.machine.port_bytes) / WORD_BYTES
 
     @cached_property
     def burst(self) -> float:
@@ -200,7 +216,7 @@ class _Run:
         last = ends * (self.lanes * self.cols) * self.kept / port
         alone = np.maximum(busy + first, loaded + end) + last
         words = self.input_words + count * (self.tiles * self.p_tiles * self.tile_words)
-        words += self.mapping.batch * layer.stored + self.residual
+        words += self.mapping.batch * layer.stored + self.residual + self.filter_words
         if self.mapping.pool:
             alone = np.maximum(alone, self.residual / port)
         return np.maximum(_both(alone, words / self.rates.total) + FILL_CYCLES, self.lead)
@@ -269,33 +285,51 @@ class EstimatedPlans:
     """The FBCB of fewest estimated cycles, with the groups of each layer that are joined for it.
 
     `total`: the cycles of all layers and batch sizes, those of batch b over b; infinite when a layer's rows
-    do not fit the input buffer.
+    do not fit the input buffer. `filtered`: the layers whose outputs pass a filter, of the pairs that may.
     """
 
     total: float
     plans: Plans
     joins: tuple[int, ...]
+    filtered: tuple[int, ...] = ()
 
 
 def estimated_plans(
-    workload: Workload, machine: Machine, dram: DramModel, b_max: int, shares: Sequence[float] | None = None
+    workload: Workload,
+    machine: Machine,
+    dram: DramModel,
+    b_max: int,
+    shares: Sequence[float] | None = None,
+    *,
+    pairs: Sequence[FilterPair] = (),
 ) -> EstimatedPlans:
     """The plan of each layer at each batch size, and its joined groups, by the estimate.
 
-    `shares`: of requests that run each layer, all by default.
+    `shares`: of requests that run each layer, all by default. `pairs`: of the workload's, those that the
+    NPU's filter may merge.
     """
     known: dict[LayerShape, tuple[float, int, tuple[BatchPlan, ...]]] = {}
-    for layer in workload.layers:
+
+    def best(layer: LayerShape) -> tuple[float, int, tuple[BatchPlan, ...]]:
         if (key := layer_key(layer)) not in known:
             known[key] = min(
                 (_all_batches(layer, count, machine, dram, b_max) for count in joins(layer, machine.array)),
                 key=lambda found: found[:2],
             )
-    rows = [known[layer_key(layer)] for layer in workload.layers]
+        return known[key]
+
+    layers, filtered = workload.layers, []
+    for pair in pairs:
+        members = pair.producer, pair.depthwise
+        merged = workload.filtered([pair.producer])
+        if sum(best(merged[at])[0] for at in members) < sum(best(layers[at])[0] for at in members):
+            filtered.append(pair.producer)
+    rows = [best(layer) for layer in workload.filtered(filtered)]
     return EstimatedPlans(
         total=sum(share * total for share, (total, _, _) in zip(shares or (1,) * len(rows), rows, strict=True)),
         plans=tuple(plans for _, _, plans in rows),
         joins=tuple(count for _, count, _ in rows),
+        filtered=tuple(filtered),
     )
 
 

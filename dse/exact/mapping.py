@@ -65,16 +65,17 @@ class LayerMapping:
 def mappings(layer: LayerShape, batch: int, *, stackable: bool = True) -> tuple[LayerMapping, ...]:
     """Every mapping with two lanes: plain, k = 2, neighbouring rows or halves of the batch side by side.
 
-    Outputs that pass a pool come in the order of the image, so neighbouring rows go side by side there.
+    Outputs that pass a pool or a filter come in the order of the image, so neighbouring rows go side by side
+    there. A layer that is merged has one mapping, of which nothing comes.
     """
     if layer.kind is not Kind.GEMM:
         mode = Mode.MAX_POOL if layer.kind is Kind.MAX_POOL else Mode.SUM_POOL
         return (LayerMapping(mode=mode, batch=batch, b_r=batch),)
     plain = LayerMapping(mode=Mode.NORMAL, batch=batch, b_r=batch)
-    if not stackable:
+    if not stackable or layer.merged:
         return (plain,)
     wide = replace(plain, mode=Mode.WIDE)
-    neighbours = batch == 1 or layer.pooling is not None
+    neighbours = batch == 1 or layer.behind is not None
     b_r = batch if neighbours else ceil_div(batch, 2)
     return plain, wide, LayerMapping(mode=Mode.LANES, batch=batch, b_r=b_r, row_lanes=neighbours)
 
@@ -91,7 +92,7 @@ def joins(layer: LayerShape, array: Array[N]) -> tuple[int, ...]:
     >>> joins(LayerShape(name="depthwise", r=196, p=9, c=1, groups=96, window=window), array)
     (1, 2, 3, 4, 6, 8, 12, 16, 24)
     """
-    if layer.groups == 1 or layer.window is None:
+    if layer.groups == 1 or layer.window is None or layer.merged:
         return (1,)
     most = int(np.max(_most_joined(layer, array)))
     return tuple(count for count in range(1, max(1, min(layer.groups, most)) + 1) if layer.groups % count == 0)

@@ -22,6 +22,7 @@ from typing import TypeVar, cast
 import numpy as np
 
 from fluidnpu.models import LayerShape
+from fluidnpu.models.graph import Filtering
 
 from ..design import BatchPlan, LatencyTable
 from ..errors import DesignError, FitError, TooLongError
@@ -36,8 +37,8 @@ from ..paper.search import Space, legal_space
 from ..question import Progress, Question
 from ..resources.buildable import MIN_T_C, MIN_T_P, buildable
 from ..resources.fit import Fit, fit
-from .bound import Candidates, block_sizes, lower_bound
-from .estimate import RankedPlan, estimated_plan, ranked_plans
+from .bound import LEAST_PLAN_CYCLES, Candidates, block_sizes, lower_bound, moving_bound
+from .estimate import PLAN_CYCLES, RankedPlan, estimated_plan, ranked_plans
 from .mapping import LayerMapping, joinable, joins, layer_key, mappings
 from .model import LayerCost, LayerJob, Machine, layer_cost
 from .sharing import check_windows, share_memory
@@ -152,11 +153,12 @@ def _behind(layer: LayerShape, array: Array[int]) -> dict[str, int]:
 class Evaluation:
     """One array as it fits, with the plan and the exact cycles of every layer at some batch sizes.
 
-    `plans[layer key][batch]`; `costs` alike. `joins[layer key]`: groups that the array computes as one, at
-    every batch size.
+    `layers`: those of the workload, some merged by a filter. `plans[layer key][batch]`; `costs` alike.
+    `joins[layer key]`: groups that the array computes as one, at every batch size.
     """
 
     fit: Fit
+    layers: tuple[LayerShape, ...]
     plans: dict[LayerShape, dict[int, BatchPlan]]
     costs: dict[LayerShape, dict[int, LayerCost]]
     joins: dict[LayerShape, int]
@@ -226,6 +228,7 @@ def merge_batches(first: Evaluation, second: Evaluation) -> Evaluation:
     return replace(first, plans=merged(first.plans, second.plans), costs=merged(first.costs, second.costs))
 
 
+@lru_cache(maxsize=1 << 14)
 def best_plan(
     layer: LayerShape, batch: int, machine: Machine, dram: DramModel, *, tries: int = TRIES, near: float = NEAR
 ) -> tuple[BatchPlan, LayerCost]:
@@ -286,10 +289,63 @@ def best_join(layer: LayerShape, batch: int, machine: Machine, dram: DramModel) 
     return min(fitting, key=lambda count: best_plan(layer.joined(count), batch, machine, dram)[1].run)
 
 
+def merged_pairs(question: Question, machine: Machine) -> tuple[int, ...]:
+    """The producers of the pairs that take fewer cycles merged than one layer after another.
+
+    A pair is merged at every batch size or at none, so cycles of batch b count w_b / b times.
+    """
+    weights = tuple((batch, question.batch_weights[batch - 1] / batch) for batch in question.batches)
+    layers, chosen = question.workload.layers, []
+    for pair in question.pairs:
+        merged = layer_key(replace(layers[pair.producer], filtering=pair.filtering))
+        apart = layer_key(layers[pair.producer]), layer_key(layers[pair.depthwise])
+        if _pays(merged, apart, weights, machine, question.dram):
+            chosen.append(pair.producer)
+    return tuple(chosen)
+
+
+@lru_cache(maxsize=1 << 12)
+def _pays(
+    merged: LayerShape,
+    apart: tuple[LayerShape, LayerShape],
+    weights: tuple[tuple[int, float], ...],
+    machine: Machine,
+    dram: DramModel,
+) -> bool:
+    """Tell if a pair takes fewer cycles merged: those of the exact model at the smallest batch size, from
+    which the estimate leads to others.
+
+    The layers on their own are counted only where their lower bound does not decide.
+    """
+    least = min(batch for batch, _ in weights)
+
+    def weighed(layer: LayerShape) -> float:
+        joined = layer.joined(best_join(layer, least, machine, dram))
+        estimates = {batch: estimated_plan(joined, machine, dram, batch)[0] for batch, _ in weights}
+        if inf in estimates.values():
+            return inf
+        counted = best_plan(joined, least, machine, dram)[1].run
+        return sum(weight * counted * estimates[batch] / estimates[least] for batch, weight in weights)
+
+    # Behind a merged layer, which takes no time, the next one's plan hides nowhere.
+    together = weighed(merged) + sum(weight * PLAN_CYCLES for _, weight in weights)
+    if together == inf:
+        return False
+    on, batches = Candidates.of(machine, dram), [batch for batch, _ in weights]
+    least_apart = np.sum([_bounds_of_layer(layer, on, batches, near=True)[:, 0] for layer in apart], axis=0)
+    if sum(weight * bound for (_, weight), bound in zip(weights, least_apart, strict=True)) >= together:
+        return True
+    return together < sum(map(weighed, apart))
+
+
 def evaluate_array(question: Question, fitted: Fit, batches: Sequence[int]) -> Evaluation:
-    """The best plan of every layer at each of `batches` on one array, by the exact model, in two threads."""
+    """The best plan of every layer at each of `batches` on one array, by the exact model, in two threads.
+
+    Pairs of layers are merged where that pays.
+    """
     machine = Machine.on(question.target, fitted.array, fitted.buffer_words)
-    keys = list(dict.fromkeys(layer_key(layer) for layer in question.workload.layers))
+    layers = question.workload.filtered(merged_pairs(question, machine))
+    keys = list(dict.fromkeys(layer_key(layer) for layer in layers))
     least = min(question.batches)
     joined = {key: best_join(key, least, machine, question.dram) for key in keys}
     tasks = [(key, batch) for batch in sorted(batches, reverse=True) for key in keys]
@@ -302,6 +358,7 @@ def evaluate_array(question: Question, fitted: Fit, batches: Sequence[int]) -> E
         solved = dict(zip(tasks, pool.map(solve, tasks), strict=True))
     return Evaluation(
         fit=fitted,
+        layers=layers,
         plans={key: {batch: solved[key, batch][0] for batch in batches} for key in keys},
         costs={key: {batch: solved[key, batch][1] for batch in batches} for key in keys},
         joins=joined,
@@ -335,35 +392,75 @@ def _bounds_of_some(question: Question, space: Space, batches: Sequence[int], pr
     target = question.target
     t_r, t_p, t_c = (axis.astype(np.float64) for axis in (space.t_r, space.t_p, space.t_c))
     on = Candidates(
-        array=Array.on(target.board, target.memory, t_r=t_r, t_p=t_p, t_c=t_c),
+        array=Array.on(target.board, target.memory, t_r=t_r, t_p=t_p, t_c=t_c, lanes=target.lanes),
         port_words=target.ports.port_bits // 16,
         stripes=target.ports.stripes,
         hls=target.core == "hls",
         dram=question.dram,
     )
-    return question.weighed(lambda layers: _bounds_of(layers, on, batches, progress, near))
+    each = [_Choice(layer_key(layer)) for layer in question.workload.layers]
+    for pair in question.pairs:
+        apart = each[pair.depthwise].layer
+        each[pair.producer] = replace(each[pair.producer], filtering=pair.filtering, depthwise=apart)
+    behind = {pair.depthwise for pair in question.pairs}
+    some = [None if index in behind else choice for index, choice in enumerate(each)]
+    return question.weighed(lambda choices: _bounds_of(choices, on, batches, progress, near), some)
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """A layer, or a pair of layers that may be merged."""
+
+    layer: LayerShape
+    filtering: Filtering | None = None
+    depthwise: LayerShape | None = None
+
+    def bounds(self, on: Candidates, batches: Sequence[int], near: bool) -> Floats:
+        """Lower bound of the cycles, shape (batches, points).
+
+        The bound of a depthwise layer on its own takes most of the time, and it is seldom the better choice.
+        So it is a loose one, or where all are loose only of what moves, and of arrays where it has a chance.
+        """
+        bounds = _bounds_of_layer(self.layer, on, batches, near)
+        if self.depthwise is None:
+            return bounds
+        merged = _bounds_of_layer(replace(self.layer, filtering=self.filtering), on, batches, near) + LEAST_PLAN_CYCLES
+        open_ = np.any(bounds < merged, axis=0)
+        if open_.any():
+            if near:
+                some = replace(on, array=cast(Array[Floats], on.array.only(open_)))
+                bounds[:, open_] += _bounds_of_layer(self.depthwise, some, batches, near=False)
+            else:
+                bounds += np.array([[moving_bound(self.depthwise, batch, on)] for batch in batches])
+        return np.asarray(np.minimum(bounds, merged))
 
 
 def _bounds_of(
-    layers: Sequence[LayerShape], on: Candidates, batches: Sequence[int], progress: Progress, near: bool
+    choices: Sequence[_Choice | None], on: Candidates, batches: Sequence[int], progress: Progress, near: bool
 ) -> Floats:
-    """Lower bound of the cycles of some layers, shape (batches, points)."""
-    counts: dict[LayerShape, int] = {}
-    for layer in layers:
-        counts[layer_key(layer)] = counts.get(layer_key(layer), 0) + 1
+    """Lower bound of the cycles of some layers, shape (batches, points); None stands behind its producer."""
+    counts: dict[_Choice, int] = {}
+    for choice in choices:
+        if choice is not None:
+            counts[choice] = counts.get(choice, 0) + 1
     total = np.zeros((len(batches), len(on.array.t_p)))
-    for done, (layer, times) in enumerate(counts.items()):
-        lowest = np.full(total.shape, inf)
-        for count in joins(layer, on.array):
-            able = joinable(layer, on.array, count)
-            some = on if able.all() else replace(on, array=cast(Array[Floats], on.array.only(able)))
-            joined = layer.joined(count)
-            for row, batch in enumerate(batches):
-                bounds = [_bound_of(joined, mapping, some, near) for mapping in mappings(joined, batch)]
-                lowest[row, able] = np.minimum(lowest[row, able], np.min(bounds, axis=0))
-        total += times * lowest
+    for done, (choice, times) in enumerate(counts.items()):
+        total += times * choice.bounds(on, batches, near)
         progress(done + 1, len(counts))
     return total
+
+
+def _bounds_of_layer(layer: LayerShape, on: Candidates, batches: Sequence[int], near: bool) -> Floats:
+    """Lower bound of the cycles of a layer with any of its groups joined, shape (batches, points)."""
+    lowest = np.full((len(batches), len(on.array.t_p)), inf)
+    for count in joins(layer, on.array):
+        able = joinable(layer, on.array, count)
+        some = on if able.all() else replace(on, array=cast(Array[Floats], on.array.only(able)))
+        joined = layer.joined(count)
+        for row, batch in enumerate(batches):
+            bounds = [_bound_of(joined, mapping, some, near) for mapping in mappings(joined, batch)]
+            lowest[row, able] = np.minimum(lowest[row, able], np.min(bounds, axis=0))
+    return lowest
 
 
 def _bound_of(layer: LayerShape, mapping: LayerMapping, on: Candidates, near: bool) -> Floats:
@@ -381,24 +478,41 @@ def by_bound(question: Question, space: Space, progress: Progress | None = None)
     Near bounds are reckoned as they are needed: a point is given out once its own is better than the loose
     ones of all that have none yet. So the order is that of all near bounds.
     """
-    objective = objective_of(question)
-    loose = objective(lower_bounds(question, space, question.batches, progress, near=False))
-    waiting: list[tuple[float, int, Floats]] = []
+    for _, index, bounds, value in all_by_bound([(question, space)], progress):
+        yield index, bounds, value
+
+
+def all_by_bound(
+    grounds: Sequence[tuple[Question, Space]], progress: Progress | None = None
+) -> Iterator[tuple[int, int, Floats, float]]:
+    """As `by_bound`, over the spaces of several questions of one objective: which of them comes first."""
+    objectives = [objective_of(question) for question, _ in grounds]
+    loose = np.concatenate(
+        [
+            objective(lower_bounds(question, space, question.batches, progress, near=False))
+            for objective, (question, space) in zip(objectives, grounds, strict=True)
+        ]
+    )
+    ground = np.repeat(np.arange(len(grounds)), [len(space) for _, space in grounds])
+    within = np.concatenate([np.arange(len(space)) for _, space in grounds])
+    waiting: list[tuple[float, int, int, Floats]] = []
     order = np.argsort(-loose, kind="stable")
     for begin in range(0, len(order), POINTS):
         some = order[begin : begin + POINTS]
         while waiting and -waiting[0][0] > loose[some[0]]:
             yield _best_of(waiting)
-        bounds = lower_bounds(question, space.only(some), question.batches)
-        for column, (index, value) in enumerate(zip(some, objective(bounds), strict=True)):
-            heapq.heappush(waiting, (-float(value), int(index), bounds[:, [column]]))
+        for which in np.unique(ground[some]).tolist():
+            (question, space), points = grounds[which], within[some[ground[some] == which]]
+            bounds = lower_bounds(question, space.only(points), question.batches)
+            for column, (index, value) in enumerate(zip(points, objectives[which](bounds), strict=True)):
+                heapq.heappush(waiting, (-float(value), which, int(index), bounds[:, [column]]))
     while waiting:
         yield _best_of(waiting)
 
 
-def _best_of(waiting: list[tuple[float, int, Floats]]) -> tuple[int, Floats, float]:
-    value, index, bounds = heapq.heappop(waiting)
-    return index, bounds, -value
+def _best_of(waiting: list[tuple[float, int, int, Floats]]) -> tuple[int, int, Floats, float]:
+    value, which, index, bounds = heapq.heappop(waiting)
+    return which, index, bounds, -value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -407,9 +521,10 @@ class ExactRanking:
 
     `objective`: GOP/s weighted over batch sizes, or milliseconds at b = 1 when latency was asked for.
     `gap_pct`: per cent by which the optimum can be better at most. `trace`: of each array in turn its bound
-    and its result.
+    and its result. `question`: that of the winner's number of lanes.
     """
 
+    question: Question
     best: Evaluation
     objective: float
     bounded: int
@@ -424,15 +539,28 @@ def search_exact(question: Question, progress: Progress | None = None) -> ExactR
     Throughput is the sum over b of w_b GOP/s. Every batch size of the winner is evaluated, also those that
     weigh nothing. Raises FitError where nothing can be built.
     """
-    space = _buildable_space(question)
+    grounds = _grounds(question)
+    total = sum(len(space) for _, space in grounds)
     race = _Race(question, objective_of(question), progress)
-    for rank, (index, bounds, value) in enumerate(by_bound(question, space, progress)):
+    for rank, (which, index, bounds, value) in enumerate(all_by_bound(grounds, progress)):
         if not rank:
-            _log.info("%d arrays can be built; none can be better than %.4g", len(space), value)
+            _log.info("%d arrays can be built; none can be better than %.4g", total, value)
         if not race.open_to(value):
             break
-        race.enter(space[index], bounds, value)
-    return race.ranking(len(space))
+        asked, space = grounds[which]
+        race.enter(asked, space[index], bounds, value)
+    return race.ranking(total)
+
+
+def _grounds(question: Question) -> list[tuple[Question, Space]]:
+    """The arrays that can be built with every number of lanes; raises where none can with the first."""
+    first, *others = question.of_lanes
+    grounds = [(first, _buildable_space(first))]
+    for other in others:
+        space = buildable(legal_space(other.board), other.target).space
+        if len(space):
+            grounds.append((other, space))
+    return grounds
 
 
 def _buildable_space(question: Question) -> Space:
@@ -449,6 +577,7 @@ class _Race:
     def __init__(self, question: Question, objective: Callable[[Floats], Floats], progress: Progress | None) -> None:
         self.question, self.objective, self.progress = question, objective, progress
         self.best: Evaluation | None = None
+        self.winner = question  # with the lanes of the best
         self.value, self.unseen = -inf, -inf  # of the best, and the bound of the first array that was not evaluated
         self.trace: list[tuple[Point, float, float]] = []
         self.why_not: FitError | None = None
@@ -462,18 +591,18 @@ class _Race:
             return False
         return True
 
-    def enter(self, point: Point, bounds: Floats, bound: float) -> None:
+    def enter(self, asked: Question, point: Point, bounds: Floats, bound: float) -> None:
         """Evaluate an array batch by batch, until it cannot win even with bounds for all larger batches."""
         try:
-            fitted = share_memory(self.question, point).fit
+            fitted = share_memory(asked, point).fit
         except FitError as error:
             self.why_not = self.why_not or error
             return
         cycles, evaluation, value = bounds.copy(), None, bound
-        for row, batch in enumerate(self.question.batches):
-            more = evaluate_array(self.question, fitted, [batch])
+        for row, batch in enumerate(asked.batches):
+            more = evaluate_array(asked, fitted, [batch])
             evaluation = more if evaluation is None else merge_batches(evaluation, more)
-            cycles[row] = self.question.weighed(partial(evaluation.total, batch=batch))
+            cycles[row] = asked.weighed(partial(evaluation.total, batch=batch), evaluation.layers)
             value = float(self.objective(cycles)[0])
             if value <= self.value:
                 break
@@ -482,7 +611,7 @@ class _Race:
         if self.progress is not None:
             self.progress(len(self.trace), self.question.most_evaluations)
         if value > self.value:
-            self.best, self.value = evaluation, value
+            self.best, self.value, self.winner = evaluation, value, asked
 
     def ranking(self, bounded: int) -> ExactRanking:
         """The winner; raises the first FitError when no array had a share of RAM that serves the workload."""
@@ -490,8 +619,9 @@ class _Race:
             assert self.why_not is not None
             raise self.why_not
         rest = [b for b in range(1, self.question.b_max + 1) if b not in self.best.batches]
-        best = merge_batches(self.best, evaluate_array(self.question, self.best.fit, rest)) if rest else self.best
+        best = merge_batches(self.best, evaluate_array(self.winner, self.best.fit, rest)) if rest else self.best
         return ExactRanking(
+            question=self.winner,
             best=best,
             objective=abs(self.value),
             bounded=bounded,

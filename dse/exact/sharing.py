@@ -35,11 +35,15 @@ from .model import Machine
 
 @dataclass(frozen=True, kw_only=True)
 class Shared:
-    """An array as it fits, with the FBCB and the joined groups of each layer."""
+    """An array as it fits, with the FBCB and the joined groups of each layer.
+
+    `filtered`: layers whose outputs pass a filter.
+    """
 
     fit: Fit
     plans: Plans
     joins: tuple[int, ...] = ()
+    filtered: tuple[int, ...] = ()
 
 
 def share_memory(question: Question, point: Point) -> Shared:
@@ -58,12 +62,13 @@ def share_memory(question: Question, point: Point) -> Shared:
     shares = []
     for fitted in trade_offs(point, target, _most_buffer_words(workload, b_max)):
         machine = Machine.on(counted, fitted.array, fitted.buffer_words)
-        shares.append((estimated_plans(workload, machine, question.dram, b_max, question.layer_shares), fitted))
+        found = estimated_plans(workload, machine, question.dram, b_max, question.layer_shares, pairs=question.pairs)
+        shares.append((found, fitted))
     found, best = min(shares, key=lambda share: share[0].total)
     if found.total == inf:
         _check_pieces(workload, best.array)
         raise _too_small(question, best.buffer_words, f"beside {point.t_p} x {point.t_c} PEs")
-    return Shared(fit=best, plans=found.plans, joins=found.joins)
+    return Shared(fit=best, plans=found.plans, joins=found.joins, filtered=found.filtered)
 
 
 def check_windows(question: Question, least: Point) -> None:

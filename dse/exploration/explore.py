@@ -46,6 +46,7 @@ def explore(
     memory: str | None = None,
     core: str = CORES[0],
     evaluations: int | None = None,
+    lanes: int | None = None,
     progress: Progress | None = None,
 ) -> Exploration:
     """Search the arrays that can be built, and make the design of the best that was found.
@@ -63,6 +64,7 @@ def explore(
         memory=memory,
         core=core,
         evaluations=evaluations,
+        lanes=lanes,
     )
     return answer(question, progress)
 
@@ -82,7 +84,7 @@ def answer(question: Question, progress: Progress | None = None) -> Exploration:
     question, chosen = in_memory(question)
     ranking = rank(question, progress=progress)
     exact = search_exact(question, progress) if question.model == "exact" else None
-    exploration = _paper_answer(question, ranking) if exact is None else _exact_answer(question, ranking, exact)
+    exploration = _paper_answer(question, ranking) if exact is None else _exact_answer(ranking, exact)
     cautions = (*chosen, *unknown_columns(question))
     return replace(exploration, cautions=cautions, notes=(*cautions, *exploration.notes))
 
@@ -111,12 +113,18 @@ def _paper_answer(question: Question, ranking: Ranking) -> Exploration:
     )
 
 
-def _exact_answer(question: Question, ranking: Ranking, exact: ExactRanking) -> Exploration:
-    layers, clock_hz, best = question.workload.layers, question.board.clock_hz, exact.best
+def _exact_answer(ranking: Ranking, exact: ExactRanking) -> Exploration:
+    question = exact.question
+    clock_hz, best, layers = question.board.clock_hz, exact.best, exact.best.layers
     latency = best.latency(layers, clock_hz)
-    shared = Shared(fit=best.fit, plans=best.fbcb(layers), joins=best.layer_joins(layers))
+    shared = Shared(
+        fit=best.fit,
+        plans=best.fbcb(layers),
+        joins=best.layer_joins(layers),
+        filtered=tuple(index for index, layer in enumerate(layers) if layer.filtering is not None),
+    )
     design = _design(question, shared, latency, published_t_r=best.fit.t_r)
-    seconds = ((b, question.weighed(partial(best.total, batch=b)) / clock_hz) for b in best.batches)
+    seconds = ((b, question.weighed(partial(best.total, batch=b), layers) / clock_hz) for b in best.batches)
     others = (
         f"none of the others could be more than {exact.gap_pct:.1f} % better"
         if exact.gap_pct
@@ -152,7 +160,7 @@ def _of_parts(
     """GOP/s of each network of a mix at each batch size; nothing for a network alone."""
     found, at = [], 0
     for work, _ in question.mix:
-        layers, at = question.workload.layers[at : at + len(work.layers)], at + len(work.layers)
+        layers, at = design.layers[at : at + len(work.layers)], at + len(work.layers)
         found.append(tuple(2e-9 * b * work.macs * design.clock_hz / cycles(b, layers) for b in batches))
     return tuple(found)
 
@@ -278,7 +286,7 @@ def _design(question: Question, shared: Shared, latency: LatencyTable, *, publis
         clock_hz=question.board.clock_hz,
         array=fitted.array,
         b_max=question.b_max,
-        layers=workload.layers,
+        layers=workload.filtered(shared.filtered),
         exits=workload.exits,
         exit_rates=together if parts else workload.exit_rates,
         parts=parts,

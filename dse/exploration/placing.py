@@ -74,7 +74,7 @@ def chains_in_pieces(array: Array[int]) -> str:
 def _cost(question: Question, ours: Evaluation, theirs: Evaluation, batches: list[int]) -> str:
     costs = []
     for batch in batches:
-        of, with_breaks = (question.weighed(partial(one.total, batch=batch)) for one in (theirs, ours))
+        of, with_breaks = (question.weighed(partial(one.total, batch=batch), one.layers) for one in (theirs, ours))
         more = with_breaks - of
         costs.append(f"{more:,.0f} of {of:,.0f} cycles ({100 * more / of:.3f} %) at batch {batch}")
     return " and ".join(costs)

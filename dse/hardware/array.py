@@ -174,8 +174,13 @@ class Array(Generic[N]):
             raise DesignError(f"both chains of a pair must break, or none: broken must be even, not {self.broken}")
 
     @classmethod
-    def on(cls, board: Board, memory: str | None, *, t_r: N, t_p: N, t_c: N, stackable: bool = True) -> Array[N]:
-        """The array whose streams keep up with the ports to a memory of a board, its first by default."""
+    def on(
+        cls, board: Board, memory: str | None, *, t_r: N, t_p: N, t_c: N, stackable: bool = True, lanes: int = 0
+    ) -> Array[N]:
+        """The array whose streams keep up with the ports to a memory of a board, its first by default.
+
+        With a filter of some `lanes` beats of outputs are as wide as these.
+        """
         port_bits = board.memory(memory).port_bits
         return Array(
             t_r=t_r,
@@ -183,7 +188,7 @@ class Array(Generic[N]):
             t_c=t_c,
             weight_slots=weight_slots_for(t_p, port_bits),
             in_words=input_words(t_p, port_bits, stackable=stackable),
-            out_words=stream_words(board, memory),
+            out_words=lanes or stream_words(board, memory),
             stackable=stackable,
         )
 

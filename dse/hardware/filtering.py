@@ -71,6 +71,22 @@ def filterings(layers: Sequence[LayerShape]) -> Filterings:
     )
 
 
+def filter_cycles(layer: LayerShape) -> int:
+    """Cycles that the filter takes at least for each beat of a pixel of a sample; without one, its pixels.
+
+    >>> from fluidnpu.models import Window
+    >>> from fluidnpu.models.graph import Filtering
+    >>> window = Window(kernel=(1, 1), out=(8, 8), channels=16)
+    >>> filtering = Filtering(kernel=5, stride=2, padded=(2, 2), out=(4, 4))
+    >>> filter_cycles(LayerShape(name="expand", r=64, p=16, c=96, window=window, filtering=filtering))
+    113
+    """
+    if layer.filtering is None or layer.window is None:
+        return layer.r
+    (high, wide), (rows, columns) = layer.filtering.walk(layer.window.out), layer.filtering.out
+    return high * wide + (filter_steps(layer.filtering.kernel) - 1) * rows * columns
+
+
 def filter_rows(layer: LayerShape, array: Array[N]) -> Any:
     """Rows of filter weights of a layer, as many numbers as there are arrays; 0 without a filter."""
     if layer.filtering is None:

@@ -150,7 +150,15 @@ def buildable(space: Space, target: Target, *, buffer_words: int = BUFFER_WORDS,
     for limit in (_narrowest, _fewest, _most):
         space = space.only(judge(limit(space, target), len(space)))
     t_r = np.maximum(2, np.minimum(space.t_r, MAX_T_R) // 2 * 2)
-    array = Array.on(board, target.memory, t_r=t_r, t_p=space.t_p, t_c=space.t_c, stackable=target.stackable)
+    array = Array.on(
+        board,
+        target.memory,
+        t_r=t_r,
+        t_p=space.t_p,
+        t_c=space.t_c,
+        stackable=target.stackable,
+        lanes=target.lanes,
+    )
     shape = NpuShape.at(target, array, buffer_words)
     for need in (_beat, _dsp):
         shape = shape[judge(need(shape, target), len(shape))]
@@ -213,13 +221,13 @@ def _most_dsp(board: Board) -> int:
 
 
 def _unit_in_dsps(shape: NpuShape, target: Target) -> NpuShape:
-    """The NPUs whose activation unit multiplies in DSPs where the array leaves one for every lane.
+    """The NPUs whose activation units multiply in DSPs where the array leaves one for every lane.
 
     None of these is cascaded, so that no column matters to them.
     """
-    if not shape.unit:
+    if not shape.units:
         return shape
-    lanes = shape.array.out_words
+    lanes = shape.units * shape.array.out_words
     return replace(shape, unit_dsps=np.where(dsp(shape) + lanes <= _most_dsp(target.board), lanes, 0))
 
 

@@ -21,7 +21,7 @@ from ..paper.search import Space
 from ..question import Target
 from .buildable import Buildable, Limit, buildable
 from .logic import Estimate, estimate, interval_pct, unit_logic
-from .primitives import accumulator_ramb18, fixed_ramb18
+from .primitives import VARYING, accumulator_ramb18, fixed_ramb18
 
 SHALLOWER = (4096, 2048, 1024, 512)  # rows of a bank worth giving up for a larger input buffer
 LOGIC_NOTE = "LUTs and flip-flops are estimates calibrated against Yosys on 7-series, each with its interval; vendor tools pack differently"
@@ -50,7 +50,7 @@ class Fit:
     def of(cls, built: Buildable, index: int = 0) -> Fit:
         """One of the arrays that can be built."""
         many = built.shape
-        named = {name: getattr(many, name) for name in ("ultra_banks", "pool_windows", "pool_rows", "unit_dsps")}
+        named = {name: getattr(many, name) for name in VARYING}
         own: dict[str, Any] = {
             name: value if isinstance(value, int) else int(value[index]) for name, value in named.items()
         }

@@ -108,6 +108,16 @@ def ultra_chunks(depth: Ints | int) -> Ints:
     return -(-np.asarray(depth, dtype=np.int64) // _ULTRA_ROWS)
 
 
+def distributed_luts(depth: Ints | int, width: Ints | int, family: str = XC7) -> Ints:
+    """LUTs of a memory that is to be distributed RAM.
+
+    >>> int(distributed_luts(64, 96)), int(distributed_luts(24, 96))
+    (128, 64)
+    """
+    depth, width = np.broadcast_arrays(np.asarray(depth, dtype=np.int64), np.asarray(width, dtype=np.int64))
+    return np.asarray(_cheapest_distributed(depth, width, family)[2], dtype=np.int64)
+
+
 def free_memory(depth: Ints | int, width: Ints | int, family: str = XC7, *, forwards: bool = False) -> Mapped:
     """A memory whose kind the synthesiser chooses: the cheapest of distributed RAM, block RAM and flip-flops.
 

@@ -22,10 +22,11 @@ from fluidnpu.boards import Board
 
 from ..design import Design
 from ..hardware.array import Array, Ints, log2_ceil
+from ..hardware.filtering import PRODUCTS, SHALLOW_KERNEL, WEIGHT_PAIRS, FilterRoom, filter_room
 from ..hardware.pooling import pool_room
 from ..hardware.row_buffer import BUFFER_WORDS
 from ..question import Target
-from .memories import FAMILIES, XC7, Mapped, block_rams, free_memory, ultra_rams
+from .memories import FAMILIES, XC7, Mapped, block_rams, distributed_luts, free_memory, ultra_rams
 
 Number = Ints | int
 PARTS = ("core", "data_plane")  # of an NPU, synthesised apart
@@ -43,13 +44,27 @@ BIAS_GENERATIONS = 4
 PIECE_ROWS, PIECE_BITS = 256, 32  # of each of the two banks of a lane of the activation unit
 
 
+# Numbers of an NPU, besides those of its array, of which each of many may have its own.
+VARYING = (
+    "ultra_banks",
+    "pool_windows",
+    "pool_rows",
+    "filter_windows",
+    "filter_rows",
+    "filter_deep_rows",
+    "filter_weights",
+    "unit_dsps",
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class NpuShape:
     """The numbers that decide the resources of an NPU.
 
     `pool_windows`, `pool_rows`: beats that a max pool behind the core keeps (`hardware.pooling`).
-    `unit`: an activation unit stands behind the core (ADR 69); `unit_dsps`: its multipliers that are DSPs,
-    one a lane, or 0 where they are logic.
+    `filter_*`: the room of a depthwise filter (`hardware.filtering`); a kernel of 0: there is none.
+    `unit`: an activation unit stands behind the core (ADR 69), `filter_unit`: another behind the filter;
+    `unit_dsps`: multipliers of both that are DSPs, one a lane, or 0 where they are logic.
     `ultra_banks`: accumulator banks in UltraRAM, of `banks`; `ultra_buffer`: the input buffer lies there,
     too. `pool_banks`: as many banks drain as a pool has channels in a beat, as in the HLS core; the reference
     core pools without. `family`: of the device, as Yosys names it.
@@ -64,6 +79,12 @@ class NpuShape:
     buffer_words: int = BUFFER_WORDS
     pool_windows: Number = 0
     pool_rows: Number = 0
+    filter_kernel: int = 0
+    filter_windows: Number = 0
+    filter_rows: Number = 0
+    filter_deep_rows: Number = 0
+    filter_weights: Number = 0
+    filter_unit: bool = False
     unit: bool = False
     unit_dsps: Number = 0
     ultra_banks: Number = 0
@@ -89,8 +110,9 @@ class NpuShape:
             buffer_words=design.buffer_words,
             pool_windows=design.pool_room[0],
             pool_rows=design.pool_room[1],
+            **_filter_numbers(design.filter_room),
             unit=design.activation is not None,
-            unit_dsps=design.out_words if design.activation == "dsp" else 0,
+            unit_dsps=design.out_words * (1 + design.filter_room.activation) if design.activation == "dsp" else 0,
             ultra_banks=ultra_banks,
             ultra_buffer=ultra_buffer,
             family=family,
@@ -113,6 +135,7 @@ class NpuShape:
             buffer_words=buffer_words,
             pool_windows=windows,
             pool_rows=rows,
+            **_filter_numbers(filter_room(target.filterings, cast("Array[Ints]", array))),
             unit=target.activation,
             ultra_buffer=target.board.uram288 > 0,
             pool_banks=target.core == "hls",
@@ -126,10 +149,14 @@ class NpuShape:
     def __getitem__(self, keep: npt.NDArray[np.bool_] | Ints | slice) -> NpuShape:
         """Some of many NPUs, by mask or by indices."""
         some: dict[str, Any] = {
-            name: value if isinstance(value := getattr(self, name), int) else value[keep]
-            for name in ("ultra_banks", "pool_windows", "pool_rows", "unit_dsps")
+            name: value if isinstance(value := getattr(self, name), int) else value[keep] for name in VARYING
         }
         return replace(self, array=self.array.only(keep), **some)
+
+    @property
+    def units(self) -> int:
+        """Activation units: in front of the filter and behind it."""
+        return int(self.unit) + int(self.filter_unit)
 
     @property
     def banks(self) -> Number:
@@ -154,12 +181,24 @@ class NpuShape:
         return int(log2_ceil(2 * self.buffer_words // self.port_bytes))
 
 
+def _filter_numbers(room: FilterRoom) -> dict[str, Any]:
+    """The fields of a shape that say what its filter has room for."""
+    return {
+        "filter_kernel": room.kernel,
+        "filter_windows": room.windows,
+        "filter_rows": room.rows,
+        "filter_deep_rows": room.deep_rows,
+        "filter_weights": room.weights,
+        "filter_unit": bool(room.activation),
+    }
+
+
 @dataclass(frozen=True, kw_only=True)
 class Memory:
     """One memory of the RTL, `count` times.
 
-    `kind`: "ultra", "dual" for block RAM whose writing port reads too, or "free" where the synthesiser
-    chooses. `forwards`: see `free_memory`.
+    `kind`: "ultra", "block", "distributed", "dual" for block RAM whose writing port reads too, or "free"
+    where the synthesiser chooses. `forwards`: see `free_memory`.
     """
 
     name: str
@@ -192,9 +231,33 @@ def data_plane_memories(shape: NpuShape) -> tuple[Memory, ...]:
         Memory(name="write queue", count=1, depth=QUEUE_BEATS, width=9 * shape.port_bytes, forwards=True),
         Memory(name="fbcb", count=1, depth=shape.layers * shape.b_max, width=FBCB_BITS),
         Memory(name="counters", count=1, depth=shape.layers * COUNTERS, width=COUNTER_BITS),
-        Memory(name="pieces", count=shape.unit * shape.array.out_words, depth=2 * PIECE_ROWS, width=PIECE_BITS),
+        Memory(name="pieces", count=shape.units * shape.array.out_words, depth=2 * PIECE_ROWS, width=PIECE_BITS),
         Memory(name="pooled rows", count=_pools(shape), depth=np.maximum(1, shape.pool_rows), width=_out_bits(shape)),
+        *_filter_memories(shape),
     )
+
+
+def _filter_memories(shape: NpuShape) -> tuple[Memory, ...]:
+    """The block RAM of a filter's lanes (ADR 70): two rows above, those above them, weights of two banks."""
+    if not shape.filter_kernel:
+        return ()
+    lanes, shallow = shape.array.out_words, min(shape.filter_kernel, SHALLOW_KERNEL) - 1
+    deep = shape.filter_kernel - SHALLOW_KERNEL
+    banks = 2 << log2_ceil(shape.filter_weights)
+    above = Memory(name="deep filter rows", count=lanes, depth=shape.filter_deep_rows, width=16 * deep, kind="block")
+    return (
+        Memory(name="filter rows", count=lanes, depth=shape.filter_rows, width=16 * shallow, kind="block"),
+        *([above] if deep > 0 else []),
+        Memory(name="filter weights", count=WEIGHT_PAIRS * lanes, depth=banks, width=32, kind="block"),
+    )
+
+
+def filter_windows(shape: NpuShape) -> Memory:
+    """The windows at hand in a filter: of each lane, as many columns to the left as it needs."""
+    kernel = shape.filter_kernel
+    width = 16 * kernel * (kernel - 1)
+    lanes = shape.array.out_words
+    return Memory(name="filter windows", count=lanes, depth=shape.filter_windows, width=width, kind="distributed")
 
 
 def input_lines(shape: NpuShape) -> Memory:
@@ -210,8 +273,11 @@ def mapped(memory: Memory, family: str) -> Mapped:
     if memory.kind == "free":
         return free_memory(memory.depth, memory.width, family, forwards=memory.forwards)
     nothing = np.zeros_like(np.asarray(memory.depth))
-    dual = memory.kind == "dual"
-    blocks = block_rams(memory.depth, memory.width, family, dual=True) if dual else nothing
+    if memory.kind == "distributed":
+        luts = distributed_luts(memory.depth, memory.width, family)
+        return Mapped(ramb18=nothing, luts=luts, chunks=nothing + 1)
+    dual, ultra = memory.kind == "dual", memory.kind == "ultra"
+    blocks = nothing if ultra else block_rams(memory.depth, memory.width, family, dual=dual)
     return Mapped(ramb18=blocks, luts=nothing, chunks=nothing + 1)
 
 
@@ -248,8 +314,13 @@ def _residual_job(shape: NpuShape) -> int:
 
 
 def dsp(shape: NpuShape) -> Number:
-    """DSPs of a whole NPU: one a multiply-accumulate, the engine's and those of an activation unit."""
-    return shape.array.macs + engine_dsp(shape) + shape.unit_dsps
+    """DSPs of a whole NPU: one a multiply-accumulate, the engine's, those of its units and of a filter."""
+    return shape.array.macs + engine_dsp(shape) + shape.unit_dsps + filter_dsp(shape)
+
+
+def filter_dsp(shape: NpuShape) -> int:
+    """DSPs of a filter: nine a lane."""
+    return PRODUCTS * shape.array.out_words if shape.filter_kernel else 0
 
 
 def engine_dsp(shape: NpuShape) -> int:
@@ -307,7 +378,8 @@ def fixed_ramb18(shape: NpuShape) -> dict[str, Ints]:
         "fbcb": ("fbcb",),
         "counters": ("counters",),
         **({"pooled_rows": ("pooled rows",)} if _pools(shape) else {}),
-        **({"pieces": ("pieces",)} if shape.unit else {}),
+        **({"pieces": ("pieces",)} if shape.units else {}),
+        **({"filter": ("filter rows", "deep filter rows", "filter weights")} if shape.filter_kernel else {}),
     }
     each = {
         one.name: one.count * mapped(one, shape.family).ramb18
@@ -329,7 +401,7 @@ def part_primitives(part: str, shape: NpuShape) -> dict[str, Ints]:
         return {"dsp": np.asarray(shape.array.macs), "ramb18": rams, "uram288": np.asarray(bank_uram288(shape))}
     rams = np.asarray(sum(count for use, count in fixed.items() if use != "biases"))
     return {
-        "dsp": np.asarray(engine_dsp(shape) + shape.unit_dsps),
+        "dsp": np.asarray(engine_dsp(shape) + shape.unit_dsps + filter_dsp(shape)),
         "ramb18": rams,
         "uram288": np.asarray(buffer_uram288(shape)),
     }
