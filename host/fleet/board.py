@@ -48,7 +48,7 @@ class BoardOptions:
     `policy`: None for that of a plan, or else `fluid`; `slots`: samples that a board holds (0: as many as the
     largest batch). `tenants`: the file of those that share each model's NPU, on every board alike; each of
     `boards` boards expects its part of their rates. `processor`: in the place of an NPU, as a worker's bundle
-    says.
+    says. `decisions`: folder of their decision logs, of which each board has one of its own.
     """
 
     policy: str | None = None
@@ -62,6 +62,7 @@ class BoardOptions:
     guarded: bool = False
     wrong_bits: float = 0.0
     processor: bool = False
+    decisions: Path | None = None
 
     def by_plan(self, duties: Mapping[str, Duty], b_max: int) -> BoardOptions:
         """Return the options of a board with these duties: a single network's splits take turns by plan.
@@ -86,7 +87,7 @@ class BoardOptions:
             ("tenants", self.tenants),
             ("boards", self.boards),
         ]
-        said += [("queue", self.queue), ("wrong-bits", self.wrong_bits or None)]
+        said += [("queue", self.queue), ("wrong-bits", self.wrong_bits or None), ("decisions", self.decisions)]
         words = [f"--{name}={value}" for name, value in said if value is not None]
         flags = [("--guarded", self.guarded), ("--processor", self.processor)]
         return [*words, *(name for name, given in flags if given)]
@@ -147,6 +148,8 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("bundles", nargs="+", metavar="NAME=BUNDLE")
     parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--admin-port", type=int, default=0)
+    parser.add_argument("--decisions", type=Path)
     parser.add_argument("--policy", default=SERVING_POLICY)
     parser.add_argument("--slots", type=int)
     parser.add_argument("--slo-ns", type=int)
@@ -168,15 +171,17 @@ def main(words: Sequence[str] | None = None) -> None:
         queue=given.queue,
         slots=given.slots,
         guarded=given.guarded,
+        decisions=given.decisions,
         opened=_one_npu(given.wrong_bits, given.processor),
     )
-    surfaces = ServeOptions(http=None, grpc=given.port, limits=Limits(queue=given.queue))
+    surfaces = ServeOptions(http=None, grpc=given.port, admin_grpc=given.admin_port, limits=Limits(queue=given.queue))
     serving = threading.Event()
 
     def told(server: NetworkServer) -> None:
         serving.set()
         with contextlib.suppress(BrokenPipeError):  # nobody reads it: the end of standard input says so, too
-            os.write(1, json.dumps({"address": server.url("grpc"), "pid": os.getpid()}).encode() + b"\n")
+            said = {"address": server.url("grpc"), "admin": server.url("admin_grpc"), "pid": os.getpid()}
+            os.write(1, json.dumps(said).encode() + b"\n")
 
     threading.Thread(target=_until_alone, args=(serving,), name="stdin", daemon=True).start()
     run_server(Models(named_folders(given.bundles), options), surfaces, told)

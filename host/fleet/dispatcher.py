@@ -18,7 +18,7 @@ import logging
 import random
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +51,7 @@ _PAUSE_S = 0.02  # before a board that refused is asked again, times the refusal
 _PROBE_S = (0.05, 0.1, 0.2, 0.5)  # between looks at a board that is away; the last one repeats
 _IDLE_PROBE_S = 1.0  # between looks at a board without work
 _LONGEST_QUIET_S = 5.0
+Follow = Callable[[Leaf, str, Mapping[str, str]], Awaitable[bool]]  # takes what a board shows, or not
 _AGAIN = (QueueFullError, ModelUnavailableError, ServerClosedError, DeviceError, UnknownModelError, ExpiredError)
 
 
@@ -108,6 +109,8 @@ class Dispatcher:
         self.waiting = 0  # samples without an answer
         self.noticed_s: list[float] = []  # from the last sign of life of a board to the finding that it is hung
         self._references = references
+        self._newer: dict[tuple[str, str], Reference] = {}  # by board and model, of what was loaded since
+        self.follow: Follow = _never
         self._serving: dict[str, list[Leaf]] = {}
         for leaf in leaves:
             for model in leaf.times:
@@ -139,7 +142,7 @@ class Dispatcher:
                 self._check_own(leaf)
                 self._enter(leaf, State.READY, "")
         for leaf in self.leaves:
-            self._spawn(self._mind(leaf))
+            self._look_after(leaf)
         self._spawn(self._watch())
 
     async def close(self) -> None:
@@ -152,24 +155,24 @@ class Dispatcher:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.gather(*(leaf.link.close() for leaf in self.leaves))
+        await asyncio.gather(*(link.close() for leaf in self.leaves for link in (leaf.link, leaf.admin) if link))
 
     def drain(self, name: str) -> None:
         """Give a board no more requests; what it has it may answer. Raises UnknownModelError."""
-        self._enter(self._leaf(name), State.DRAINED, "by order")
+        self._enter(self.find(name), State.DRAINED, "by order")
 
     def restore(self, name: str) -> None:
         """Take a drained or sick board back as soon as it answers. Raises UnknownModelError."""
-        leaf = self._leaf(name)
+        leaf = self.find(name)
         if leaf.state not in (State.READY, *RETURNING):
-            leaf.state, leaf.reason = State.STARTING, ""
-            self._spawn(self._mind(leaf))
+            leaf.state, leaf.reason, leaf.put_out = State.STARTING, "", False
+            self._look_after(leaf)
 
     def join(self, leaf: Leaf) -> None:
         """Take a board in, and look after it; it takes requests as soon as it answers."""
         self.leaves = (*self.leaves, leaf)
         self.assign(leaf, leaf.times, leaf.duties)
-        self._spawn(self._mind(leaf))
+        self._look_after(leaf)
 
     def assign(self, leaf: Leaf, times: Mapping[str, Times], duties: Mapping[str, Duty]) -> None:
         """Give a board other duties, of the models that it serves from now on: what is under way goes on."""
@@ -184,7 +187,18 @@ class Dispatcher:
         self._references = {**self._references, **references}
         self.expected.update(expected)
 
-    def _leaf(self, name: str) -> Leaf:
+    def adopt(self, leaf: Leaf, model: str, times: Times, reference: Reference, facts: dict[str, str]) -> None:
+        """Learn what a board has loaded: its times, who judges its audits, and what it must show from now."""
+        self.assign(leaf, {**leaf.times, model: times}, leaf.duties)
+        self._newer[leaf.name, model] = reference
+        self.expected[leaf.name] = {**self.expected.get(leaf.name, {}), model: facts}
+
+    def _look_after(self, leaf: Leaf) -> None:
+        if leaf.minder is None or leaf.minder.done():
+            leaf.minder = self._spawn(self._mind(leaf))
+
+    def find(self, name: str) -> Leaf:
+        """Return a board by its name. Raises UnknownModelError."""
         for leaf in self.leaves:
             if leaf.name == name:
                 return leaf
@@ -563,7 +577,7 @@ class Dispatcher:
         kept = leaf.state in (State.SICK, State.DRAINED) and state is not State.SICK  # until `restore`
         if leaf.state is state or kept:
             return
-        before, leaf.state, leaf.reason = leaf.state, state, reason
+        before, leaf.state, leaf.reason, leaf.put_out = leaf.state, state, reason, False
         leaf.counts[f"became_{state.name.lower()}"] += 1
         facts = {"board": leaf.name, "address": leaf.address, "state": state.name, "before": before.name}
         level = logging.INFO if state is State.READY else logging.WARNING
@@ -608,7 +622,7 @@ class Dispatcher:
     async def _mind(self, leaf: Leaf) -> None:
         """Look after a board that is idle or away, until it is taken out."""
         loop, looks = asyncio.get_running_loop(), 0
-        while leaf.state in (State.READY, *RETURNING):
+        while leaf.state in (State.READY, *RETURNING) or (leaf.state is State.SICK and leaf.admin is not None):
             if leaf.ready:
                 looks = 0
                 leaf.fell.clear()
@@ -627,9 +641,24 @@ class Dispatcher:
             except BoardError as error:
                 if leaf.state is not State.HUNG or not error.silent:
                     self._enter(leaf, _meant(error), str(error))
+                if leaf.state is State.SICK:
+                    leaf.put_out = leaf.put_out or isinstance(error, _AwayError)
             else:
+                if leaf.state is State.SICK:
+                    if not leaf.put_out:
+                        await self._put_out(leaf)
+                        continue
+                    leaf.state, leaf.put_out = State.STARTING, False  # somebody has loaded it again
                 if leaf.state is not State.READY and loop.time() >= leaf.quiet_until:
                     self._enter(leaf, State.READY, "")
+
+    async def _put_out(self, leaf: Leaf) -> None:
+        """Have a sick board unloaded, so that no front asks it."""
+        try:
+            for model in leaf.times if leaf.admin is not None else ():
+                await leaf.admin.unload(model)  # type: ignore[union-attr]
+        except HostError as error:
+            _log.warning("board '%s' is sick and could not be unloaded: %s", leaf.name, error)
 
     def _check_own(self, leaf: Leaf) -> None:
         """Raise BoardError where a board that is ready is the same process."""
@@ -642,8 +671,8 @@ class Dispatcher:
 
     async def _identify(self, leaf: Leaf, timeout_s: float) -> None:
         """Learn which process is behind a board's address. Raises BoardError."""
-        instance = ""
-        for model in leaf.times:
+        instance, loads = "", list[str]()
+        for model in list(leaf.times):
             where = f"board '{leaf.name}' at {leaf.address}"
             try:
                 ready, known = await leaf.link.identity(model, timeout_s)
@@ -655,14 +684,19 @@ class Dispatcher:
                 raise _AwayError(f"{where} does not take requests: {error}") from None
             for fact, wanted in self.expected.get(leaf.name, {}).get(model, {}).items():
                 if known.get(fact) != wanted:
+                    if await self.follow(leaf, model, known):
+                        break
                     raise _ForeignError(
                         f"{where} must serve the {fact} {wanted[:12]} that its bundle of '{model}' holds, not "
                         f"{known.get(fact, 'an unknown one')[:12]}"
                     )
             if not ready:
-                raise _AwayError(f"{where} must take requests for '{model}', and it does not yet")
+                why = known.get("standing") or "not ready"
+                raise _AwayError(f"{where} must take requests for '{model}', and it does not yet: {why}")
             instance = known.get("instance", "")
+            loads.append(known.get("loads", ""))
         leaf.instance = instance or leaf.address
+        leaf.loaded = " ".join((leaf.instance, *loads))
 
     # -- audits ----------------------------------------------------------------------------------------------
 
@@ -681,6 +715,7 @@ class Dispatcher:
             self._audit_next(leaf)
             return
         other = min(others, key=lambda one: one.finish_s(piece.call.model, piece.count))
+        loaded = {leaf.name: leaf.loaded, other.name: other.loaded}
         self.counts["audits"] += 1
         leaf.counts["audited"] += 1
         # In no hurry, but in the line of everybody: behind all others it would wait for ever on a busy board,
@@ -701,16 +736,27 @@ class Dispatcher:
             return
         self.counts["audits_differed"] += 1
         for suspect, said in ((leaf, answer), (other, second)):
-            await self._judge(piece, suspect, said)
+            await self._judge(piece, suspect, said, loaded[suspect.name])
 
-    async def _judge(self, piece: Piece, leaf: Leaf, answer: Answer) -> None:
+    async def _judge(self, piece: Piece, leaf: Leaf, answer: Answer, loaded: str) -> None:
+        """Take a board out whose answer is wrong; `loaded`: what it had, as was known when it was asked."""
+        with contextlib.suppress(BoardError):  # then it is as it was seen last
+            await self._identify(leaf, max(0.5, self._limit_s(leaf.longest_batch_s)))
+        if leaf.loaded != loaded:
+            self._audit_next(leaf)  # it was loaded anew meanwhile, and nobody knows by what it answered
+            return
         (images,) = piece.inputs.values()
-        reference = self._references[piece.call.model]
+        model = piece.call.model
+        reference = self._newer.get((leaf.name, model)) or self._references[model]
         loop = asyncio.get_running_loop()
         objection = await loop.run_in_executor(None, reference.objection, images, answer.outputs)
         if objection:
             leaf.counts["wrong"] += 1
             self._enter(leaf, State.SICK, f"{objection} (found after {leaf.counts['answers']} answers)")
+
+
+async def _never(leaf: Leaf, model: str, facts: Mapping[str, str]) -> bool:
+    return False
 
 
 class _ForeignError(BoardError):

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ..bundle import Bundle
-from ..errors import HostError, TooLargeError, UnknownModelError, UnsupportedError
+from ..errors import BundleError, HostError, ProtocolError, TooLargeError, UnknownModelError, UnsupportedError
 from ..oip.calls import Answer, Call, Wishes, read_wishes
 from ..oip.inference import EXTENSIONS, NAME, PLATFORM, with_best
 from ..oip.interface import input_of, named_classes, outputs_of
 from ..oip.limits import Bounds, Limits, bounds_of
 from ..oip.metric_table import Row
 from ..oip.openapi import document
+from ..oip.parameters import is_whole
 from ..oip.repeats import Repeats
 from ..serving.models import VERSION
 from ..serving.tails import check_joinable
+from .admin import AdminLink
 from .board import BoardOptions, shared_by
 from .counts import ModelCounts
 from .dispatcher import Dispatcher, DispatchOptions
+from .editions import Editions
+from .editions import expected_of as expected_of  # for those who make boards
 from .leaf import Leaf
 from .link import Link
 from .metrics import fleet_rows
@@ -33,15 +38,23 @@ from .page import live_page, snapshot
 from .processes import Process
 from .reference import Reference
 from .roster import Roster, Seat
+from .steering import Steering
+
+_log = logging.getLogger("fluidnpu.fleet")
+MOST_MS = 600_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class FleetOptions:
-    """The circumstances of a fleet. `boards`: of those started here; `token`: for those that are reached."""
+    """The circumstances of a fleet. `boards`: of those started here; `token`: for those that are reached.
+
+    `guard_s`: how long a board that was loaded anew is watched before the next one is.
+    """
 
     dispatch: DispatchOptions = field(default_factory=DispatchOptions)
     boards: BoardOptions = field(default_factory=BoardOptions)
     token: str | None = None
+    guard_s: float = 2.0
 
 
 class FleetFront:
@@ -57,12 +70,20 @@ class FleetFront:
         self._dispatcher: Dispatcher | None = None
         self._parts: tempfile.TemporaryDirectory[str] | None = None  # bundles that a plan cut, for boards started here
         self._instance = secrets.token_hex(8)
+        self._editions = Editions()
+        self._steering: Steering | None = None
 
     @property
     def dispatcher(self) -> Dispatcher:
         """The dispatcher, from `start` on."""
         assert self._dispatcher is not None
         return self._dispatcher
+
+    @property
+    def steering(self) -> Steering:
+        """What acts on boards, from `start` on."""
+        assert self._steering is not None
+        return self._steering
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -73,6 +94,8 @@ class FleetFront:
         """
         leaves = await self._open()
         self._dispatcher = self._made(leaves)
+        self._dispatcher.follow = self._taken_up
+        self._steering = Steering(self._dispatcher, self._seat, self._editions, self.options.guard_s)
         await self._dispatcher.start()
         for model, counts in self.counts.items():
             relay = self.roster.relays.get(model)
@@ -103,7 +126,10 @@ class FleetFront:
         """Return a board as the dispatcher sees it, from when it can be reached."""
         address = seat.address or self.processes[seat.name].address
         link = Link(address, seat.token or self.options.token, seat.ca) if seat.address else Link(address)
-        return Leaf(name=seat.name, address=address, link=link, times=roster.times(seat), duties=seat.duties)
+        place = seat.admin or ("" if seat.address else self.processes[seat.name].admin)
+        admin = AdminLink(place, link.token, seat.ca) if place else None
+        times = roster.times(seat)
+        return Leaf(name=seat.name, address=address, link=link, times=times, duties=seat.duties, admin=admin)
 
     def _folders(self, seat: Seat) -> dict[str, Path]:
         """Return the folders of a board that is started here; of parts they are written now."""
@@ -126,6 +152,23 @@ class FleetFront:
             for seat in self.roster.seats
         }
         return dispatcher
+
+    def _seat(self, name: str) -> Seat:
+        return next(seat for seat in self.roster.seats if seat.name == name)
+
+    async def _taken_up(self, leaf: Leaf, model: str, facts: Mapping[str, str]) -> bool:
+        """Take what a board shows where the folder of its bundle holds the same, and tell if it does."""
+        seat = self._seat(leaf.name)
+        try:
+            edition = await self._editions.shown(seat, model, facts)
+        except (BundleError, OSError) as error:
+            _log.warning("what board '%s' has loaded cannot be followed: %s", leaf.name, error)
+            return False
+        if edition is None:
+            return False
+        times = self.roster.times(replace(seat, bundles={model: edition.bundle}))[model]
+        self.dispatcher.adopt(leaf, model, times, edition.reference, dict(edition.facts))
+        return True
 
     async def close(self) -> None:
         """End the dispatcher, then the boards that were started here."""
@@ -316,25 +359,43 @@ class FleetFront:
         """Raise UnsupportedError, as `tenants`."""
         return self.tenants(name)
 
-    def exits(self, name: str) -> dict[str, Any]:
-        """Raise UnsupportedError: each board has its own active exits."""
-        raise UnsupportedError("active exits must be read, changed and told of at a board, not at the front of a fleet")
+    async def exits(self, name: str) -> dict[str, Any]:
+        """Return the active exits of a model on its boards. Raises as `Steering.exits`."""
+        self.check(name)
+        return await self.steering.exits(name)
 
-    def change_exits(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
-        """Raise UnsupportedError, as `exits`."""
-        return self.exits(name)
+    async def change_exits(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
+        """Change the active exits of a model on all its boards, or on one. Raises as `Steering`."""
+        self.check(name)
+        return await self.steering.change_exits(name, asked)
+
+    def shares(self, name: str) -> dict[str, Any]:
+        """Raise UnsupportedError: a board of a fleet serves one version, which a load exchanges."""
+        raise UnsupportedError("versions with shares must be read and changed at one server, not at a fleet's front")
+
+    def change_shares(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
+        """Raise UnsupportedError, as `shares`."""
+        return self.shares(name)
 
     def feedback(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
-        """Raise UnsupportedError, as `exits`."""
-        return self.exits(name)
+        """Raise UnsupportedError: a request's number is its board's."""
+        raise UnsupportedError("true classes must be told to the board that answered, not to the front of a fleet")
 
     async def load(self, name: str, parameters: Any = None) -> None:
-        """Raise UnsupportedError: a board is loaded at its own admin surface."""
-        raise UnsupportedError("a model must be loaded at the admin surface of a board: the front of a fleet has none")
+        """Load a model anew on its boards, one at a time; where one fails none changes.
+
+        `guard_ms` in the parameters: how long each board is watched. Raises as `Steering.roll`.
+        """
+        self.check(name)
+        await self.steering.roll(name, _guard_s(parameters))
 
     async def unload(self, name: str) -> None:
-        """Raise UnsupportedError: a board is unloaded at its own admin surface."""
-        await self.load(name)
+        """Raise UnsupportedError: boards are drained one by one."""
+        raise UnsupportedError("a model of a fleet stays: boards are drained one by one, POST /v2/boards/NAME/drain")
+
+    async def act(self, board: str, act: str) -> dict[str, Any]:
+        """Drain, restore or reload a board. Raises as `Steering.act`."""
+        return await self.steering.act(board, act)
 
     # -- pages -----------------------------------------------------------------------------------------------
 
@@ -358,7 +419,8 @@ class FleetFront:
         }
         file = self.options.boards.tenants
         named = [] if file is None else [one.name for one in shared_by(file).tenants]
-        return document(self.version, programs, admin=admin, tenants=["", *named])
+        boards = [leaf.name for leaf in self.dispatcher.leaves]
+        return document(self.version, programs, admin=admin, tenants=["", *named], boards=boards)
 
     @property
     def capacity_per_s(self) -> dict[str, float]:
@@ -379,9 +441,14 @@ class FleetFront:
         return found
 
 
-def expected_of(bundle: Bundle) -> dict[str, str]:
-    """Return the facts that a board of this bundle must show."""
-    return {"design": bundle.design.digest, "program": bundle.program.digest}
+def _guard_s(parameters: Any) -> float | None:
+    """Return how long boards are watched, as a load's parameters say; None where they do not."""
+    if not parameters:
+        return None
+    guard_ms = parameters.get("guard_ms") if isinstance(parameters, Mapping) and len(parameters) == 1 else None
+    if not is_whole(guard_ms) or not 0 <= int(guard_ms) <= MOST_MS:  # type: ignore[arg-type]
+        raise ProtocolError(f"the only parameter of a load is guard_ms, a whole number in 0..{MOST_MS}")
+    return float(guard_ms) / 1e3  # type: ignore[arg-type]
 
 
 def open_fleet(roster: Roster, options: FleetOptions | None = None) -> Any:

@@ -22,6 +22,7 @@ from fluidnpu.scheduler import Serving, placement
 from fluidnpu.scheduler.comparison import predicted_capacity
 from fluidnpu.scheduler.policies import SERVING_POLICY
 
+from .admin import AdminLink
 from .duties import Duty
 from .line import Line
 from .link import Link
@@ -96,7 +97,7 @@ class Leaf:
 
     `duties`: of a plan; where they are of several networks, pieces wait in a `line` for their turns. A
     `shard` has boards of its own, and their turns are taken there. `timed` is told of every answer the name,
-    the time that it took and the predicted one.
+    the time that it took and the predicted one. `admin`: its admin surface, where that is known.
     """
 
     name: str
@@ -117,6 +118,10 @@ class Leaf:
     fell: asyncio.Event = field(default_factory=asyncio.Event)  # set when it stops being READY
     turns: int = 0  # pieces since the last audit
     timed: Callable[[str, float, float], None] | None = None
+    admin: AdminLink | None = None
+    loaded: str = ""  # which process and which load of it answered last
+    put_out: bool = False  # it was found sick, and its models are unloaded
+    minder: asyncio.Task[None] | None = None
     lag_s: float = 0.0  # measured less predicted time of its answers, smoothed: the host, the link, a slow board
 
     def __post_init__(self) -> None:

@@ -42,6 +42,7 @@ class Link:
             self._channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
         else:
             self._channel = grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(ca), options=_OPTIONS)
+        self.token = token
         self._metadata = () if token is None else (("authorization", f"Bearer {token}"),)
         self._infer, self._ready = self._method("ModelInfer"), self._method("ModelReady")
 
@@ -57,7 +58,7 @@ class Link:
         try:
             return _read_answer(await self._infer(request, timeout=timeout_s, metadata=self._metadata))
         except grpc.aio.AioRpcError as error:
-            raise _error_of(error) from None
+            raise error_of(error) from None
 
     async def identity(self, model: str, timeout_s: float) -> tuple[bool, dict[str, str]]:
         """Tell if the board takes requests for a model, and by which design, program and process."""
@@ -65,7 +66,7 @@ class Link:
         try:
             said, facts = await call, await call.trailing_metadata()
         except grpc.aio.AioRpcError as error:
-            raise _error_of(error) from None
+            raise error_of(error) from None
         known = {key.removeprefix(_PREFIX): str(value) for key, value in facts or () if key.startswith(_PREFIX)}
         return bool(said.ready), known
 
@@ -74,7 +75,7 @@ class Link:
         await self._channel.close()
 
 
-def _error_of(error: Any) -> HostError:
+def error_of(error: Any) -> HostError:
     """Return the error that the board named; one that it did not name is the link's."""
     for key, value in error.trailing_metadata() or ():
         if key == "error-type":

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ..errors import BoardError
 from .board import BoardOptions
@@ -22,11 +23,11 @@ _DRAIN_S = 40.0
 
 
 class Process:
-    """One board's process. It keeps its port over restarts, since the dispatcher knows it by that."""
+    """One board's process. It keeps its ports over restarts, since the dispatcher knows it by them."""
 
     def __init__(self, name: str, folders: Mapping[str, Path], options: BoardOptions) -> None:
         self.name, self._folders, self.options = name, folders, options
-        self.address, self.restarts = "", 0
+        self.address, self.admin, self.restarts = "", "", 0
         self._closing = threading.Event()
         self._process: subprocess.Popen[str] | None = None
         self._keeper: threading.Thread | None = None
@@ -39,15 +40,17 @@ class Process:
 
     def start(self, port: int = 0) -> str:
         """Start the board, on a free port if none is named, and return its address. Raises BoardError."""
-        self.address = self._begin(port)
+        said = self._begin(port, 0)
+        self.address, self.admin = str(said["address"]), str(said["admin"])
         self._keeper = threading.Thread(target=self._keep, name=f"keeper of {self.name}", daemon=True)
         self._keeper.start()
         return self.address
 
-    def _begin(self, port: int) -> str:
+    def _begin(self, port: int, admin: int) -> dict[str, Any]:
         words = [f"{model}={folder}" for model, folder in self._folders.items()]
+        ports = [f"--port={port}", f"--admin-port={admin}"]
         self._process = process = subprocess.Popen(
-            [sys.executable, "-m", "fluidnpu.host.fleet.board", f"--port={port}", *self.options.words(), *words],
+            [sys.executable, "-m", "fluidnpu.host.fleet.board", *ports, *self.options.words(), *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=None,
@@ -58,8 +61,9 @@ class Process:
         assert process.stdout is not None
         line = process.stdout.readline()
         try:
-            return str(json.loads(line)["address"])
-        except (ValueError, KeyError):
+            said: dict[str, Any] = json.loads(line)
+            return said
+        except ValueError:
             process.wait()
             raise BoardError(
                 f"board '{self.name}' must start on this machine, and its process ended with {process.returncode}"
@@ -78,7 +82,7 @@ class Process:
                 return
             _log.warning("board '%s' ended with %s and is started again", self.name, code, extra={"board": self.name})
             with contextlib.suppress(BoardError):  # the port may not be free yet
-                self._begin(int(self.address.rpartition(":")[2]))
+                self._begin(*(int(place.rpartition(":")[2]) for place in (self.address, self.admin)))
                 self.restarts += 1
 
     def close(self) -> None:

@@ -74,10 +74,10 @@ class Front(Protocol):
     def change(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
         """Change criteria and tenants of a model while it is served, and return them."""
 
-    def exits(self, name: str) -> dict[str, Any]:
+    async def exits(self, name: str) -> dict[str, Any]:
         """Return the active exits of a model and what adaptation sees."""
 
-    def change_exits(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
+    async def change_exits(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
         """Change the active exits of a model while it is served, and return them."""
 
     def feedback(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
@@ -88,6 +88,9 @@ class Front(Protocol):
 
     async def unload(self, name: str) -> None:
         """Answer what a model has taken, then stop it."""
+
+    async def act(self, board: str, act: str) -> dict[str, Any]:
+        """Drain, restore or reload a board of a fleet."""
 
     def metrics(self) -> Iterable[Row]:
         """Yield the rows of the table of metrics."""

@@ -355,13 +355,13 @@ class _Edge:
     async def Exits(self, request: bytes, context: Any) -> bytes:  # noqa: N802
         self._check_admin("active exits must be read and changed")
         name, _ = self._asked(request)
-        return json.dumps(self.inference.exits(name)).encode()
+        return json.dumps(await self.inference.exits(name)).encode()
 
     async def ChangeExits(self, request: bytes, context: Any) -> bytes:  # noqa: N802
         self._check_admin("active exits must be read and changed")
         name, asked = self._asked(request)
         with acting(_address(context), f"change of the exits of model '{name:.100}' to {json.dumps(asked):.200}"):
-            return json.dumps(self.inference.change_exits(name, asked)).encode()
+            return json.dumps(await self.inference.change_exits(name, asked)).encode()
 
     async def Tenants(self, request: bytes, context: Any) -> bytes:  # noqa: N802
         self._check_admin("tenants must be read and changed")

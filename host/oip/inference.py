@@ -41,6 +41,7 @@ from .page import live_page, snapshot
 from .parameters import is_whole, shown
 from .repeats import Repeats
 from .tensors import Array, TensorInfo
+from .trials import Trials, read_step
 
 NAME = "fluidnpu"
 PLATFORM = "fluidnpu"
@@ -124,6 +125,7 @@ class Inference:
         self.mailbox = mailbox or Mailbox(asyncio.get_running_loop())
         self.draining = False
         self.repeats: dict[str, Repeats] = {}  # by model
+        self.trials = Trials(self._apart)
         self._instance = secrets.token_hex(8)
         self._digests: dict[str, tuple[Bundle, str]] = {}  # of programs, by model; a digest reads all weights
         self._faces: dict[str, _Face] = {}  # by model
@@ -172,18 +174,19 @@ class Inference:
 
     def is_ready(self, name: str, version: str = "") -> bool:
         """Tell if a model takes requests. Raises UnknownModelError."""
-        return self.models.find(name, version).ready and not self.draining
+        return self.models.find(name, version).ready and name not in self.trials and not self.draining
 
     def identity(self, name: str) -> dict[str, str]:
-        """Return a model's design and program by their digests, and this process by a number of its own.
+        """Return digests of a model's design and program, its loads and standing, and this process's number.
 
         Raises UnknownModelError, ModelUnavailableError.
         """
-        bundle = self.models.find(name).bundle
-        known = self._digests.get(name)
+        model = self.models.find(name)
+        bundle, known = model.bundle, self._digests.get(name)
         if known is None or known[0] is not bundle:
             known = self._digests[name] = bundle, bundle.program.digest
-        return {"design": bundle.design.digest, "program": known[1], "instance": self._instance}
+        facts = {"design": bundle.design.digest, "program": known[1], "instance": self._instance}
+        return {**facts, "loads": str(model.loads), "standing": "on trial" if name in self.trials else model.standing}
 
     def server_metadata(self) -> dict[str, Any]:
         """Return the server's metadata."""
@@ -243,6 +246,7 @@ class Inference:
         return await repeats.once(wishes.key, call, lambda: self._served(call, wishes), owner)
 
     async def _served(self, call: Call, wishes: Wishes) -> Answer:
+        self.trials.check(call)
         model = self.models.find(call.model, call.version)
         terms = Terms(
             slo_ns=wishes.slo_ns if wishes.slo_ns is not None else wishes.timeout_ns,
@@ -369,14 +373,14 @@ class Inference:
 
     # -- active exits ----------------------------------------------------------------------------------------
 
-    def exits(self, name: str) -> dict[str, Any]:
+    async def exits(self, name: str) -> dict[str, Any]:
         """Return the active exits of a model and what adaptation sees.
 
         Raises UnknownModelError, ModelUnavailableError, ProtocolError.
         """
         return self.models.find(name).exits()
 
-    def change_exits(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
+    async def change_exits(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
         """Change thresholds of exits while they are served, and return them as they will be.
 
         Raises ProtocolError, UnknownModelError, ModelUnavailableError.
@@ -437,16 +441,20 @@ class Inference:
         ]
 
     async def load(self, name: str, parameters: Any = None) -> None:
-        """Read a model's bundle again and serve it; no request is lost. Raises as `Model.load`."""
-        if parameters:
-            raise UnsupportedError(
-                "a model must be loaded as its folder has it: parameters of a load are not supported"
-            )
-        await self._apart(self.models.find(name).load)
+        """Read a model's bundle again and serve it, or take a step of that (`trials`); no request is lost.
+
+        Raises as `Model.load`, ProtocolError.
+        """
+        await self.trials.load(self.models.find(name), read_step(parameters))
 
     async def unload(self, name: str) -> None:
         """Answer what a model has taken, then stop it. Raises UnknownModelError."""
         await self._apart(self.models.find(name).unload)
+        self.trials.end(name)
+
+    async def act(self, board: str, act: str) -> dict[str, Any]:
+        """Raise UnsupportedError: boards are those of a fleet's front."""
+        raise UnsupportedError("boards are drained and loaded at the front of a fleet, and this server is none")
 
     async def _apart(self, work: Callable[[], None]) -> None:
         try:

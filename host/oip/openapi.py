@@ -29,7 +29,7 @@ _REFUSALS = {
     404: "there is no such model or version",
     405: "the method is not for this path",
     408: "the body took too long",
-    409: "the idempotency key came before with another content, or nothing adapts",
+    409: "the idempotency key came before with another content, nothing adapts, or the state forbids it",
     413: "the body, the batch or a tensor is too large",
     429: "the queue is full, or the server holds as many bytes as it may",
     500: "the server failed",
@@ -39,8 +39,13 @@ _REFUSALS = {
 }
 
 
-def document(version: str, programs: Programs, *, admin: bool, tenants: Sequence[str] = ("",)) -> Schema:
-    """Return the document of a server with these models, and the tenants that a request may name."""
+def document(
+    version: str, programs: Programs, *, admin: bool, tenants: Sequence[str] = ("",), boards: Sequence[str] = ()
+) -> Schema:
+    """Return the document of a server with these models, and the tenants that a request may name.
+
+    `boards`: those of a fleet, whose front it is.
+    """
     names = list(programs)
     name: Schema = {
         "name": "name",
@@ -76,7 +81,7 @@ def document(version: str, programs: Programs, *, admin: bool, tenants: Sequence
     paths["/v2/models/{name}/feedback"] = {"post": fed, "parameters": [name]}
     if admin:
         for verb in ("load", "unload"):
-            operation = _operation(f"{verb} a model", "Any", 400, 404, 408, 413, 501, 503, asks="Any")
+            operation = _operation(f"{verb} a model", "Any", 400, 404, 408, 409, 413, 501, 503, asks="Any")
             paths[f"/v2/repository/models/{{name}}/{verb}"] = {"post": operation, "parameters": [name]}
         paths["/v2/models/{name}/tenants"] = {
             "get": _operation("criteria and tenants", "Tenants", 404, 503),
@@ -85,14 +90,22 @@ def document(version: str, programs: Programs, *, admin: bool, tenants: Sequence
         }
         paths["/v2/models/{name}/exits"] = {
             "get": _operation("active exits", "Exits", 400, 404, 501, 503),
-            "post": _operation("change them", "Exits", 400, 404, 408, 413, 501, 503, asks="ExitsChanged"),
+            "post": _operation("change them", "Exits", 400, 404, 408, 409, 413, 501, 503, asks="ExitsChanged"),
             "parameters": [name],
+        }
+    if admin and boards:
+        paths["/v2/boards/{name}/{act}"] = {
+            "post": _operation("drain, restore or load a board", "Acted", 400, 404, 408, 409, 413, 501, 503, asks="Any"),
+            "parameters": [
+                {"name": "name", "in": "path", "required": True, "schema": {"enum": list(boards)}},
+                {"name": "act", "in": "path", "required": True, "schema": {"enum": ["drain", "restore", "reload"]}},
+            ],
         }
     return {
         "openapi": "3.1.0",
         "info": {"title": "fluidnpu, Open Inference Protocol v2", "version": version},
         "paths": paths,
-        "components": {"schemas": _schemas(programs, tenants)},
+        "components": {"schemas": _schemas(programs, tenants, boards)},
     }
 
 
@@ -139,7 +152,8 @@ def _list(items: Schema) -> Schema:
     return {"type": "array", "items": items}
 
 
-def _schemas(programs: Programs, tenants: Sequence[str]) -> Schema:
+def _schemas(programs: Programs, tenants: Sequence[str], boards: Sequence[str]) -> Schema:
+    board: Schema = {"board": {"enum": list(boards)}} if boards else {}
     tensor = _object({"name": _STRING, "datatype": {"enum": list(KNOWN)}, "shape": _list(_COUNT)})
     sized = _object({"name": _STRING, "data_type": _STRING, "dims": _list({"type": "integer"})})
     duration = _object({"count": _COUNT, "ns": _COUNT})
@@ -212,8 +226,9 @@ def _schemas(programs: Programs, tenants: Sequence[str]) -> Schema:
             "additionalProperties": False,
         },
         "Exits": _object({"exits": _list({"type": "object"}), "changes": _COUNT, "why": _STRING}),
+        "Acted": _object({"board": _STRING, "state": _STRING, "reason": _STRING}),
         "ExitsChanged": {
-            **_object({"thresholds": _thresholds(programs)}, why={"type": "string", "maxLength": LONGEST_WHY}),
+            **_object({"thresholds": _thresholds(programs)}, why={"type": "string", "maxLength": LONGEST_WHY}, **board),
             "additionalProperties": False,
         },
         "InferRequest": _infer_request(programs, tenants),

@@ -66,6 +66,7 @@ def application(inference: Front, access: Access, held: Budget, *, admin: bool =
         Route("/v2/repository/index", edge.index, methods=["POST"]),
         Route("/v2/repository/models/{name}/load", edge.load, methods=["POST"]),
         Route("/v2/repository/models/{name}/unload", edge.unload, methods=["POST"]),
+        Route("/v2/boards/{name}/{act}", edge.board, methods=["POST"]),
         Route("/metrics", edge.metrics),
         Route("/openapi.json", edge.openapi),
         Route("/live.json", edge.snapshot),
@@ -155,9 +156,16 @@ class _Edge:
         """Tell the active exits, or change them."""
         asked, name = await self._admin(request, "active exits must be read and changed")
         if request.method == "GET":
-            return JSONResponse(self.inference.exits(name))
+            return JSONResponse(await self.inference.exits(name))
         with acting(_who(request.scope), f"change of the exits of model '{name:.100}' to {json.dumps(asked):.200}"):
-            return JSONResponse(self.inference.change_exits(name, asked))
+            return JSONResponse(await self.inference.change_exits(name, asked))
+
+    async def board(self, request: Request) -> Response:
+        """Drain, restore or reload a board of a fleet."""
+        _, name = await self._admin(request, "boards must be drained and loaded")
+        act = request.path_params["act"]
+        with acting(_who(request.scope), f"{act:.60} of board '{name:.100}'"):
+            return JSONResponse(await self.inference.act(name, act))
 
     async def feedback(self, request: Request) -> Response:
         """Take the true classes of answered requests."""
