@@ -25,7 +25,7 @@ UNITS: Mapping[str, Mapping[str, int]] = {
     "fluidnpu_descriptor_fetch": {"PortWords": 8},
     "fluidnpu_weight_streamer": {"TP": 4, "WeightSlots": 2, "PortWords": 8},
     "fluidnpu_residual_reader": {"BMax": 4, "OutWords": 3, "PortWords": 8, "Spreads": 1},
-    "fluidnpu_piece_loader": {"OutWords": 3, "PortWords": 8},
+    "fluidnpu_piece_loader": {"OutWords": 5, "PortWords": 8, "FilterWeights": 19},
     "fluidnpu_output_writer": {"BMax": 4, "OutWords": 3, "PortWords": 8},
     "fluidnpu_output_pool": {"BMax": 4, "OutWords": 3, "Windows": 50, "Rows": 300},
     "fluidnpu_output_filter": {

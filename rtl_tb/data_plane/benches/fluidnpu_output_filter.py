@@ -1,7 +1,7 @@
-"""Filter on the way out against its definition in numpy (ADR 70): every beat that leaves, all saturations counted.
+"""Filter on the way out against its definition in numpy (ADR 70): every beat that leaves, every saturation.
 
-Weights of a layer are written while the layer before runs. Lanes without a column get words that no core gives,
-so that one that is not masked shows.
+Weights of a layer are written while the layer before runs. Lanes without a column get words that no core
+gives, so that one that is not masked shows.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Layer:
         )
 
     def rows_of_weights(self) -> Iterator[tuple[int, int, int, list[int]]]:
-        """Yield (row, pair, first lane, pairs of lanes) in the order of an image whose port words hold two pairs."""
+        """Yield (row, pair, first lane, pairs of lanes) as port words of two pairs bring them."""
         channel, row = 0, 0
         for columns in self.tiles:
             for at in range(0, columns, LANES):
@@ -159,7 +159,7 @@ class Layer:
         return np.clip(held, self.lo, self.hi)
 
     def _positions(self, sample: int, y: int, x: int) -> Iterator[tuple[int, int, int]]:
-        """Yield the windows (sample, row, column) that leave at a pixel and at the positions that follow it."""
+        """Yield the windows (sample, row, column) that leave at a pixel and at what follows it."""
         (_, rows, columns, _), (high, wide) = self.maps.shape, self.walk
         visited = [(y, at) for at in range(x, wide if x == columns - 1 else x + 1)]
         if x == columns - 1 and y == rows - 1:
@@ -369,7 +369,7 @@ async def a_reset_in_the_middle_of_a_row(dut: Dut) -> None:
 
 @bench(100_000)
 async def a_position_a_cycle(dut: Dut) -> None:
-    """A layer takes a cycle for each position, and for a window that leaves one a step; and those of its way."""
+    """A layer takes a cycle for each position, or each step of a window that leaves, and those of its way."""
     rng = await begin(dut)
     for kind in KINDS[1:]:
         layer = random_layer(rng, kind, samples=1, tiles=[LANES], size=(5, 7))
@@ -392,7 +392,8 @@ async def a_position_a_cycle(dut: Dut) -> None:
                 dut.beat_valid_i.value, dut.beat_i.value = int(bool(beats)), beats[0] if beats else 0
             if dut.filtered_valid_o.value:
                 times.append(cycle)
-        assert first is not None and times == [first + at for at in _times(layer)]
+        assert first is not None
+        assert times == [first + at for at in _times(layer)]
         _quiet(dut)
 
 

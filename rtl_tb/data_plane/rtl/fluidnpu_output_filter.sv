@@ -158,7 +158,7 @@ module fluidnpu_output_filter #(
     logic [CountWidth-1:0]  lanes;       // that have a column
   } place_t;
   place_t                 given;
-  place_t [4:1]           place_q;
+  place_t                 place_1_q, place_2_q, place_3_q, place_4_q;
   logic   [4:1]           valid_q;
   logic   [2:1][WeightWidth-1:0] weight_row_q;
   (* max_fanout = 64 *) logic [OutWords*16-1:0] beat_1_q;
@@ -177,17 +177,20 @@ module fluidnpu_output_filter #(
   end
   always_ff @(posedge clk_i) begin
     valid_q        <= rst_ni ? {valid_q[3:1], give} : '0;
-    place_q        <= {place_q[3:1], given};
+    place_1_q      <= given;
+    place_2_q      <= place_1_q;
+    place_3_q      <= place_2_q;
+    place_4_q      <= place_3_q;
     weight_row_q   <= {weight_row_q[1], weight_q};
     beat_1_q       <= outside ? '0 : beat_i;
     row_1_q        <= given.row;
-    no_rows_3_q    <= place_q[2].no_rows;
-    row_4_q        <= place_q[3].row;
-    window_4_q     <= place_q[3].window;
-    no_columns_4_q <= place_q[3].no_columns;
+    no_rows_3_q    <= place_2_q.no_rows;
+    row_4_q        <= place_3_q.row;
+    window_4_q     <= place_3_q.window;
+    no_columns_4_q <= place_3_q.no_columns;
     valid_4_q      <= rst_ni && valid_q[3];
-    store_4_q      <= rst_ni && valid_q[3] && place_q[3].stored;
-    store_deep_4_q <= rst_ni && valid_q[3] && place_q[3].stored && deep_q;
+    store_4_q      <= rst_ni && valid_q[3] && place_3_q.stored;
+    store_deep_4_q <= rst_ni && valid_q[3] && place_3_q.stored && deep_q;
   end
 
   // -- the steps of a window: row of its weights, from cycle 3; which taps, in cycle 5
@@ -201,20 +204,20 @@ module fluidnpu_output_filter #(
     weight_at_q <= {weight_at_q[9:3], {bank_q, valid_q[2] ? weight_row_q[2] : weight_at_q[3][WeightWidth-1:0] + 1'b1}};
     choice_5_q  <= valid_4_q ? first_choice_q : choice_5_q + 1'b1;
     first_5_q   <= valid_4_q;
-    if (valid_4_q) lanes_5_q <= place_q[4].lanes;
+    if (valid_4_q) lanes_5_q <= place_4_q.lanes;
   end
   assign weight_at = {weight_at_q[5], weight_at_q[3], weight_at_q[10], weight_at_q[8], weight_at_q[6], weight_at_q[4]};
   if (Kernel > 3) begin : gen_steps
     logic [2:0] left_5_q;  // steps still to come, with this one
     always_ff @(posedge clk_i) begin
       if (!rst_ni) left_5_q <= '0;
-      else if (valid_4_q) left_5_q <= place_q[4].leaves ? steps_q : '0;
+      else if (valid_4_q) left_5_q <= place_4_q.leaves ? steps_q : '0;
       else if (left_5_q != '0) left_5_q <= left_5_q - 3'd1;
     end
     assign done_5 = left_5_q == 3'd1;
   end else begin : gen_step
     logic leaves_5_q;
-    always_ff @(posedge clk_i) leaves_5_q <= rst_ni && valid_4_q && place_q[4].leaves;
+    always_ff @(posedge clk_i) leaves_5_q <= rst_ni && valid_4_q && place_4_q.leaves;
     assign done_5 = leaves_5_q;
   end
 
@@ -269,11 +272,11 @@ module fluidnpu_output_filter #(
   beat_t kept, shown;
 
   assign comes = done_q[Tail-1];
-  common_fifo #(.Width($bits(beat_t)), .Depth(Depth)) queue (
+  common_fifo #(.Width(OutWords * 17), .Depth(Depth)) queue (
     .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(comes), .ready_o(fits), .data_i({used_q, words}),
     .valid_o(kept_valid), .ready_i(kept_ready), .data_o(kept), .level_o()
   );
-  common_skid #(.Width($bits(beat_t))) leaving (  // who takes them needs them early, and tells late
+  common_skid #(.Width(OutWords * 17)) leaving (  // who takes them needs them early, and tells late
     .clk_i, .rst_ni, .valid_i(kept_valid), .ready_o(kept_ready), .data_i(kept),
     .valid_o(shown_valid), .ready_i(uses_q && filtered_ready_i), .data_o(shown)
   );
@@ -309,8 +312,11 @@ module fluidnpu_output_filter #(
       if (beat_valid_i) assert (uses_q == (layer_i.filter_kernel != '0));
       if (layer_start_i) assert (level_q == '0 && !walks);
       // A row of the map lies between two uses of an entry.
-      for (int unsigned i = 2; i <= 4; i++)
-        if (valid_q[1] && valid_q[i] && place_q[1].stored && place_q[i].stored) assert (place_q[1].row != place_q[i].row);
+      if (valid_q[1] && place_1_q.stored) begin
+        if (valid_q[2] && place_2_q.stored) assert (place_1_q.row != place_2_q.row);
+        if (valid_q[3] && place_3_q.stored) assert (place_1_q.row != place_3_q.row);
+        if (store_4_q) assert (place_1_q.row != row_4_q);
+      end
     end
   end
 endmodule

@@ -45,17 +45,17 @@ module fluidnpu_output_filter_lane #(
   localparam int unsigned Near = Kernel > 2 ? 2 : 1;  // rows in the first RAM
   localparam int unsigned Sums = 48;
 
-  typedef logic [Kernel-1:0][15:0] column_t;  // the newest row lowest
+  localparam int unsigned Column = 16 * Kernel;  // bits of a column, the newest row lowest
 
   // -- 2: rows above, as the RAM gives them; 3: registered, and joined; 4: the column
   (* ram_style = "block" *) logic [Near*16-1:0] near_q [Rows];
   logic [Near*16-1:0]         near_2_q, near_3_q;
-  logic [(Kernel-1)*16-1:0]   above;
+  logic [Column-17:0]   above;
   logic [15:0]                word_2_q, word_3_q;
-  column_t                    column_4_q;
+  logic [Column-1:0]          column_4_q;
 
   always_ff @(posedge clk_i) begin
-    if (store_i) near_q[row_store_i] <= column_4_q[Near-1:0];
+    if (store_i) near_q[row_store_i] <= column_4_q[Near*16-1:0];
     near_2_q <= near_q[row_i];
     near_3_q <= near_2_q;
     word_2_q <= word_i;
@@ -66,7 +66,7 @@ module fluidnpu_output_filter_lane #(
     (* ram_style = "block" *) logic [(Kernel-3)*16-1:0] deep_q [DeepRows];
     logic [(Kernel-3)*16-1:0] deep_2_q, deep_3_q;
     always_ff @(posedge clk_i) begin
-      if (store_deep_i) deep_q[row_store_i[DeepWidth-1:0]] <= column_4_q[Kernel-2:2];
+      if (store_deep_i) deep_q[row_store_i[DeepWidth-1:0]] <= column_4_q[Column-17:32];
       deep_2_q <= deep_q[row_i[DeepWidth-1:0]];
       deep_3_q <= deep_2_q;
     end
@@ -77,15 +77,15 @@ module fluidnpu_output_filter_lane #(
   always_ff @(posedge clk_i) column_4_q <= {no_rows_i ? '0 : above, word_3_q};
 
   // -- 5: the window, the newest column lowest; it stays while no position comes
-  (* ram_style = "distributed" *) logic [(Kernel-1)*Kernel*16-1:0] columns_q [Windows];
-  logic [(Kernel-1)*Kernel*16-1:0] left;
-  column_t [Kernel-1:0]            window, window_5_q;
+  (* ram_style = "distributed" *) logic [(Kernel-1)*Column-1:0] columns_q [Windows];
+  logic [(Kernel-1)*Column-1:0] left;
+  logic [Kernel*Column-1:0]     window, window_5_q;
 
   assign left   = no_columns_i ? '0 : columns_q[window_i];
   assign window = {left, column_4_q};
   always_ff @(posedge clk_i) begin
     if (valid_i) begin
-      columns_q[window_i] <= window[Kernel-2:0];
+      columns_q[window_i] <= window[(Kernel-1)*Column-1:0];
       window_5_q          <= window;
     end
   end
@@ -94,7 +94,7 @@ module fluidnpu_output_filter_lane #(
   logic [Taps-1:0][15:0] taps;  // in the order of the cascade
   for (genvar m = 0; m < Taps; m++) begin : gen_tap
     localparam int unsigned Place = m == Taps - 1 ? 0 : m + 1;
-    logic [2**ChoiceWidth-1:0][15:0] choices;
+    logic [2**ChoiceWidth*16-1:0] choices;
     for (genvar k = 2; k < 8; k++) begin : gen_kernel
       localparam int unsigned Steps = (k * k + Taps - 1) / Taps;
       localparam int unsigned First = k == 2 ? 0 : k == 3 ? 1 : k == 4 ? 2 : k == 5 ? 4 : k == 6 ? 7 : 11;
@@ -102,27 +102,26 @@ module fluidnpu_output_filter_lane #(
         localparam int unsigned Tap = Taps * s + m;
         if (First + s < 2 ** ChoiceWidth) begin : gen_there
           if (k <= Kernel && Tap < k * k) begin : gen_chosen
-            assign choices[First+s] = window_5_q[k-1-Tap%k][k-1-Tap/k];
+            assign choices[16*(First+s)+:16] = window_5_q[Column*(k-1-Tap%k)+16*(k-1-Tap/k)+:16];
           end else begin : gen_any
-            assign choices[First+s] = window_5_q[0][0];
+            assign choices[16*(First+s)+:16] = window_5_q[15:0];
           end
         end
       end
     end
     for (genvar c = 17; c < 2 ** ChoiceWidth; c++) begin : gen_rest
-      assign choices[c] = window_5_q[0][0];
+      assign choices[16*c+:16] = window_5_q[15:0];
     end
     logic [15:0] tap;
-    assign tap = choices[choice_i];
+    assign tap = choices[16*32'(choice_i)+:16];
     if (Place == 0) begin : gen_now
       assign taps[Place] = tap;
     end else begin : gen_late
-      logic [Place-1:0][15:0] late_q;
-      always_ff @(posedge clk_i) begin
-        late_q[0] <= tap;
-        for (int unsigned i = 1; i < Place; i++) late_q[i] <= late_q[i-1];
-      end
-      assign taps[Place] = late_q[Place-1];
+      logic [16*Place-1:0]  late_q;
+      logic [16*Place+15:0] line;
+      assign line = {late_q, tap};
+      always_ff @(posedge clk_i) late_q <= line[16*Place-1:0];
+      assign taps[Place] = line[16*Place+15:16*Place];
     end
   end
 
