@@ -192,7 +192,7 @@ class LayerShape:
 
     @property
     def behind(self) -> Pooling | Filtering | None:
-        """What the outputs pass on their way to memory."""
+        """The pool or the filter that outputs pass on their way to memory."""
         return self.pooling or self.filtering
 
     @property
