@@ -42,8 +42,8 @@ SLOW = DramModel(
 
 
 def modes(job: LayerJob) -> list[LayerJob]:
-    """The job in every mode the machine has, with a residual and without, as a pool, and with each use of the
-    activation unit, whose residual repeats a pixel or a word of each.
+    """The job in every mode the machine has, with a residual and without, as a pool, with each use of the
+    activation unit, whose residual repeats a pixel or a word of each, and through a depthwise filter.
     """
     gemms = [replace(job, mode=mode, has_residual=r, residual_offset=9000, residual_row_bytes=288, residual_pixel_bytes=36)
              for mode in (Mode.NORMAL, Mode.WIDE, Mode.SPLIT) for r in (0, 1)]  # fmt: skip
@@ -56,12 +56,20 @@ def modes(job: LayerJob) -> list[LayerJob]:
         replace(pool, kernel_h=1, kernel_w=1, activation=2, has_residual=1, residual_spread=1, residual_row_bytes=16,
                 residual_pixel_bytes=2),
     ]  # fmt: skip
-    return [*gemms, *two, pool, *units]
+    filtered = replace(
+        job, filter_kernel=3, filter_stride=2, filter_top=1, filter_rows=12, walk_h=job.out_h + 1, walk_w=job.out_w + 1
+    )
+    filters = [
+        filtered,
+        replace(filtered, filter_kernel=4, filter_stride=1, filter_left=2, filter_table=1, activation=1, pieces=258,
+                mode=Mode.LANES, batch=2, b_r=2, row_lanes=True),
+    ]  # fmt: skip
+    return [*gemms, *two, pool, *units, *filters]
 
 
 def few_jobs() -> list[LayerJob]:
     """Short jobs in every mode, as plain Python counts them in seconds."""
-    return [replace(job, out_h=1, columns=10) for job in modes(JOB)]
+    return modes(replace(JOB, out_h=1, columns=10))
 
 
 def counted() -> list[str]:
@@ -91,7 +99,7 @@ def test_compiled_or_not_the_cycles_are_the_same() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    h=st.integers(1, 9), w=st.integers(1, 9), c=st.integers(1, 9), n=st.integers(1, 20), k=st.integers(1, 3), mode=st.integers(0, 12),
+    h=st.integers(1, 9), w=st.integers(1, 9), c=st.integers(1, 9), n=st.integers(1, 20), k=st.integers(1, 3), mode=st.integers(0, 14),
     block=st.integers(1, 24), port=st.sampled_from([8, 16, 32]), words=st.sampled_from([1 << 14, 1 << 16]),
     core=st.sampled_from([MACHINE, HLS]),
 )  # fmt: skip
@@ -124,11 +132,13 @@ def test_beats_are_those_of_the_streams(
     )
     product = job.activation == USES.index("product")
     assert found.residual_beats == (found.output_beats if job.has_residual and not product else 0)
-    pieces = -(-4 * job.pieces // port)
-    assert pieces <= found.read_beats[2] == slow.read_beats[2]
-    assert job.has_residual or found.read_beats[2] == pieces
+    constants = (
+        -(-4 * job.pieces // port) + -(-4 * 258 * job.filter_table // port) + 6 * job.filter_rows * -(-16 // port)
+    )
+    assert constants <= found.read_beats[2] == slow.read_beats[2]
+    assert job.has_residual or found.read_beats[2] == constants
     if job.residual_spread:  # a port word a row of each column tile
-        assert found.read_beats[2] - pieces == rows * column_tiles
+        assert found.read_beats[2] - constants == rows * column_tiles
     assert found.cycles > found.input_beats + layer_numbers(job, machine)["plan_cycles"]
     assert slow.cycles >= found.cycles
     same = ("input_beats", "weight_beats", "output_beats", "residual_beats", "write_beats")

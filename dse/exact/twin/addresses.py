@@ -15,6 +15,7 @@ from .walker import (
     ends_line,
     ends_pass,
     leaves,
+    leaves_last,
     reset_walker,
     row_address,
     walk,
@@ -52,7 +53,6 @@ class RowAddresses:
 @jit
 def reset_addresses(rows: RowAddresses, step_h: int, step_w: int, pools: int = 0) -> None:
     """Begin a layer at its first row, as `reset_walker`."""
-    rows.last = 0
     reset_walker(rows.walker, step_h, step_w, pools)
 
 
@@ -109,12 +109,6 @@ def walk_positions(rows: RowAddresses, layer: Layer, setup: Setup) -> bool:
     level = _add_up(rows)
     if rows.walker.active and level + _STEPS + 1 <= DEPTH:
         if leaves(rows.walker, layer):
-            _make_row(rows, False, layer, setup)
+            _make_row(rows, leaves_last(rows.walker, layer), layer, setup)
         walk_position(rows.walker, layer)
     return level != 0
-
-
-@jit
-def all_taken(rows: RowAddresses) -> bool:
-    """Tell if the layer's last command was walked, and all its rows were taken."""
-    return rows.last != 0 and rows.walker.active == 0 and rows.made == rows.taken

@@ -10,7 +10,8 @@ from .queues import SKID_DEPTH, Queue, step_queue
 from .records import jit, jit_apart
 from .walker import Walker, begin_pass, in_map, leaves, reset_walker, walk_position
 
-_STEPS = 12  # from the last products of a window to the queue of those that leave
+_STEPS = 23  # from the last products of a window to the queue of those that leave
+_MOST = 5  # cycles that a window may take behind its first
 _DEPTH = 32  # windows from where they are taken to that queue's end
 
 
@@ -20,10 +21,10 @@ class OutputFilter:
 
     cols: int
     rest: int  # columns left of the position
-    step: int  # cycles that the window at hand has taken
+    hold: int  # cycles that the window at hand still takes
     room: int  # for all windows that are under way and one more
     level: int  # windows under way
-    leaving: int  # bit n: a window was complete n cycles ago
+    leaving: int  # bit _STEPS + _MOST: a window comes to the queue
     walker: Walker
     kept: Queue  # that leave
     shown: Queue  # of them, to the unit behind, the pool or the writer
@@ -34,6 +35,7 @@ def reset_filter(filter_: OutputFilter) -> None:
     """Begin a layer at its first position: the last window of the one before has left."""
     reset_walker(filter_.walker, 0, 0)
     filter_.room = 1
+    filter_.hold = 0
 
 
 @jit
@@ -47,25 +49,25 @@ def step_filter(filter_: OutputFilter, source: Queue, layer: Layer, commands: Co
     """Take a beat at a pixel of the map, nothing behind it; begin the next command where none is at hand."""
     walker = filter_.walker
     active, room = walker.active != 0, filter_.room != 0
-    filter_.leaving = filter_.leaving << 1 & (1 << _STEPS + 1) - 1
-    filter_.kept.push = filter_.leaving >> _STEPS
+    filter_.leaving = filter_.leaving << 1 & (1 << _STEPS + _MOST + 1) - 1
+    filter_.kept.push = filter_.leaving >> _STEPS + _MOST
     filter_.kept.pop = filter_.kept.level != 0 and filter_.shown.level < SKID_DEPTH
     filter_.shown.push = filter_.kept.pop
     filter_.room = filter_.level + 2 <= _DEPTH
     filter_.level -= filter_.kept.pop
     inside = in_map(walker.now, layer)
-    if active and room and (source.level != 0 or not inside):
-        leave = leaves(walker, layer)
-        filter_.step += 1
-        if not leave or filter_.step == layer.filter_steps:
-            filter_.step = 0
-            source.pop = inside
-            filter_.level += leave
-            filter_.leaving |= leave
-            filter_.rest -= setup.out_words
-            if filter_.rest <= 0:
-                filter_.rest = filter_.cols
-                walk_position(walker, layer)
+    if filter_.hold:
+        filter_.hold -= 1
+    elif active and room and (source.level != 0 or not inside):
+        source.pop = inside
+        if leaves(walker, layer):
+            filter_.hold = layer.filter_steps - 1
+            filter_.level += 1
+            filter_.leaving |= 1 << _MOST - filter_.hold
+        filter_.rest -= setup.out_words
+        if filter_.rest <= 0:
+            filter_.rest = filter_.cols
+            walk_position(walker, layer)
     if not active and commands.filters != commands.issued:
         command = commands.ring[place_of(commands.filters)]
         begin_pass(walker, command, 0, command.block_last != 0)

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .addresses import (
-    RowAddresses,
-    all_taken,
-    begin_rows,
-    first_row,
-    reset_addresses,
-    walk_ahead,
-    walk_positions,
-)
+from .addresses import RowAddresses, begin_rows, first_row, reset_addresses, walk_ahead, walk_positions
 from .commands import Commands, place_of
 from .masters import WriteMaster, step_write_master, write_idle
 from .parameters import Layer, Setup
@@ -99,12 +91,8 @@ def step_outputs(outputs: OutputWriter, master: WriteMaster, queue: Queue, layer
         outputs.full = 0
     if outputs.have and free and queue.level:
         _pack(outputs, queue, setup)
-    if layer.filter_kernel:
-        there = walk_positions(outputs.rows, layer, setup)
-        if all_taken(outputs.rows) and not outputs.have:
-            outputs.layer_open = 0
-    else:
-        there = walk_ahead(outputs.rows, layer, setup)
+    rows = outputs.rows
+    there = walk_positions(rows, layer, setup) if layer.filter_kernel else walk_ahead(rows, layer, setup)
     if there and not outputs.have:
         _take_row(outputs)
 

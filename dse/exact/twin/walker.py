@@ -147,6 +147,14 @@ def _leaves_column(place: Place, layer: Layer) -> bool:
 
 
 @jit
+def leaves_last(walker: Walker, layer: Layer) -> bool:
+    """Tell if no position of the layer behind the current one, at which a word leaves, has another."""
+    place, stride = walker.now, layer.filter_stride
+    ends = place.column + stride >= layer.walk_w and place.row + stride >= layer.walk_h
+    return ends and walker.commit != 0 and place.sample + 1 == layer.batch
+
+
+@jit
 def in_map(place: Place, layer: Layer) -> bool:
     """Tell if a position of the filter's walk is a pixel of the map in front of it."""
     return place.column < layer.out_w and place.row < layer.out_h
