@@ -21,6 +21,7 @@ from ..options import JSON, PATH, takes
 from .surfaces import (
     CRITERIA,
     POLICIES,
+    PORT,
     RATE,
     SLO,
     TENANTS,
@@ -50,6 +51,8 @@ class FleetCommandOptions(NetworkOptions):
     patience: float
     audit: int
     allow_absent: bool
+    admin: int | None
+    decisions: Path | None
     board_token_file: Path | None
 
 
@@ -60,6 +63,7 @@ class FleetCommandOptions(NetworkOptions):
         "fluidnpu fleet lab.toml --http 8000": "all networks on all boards",
         "fluidnpu fleet lab.toml --plan p.json --http 8000": "as `fluidnpu place` says",
         "fluidnpu fleet lab.toml --replan --slo 1s --http 0": "as the traffic changes",
+        "fluidnpu fleet lab.toml --http 8000 --admin 8002": "boards may be drained",
         "fluidnpu fleet --config front.toml": "options of a file",
     },
     sections={
@@ -69,7 +73,7 @@ class FleetCommandOptions(NetworkOptions):
         "policy": "How it answers",
         "patience": "When a board is given up",
         "engine": "Dispatchers in Ray",
-        "guarded": "What it checks and tells",
+        "decisions": "What it checks and tells",
     },
 )
 @click.argument("fleet", type=PATH, metavar="FILE.toml")
@@ -97,6 +101,9 @@ class FleetCommandOptions(NetworkOptions):
     "--board-token-file", type=PATH, metavar="FILE", help="boards with an address ask for the token in this file"
 )
 @listening
+@click.option(
+    "--admin", type=PORT, metavar="PORT", help="REST here may also drain boards, load them anew and change their exits"
+)
 @bounds
 @click.option("--policy", metavar="P[:KEY=VALUE...]", help=f"{POLICIES}  [default: the plan's, else fluid:drain=1]")
 @RATE
@@ -139,6 +146,7 @@ class FleetCommandOptions(NetworkOptions):
     metavar="HOST:PORT",
     help="ray: of a cluster whose nodes have the resource npu_boards  [default: this machine alone]",
 )
+@click.option("--decisions", type=PATH, metavar="FOLDER", help="log every decision of each simulated board")
 @records
 @JSON
 @takes(FleetCommandOptions)
@@ -179,7 +187,7 @@ def prepared(
     options: FleetCommandOptions,
 ) -> tuple[oip.ServeOptions, fleet.Roster | fleet.Followed, fleet.FleetOptions]:
     """Read everything that the options name. Raises ValueErrors of the rooms."""
-    surfaces = options.surfaces()
+    surfaces = options.surfaces(admin=options.admin)
     if options.engine == "local" and options.ray_address is not None:
         raise UsageError("--ray-address is for --engine ray")
     followed = _followed(options) if options.replan else None
@@ -196,6 +204,8 @@ def prepared(
             raise UsageError(
                 f"tenants of a board with an address, such as '{reached[0]}', must be named where it is served (serve --tenants)"
             )
+    if options.decisions is not None and all(seat.address for seat in roster.seats):
+        raise UsageError("boards with an address log their decisions where they are served (serve --decisions)")
     slo_ns = None if options.slo is None else scheduler.parse_duration_ns(options.slo, "--slo")
     boards = fleet.BoardOptions(
         policy=options.policy,
@@ -206,6 +216,7 @@ def prepared(
         boards=len(roster.seats),
         queue=options.max_queue,
         guarded=options.guarded,
+        decisions=None if options.decisions is None else options.decisions.resolve(),
     )
     dispatch = fleet.DispatchOptions(
         patience=options.patience,

@@ -120,7 +120,9 @@ class FleetFront:
     def _board_options(self, seat: Seat) -> BoardOptions:
         """Return the circumstances of a board that is started here."""
         b_max = max(one.design.b_max for one in seat.bundles.values())
-        return replace(self.options.boards.by_plan(seat.duties, b_max), processor=seat.worker)
+        options = replace(self.options.boards.by_plan(seat.duties, b_max), processor=seat.worker)
+        log = options.decisions
+        return options if log is None else replace(options, decisions=log / seat.name)
 
     def _leaf(self, seat: Seat, roster: Roster) -> Leaf:
         """Return a board as the dispatcher sees it, from when it can be reached."""

@@ -42,7 +42,7 @@ def said(*words: str) -> tuple[int, str]:
             ("F", "--http", "0", "--requests", "5"),
             "fleet has no --requests: write `fluidnpu stream BUNDLE --requests ...`",
         ),
-        (("F", "--http", "0", "--admin", "0"), "fleet has no --admin: write `fluidnpu serve"),
+        (("F", "--http", "0", "--admin-grpc", "0"), "fleet has no --admin-grpc: write `fluidnpu serve"),
         (("--fleet", "F", "--http", "0"), "fleet has no --fleet: write `fluidnpu fleet FILE.toml`"),
         (("F", "--http", "0"), "must be a bundle with a readable design.json"),
         (("nowhere.toml", "--http", "0"), "nowhere.toml"),

@@ -20,6 +20,7 @@ from fluidnpu.host.oip.messages import SERVICE, message
 from fluidnpu.host.oip.tensors import from_bytes
 from fluidnpu.models import golden
 from fluidnpu.scheduler import SchedulerError
+from fluidnpu.scheduler.comparison import replay_live
 
 TENANTS = """
 [tenant.doors]
@@ -42,7 +43,7 @@ def test_a_fleet_is_one_server(tmp_path: Path) -> None:
     stored = golden.run(w.qnet, images)
     right = [np.float32(w.qnet.logits(exit, stored[exit])[row]).tobytes() for row, exit in enumerate(exits)]
     (tmp_path / "tenants.toml").write_text(TENANTS)
-    boards = BoardOptions(slo_ns=10**9, tenants=tmp_path / "tenants.toml", boards=2)
+    boards = BoardOptions(slo_ns=10**9, tenants=tmp_path / "tenants.toml", boards=2, decisions=tmp_path / "log")
     with fleet(fleet_file(tmp_path, DEVICES, w), boards=boards) as (server, front):
         with fluidnpu.connect(server.url(), NAME) as npu:
             answer = npu.infer(images)
@@ -72,6 +73,9 @@ def test_a_fleet_is_one_server(tmp_path: Path) -> None:
         }
         pids = [one.pid for one in front.processes.values()]
     assert not [pid for pid in pids if Path(f"/proc/{pid}/exe").exists()], "boards end with their front"
+    logs = [tmp_path / "log" / one / f"{NAME}.jsonl" for one in front.processes]
+    replayed = [replay_live(one.read_text().splitlines()) for one in logs]
+    assert all(one.decisions and one.requests for one in replayed), "each board logs its own"
 
 
 def _refused(url: str, npu: Any, images: Any) -> None:
