@@ -241,23 +241,31 @@ def _in_pieces(shape: NpuShape, target: Target) -> NpuShape:
         return shape
     array = cast(Array[Ints], shape.array)
     piece, broken = cuts(
-        target.board.dsp_columns, np.asarray(array.t_p), np.asarray(array.t_c), stackable=target.stackable
+        target.board.dsp_columns,
+        np.asarray(array.t_p),
+        np.asarray(array.t_c),
+        stackable=target.stackable,
+        lanes=_filter_lanes(shape),
     )
     return replace(shape, array=replace(array, piece=piece, broken=broken))
 
 
 def _columns(shape: NpuShape, target: Target) -> Limit:
-    """Cascades of the reference core lie in one column each, whole or in pieces."""
+    """Cascades of the reference core lie in one column each, whole or in pieces, beside those of a filter."""
     says = (
         "the columns of DSP slices of board '{board}' hold {available} whole chains of {t_p}, and {t_c} PEs of the "
         f"reference core need {{needed}}: no way was found to break the others into at most {MOST_BREAKS + 1} pieces "
         "each; the HLS core has no such chains"
     )
     board, array = target.board, shape.array
-    held = chains(board.dsp_columns, np.asarray(array.t_p))
+    held = chains(board.dsp_columns, np.asarray(array.t_p), _filter_lanes(shape))
     needed = array.t_c if _asks_columns(target) else 0
     available = np.where(np.greater(array.broken, 0), array.t_c, held)
     return Limit(resource="dsp_columns", needed=needed, available=available, says=says, facts=_facts(shape, board))
+
+
+def _filter_lanes(shape: NpuShape) -> int:
+    return shape.array.out_words if shape.filter_kernel else 0
 
 
 def _buffer(shape: NpuShape, target: Target) -> Limit:

@@ -3,7 +3,8 @@
 The reference core cascades the T_P slices of a processing element from one to the next (PCOUT to PCIN), and
 such a cascade lies in one column. So a device holds fewer whole chains than its slices would make, where
 columns are no multiple of T_P high. The chains of some elements may break into pieces for what is left over
-(ADR 39). The HLS core leaves its adders to the tool, and asks nothing of the columns.
+(ADR 39). The HLS core leaves its adders to the tool, and asks nothing of the columns. The nine multipliers of
+a lane of a filter (ADR 70) are such a chain, too, and lie in what the array leaves.
 
 >>> chains([(140, 5), (100, 2)], 28), chains([(144, 11), (48, 3)], 27)
 (31, 58)
@@ -23,6 +24,7 @@ import numpy as np
 from ..errors import DesignError
 from ..hardware.array import Ints
 
+FILTER_CHAIN = 9  # slices of a lane of a filter
 Columns = Sequence[tuple[int, int]]  # (height, number of columns)
 MOST_BREAKS = 3  # of a chain: each is a sum of 48 bits that goes over the fabric
 
@@ -53,19 +55,36 @@ class Place:
 
 
 @overload
-def chains(columns: Columns, length: int) -> int: ...
+def chains(columns: Columns, length: int, lanes: int = 0) -> int: ...
 @overload
-def chains(columns: Columns, length: Ints) -> Ints: ...
-def chains(columns: Columns, length: int | Ints) -> int | Ints:
-    """Count the chains of `length` slices that fit into the columns, each whole."""
-    return sum((count * (height // length) for height, count in columns), start=length * 0)
+def chains(columns: Columns, length: Ints, lanes: int = 0) -> Ints: ...
+def chains(columns: Columns, length: int | Ints, lanes: int = 0) -> int | Ints:
+    """Count the chains of `length` slices that fit into the columns, each whole, beside `lanes` of a filter.
+
+    >>> chains([(140, 5), (100, 2)], 28, lanes=12)
+    28
+    """
+    held = sum((count * (height // length) for height, count in columns), start=length * 0)
+    if not lanes:
+        return held
+    beside = [_beside(tuple(columns), each, lanes) for each in np.ravel(length).tolist()]
+    return np.reshape(beside, np.shape(length)) if isinstance(length, np.ndarray) else beside[0]
+
+
+@lru_cache(maxsize=1 << 12)
+def _beside(columns: tuple[tuple[int, int], ...], length: int, lanes: int) -> int:
+    """The most whole chains that leave room for the lanes of a filter; 0 where these have none."""
+    heights, most = _heights(columns), chains(columns, length)
+    return next((number for number in range(most, 0, -1) if _packed(heights, length, number, length, 0, lanes)), 0)
 
 
 @lru_cache(maxsize=1 << 16)
 def fewest_breaks(
-    columns: tuple[tuple[int, int], ...], length: int, number: int, *, stackable: bool = True
+    columns: tuple[tuple[int, int], ...], length: int, number: int, *, stackable: bool = True, lanes: int = 0
 ) -> Cut | None:
     """Find how `number` chains must break for the columns to hold all; None where they have no room.
+
+    `lanes` of a filter lie beside them.
 
     Of the ways that it finds, the one of fewest breaks in a chain, then of fewest chains that break, then of
     the longest piece; no chain breaks more often than MOST_BREAKS. Both chains of a pair break, or none,
@@ -76,9 +95,9 @@ def fewest_breaks(
     >>> fewest_breaks(((140, 5), (100, 2)), 28, 32)
     Cut(piece=22, broken=2)
     """
-    if length * number > sum(height * count for height, count in columns):
+    if length * number + FILTER_CHAIN * lanes > sum(height * count for height, count in columns):
         return None
-    missing = number - chains(columns, length)
+    missing = number - chains(columns, length, lanes)
     if missing <= 0:
         return WHOLE
     heights = _heights(columns)
@@ -89,7 +108,7 @@ def fewest_breaks(
         longest = min(-(-length // breaks) - 1, max(heights))
         for broken in range(least, number + 1, step):
             for piece in range(longest, shortest - 1, -1):
-                if _packed(heights, length, number - broken, piece, broken):
+                if _packed(heights, length, number - broken, piece, broken, lanes):
                     return Cut(piece, broken)
     return None
 
@@ -98,18 +117,20 @@ def _heights(columns: Columns) -> list[int]:
     return [height for height, count in sorted(columns, reverse=True) for _ in range(count)]
 
 
-def _packed(heights: Sequence[int], length: int, whole: int, piece: int, broken: int) -> bool:
-    """Tell if `lay` finds room: the longest first, each where there is room first."""
+def _packed(heights: Sequence[int], length: int, whole: int, piece: int, broken: int, lanes: int = 0) -> bool:
+    """Tell if `lay` finds room: the longest first, each where there is room first; then lanes of a filter."""
     pieces, rest = broken * (length // piece), length % piece
     tails = broken if rest else 0
     for height in heights:
         taken = min(whole, height // length)
         left = height - taken * length
         laid = min(pieces, left // piece)
-        whole, pieces = whole - taken, pieces - laid
+        whole, pieces, left = whole - taken, pieces - laid, left - laid * piece
         if tails:
-            tails -= min(tails, (left - laid * piece) // rest)
-    return not (whole or pieces or tails)
+            ended = min(tails, left // rest)
+            tails, left = tails - ended, left - ended * rest
+        lanes -= min(lanes, left // FILTER_CHAIN)
+    return not (whole or pieces or tails or lanes)
 
 
 def broken_elements(number: int, broken: int, *, stackable: bool = True) -> tuple[int, ...]:
@@ -152,10 +173,10 @@ def lay(columns: Columns, length: int, number: int, cut: Cut, *, stackable: bool
     return tuple(sorted(places, key=lambda place: (place.pe, place.first)))
 
 
-def cuts(columns: Columns, t_p: Ints, t_c: Ints, *, stackable: bool = True) -> tuple[Ints, Ints]:
+def cuts(columns: Columns, t_p: Ints, t_c: Ints, *, stackable: bool = True, lanes: int = 0) -> tuple[Ints, Ints]:
     """For many arrays: the words of a piece and the chains that break; zero where none does or could."""
     piece, broken = np.zeros_like(t_p), np.zeros_like(t_p)
-    for index in np.flatnonzero(chains(columns, t_p) < t_c):
-        cut = fewest_breaks(tuple(columns), int(t_p[index]), int(t_c[index]), stackable=stackable) or WHOLE
+    for index in np.flatnonzero(chains(columns, t_p, lanes) < t_c):
+        cut = fewest_breaks(tuple(columns), int(t_p[index]), int(t_c[index]), stackable=stackable, lanes=lanes) or WHOLE
         piece[index], broken[index] = cut.piece, cut.broken
     return piece, broken

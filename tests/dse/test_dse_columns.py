@@ -191,3 +191,21 @@ def test_the_price_is_that_of_the_breaks() -> None:
     assert price_of_columns(question, whole).startswith("each of the 6 chains of 7 lies whole")
     assert "asks nothing" in price_of_columns(replace(question, core="hls"), whole)
     assert "says nothing" in price_of_columns(replace(question, board=replace(small, dsp_columns=())), whole)
+
+
+@given(
+    columns=st.lists(st.tuples(st.integers(9, 60), st.integers(1, 3)), min_size=1, max_size=3),
+    length=st.integers(3, 40),
+    lanes=st.integers(1, 12),
+)
+def test_chains_leave_room_for_the_lanes_of_a_filter(columns: list[tuple[int, int]], length: int, lanes: int) -> None:
+    held = chains(columns, length, lanes)
+    heights = sorted((height for height, count in columns for _ in range(count)), reverse=True)
+    left, number = 0, held
+    for height in heights:  # as `lay` fills them
+        taken = min(number, height // length)
+        number, left = number - taken, left + (height - taken * length) // 9
+    assert held == 0 or (left >= lanes and held <= chains(columns, length))
+    cut = fewest_breaks(tuple(columns), length, held + 1, lanes=lanes)
+    assert cut is None or cut != WHOLE
+    assert held == 0 or fewest_breaks(tuple(columns), length, held, lanes=lanes) == WHOLE
