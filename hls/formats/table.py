@@ -86,7 +86,9 @@ DESCRIPTOR = Format(
         Bits(
             "has_residual", 1, 2, 1, "a residual is added before clipping, or multiplied where `activation` is PRODUCT"
         ),
-        Bits("merged", 1, 3, 1, "the layer before has computed it: a max pool (ADR 51), or a depthwise layer (ADR 70)"),
+        Bits(
+            "merged", 1, 3, 1, "the layer before has computed it: a max pool (ADR 51), or what a filter does (ADR 70)"
+        ),
         Bits("residual_spread", 1, 4, 1, "the residual has one word a pixel, for all of its channels"),
         Bits("shift", 1, 8, 8, "bits that an accumulator is shifted right", most=47),
         Bits("residual_shift", 1, 16, 8, "bits that a residual is shifted left", most=31),

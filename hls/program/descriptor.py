@@ -66,13 +66,13 @@ class Descriptor(LayerGeometry):
             least, most = bits.limits
             if bits.least is not None and not least <= getattr(self, bits.name) <= most:
                 raise DescriptorError(f"{bits.name} must lie in {least}..{most}, not {getattr(self, bits.name)}")
+        if self.pool_kernel and self.merged:
+            raise DescriptorError(
+                f"a layer that the one before it has computed must pass no pool, not {self.pool_kernel}"
+            )
         if self.pool_kernel == 1 or (self.pool_kernel and self.kind != KindCode.GEMM):
             raise DescriptorError(
                 f"pool_kernel must be 2 or 3, or 0 where a layer of kind {self.kind} passes no pool, not {self.pool_kernel}"
-            )
-        if self.merged and self.kind not in (KindCode.MAX_POOL, KindCode.GEMM):
-            raise DescriptorError(
-                f"only a max pool or a GEMM can be merged with the layer before it, not kind {self.kind}"
             )
         if not 0 <= self.kind <= 2:
             raise DescriptorError(f"kind must be 0, 1 or 2, not {self.kind}")

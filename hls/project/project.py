@@ -155,7 +155,7 @@ def _is_reference_core(name: str) -> bool:
 
 
 def _reached(rtl: Mapping[str, str], top: str) -> set[str]:
-    """The files that module `top` names, and what these name: the filter takes cells of the reference core."""
+    """The files that module `top` names, and what these name: a filter takes cells of the reference core."""
     reached: set[str] = set()
     todo = {f"{top}.sv"} & set(rtl)
     while todo:

@@ -26,7 +26,7 @@ UNITS: Mapping[str, Mapping[str, int]] = {
     "fluidnpu_weight_streamer": {"TP": 4, "WeightSlots": 2, "PortWords": 8},
     "fluidnpu_residual_reader": {"BMax": 4, "OutWords": 3, "PortWords": 8, "Spreads": 1},
     "fluidnpu_piece_loader": {"OutWords": 5, "PortWords": 8, "FilterWeights": 19},
-    "fluidnpu_output_writer": {"BMax": 4, "OutWords": 3, "PortWords": 8},
+    "fluidnpu_output_writer": {"BMax": 4, "OutWords": 3, "PortWords": 8, "Filters": 1},
     "fluidnpu_output_pool": {"BMax": 4, "OutWords": 3, "Windows": 50, "Rows": 300},
     "fluidnpu_output_filter": {
         "BMax": 4,
@@ -38,7 +38,7 @@ UNITS: Mapping[str, Mapping[str, int]] = {
         "Weights": 30,
     },
     "fluidnpu_activation": {"OutWords": 3, "Dsp": 0},
-    "fluidnpu_row_walker": {"BMax": 4, "Pools": 1},
+    "fluidnpu_row_walker": {"BMax": 4, "Pools": 1, "Filters": 1},
     "fluidnpu_window_segments": {"TP": 4, "BMax": 4, "PortBytes": 16},
     "fluidnpu_segment_queue": {"CountWidth": 4, "Depth": 16},
     "fluidnpu_planner": {

@@ -60,7 +60,7 @@ def test_engines_of_other_shapes(shape: dict[str, int]) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("shape", [{"Dsp": 1}, {"OutWords": 8}, {"OutWords": 1}])
+@pytest.mark.parametrize("shape", [{"Dsp": 1}, {"OutWords": 8}, {"OutWords": 1}, {"Behind": 1, "OutWords": 5, "Dsp": 1}])
 def test_activation_units_of_other_shapes(shape: dict[str, int]) -> None:
     model = Model(top="fluidnpu_activation", parameters={**UNITS["fluidnpu_activation"], **shape})
     assert len(run(model)) == 3

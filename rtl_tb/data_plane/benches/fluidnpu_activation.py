@@ -1,7 +1,8 @@
 """Activation unit against its definition in plain integers (ADR 69): every word, and all saturations counted.
 
 Pieces of a layer are written while the layer before runs. Lanes without a column get words that no core
-gives, so that one that is not masked shows.
+gives, so that one that is not masked shows. The unit behind a filter (ADR 70) knows tables alone, and its
+beats say which lanes have a column.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ WORDS = setting("OUT_WORDS", 3)
 BANK_ROWS, BELOW, ABOVE = 256, 256, 257  # rows of a bank; the outer pieces of a table
 LEAST, MOST = -(1 << 15), (1 << 15) - 1
 WINDOWS = range(8, 16)
-USES = tuple(ActivationCode)
+BEHIND = setting("BEHIND", 0)
+USES = (ActivationCode.NONE, ActivationCode.TABLE) if BEHIND else tuple(ActivationCode)
 Piece = tuple[int, int]  # base, slope
 # What a word meets: the use, and where it lies or how it leaves.
 Bin = tuple[ActivationCode, str]
@@ -71,6 +73,7 @@ class Layer:
     unit: Unit
     commands: list[dict[str, int]]
     beats: list[int]
+    used: list[int]  # lanes of each that have a column
     residuals: list[int]
     given: list[int]
     saturations: int
@@ -85,15 +88,11 @@ class Layer:
     def fields(self) -> int:
         """`layer_i`."""
         unit = self.unit
-        return LAYER.pack(
-            {
-                "activation": unit.use,
-                "activation_window": unit.window,
-                "activation_shift": unit.shift,
-                "activation_lo": unit.lo,
-                "activation_hi": unit.hi,
-            }
-        )
+        numbers = {"window": unit.window, "shift": unit.shift, "lo": unit.lo, "hi": unit.hi}
+        if not BEHIND:
+            return LAYER.pack({"activation": unit.use} | {f"activation_{name}": n for name, n in numbers.items()})
+        behind = {"filter_window": numbers.pop("window")} | {f"filter_unit_{name}": n for name, n in numbers.items()}
+        return LAYER.pack({"filter_table": int(self.uses)} | behind)
 
 
 def random_layer(rng: random.Random, use: ActivationCode, rows: int = 0, **extremes: int) -> Layer:
@@ -118,7 +117,7 @@ def random_layer(rng: random.Random, use: ActivationCode, rows: int = 0, **extre
     elif use in (ActivationCode.SLOPE, ActivationCode.AFFINE):
         lanes = product(range(beats_of_pixel), range(WORDS))
         unit.pieces = {place: _piece(rng, unit.shift) for place in lanes}
-    layer = Layer(unit, [], [], [], [], 0, set())
+    layer = Layer(unit, [], [], [], [], [], 0, set())
     for block in range(blocks):
         lane0 = rng.randrange(1, 4)
         lane1 = rng.choice([0, 0, lane0, rng.randrange(lane0 + 1)])
@@ -160,6 +159,7 @@ def _row(rng: random.Random, layer: Layer, cols: int, first: int) -> None:
             layer.saturations += saturated
             layer.met |= {(unit.use, met), *([(unit.use, "saturated")] if saturated else [])}
         layer.beats.append(_packed(words))
+        layer.used.append((1 << min(WORDS, cols - beat * WORDS)) - 1)
         layer.given.append(_packed(given))
         if unit.use is ActivationCode.PRODUCT:
             layer.residuals.append(_packed(factors))
@@ -244,11 +244,11 @@ async def _run(dut: Dut, rng: random.Random, layer: Layer, loader: Loader, pace:
     dut.layer_i.value = layer.fields
     await pulse(dut, "layer_start_i")
     commands = Source(dut, rng, "command_valid_i", "command_ready_o", ("command_i",), pace)
-    beats = Source(dut, rng, "beat_valid_i", "beat_ready_o", ("beat_i",), pace)
+    beats = Source(dut, rng, "beat_valid_i", "beat_ready_o", ("beat_i", "used_i"), pace)
     residuals = Source(dut, rng, "residual_valid_i", "residual_ready_o", ("residual_i",), rng.choice([pace, 0.2]))
     out = Sink(dut, rng, "given_valid_o", "given_ready_i", ("given_o",), rng.choice([pace, pace, 0.15]))
-    commands.items.extend((TILE.pack(command),) for command in layer.commands if layer.uses)
-    beats.items.extend((beat,) for beat in layer.beats)
+    commands.items.extend((TILE.pack(command),) for command in layer.commands if layer.uses and not BEHIND)
+    beats.items.extend(zip(layer.beats, layer.used, strict=True))
     residuals.items.extend((beat,) for beat in layer.residuals)
     with running(commands, beats, residuals, out, loader):
         await RisingEdge(dut.clk_i)
@@ -276,7 +276,8 @@ async def words_meet_their_definition(dut: Dut) -> None:
     table = {(ActivationCode.TABLE, place) for place in ("inside", "below", "above")}
     slope = {(ActivationCode.SLOPE, place) for place in ("negative", "not negative")}
     others = {(ActivationCode.PRODUCT, "product"), (ActivationCode.AFFINE, "channel")}
-    assert table | slope | others | {(use, "saturated") for use in USES[1:]} <= met
+    wanted = table | slope | others | {(use, "saturated") for use in USES[1:]}
+    assert {(use, what) for use, what in wanted if use in USES} <= met
     await pulse(dut, "clear_i")
     await RisingEdge(dut.clk_i)
     assert int(dut.saturations_o.value) == 0
@@ -290,7 +291,9 @@ async def constants_go_to_their_ends(dut: Dut) -> None:
     layers += [random_layer(rng, rng.choice(USES[1:]), shift=shift) for shift in range(32)]
     bounds = [(LEAST, LEAST), (MOST, MOST), (0, 0), (LEAST, MOST)]
     layers += [random_layer(rng, use, lo=lo, hi=hi) for use in USES[1:] for lo, hi in bounds]
-    layers += [random_layer(rng, use, rows=BANK_ROWS) for use in (ActivationCode.SLOPE, ActivationCode.AFFINE)]
+    layers += [
+        random_layer(rng, use, rows=BANK_ROWS) for use in USES if use in (ActivationCode.SLOPE, ActivationCode.AFFINE)
+    ]
     await play(dut, rng, layers, pace=0.95)
 
 
@@ -305,7 +308,7 @@ async def a_beat_a_cycle(dut: Dut) -> None:
         await pulse(dut, "layer_start_i")
         ports = ("command_valid_i", "beat_valid_i", "residual_valid_i")
         rows = sum(command["beats"] + command["lane1_beats"] for command in layer.commands[:1])
-        beats, got, first = rows * -(-layer.commands[0]["cols"] // WORDS), 0, 0
+        beats, taken, got, first = rows * -(-layer.commands[0]["cols"] // WORDS), 0, 0, 0
         dut.command_i.value, dut.beat_i.value = TILE.pack(layer.commands[0]), layer.beats[0]
         dut.given_ready_i.value = 1
         for name in ports:
@@ -315,7 +318,8 @@ async def a_beat_a_cycle(dut: Dut) -> None:
             if dut.command_ready_o.value:
                 dut.command_valid_i.value = 0
             if dut.beat_ready_o.value:
-                first = first or cycle
+                first, taken = first if taken else cycle, taken + 1
+                dut.beat_valid_i.value = int(taken < beats)
             if dut.given_valid_o.value:
                 got += 1
                 last = cycle

@@ -1,4 +1,4 @@
-"""Piece loader against the image: each piece in its lane and row of the bank that is not in use.
+"""Piece loader against the image: each constant in its lane and row of the bank that is not in use.
 
 A stand-in for the reader of residuals shares the read master, which must be quiet when pieces are asked for.
 """
@@ -19,9 +19,12 @@ from .jobs import TABLE_PIECES
 
 OUT_WORDS = setting("OUT_WORDS", 3)
 PORT_BYTES = 2 * setting("PORT_WORDS", 8)
-ROWS = 256
+WEIGHTS = setting("FILTER_WEIGHTS", 0)  # rows of the filter's banks
+ROWS, PAIRS = 256, 6
+PORT_WORD_PIECES = PORT_BYTES // 4
 BASE = 0xFF_FFFF_0000  # of the image, so that addresses carry into their upper bits
-Bank = dict[tuple[int, int], int]  # (lane, row) -> piece; outer pieces of a table in rows 256 and 257
+# (section, lane, row) -> piece, outer pieces of a table in rows 256 and 257; of weights a row for each pair
+Bank = dict[tuple[str, int, int], int]
 
 
 @dataclass
@@ -74,7 +77,7 @@ class Master:
 
 @dataclass
 class Banks:
-    """Both banks as the unit would hold them, each piece with the cycle in which it came."""
+    """Both banks as units and filter would hold them."""
 
     dut: Dut
     held: tuple[Bank, Bank] = field(default_factory=lambda: ({}, {}))
@@ -84,27 +87,51 @@ class Banks:
         dut = self.dut
         while True:
             await RisingEdge(dut.clk_i)
-            if dut.write_o.value:
+            bank = self.held[1 - int(dut.bank_o.value)]
+            assert int(dut.write_o.value) + int(dut.write_behind_o.value) + int(dut.weights_o.value) <= 1
+            for section, valid in (("front", dut.write_o), ("behind", dut.write_behind_o)):
                 row = int(dut.write_row_o.value) + ROWS * int(dut.write_outer_o.value)
-                for lane in range(OUT_WORDS):
-                    if int(dut.write_lanes_o.value) >> lane & 1:
-                        self.held[1 - int(dut.bank_o.value)][lane, row] = int(dut.write_piece_o.value)
+                for lane in lanes_of(int(dut.write_lanes_o.value)) if valid.value else ():
+                    bank[section, lane, row] = int(dut.write_piece_o.value)
+            for lane in lanes_of(int(dut.weights_lanes_o.value)) if dut.weights_o.value else ():
+                row = PAIRS * int(dut.weights_row_o.value) + int(dut.weights_pair_o.value)
+                pairs = int(dut.weights_words_o.value)
+                bank["weights", lane, row] = pairs >> 32 * (lane % (PORT_BYTES // 4)) & 0xFFFF_FFFF
 
 
-def layer(rng: random.Random, use: ActivationCode, pieces: int, image: bytes) -> tuple[int, Bank]:
-    """A layer's bits, and the bank that it needs."""
-    offset = 64 * rng.randrange((len(image) - 4 * pieces) // 64)
-    words = [int.from_bytes(image[offset + 4 * i : offset + 4 * i + 4], "little") for i in range(pieces)]
+def lanes_of(mask: int) -> list[int]:
+    """The lanes of a mask."""
+    return [lane for lane in range(OUT_WORDS) if mask >> lane & 1]
+
+
+def layer(
+    rng: random.Random, use: ActivationCode, pieces: int, image: bytes, rows: int = 0, table: int = 0
+) -> tuple[int, Bank, int]:
+    """A layer's bits, the bank that it needs, and the port words that hold it; `rows` of filter weights."""
+    per_pair = 4 * PORT_WORD_PIECES * -(-OUT_WORDS // PORT_WORD_PIECES)  # bytes
+    sizes = [4 * pieces, rows * PAIRS * per_pair, 4 * TABLE_PIECES * table]
+    port_words = [-(-size // PORT_BYTES) for size in sizes]
+    offset = 64 * rng.randrange((len(image) - PORT_BYTES * sum(port_words)) // 64)
+    starts = [offset + PORT_BYTES * sum(port_words[:i]) for i in range(3)]
+
+    def piece(start: int, index: int) -> int:
+        return int.from_bytes(image[start + 4 * index : start + 4 * index + 4], "little")
+
     if use is ActivationCode.TABLE:
-        bank = {(lane, row): word for row, word in enumerate(words) for lane in range(OUT_WORDS)}
+        bank = {("front", lane, row): piece(starts[0], row) for row in range(pieces) for lane in range(OUT_WORDS)}
     else:
-        bank = {(i % OUT_WORDS, i // OUT_WORDS): word for i, word in enumerate(words)}
+        bank = {("front", i % OUT_WORDS, i // OUT_WORDS): piece(starts[0], i) for i in range(pieces)}
+    for row in range(rows * PAIRS):
+        bank |= {("weights", lane, row): piece(starts[1] + row * per_pair, lane) for lane in range(OUT_WORDS)}
+    for row in range(TABLE_PIECES * table):
+        bank |= {("behind", lane, row): piece(starts[2], row) for lane in range(OUT_WORDS)}
     fields = dict.fromkeys((bits.name for bits in LAYER.fields), 0)
     fields |= {"activation": use, "pieces": pieces, "piece_address": offset, "has_residual": 1}
-    return LAYER.pack(fields), bank
+    fields |= {"filter_kernel": 3, "filter_rows": rows, "filter_table": table} if rows else {}
+    return LAYER.pack(fields), bank, sum(port_words)
 
 
-async def load(dut: Dut, bits: int, cycles: int = 1000 + 3 * ROWS * OUT_WORDS) -> None:
+async def load(dut: Dut, bits: int, cycles: int = 3000 + 3 * ROWS * OUT_WORDS) -> None:
     """Show a plan until its pieces are there."""
     dut.layer_i.value = bits
     for _ in range(2):
@@ -118,8 +145,10 @@ async def load(dut: Dut, bits: int, cycles: int = 1000 + 3 * ROWS * OUT_WORDS) -
     raise AssertionError(f"the pieces are not there within {cycles} cycles")
 
 
-def uses(rng: random.Random) -> list[tuple[ActivationCode, int]]:
-    """Tables, channels from one piece to full banks, and layers that have no pieces, in any order."""
+def uses(rng: random.Random) -> list[tuple[ActivationCode, int, int, int]]:
+    """Tables, channels from one piece to full banks, and layers that have no pieces, in any order; some with
+    rows of filter weights, and with a table behind them.
+    """
     most = ROWS * OUT_WORDS
     channels = [
         (use, count)
@@ -128,33 +157,37 @@ def uses(rng: random.Random) -> list[tuple[ActivationCode, int]]:
     ]
     plain = [(use, 0) for use in (ActivationCode.NONE, ActivationCode.PRODUCT)]
     every = [*channels, *plain, (ActivationCode.AFFINE, most), *[(ActivationCode.TABLE, TABLE_PIECES)] * 4]
-    return rng.sample(every, len(every))
+    behind = (
+        [(rows, table) for rows in (1, WEIGHTS, rng.randrange(1, WEIGHTS + 1)) for table in (0, 1)] if WEIGHTS else []
+    )
+    filtered = [(use, pieces, *some) for some in behind for use, pieces in (plain[0], channels[1], every[-1])]
+    whole = [*((use, pieces, 0, 0) for use, pieces in every), *filtered]
+    return rng.sample(whole, len(whole))
 
 
 @bench(200_000)
 async def pieces_lie_where_the_unit_looks(dut: Dut) -> None:
     """Every layer's pieces, and nothing else, go into the bank that the layer before does not use."""
     rng = await begin(dut)
-    image = rng.randbytes(4 * ROWS * OUT_WORDS + 4096)
+    image = rng.randbytes(4 * ROWS * OUT_WORDS + 8192 + 4 * PAIRS * PORT_BYTES * WEIGHTS)
     await reset(dut, image_i=BASE)
     master, banks = Master(dut, rng, image), Banks(dut)
     used = int(dut.bank_o.value)
     with running(master, banks):
-        for use, pieces in uses(rng):
+        for use, pieces, rows, table in uses(rng):
             master.residuals = rng.choice([0.0, 0.2, 0.9])
-            bits, want = layer(rng, use, pieces, image)
+            bits, want, port_words = layer(rng, use, pieces, image, rows, table)
             before, asked = dict(banks.held[used]), len(master.asked)
             await load(dut, bits)
             await RisingEdge(dut.clk_i)  # the last piece comes with the end of the plan
             await RisingEdge(dut.clk_i)
             bank = int(dut.bank_o.value)
-            if not pieces:
+            if not want:
                 assert len(master.asked) == asked
                 continue
             assert banks.held[used] == before, "the bank in use stays as it is"
             assert bank != used
             assert {place: banks.held[bank][place] for place in want} == want, use
-            port_words = -(-4 * pieces // PORT_BYTES)
             assert [words for _, words in master.asked[asked:]] == [port_words]
             used = bank
 
@@ -164,7 +197,7 @@ async def a_layer_without_pieces_waits_for_nothing(dut: Dut) -> None:
     """It is loaded as soon as it is planned, and the read master is left alone."""
     rng = await begin(dut)
     await reset(dut, image_i=BASE)
-    bits, _ = layer(rng, ActivationCode.PRODUCT, 0, bytes(128))
+    bits, *_ = layer(rng, ActivationCode.PRODUCT, 0, bytes(128))
     dut.layer_i.value = bits
     await RisingEdge(dut.clk_i)
     await pulse(dut, "planned_i")
@@ -178,12 +211,12 @@ async def a_layer_without_pieces_waits_for_nothing(dut: Dut) -> None:
 async def a_reset_forgets_what_was_asked_for(dut: Dut) -> None:
     """A reset in any cycle of a load; the next load is whole."""
     rng = await begin(dut)
-    image = rng.randbytes(1 << 12)
-    for cycles in (1, 3, 4, 9, 40, 200):
+    image = rng.randbytes(1 << 13)
+    for cycles in (1, 3, 4, 9, 40, 200, 300, 380):
         await reset(dut, image_i=BASE)
         master, banks = Master(dut, rng, image, residuals=0.1), Banks(dut)
         with running(master, banks):
-            bits, _ = layer(rng, ActivationCode.TABLE, TABLE_PIECES, image)
+            bits, *_ = layer(rng, ActivationCode.TABLE, TABLE_PIECES, image, min(2, WEIGHTS), min(1, WEIGHTS))
             dut.layer_i.value, dut.planned_i.value = bits, 1
             for _ in range(cycles):
                 await RisingEdge(dut.clk_i)
@@ -191,7 +224,7 @@ async def a_reset_forgets_what_was_asked_for(dut: Dut) -> None:
         assert not dut.turn_o.value
         master, banks = Master(dut, rng, image), Banks(dut)
         with running(master, banks):
-            bits, want = layer(rng, ActivationCode.TABLE, TABLE_PIECES, image)
+            bits, want, _ = layer(rng, ActivationCode.TABLE, TABLE_PIECES, image, min(2, WEIGHTS), min(1, WEIGHTS))
             await load(dut, bits)
             await RisingEdge(dut.clk_i)
             await RisingEdge(dut.clk_i)

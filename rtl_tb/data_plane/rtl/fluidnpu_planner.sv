@@ -106,7 +106,7 @@ module fluidnpu_planner #(
 
   logic filters, walks_h, walks_w;  // outputs pass the filter; its walk holds the map, and ends within a window of it
   assign filters = FilterKernel != 0 && descriptor_i.filter_kernel != '0;
-  assign mergeable   = descriptor_i.kind == fluidnpu_formats_pkg::KindMaxPool || (FilterKernel != 0 && gemm);  // merged
+  assign mergeable = descriptor_i.kind == fluidnpu_formats_pkg::KindMaxPool || FilterKernel != 0;
   always_comb begin
     walks_h = descriptor_i.walk_h >= descriptor_i.out_h && 17'(descriptor_i.walk_h) < 17'(descriptor_i.out_h) + 17'(descriptor_i.filter_kernel);
     walks_w = descriptor_i.walk_w >= descriptor_i.out_w && 17'(descriptor_i.walk_w) < 17'(descriptor_i.out_w) + 17'(descriptor_i.filter_kernel);
