@@ -12,7 +12,6 @@ import click
 
 from fluidnpu import scheduler
 from fluidnpu.host import fleet, oip
-from fluidnpu.scheduler import placement
 
 from .. import show
 from ..configuration import config_option, placed
@@ -34,6 +33,9 @@ from .surfaces import (
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+FORECASTS = ("last", "ewma", "arima")  # as the follower of a plan has them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,11 +90,11 @@ class FleetCommandOptions(NetworkOptions):
 @click.option("--window", default="120s", show_default=True, metavar="120s", help="replan: what a forecast counts")
 @click.option(
     "--forecast",
-    type=click.Choice(placement.FORECASTS),
+    type=click.Choice(FORECASTS),
     default="ewma",
     show_default=True,
     metavar="NAME",
-    help=f"replan: {', '.join(placement.FORECASTS)}",
+    help=f"replan: {', '.join(FORECASTS)}",
 )
 @click.option(
     "--allow-absent", is_flag=True, help="start although boards do not answer; each is used as soon as it does"
@@ -167,6 +169,8 @@ def command(options: FleetCommandOptions) -> None:
     def opened(limits: oip.Limits, version: str) -> fleet.FleetFront:
         if isinstance(followed, fleet.Followed):
             fronts.append(fleet.FollowingFront(followed, served, limits, version))
+        elif isinstance(followed, fleet.Discovery):
+            fronts.append(fleet.DiscoveringFront(followed, served, limits, version))
         elif options.engine == "local":
             fronts.append(fleet.FleetFront(followed, served, limits, version))
         else:
@@ -185,13 +189,17 @@ def command(options: FleetCommandOptions) -> None:
 
 def prepared(
     options: FleetCommandOptions,
-) -> tuple[oip.ServeOptions, fleet.Roster | fleet.Followed, fleet.FleetOptions]:
+) -> tuple[oip.ServeOptions, fleet.Roster | fleet.Followed | fleet.Discovery, fleet.FleetOptions]:
     """Read everything that the options name. Raises ValueErrors of the rooms."""
     surfaces = options.surfaces(admin=options.admin)
     if options.engine == "local" and options.ray_address is not None:
         raise UsageError("--ray-address is for --engine ray")
     followed = _followed(options) if options.replan else None
-    roster = followed.roster if followed is not None else fleet.Roster.read(options.fleet, options.plan)
+    found = _found(options)
+    if followed is not None:
+        roster = followed.roster
+    else:
+        roster = fleet.Roster.read(options.fleet, options.plan) if found is None else found.roster()
     for name, given in (("--criteria", options.criteria), ("--tenants", options.tenants)):
         if given is not None and roster.relays:
             raise UsageError(

@@ -111,13 +111,13 @@ def _is_part(duty: Any) -> bool:
 class _Seen:
     """What the front has seen since the last tick: exits, whether samples left there, and times of boards."""
 
-    exits: Counter[tuple[int, bool]] = field(default_factory=Counter)
+    exits: Counter[tuple[int, int, bool]] = field(default_factory=Counter)
     times: list[tuple[str, float, float]] = field(default_factory=list)
 
     def tell(self, follower: placement.Follower) -> None:
         """Hand it on."""
-        for (exit, went), samples in self.exits.items():
-            (follower.left if went else follower.passed)(exit, samples)
+        for (first, exit, went), samples in self.exits.items():
+            (follower.left if went else follower.passed)(exit, samples, first)
         for board, took_s, predicted_s in self.times:
             follower.took(board, 1e9 * took_s, 1e9 * predicted_s)
 
@@ -165,8 +165,8 @@ class FollowingFront(FleetFront):
         relays = {name: replace(relay, seen=self._saw) for name, relay in roster.relays.items()}
         self.roster = replace(roster, relays=relays)
 
-    def _saw(self, exit: int, went: bool) -> None:
-        self._seen.exits[exit, went] += 1
+    def _saw(self, first: int, exit: int, went: bool) -> None:
+        self._seen.exits[first, exit, went] += 1
 
     async def _served(self, call: Call, wishes: Wishes) -> Answer:
         """Answer a call, and count the exits of its samples, which nobody need have asked for."""
@@ -177,7 +177,7 @@ class FollowingFront(FleetFront):
         if not relayed:
             went = answer.parameters["outcome"] == _EXIT  # else somebody's time was up
             for exit in answer.outputs[_EXIT].tolist():
-                self._saw(int(exit), went)
+                self._saw(0, int(exit), went)
         if hidden:
             answer = replace(answer, outputs={name: answer.outputs[name] for name in call.outputs})
         return answer

@@ -37,7 +37,8 @@ class Relay:
     """The ways of one network through boards; `programs` are those of its parts by their models.
 
     `bundle`: that of the whole network, whose tensors clients see; `exit_rates`: of the fleet file, or of its
-    design. `seen` is told of every sample the last exit that it came to, and whether it left there.
+    design. `seen` is told of every sample and part the first exit of the part, the last one that the sample
+    came to, and whether it left there.
     """
 
     name: str
@@ -45,7 +46,7 @@ class Relay:
     ways: tuple[Way, ...]
     programs: Mapping[str, Program]
     exit_rates: tuple[float, ...] | None = None
-    seen: Callable[[int, bool], None] | None = None
+    seen: Callable[[int, int, bool], None] | None = None
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -101,9 +102,6 @@ class Relay:
         finally:
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
-            for row in under_way.rows:
-                if row is not None and self.seen is not None:
-                    self.seen(int(row.outputs["exit"]), not row.open and not row.early)
         return self._answer(call, under_way)
 
     def _image(self, call: Call) -> Array:
@@ -235,6 +233,10 @@ class _UnderWay:
                 open=bool(goes_on[place]),
                 early=said["outcome"] == "anytime" and not goes_on[place],
             )
+            if self.relay.seen is not None:
+                self.relay.seen(
+                    int(exits[0]), int(outputs["exit"]), said["outcome"] != "anytime" and not goes_on[place]
+                )
         self._passed.set()
 
     async def on_time(self, work: asyncio.Future[None]) -> None:

@@ -12,7 +12,10 @@ from .fleet import EnsembleFacts as EnsembleFacts
 from .fleet import Fleet as Fleet
 from .fleet import Link as Link
 from .fleet import NetworkFacts as NetworkFacts
+from .fleet import Source as Source
+from .fleet import is_address as is_address
 from .fleet import read_fleet as read_fleet
+from .followed import serve_following as serve_following
 from .following import TICKS as TICKS
 from .following import Follower as Follower
 from .forecast import FORECASTS as FORECASTS

@@ -111,15 +111,20 @@ def _next_change(
 ) -> tuple[int, Decision] | None:
     """Tell the follower what is seen, tick by tick, until it changes the plan; None where it never does."""
     tick_ns = max(1, follower.window_ns // TICKS)
-    order = np.argsort(served.end_ns, kind="stable")
-    ends, at = served.end_ns[order], 0
+    limit_ns = served.arrival_ns + served.slo_ns  # what is late by then is given up
+    exits = np.where(served.end_ns <= limit_ns, served.exit, -1)
+    known_ns = np.minimum(served.end_ns, limit_ns)
+    order = np.argsort(known_ns, kind="stable")
+    ends, at = known_ns[order], 0
     for now_ns in range(begin_ns + tick_ns, int(ends[-1]) + tick_ns if len(ends) else 0, tick_ns):
         until = int(np.searchsorted(ends, now_ns, side="right"))
-        for request in order[at:until]:
-            if served.exit[request] >= 0:
-                follower.left(int(served.exit[request]))
-            elif served.passed[request]:
-                follower.passed(int(served.passed[request]) - 1)
+        seen = order[at:until]
+        left, dropped = exits[seen], served.passed[seen[exits[seen] < 0]]
+        for exit, samples in enumerate(np.bincount(left[left >= 0])):
+            follower.left(exit, int(samples))
+        for count, samples in enumerate(np.bincount(dropped)):
+            if count:
+                follower.passed(count - 1, int(samples))
         at = until
         decision = follower.step(now_ns, _away(faults, now_ns))
         if decision is not None and decision.changed:

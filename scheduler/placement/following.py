@@ -53,14 +53,14 @@ class ExitCounts:
     def __post_init__(self) -> None:
         self.came, self.went = np.zeros(self.exits, np.int64), np.zeros(self.exits, np.int64)
 
-    def add(self, exit: int, samples: int = 1) -> None:
-        """Count samples that left at an exit."""
-        self.passed(exit, samples)
+    def add(self, exit: int, samples: int = 1, first: int = 0) -> None:
+        """Count samples that left at an exit; `first`: as from which exit they were seen."""
+        self.passed(exit, samples, first)
         self.went[exit] += samples
 
-    def passed(self, exit: int, samples: int = 1) -> None:
-        """Count samples that came as far as an exit."""
-        self.came[: exit + 1] += samples
+    def passed(self, exit: int, samples: int = 1, first: int = 0) -> None:
+        """Count samples that came as far as an exit and did not leave there."""
+        self.came[first : exit + 1] += samples
 
     def take(self) -> list[int]:
         """Give the counts of exits that these samples stand for, and begin anew."""
@@ -128,13 +128,13 @@ class Follower:
             )
         return self.decision
 
-    def left(self, exit: int, samples: int = 1) -> None:
-        """Learn that samples left at an exit."""
-        self.counts.add(exit, samples)
+    def left(self, exit: int, samples: int = 1, first: int = 0) -> None:
+        """Learn that samples left at an exit; `first`: as from which exit this was seen."""
+        self.counts.add(exit, samples, first)
 
-    def passed(self, exit: int, samples: int = 1) -> None:
-        """Learn that samples passed an exit, and that nobody will see where they leave."""
-        self.counts.passed(exit, samples)
+    def passed(self, exit: int, samples: int = 1, first: int = 0) -> None:
+        """Learn that samples passed an exit, wherever they leave."""
+        self.counts.passed(exit, samples, first)
 
     def took(self, device: str, measured_ns: float, predicted_ns: float) -> None:
         """Learn how long a device took for a batch, beside the predicted time."""

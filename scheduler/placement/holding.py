@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from .fleet import Fleet
@@ -11,7 +13,7 @@ from .planner import HEADROOM
 
 
 def carried(fleet: Fleet, plan: Plan, headroom: float = HEADROOM) -> float:
-    """Samples a second that a plan of one network carries on this fleet: its scarcest pool decides.
+    """Samples a second that a plan of one network carries on this fleet: its scarcest pool or link decides.
 
     Routes keep their shares of the whole.
     """
@@ -25,10 +27,20 @@ def carried(fleet: Fleet, plan: Plan, headroom: float = HEADROOM) -> float:
         share = sum(route.rate_per_s for route in plan.routes if index in route.pools) / total
         if not devices:
             return 0.0
-        work = sum(job_ns(space, kinds[devices[0]], job) for job in pool.jobs)
+        kind, jobs = kinds[devices[0]], pool.jobs_of(network)
+        work = max(sum(job_ns(space, kind, job) for job in jobs), link_ns(space, kind, jobs))
         if share * work > 0:
             most = min(most, NS * len(devices) / (share * work))
     return most * (1 - headroom)
+
+
+def link_ns(space: Space, kind: Kind, jobs: Sequence[Job]) -> float:
+    """Time of a device's link for one sample of the network, the busier of its two ways."""
+    reach, facts, blocks = space.reach, space.network, kind.profile.blocks
+    first, end, per_byte = jobs[0].first, jobs[-1].last + 1, NS / kind.link.bytes_per_s
+    enters = facts.input_bytes if first == 0 else blocks[first - 1].cut_bytes
+    goes_on = reach[end] * blocks[end - 1].cut_bytes if end < space.blocks else 0.0
+    return per_byte * max(reach[first] * enters, goes_on + (reach[first] - reach[end]) * facts.answer_bytes)
 
 
 def job_ns(space: Space, kind: Kind, job: Job) -> float:

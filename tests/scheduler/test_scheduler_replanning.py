@@ -122,6 +122,8 @@ def test_what_a_plan_carries_in_its_own_world_is_its_rate(seed: int) -> None:
     plan = place(fleet, slo_ns=10**9, forms=["data parallel"]).plan
     links = min(link.bytes_per_s for link in fleet.links.values())
     assert carried(fleet, plan) >= plan.rate_per_s * (1 - 1e-6), links
+    chain = place(fleet, slo_ns=10**9, forms=["pipeline"]).plan
+    assert carried(fleet, chain) == pytest.approx(chain.rate_per_s, rel=1e-6), "its links are as scarce as its devices"
     harder = with_rates(fleet, (*([0.0] * (len(fleet.networks["net"].exit_rates or ()) - 1)), 1.0))
     assert carried(harder, plan) <= carried(fleet, plan) * (1 + 1e-9)
 
