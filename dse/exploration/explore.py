@@ -142,12 +142,25 @@ def _exact_answer(ranking: Ranking, exact: ExactRanking) -> Exploration:
             f"counted with '{design.memory}' memory, {question.dram.total_words:.1f} words a cycle; each layer has tensors of its own there",
             _memory_note(design),
             *best.fit.unit_note,
+            *best.fit.filter_note,
+            *_merged_note(design, question),
             LOGIC_NOTE,
         ),
         layer_cycles=best.layer_cycles(layers),
         arrays=exact.bounded,
         evaluated=exact.evaluated,
         gap_pct=exact.gap_pct,
+    )
+
+
+def _merged_note(design: Design, question: Question) -> tuple[str, ...]:
+    """A sentence on the depthwise layers that the filter computes; none without one."""
+    merged = sum(layer.filtering is not None for layer in design.layers)
+    if not question.lanes:
+        return ()
+    return (
+        f"{merged} of {len(question.pairs)} depthwise layers that may be merged are computed on the way out of the layer "
+        "before, and take no pass of their own",
     )
 
 

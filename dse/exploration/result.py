@@ -57,7 +57,9 @@ class Exploration:
             found.append(
                 replace(
                     self,
-                    question=replace(self.question, workload=work, mix=()),
+                    question=replace(
+                        self.question, workload=work, mix=(), lanes=self.question.lanes if work.filters else None
+                    ),
                     design=self.design.part(index),
                     fitted_gops=self.part_gops[index],
                     layer_cycles=cycles,
@@ -171,9 +173,9 @@ class Exploration:
         return [row[batch - 1] for row in self.layer_cycles or ()]
 
     def layer_gops(self, layer: int) -> tuple[float, ...]:
-        """GOP/s of the built design on one layer at each batch size; 0 for pools."""
-        shape, words = self.workload.layers[layer], self.design.out_words
-        if not shape.macs:
+        """GOP/s of the built design on one layer at each batch size; 0 for pools and what is merged."""
+        shape, words = self.design.layers[layer], self.design.out_words
+        if not shape.macs or shape.merged:
             return (0.0,) * self.b_max
         if self.layer_cycles is not None:
             every = enumerate(self.layer_cycles[layer], 1)
@@ -184,18 +186,20 @@ class Exploration:
         return tuple(gops(shape.macs, batch, t, self.board.clock_hz, words) for batch, t in enumerate(ticks, 1))
 
     def layer_efficiency_pct(self, layer: int) -> tuple[float, ...]:
-        """Per cent of the array's peak that one layer reaches at each batch size; 0 for pools."""
+        """Per cent of the array's peak that one layer reaches at each batch size; 0 as `layer_gops`."""
         return tuple(100 * value / self.design.peak_gops for value in self.layer_gops(layer))
 
     def layer_operations_per_word(self, layer: int, batch: int) -> float:
-        """Operations (two a MAC) over 16-bit words: the place of a layer on the roofline; 0 for pools.
+        """Operations (two a MAC) over 16-bit words: the place of a layer on the roofline; 0 as `layer_gops`.
 
         The words are those on the busiest of the `paper` model's three ports; under the `exact` model those
         that must cross the memory's pins.
         """
+        shape, plan = self.design.layers[layer], self.design.plans[layer][batch - 1]
+        if shape.merged:
+            return 0.0
         if self.layer_cycles is not None:
-            return 2 * batch * self.workload.layers[layer].macs / layer_words(self.workload.layers[layer], batch)
-        shape, plan = self.workload.layers[layer], self.design.plans[layer][batch - 1]
+            return 2 * batch * shape.macs / layer_words(shape, batch)
         point = self.built.stacked() if plan.k is Stack.TWO else self.built
         if not shape.macs or point is None:
             return 0.0
@@ -247,6 +251,7 @@ class Exploration:
                 "port_bits": self.design.port_bits,
                 "stripes": self.design.stripes,
                 "buffer_words": self.design.buffer_words,
+                "filter_lanes": self.fit.lanes,
                 "peak_gops": self.design.peak_gops,
                 "gops_by_batch": list(self.fitted_gops),
                 "frames_per_second": list(self.frames_per_second),

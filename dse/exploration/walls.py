@@ -3,7 +3,8 @@
 Every cycle that the exact model counts belongs to one of the three. *Compute*: cycles that the layers would
 take if every multiplier worked. *Tiles*: cycles more since layers do not fill the array, such as a depthwise
 convolution, most of whose weights are zeros there; pools, which multiply nothing, count here. *Memory*: the
-rest, in which the array waits for inputs, weights or outputs, or is set up.
+rest, in which the array waits for inputs, weights or outputs, or is set up. Work of a filter on the way out
+is none of the array's: where that is slower, the array waits for outputs.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Walls:
 
 def walls(design: Design, cycles: Sequence[int], batch: int) -> Walls:
     """The walls of a design at a batch size; `cycles` are those of each layer at it, as counted."""
-    busy = [batch * layer.macs / design.macs_per_cycle for layer in design.layers]
+    busy = [0 if layer.merged else batch * layer.macs / design.macs_per_cycle for layer in design.layers]
     tiled = [max(b, min(c, tile_cycles(design, i, batch))) for i, (b, c) in enumerate(zip(busy, cycles, strict=True))]
     total, compute, filled = sum(cycles), sum(busy), sum(tiled)
     return Walls(
@@ -69,7 +70,8 @@ def waste(design: Design, cycles: Sequence[int], batch: int) -> list[str]:
     Grouped layers (depthwise ones are the extreme) and layers of few channels. Empty where none costs much.
     """
     layers = design.layers
-    narrow = [i for i, layer in enumerate(layers) if layer.macs and _fill(design, i, batch) < FILLED]
+    own = [i for i, layer in enumerate(layers) if layer.macs and not layer.merged]
+    narrow = [i for i in own if _fill(design, i, batch) < FILLED]
     kinds = (
         ("grouped (depthwise)", [i for i in narrow if layers[i].groups > 1], "each group fills"),
         ("narrow", [i for i in narrow if layers[i].groups == 1], "they fill"),
@@ -77,7 +79,7 @@ def waste(design: Design, cycles: Sequence[int], batch: int) -> list[str]:
     said = []
     for name, members, verb in kinds:
         share = sum(cycles[i] for i in members) / sum(cycles)
-        macs = sum(layers[i].macs for i in members) / sum(layer.macs for layer in layers)
+        macs = sum(layers[i].macs for i in members) / sum(layers[i].macs for i in own) if own else 0.0
         if members and share > LARGE and share > macs:
             fill = sum(_fill(design, i, batch) * cycles[i] for i in members) / sum(cycles[i] for i in members)
             plural = "s take" if len(members) > 1 else " takes"

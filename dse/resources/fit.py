@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..hardware.array import Array
+from ..hardware.filtering import PRODUCTS
 from ..hardware.row_buffer import BUFFER_WORDS
 from ..paper.model import Point
 from ..paper.search import Space
@@ -31,7 +32,7 @@ LOGIC_NOTE = "LUTs and flip-flops are estimates calibrated against Yosys on 7-se
 class Fit:
     """An array with the deepest accumulators that fit, and its primitives. `parts` splits `ramb18` by use.
 
-    `activation`: as in a design.
+    `activation`: as in a design. `lanes`: of a depthwise filter on the way out, 0 without one.
     """
 
     array: Array[int]
@@ -45,6 +46,7 @@ class Fit:
     lut: Estimate
     ff: Estimate
     activation: str | None = None
+    lanes: int = 0
 
     @classmethod
     def of(cls, built: Buildable, index: int = 0) -> Fit:
@@ -68,6 +70,7 @@ class Fit:
             lut=estimate(float(built.lut[index]), interval_pct("lut")),
             ff=estimate(float(built.ff[index]), interval_pct("ff")),
             activation=("dsp" if shape.unit_dsps else "lut") if shape.unit else None,
+            lanes=shape.array.out_words if shape.filter_kernel else 0,
         )
 
     @property
@@ -87,6 +90,16 @@ class Fit:
         return (
             f"an activation unit of {lanes} lanes stands behind the core, its multipliers {where}: "
             f"about {lut} LUTs, {ff} flip-flops and {self.parts['pieces']} RAMB18",
+        )
+
+    @property
+    def filter_note(self) -> tuple[str, ...]:
+        """A sentence on the filter and what it takes; none without one."""
+        if not self.lanes:
+            return ()
+        return (
+            f"a depthwise filter of {self.lanes} lanes stands behind the core (ADR 70): {PRODUCTS * self.lanes} DSPs and "
+            f"{self.parts['filter']} RAMB18",
         )
 
     @property

@@ -39,6 +39,7 @@ class Search:
     objective: str = "throughput"
     core: str = "hls"
     evaluations: int | None = None
+    lanes: int | None = None
 
     @property
     def largest_batch(self) -> int:
@@ -71,6 +72,7 @@ def explored(
         "objective": search.objective,
         "core": search.core,
         "evaluations": search.evaluations,
+        "lanes": search.lanes,
     }
     try:
         question = dse.Question.of_mix(mix, **asked) if mix else dse.Question(workload=work, **asked)

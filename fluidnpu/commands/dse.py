@@ -81,6 +81,13 @@ class DseOptions(Search):
 )
 @EVALUATIONS
 @click.option(
+    "--lanes",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="lanes of the filter that computes depthwise layers on the way out of others; 0: no filter  [default: the "
+    "search chooses]",
+)
+@click.option(
     "--weights",
     metavar="W1,W2,...",
     help="how much throughput at each batch size counts, such as the histogram that `simulate` shows  "
@@ -238,7 +245,7 @@ def print_design(out: Console, found: dse.Exploration) -> None:
     parts = {"DSP": resources["dsp"], **show.memories(resources), "LUT": resources["lut"], "FF": resources["ff"]}
     shares = ", ".join(f"{r['percent']:.0f} % {kind}" for kind, r in parts.items())
     out.print(f"takes {shares} of the device (LUT and FF estimated)")
-    for note in found.fit.unit_note:
+    for note in (*found.fit.unit_note, *found.fit.filter_note):
         out.print(note)
     walls, faster = [one.walls(1) for one in found.parts or (found,)], found.faster_memories
     if faster and any(one is not None and one.first == "memory" for one in walls):
