@@ -10,10 +10,13 @@ from cocotb.triggers import RisingEdge
 from fluidnpu.hls.core import left_output, scatter_output
 from fluidnpu.hls.formats import TILE
 
-from ...common.benches.clock import Dut, begin, bench, reset
+from ...common.benches.clock import Dut, begin, bench, reset, setting
 from ...common.benches.streams import Sink, Source, pulse, running, until
 from ...common.benches.words import beats_of
-from .cases import NARROW_DESIGN, PORT_BYTES, Case, random_case
+from .cases import PORT_BYTES, Case, random_case
+from .jobs import array_under_test
+
+DESIGN = array_under_test(weight_slots=2, out_words=3, filter=setting("FILTERS", 1) and 5)
 
 
 @bench(50_000)
@@ -21,32 +24,51 @@ async def outputs_reach_their_places(dut: Dut) -> None:
     """Every word of the stream is stored once, where `hls.core.scatter_output` stores it, and no other is."""
     rng = await begin(dut)
     for _ in range(25):
-        await write_back(dut, rng, random_case(rng, NARROW_DESIGN))
+        await write_back(dut, rng, random_case(rng, DESIGN))
 
 
-async def write_back(dut: Dut, rng: random.Random, case: Case) -> None:
-    """Write one layer back and compare memory."""
+@bench(100_000)
+async def windows_reach_their_places(dut: Dut) -> None:
+    """So does what leaves a filter; a layer is not over before the last position behind its windows."""
+    rng, filtered, early = await begin(dut), 0, 0
+    while DESIGN.has_filter and (filtered < 25 or not early):
+        case = random_case(rng, DESIGN)
+        d = case.descriptor
+        if d.filter_kernel or rng.random() < 0.2:
+            await write_back(dut, rng, case, again=rng.random() < 0.9)
+        if d.filter_kernel:
+            filtered += 1
+            early += (d.pooled_hw[0] - 1) * d.filter_stride - d.filter_top + d.filter_kernel < d.walk_h
+
+
+async def write_back(dut: Dut, rng: random.Random, case: Case, *, again: bool = False) -> None:
+    """Write one layer back and compare memory; `again`: behind another without a reset."""
     program, memory = case.program, case.padded_memory()
-    await reset(dut, **case.reset_inputs())
+    if again:
+        for name, value in case.reset_inputs().items():
+            getattr(dut, name).value = value
+        await RisingEdge(dut.clk_i)
+    else:
+        await reset(dut, **case.reset_inputs())
     assert dut.layer_done_o.value
     await pulse(dut, "layer_start_i")
-    shape = (case.streams.outputs, NARROW_DESIGN.out_words)
+    shape = (case.streams.outputs, DESIGN.out_words)
     answer = np.random.default_rng(rng.getrandbits(32)).integers(-32768, 32767, shape).astype(np.int16)
     words = program.slot_words(want := bytearray(program.memory))
     slots = words[case.active]
-    scatter_output(case.descriptor, case.word, NARROW_DESIGN, answer, slots)
+    scatter_output(case.descriptor, case.word, DESIGN, answer, slots, program.image)
     words[case.active] = slots
     commands = Source(dut, rng, "command_valid_i", "command_ready_o", ("command_i",))
     commands.items.extend((TILE.pack(command),) for command in case.commands())
     beats = Source(dut, rng, "beat_valid_i", "beat_ready_o", ("beat_i",))
-    if case.descriptor.pool_kernel:  # what is left of it behind fluidnpu_output_pool
-        answer = left_output(case.descriptor, case.word, NARROW_DESIGN, answer, len(case.active))
+    if case.descriptor.ordered:  # what is left of it behind fluidnpu_output_pool or fluidnpu_output_filter
+        answer = left_output(case.descriptor, case.word, DESIGN, answer, len(case.active), program.image)
     beats.items.extend((beat,) for beat in beats_of(answer))
     out = Sink(dut, rng, "word_valid_o", "word_ready_i", ("word_addr_o", "word_data_o", "word_strb_o"), steady=False)
     with running(commands, beats, out):
         await RisingEdge(dut.clk_i)
         await RisingEdge(dut.clk_i)
-        await until(dut, lambda: dut.layer_done_o.value, 30 * shape[0] + 500, "the layer's end")
+        await until(dut, lambda: dut.layer_done_o.value, 30 * max(len(answer), shape[0]) + 2_000, "the layer's end")
     stored: set[int] = set()
     for address, data, strobe in out.got:
         for i in range(PORT_BYTES):
@@ -55,4 +77,6 @@ async def write_back(dut: Dut, rng: random.Random, case: Case) -> None:
                 stored.add(address + i)
                 memory[address + i - program.base] = data >> 8 * i & 0xFF
     assert memory[: len(want)] == want
-    assert not beats.items
+    assert not [*beats.items, *commands.items]
+    for name in ("beat_valid_i", "command_valid_i", "word_ready_i"):
+        getattr(dut, name).value = 0

@@ -1,6 +1,7 @@
 """The row walker against the address model: the place of every row, in every order that lanes give.
 
-Rows are taken one a cycle or both of a beat; passes that do not commit are walked again.
+Rows are taken one a cycle or both of a beat; passes that do not commit are walked again. With a filter they
+are positions, those around the map as well.
 """
 
 from __future__ import annotations
@@ -13,14 +14,18 @@ from cocotb.triggers import ReadWrite, RisingEdge
 from fluidnpu.dse import Mode
 from fluidnpu.hls.formats import LAYER, PASS, STEPS, WALKED
 
-from ...common.benches.clock import Dut, begin, bench, reset
+from ...common.benches.clock import Dut, begin, bench, reset, setting
 from ...common.benches.streams import Source, pulse, running, until
-from .cases import DESIGN, Case, random_case
+from .cases import Case, random_case
+from .jobs import array_under_test
 
+DESIGN = array_under_test(filter=setting("FILTERS", 1) and 5)
 RISE, SPAN = 3, 5
 POOLED = {0, 2, 3}
+FILTERED = {0, *range(2, DESIGN.filter_room.kernel + 1)}
 WAYS = 3 + 2 * DESIGN.stackable  # of the six that there are
 PAIRS = 2 * (DESIGN.stackable and DESIGN.b_max > 1)  # by rows and by samples
+Row = tuple[int, ...]
 
 
 def ends(size: int, kernel: int, before: int) -> list[int]:
@@ -35,8 +40,26 @@ def ends(size: int, kernel: int, before: int) -> list[int]:
     return [int(at in last) for at in range(size)]
 
 
-def rows_of(case: Case, number: int) -> list[tuple[int, int, int, int, int, int, int, int]]:
-    """(offset, sample, index, top, lane, ends beat, ends pass, windows) of every row of command `number`.
+def leaves(size: int, kernel: int, stride: int, before: int) -> list[int]:
+    """Tell of each row or column that a filter visits if one of its windows leaves there.
+
+    >>> leaves(6, 3, 2, 1)
+    [0, 1, 0, 1, 0, 1]
+    """
+    return [int(at >= kernel - 1 - before and (at - kernel + 1 + before) % stride == 0) for at in range(size)]
+
+
+def positions(case: Case, y: int, x: int) -> list[tuple[int, int]]:
+    """The positions of a pixel: itself, and with a filter those that follow it."""
+    d = case.descriptor
+    if not d.filter_kernel or x + 1 < d.out_w:
+        return [(y, x)]
+    visited = [(y, at) for at in range(x, d.walk_w)]
+    return visited + [(row, at) for row in range(d.out_h, d.walk_h) for at in range(d.walk_w) if y + 1 == d.out_h]
+
+
+def rows_of(case: Case, number: int) -> list[Row]:
+    """(offset, sample, index, top, lane, ends beat, ends pass, windows, filter) of each row of a command.
 
     The command's own shift is left out.
     """
@@ -48,21 +71,30 @@ def rows_of(case: Case, number: int) -> list[tuple[int, int, int, int, int, int,
         order.append((row, 0, int(not two)))
         if two:
             order.append((lanes[1][beat], 1, 1))
+    high, wide = d.out_h, d.out_w
+    if d.filter_kernel:
+        high, wide = d.walk_h, d.walk_w
+        down = leaves(high, d.filter_kernel, d.filter_stride, d.filter_top)
+        along = leaves(wide, d.filter_kernel, d.filter_stride, d.filter_left)
+    else:
+        down, along = ends(high, d.pool_kernel, d.pool_top), ends(wide, d.pool_kernel, d.pool_left)
     out = []
     for at, (row, lane, last) in enumerate(order):
-        sample, place = divmod(row, d.out_h * d.out_w)
-        y, x = divmod(place, d.out_w)
+        sample, pixel = divmod(row, d.out_h * d.out_w)
         index = sample - case.run.b_r * (lane and case.by_samples)
-        top = index * ((d.out_h - 1) * RISE + SPAN) + y * RISE
-        down, along = ends(d.out_h, d.pool_kernel, d.pool_top), ends(d.out_w, d.pool_kernel, d.pool_left)
-        offset = sum(down[:y]) * d.out_row_bytes + sum(along[:x]) * d.out_pixel_bytes
-        windows = along[x] << 3 | down[y]
-        out.append((offset, sample, index, top, lane, last, int(at + 1 == len(order)), windows))
+        visited = positions(case, *divmod(pixel, d.out_w))
+        for y, x in visited:
+            top = index * ((high - 1) * RISE + SPAN) + y * RISE
+            offset = sum(down[:y]) * d.out_row_bytes + sum(along[:x]) * d.out_pixel_bytes
+            is_last = at + 1 == len(order) and (y, x) == visited[-1]
+            ended = down[y] and along[x] and sample + 1 == len(case.active) and not any(down[y + 1 :] + along[x + 1 :])
+            bits = (x == 0, y == 0, x >= d.out_w, y >= d.out_h, ended)
+            place = sum(bool(bit) << 4 - i for i, bit in enumerate(bits)) if d.filter_kernel else 0
+            out.append((offset, sample, index, top, lane, last, int(is_last), along[x] << 3 | down[y], place))
     return out
 
 
 ENDS = 0b001_001  # of `pooling_t`: the bits that say which windows a row ends
-Row = tuple[int, ...]
 
 
 def walked(port: Any) -> dict[str, int]:
@@ -80,7 +112,7 @@ class Taker:
         """The row of lane 1, as it would be offered next."""
         index, other = int(self.dut.other_index_o.value), walked(self.dut.other_o.value)
         sample = index + self.case.run.b_r * self.case.by_samples
-        return other["offset"], sample, index, other["top"], 1, 1, other["ends_pass"], ENDS
+        return other["offset"], sample, index, other["top"], 1, 1, other["ends_pass"], ENDS, 0
 
     def _shown(self) -> Row:
         """Return the row at hand."""
@@ -89,7 +121,8 @@ class Taker:
             for port in ("sample", "index", "lane", "ends_beat", "pooling")
         )
         row = walked(self.dut.row_o.value)
-        return row["offset"], sample, index, row["top"], lane, last, row["ends_pass"], pooling & ENDS
+        place = int(self.dut.row_filtering_o.value) if self.case.descriptor.filter_kernel else 0
+        return row["offset"], sample, index, row["top"], lane, last, row["ends_pass"], pooling & ENDS, place
 
     async def run(self) -> None:
         """Drive the ports until cancelled."""
@@ -107,7 +140,8 @@ class Taker:
             dut.row_ready_i.value, dut.row_both_i.value = ready, 0
             await ReadWrite()
             both = int(ready and dut.row_valid_o.value and not dut.row_ends_beat_o.value and self.rng.random() < 0.5)
-            both &= not self.case.descriptor.pool_kernel  # windows alone take both, and they pass no pool
+            passed = self.case.descriptor.pool_kernel or self.case.descriptor.filter_kernel
+            both &= not passed  # windows alone take both, and they pass no pool and no filter
             dut.row_both_i.value = both
 
 
@@ -148,15 +182,18 @@ async def walk(dut: Dut, rng: random.Random, case: Case) -> int:
 async def every_row_has_its_place(dut: Dut) -> None:
     """Random layers in random modes give every row its place; offers stay until they are taken."""
     rng = await begin(dut)
-    seen, paired, pooled = set[tuple[Mode, bool]](), set[bool](), set[int]()
+    seen, paired, pooled, filtered = set[tuple[Mode, bool]](), set[bool](), set[int](), set[int]()
     for number in range(400):
-        if number >= 40 and len(seen) >= WAYS and len(paired) == PAIRS and pooled == POOLED:
+        passed = pooled == POOLED and filtered == FILTERED
+        if number >= 40 and len(seen) >= WAYS and len(paired) == PAIRS and passed:
             break
         case = random_case(rng, DESIGN)
         if await walk(dut, rng, case):
             paired.add(case.run.row_lanes)
         seen.add((case.run.mode, case.run.row_lanes))
         pooled.add(case.descriptor.pool_kernel)
+        filtered.add(case.descriptor.filter_kernel)
+    assert filtered == FILTERED, f"only filters {filtered} were met"
     assert pooled == POOLED, f"only pools {pooled} were met"
     assert len(seen) >= WAYS, f"only {seen} were met"
     assert len(paired) == PAIRS, "lanes by rows and by samples"

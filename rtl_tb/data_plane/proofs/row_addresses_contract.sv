@@ -27,15 +27,17 @@ module fluidnpu_row_addresses #(
   output logic [AddrWidth-1:0]           row_addr_o,
   output logic [11:0]                    row_cols_o,
   output logic                           row_new_o,
-  output logic                           row_last_o
+  output logic                           row_last_o,
+  output logic                           busy_o
 );
-  (* anyseq *) logic                  command_ready, any_valid, any_new, any_last;
+  (* anyseq *) logic                  command_ready, any_valid, any_new, any_last, busy;
   (* anyseq *) logic [AddrWidth-1:0]  any_addr;
   (* anyseq *) logic [11:0]           any_cols;
   logic                  held_q = 1'b0;
   logic [AddrWidth+13:0] held_row_q;
 
   assign command_ready_o = command_ready;
+  assign busy_o          = busy;
   assign row_valid_o     = held_q || any_valid;
   assign {row_addr_o, row_cols_o, row_new_o, row_last_o} = held_q ? held_row_q : {any_addr, any_cols, any_new, any_last};
   always_ff @(posedge clk_i) begin

@@ -3,7 +3,7 @@
 ///
 /// Rows come in the order of the row walker, `ceil(cols / OutWords)` beats each; with a pool or a filter, those that
 /// end its windows. Words of neighbouring rows that share a port word are written together. `layer_done_o` (a
-/// level): the last row of the layer has been handed over.
+/// level): the last row of the layer has been handed over, and no position behind it is still to be visited.
 module fluidnpu_output_writer #(
   parameter int unsigned BMax = 4,
   parameter int unsigned OutWords = 4,
@@ -37,7 +37,7 @@ module fluidnpu_output_writer #(
   localparam int unsigned RowEndWidth = (OffsetWidth > 12 ? OffsetWidth : 12) + 1;
   localparam int unsigned BeatEndWidth = $clog2(PortWords + OutWords + 1);
 
-  logic                  row_valid, row_ready, row_new, row_last;
+  logic                  row_valid, row_ready, row_new, row_last, walks;
   logic [AddrWidth-1:0]  row_addr;
   logic [11:0]           row_cols;
 
@@ -48,7 +48,7 @@ module fluidnpu_output_writer #(
     .step_h_i(layer_i.out_row), .step_w_i(layer_i.out_pixel), .offset_i(layer_i.out_offset),
     .command_valid_i, .command_ready_o, .command_i,
     .row_valid_o(row_valid), .row_ready_i(row_ready), .row_addr_o(row_addr), .row_cols_o(row_cols), .row_new_o(row_new),
-    .row_last_o(row_last)
+    .row_last_o(row_last), .busy_o(walks)
   );
 
   // The row at hand: where it goes on, what is left of it and of the beat.
@@ -91,7 +91,7 @@ module fluidnpu_output_writer #(
   assign move         = have_q && beat_valid_i && can_take;
   assign beat_ready_o = move && beat_ends;
   assign row_ready    = !have_q || (move && row_ends);
-  assign layer_done_o = !layer_open_q && !any_q;
+  assign layer_done_o = !layer_open_q && !any_q && !(Filters && (walks || command_valid_i)); // nothing leaves behind a map's last window
 
   always_ff @(posedge clk_i) begin
     if (push && word_ready_i) begin

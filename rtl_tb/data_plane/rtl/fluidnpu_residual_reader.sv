@@ -51,7 +51,7 @@ module fluidnpu_residual_reader #(
     .clk_i, .rst_ni, .layer_start_i, .slot_i, .layer_i,
     .pool_i('0), .step_h_i(layer_i.residual_row), .step_w_i(layer_i.residual_pixel), .offset_i(layer_i.residual_offset),
     .command_valid_i, .command_ready_o, .command_i(walked),
-    .row_valid_o(row_valid), .row_ready_i(row_ready), .row_addr_o(row_addr), .row_cols_o(row_cols), .row_new_o(), .row_last_o()
+    .row_valid_o(row_valid), .row_ready_i(row_ready), .row_addr_o(row_addr), .row_cols_o(row_cols), .row_new_o(), .row_last_o(), .busy_o()
   );
 
   // The row at hand: the port words that hold it.

@@ -28,7 +28,8 @@ module fluidnpu_row_addresses #(
   output logic [AddrWidth-1:0]           row_addr_o,       // its first byte
   output logic [11:0]                    row_cols_o,       // its words
   output logic                           row_new_o,        // begins in another port word than where the row before it ended
-  output logic                           row_last_o        // the last of the layer
+  output logic                           row_last_o,       // the last of the layer
+  output logic                           busy_o            // a command is at hand: positions are still to come
 );
   localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1;
   localparam int unsigned PortBits = $clog2(PortWords * 2);
@@ -65,6 +66,7 @@ module fluidnpu_row_addresses #(
   logic                       filters;
 
   assign filters = Filters && layer_i.filter_kernel != '0;
+  assign busy_o  = walks;
 
   fluidnpu_row_walker #(.BMax(BMax), .Pools(Pools), .Pairs(1'b0), .Filters(Filters)) rows (
     .clk_i, .rst_ni, .layer_start_i,

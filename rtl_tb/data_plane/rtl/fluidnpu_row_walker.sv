@@ -246,6 +246,6 @@ module fluidnpu_row_walker #(
     if (rst_ni && row_valid_o) assert (32'(sample) < BMax);
     if (rst_ni && step && row_both_i) assert (Pairs && !row_ends_beat_o);
     if (rst_ni && takes) assert (pass_i.beats != '0 && pass_i.lane1_beats <= pass_i.beats);
-    if (rst_ni && row_valid_o && filters) assert (!layer_i.sample_lanes && !Pairs);
+    if (rst_ni && row_valid_o && filters) assert (!layer_i.sample_lanes && !row_both_i);
   end
 endmodule
