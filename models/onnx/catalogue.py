@@ -39,7 +39,11 @@ TAKEN: dict[str, tuple[str, str]] = {
     "Clip": (FOLDED, "numbers as bounds"),
     "Concat": (FREE + ": pieces are written side by side", "channels; height or width of maps"),
     "Constant": (FREE, ""),
-    "Conv": ("a layer, with groups, stride, dilation and any padding", "constant weights; Conv1d is a 1xN convolution"),
+    "Conv": (
+        "a layer, with groups, stride, dilation and any padding; a depthwise one may be a filter behind the layer "
+        "before it ([ADR 70](../adr/0070-filters-on-the-way-out.md))",
+        "constant weights; Conv1d is a 1xN convolution",
+    ),
     "ConvTranspose": (
         "a convolution for each phase, writing its pixels a stride apart",
         "constant weights; any stride, dilation, groups and padding, but SAME over gaps; strides of at most 64 phases",
