@@ -195,11 +195,7 @@ def prepared(
     if options.engine == "local" and options.ray_address is not None:
         raise UsageError("--ray-address is for --engine ray")
     followed = _followed(options) if options.replan else None
-    found = _found(options)
-    if followed is not None:
-        roster = followed.roster
-    else:
-        roster = fleet.Roster.read(options.fleet, options.plan) if found is None else found.roster()
+    roster, found = (followed.roster, None) if followed is not None else _roster(options)
     for name, given in (("--criteria", options.criteria), ("--tenants", options.tenants)):
         if given is not None and roster.relays:
             raise UsageError(
@@ -234,7 +230,18 @@ def prepared(
         slo_ns=slo_ns,
     )
     token = oip.read_token(options.board_token_file)
-    return surfaces, followed or roster, fleet.FleetOptions(dispatch=dispatch, boards=boards, token=token)
+    return surfaces, followed or found or roster, fleet.FleetOptions(dispatch=dispatch, boards=boards, token=token)
+
+
+def _roster(options: FleetCommandOptions) -> tuple[fleet.Roster, fleet.Discovery | None]:
+    """Read a fleet and its plan, or find its boards. Raises UsageError, and ValueErrors of the rooms."""
+    file = fleet.FleetFile.read(options.fleet)
+    if not file.fleet.sources or options.plan is not None:
+        return file.roster(None if options.plan is None else fleet.read_plan(options.plan)), None
+    if options.engine != "local":
+        raise UsageError("boards are found while a fleet is served by --engine local: shards keep theirs")
+    discovery = fleet.Discovery(file)
+    return discovery.roster(), discovery
 
 
 def _followed(options: FleetCommandOptions) -> fleet.Followed:

@@ -1,5 +1,7 @@
 from .board import BoardOptions as BoardOptions
 from .board import shared_by as shared_by
+from .discovery import DiscoveringFront as DiscoveringFront
+from .discovery import Discovery as Discovery
 from .dispatcher import DispatchOptions as DispatchOptions
 from .following import Followed as Followed
 from .following import FollowingFront as FollowingFront
@@ -7,7 +9,9 @@ from .following import FollowOptions as FollowOptions
 from .front import FleetFront as FleetFront
 from .front import FleetOptions as FleetOptions
 from .leaf import Leaf as Leaf
+from .roster import FleetFile as FleetFile
 from .roster import Roster as Roster
+from .roster import read_plan as read_plan
 from .shards import ShardedFront as ShardedFront
 from .shards import ShardOptions as ShardOptions
 from .worker import measure_worker as measure_worker

@@ -18,7 +18,7 @@ import logging
 import random
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -174,18 +174,34 @@ class Dispatcher:
         self.assign(leaf, leaf.times, leaf.duties)
         self._look_after(leaf)
 
+    async def leave(self, leaf: Leaf) -> None:
+        """Let a board go: it gets no more, and what it has it may answer."""
+        self._enter(leaf, State.DRAINED, "it left the fleet")
+        serving = {model: [one for one in leaves if one is not leaf] for model, leaves in self._serving.items()}
+        self._serving, leaf.left = serving, True
+        while leaf.attempts:
+            await asyncio.sleep(_PAUSE_S)
+        self.leaves = tuple(one for one in self.leaves if one is not leaf)
+        await asyncio.gather(*(link.close() for link in (leaf.link, leaf.admin) if link is not None))
+
+    @property
+    def models(self) -> Collection[str]:
+        """The models that a board serves, or has served."""
+        return self._serving.keys()
+
     def assign(self, leaf: Leaf, times: Mapping[str, Times], duties: Mapping[str, Duty]) -> None:
         """Give a board other duties, of the models that it serves from now on: what is under way goes on."""
         leaf.times, leaf.duties = times, duties
         self._serving = {model: [] for model in (*self._serving, *times)}
         for one in self.leaves:
-            for model in one.times:
+            for model in one.times if not one.left else ():
                 self._serving[model].append(one)
 
     def judge_by(self, references: Mapping[str, Reference], expected: Mapping[str, dict[str, dict[str, str]]]) -> None:
         """Learn the models of another plan: who judges their audits, and what their boards must show."""
         self._references = {**self._references, **references}
         self.expected.update(expected)
+        self._newer = {key: one for key, one in self._newer.items() if key[0] not in expected}
 
     def adopt(self, leaf: Leaf, model: str, times: Times, reference: Reference, facts: dict[str, str]) -> None:
         """Learn what a board has loaded: its times, who judges its audits, and what it must show from now."""
@@ -200,7 +216,7 @@ class Dispatcher:
     def find(self, name: str) -> Leaf:
         """Return a board by its name. Raises UnknownModelError."""
         for leaf in self.leaves:
-            if leaf.name == name:
+            if leaf.name == name and not leaf.left:
                 return leaf
         raise UnknownModelError(f"a board must be one of {', '.join(one.name for one in self.leaves)}, not '{name}'")
 
@@ -427,7 +443,7 @@ class Dispatcher:
 
     def default_slo_ns(self, model: str) -> int:
         """Return five times the latency of one sample alone on the slowest board of a model."""
-        return 5 * max(round(1e9 * leaf.times[model].whole_s[0]) for leaf in self._serving[model])
+        return 5 * max((round(1e9 * leaf.times[model].whole_s[0]) for leaf in self._serving[model]), default=10**9)
 
     def _take_back(self, attempt: _Attempt) -> None:
         leaf = attempt.leaf
@@ -442,6 +458,8 @@ class Dispatcher:
         leaf.since, leaf.strikes = asyncio.get_running_loop().time(), 0
         leaf.learn(leaf.since - attempt.sent_at, attempt.predicted_s)
         leaf.counts["answers"] += 1
+        if leaf.timed is not None:
+            leaf.timed(leaf, piece.call.model, answer)
         if leaf.state is State.HUNG:
             self._enter(leaf, State.READY, "")
         if leaf.state is State.SICK:

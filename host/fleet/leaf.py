@@ -22,6 +22,7 @@ from fluidnpu.scheduler import Serving, placement
 from fluidnpu.scheduler.comparison import predicted_capacity
 from fluidnpu.scheduler.policies import SERVING_POLICY
 
+from ..oip.calls import Answer
 from .admin import AdminLink
 from .duties import Duty
 from .line import Line
@@ -96,8 +97,7 @@ class Leaf:
     life.
 
     `duties`: of a plan; where they are of several networks, pieces wait in a `line` for their turns. A
-    `shard` has boards of its own, and their turns are taken there. `timed` is told of every answer the name,
-    the time that it took and the predicted one. `admin`: its admin surface, where that is known.
+    `shard` has boards of its own, and their turns are taken there. `timed` is told of every answer and its model. `admin`: its admin surface, where that is known.
     """
 
     name: str
@@ -117,9 +117,10 @@ class Leaf:
     counts: Counter[str] = field(default_factory=Counter)
     fell: asyncio.Event = field(default_factory=asyncio.Event)  # set when it stops being READY
     turns: int = 0  # pieces since the last audit
-    timed: Callable[[str, float, float], None] | None = None
+    timed: Callable[[Leaf, str, Answer], None] | None = None
     admin: AdminLink | None = None
     loaded: str = ""  # which process and which load of it answered last
+    left: bool = False  # the fleet
     put_out: bool = False  # it was found sick, and its models are unloaded
     minder: asyncio.Task[None] | None = None
     lag_s: float = 0.0  # measured less predicted time of its answers, smoothed: the host, the link, a slow board
@@ -174,7 +175,5 @@ class Leaf:
 
     def learn(self, took_s: float, predicted_s: float) -> None:
         """Take note of the time that an answer took, beside the predicted one."""
-        if self.timed is not None:
-            self.timed(self.name, took_s, predicted_s)
         late_s = min(max(0.0, took_s - predicted_s), _LONGEST_LAG_S)
         self.lag_s += _WEIGHT * (late_s - self.lag_s)

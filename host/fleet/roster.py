@@ -166,6 +166,11 @@ class FleetFile:
         Raises BundleError, and DriverUsageError for a plan that boards cannot follow.
         """
         fleet = fleet or self.fleet
+        if fleet.sources:
+            raise DriverUsageError(
+                f"a plan, and what needs one, is for boards that the fleet file names, and those of "
+                f"'{fleet.sources[0].name}' are found while it is served"
+            )
         duties = None if plan is None else duties_of(plan, fleet)
         ways = {} if plan is None else ways_of(plan, fleet)
         seats = tuple(_seats(fleet, self.folder, self.bundles, duties))

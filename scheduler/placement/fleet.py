@@ -554,7 +554,7 @@ def _devices(place: _Place, links: Mapping[str, Link]) -> list[Device] | list[So
     if (files or dns) and (len(ways) != 1 or admin or (admin_port and not dns)):
         raise FleetError(f"{place.where} must say in one way where its devices are, not by {', '.join(place.raw)}")
     if files or dns:
-        if dns and not _is_address(dns):
+        if dns and not is_address(dns):
             raise FleetError(f"{place.at('dns')} must be NAME:PORT, not {dns!r}")
         source = Source(name=name, type=kind, link=link, files=files, dns=dns, admin_port=admin_port, access=access)
         return [source]
@@ -572,12 +572,13 @@ def _devices(place: _Place, links: Mapping[str, Link]) -> list[Device] | list[So
 def _addresses(place: _Place, key: str) -> list[str]:
     addresses = place.list_of(key)
     for address in addresses:
-        if not isinstance(address, str) or not _is_address(address):
+        if not isinstance(address, str) or not is_address(address):
             raise FleetError(f"{place.at(key)} must be HOST:PORT each, not {address!r}")
     return addresses
 
 
-def _is_address(text: str) -> bool:
+def is_address(text: str) -> bool:
+    """Tell if a text is HOST:PORT, as fleet files have it."""
     match = _ADDRESS.fullmatch(text)
     return match is not None and 0 < int(match[1]) < 1 << 16
 
