@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from functools import cache
 from itertools import chain, combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ from hypothesis import strategies as st
 
 from fluidnpu.dse import BatchPlan, Design
 from fluidnpu.dse.design import Stack
-from fluidnpu.hls import Cause, compile_program
-from fluidnpu.hls.program import filter_at
-from fluidnpu.host import Driver, NpuError, SimulatedNpu
+from fluidnpu.hls import Cause, Program, compile_program
+from fluidnpu.hls.program import Stages, filter_at
+from fluidnpu.host import Bundle, Driver, NpuError, SimulatedNpu
 from fluidnpu.host.devices.timing import JobTimes
+from fluidnpu.host.fleet.parts import part_of
 from fluidnpu.models import QuantisedNetwork, golden, quantise
 from fluidnpu.models.zoo import random_blocks
 
@@ -199,3 +201,46 @@ def test_a_merged_layer_takes_no_share_of_its_stage() -> None:
     ends = times.layer_ends(0, len(w.design.layers) - 1, 2)
     assert ends[pair.depthwise] == ends[pair.depthwise - 1]
     assert ends[-1] == sum(row[1] for row in w.design.latency.ns)
+
+
+@pytest.mark.parametrize("seed", [5, 7])
+def test_every_part_of_a_network_has_the_bits_of_the_whole(seed: int) -> None:
+    """Also where heads are left out, and on an NPU with room for the filters of the whole."""
+    w = world(network(seed, exits=3, blocks=1))
+    images = w.images(3)
+    right = {w.program.input: w.qnet.quantise_input(images)}
+    for stage in range(3):
+        golden.run_stage(w.qnet, stage, right)
+    for first, last in ((0, 0), (0, 1), (1, 1), (1, 2), (2, 2)):
+        stages = Stages(first=first, last=last, exits=(last,))
+        part = part_of(Bundle(design=w.design, program=w.program), stages)
+        driver = Driver(SimulatedNpu(part.design), part.program, part.design)
+        driver.load()
+        for slot, sample in enumerate(right[part.program.input]):
+            driver.write_sample(slot, sample)
+        driver.activate(range(3))
+        driver.run_stage(0)
+        stored = driver.stored_logits(range(3), 0)
+        np.testing.assert_array_equal(stored, golden.stored_logits(w.qnet, last, right))
+        if part.program.onward:
+            np.testing.assert_array_equal(driver.onward(range(3)), right[part.program.onward])
+
+
+def test_networks_side_by_side_keep_their_pairs(tmp_path: Path) -> None:
+    """Two networks, one of which merges nothing, in one NPU; its bundle is read as it was written."""
+    mixed = [world(network(3)), world(network(5), ())]
+    joined = Design.joined([w.design for w in mixed])
+    for index, w in enumerate(mixed):
+        part = joined.part(index)
+        assert part.filter_room == joined.filter_room
+        program = compile_program(w.qnet, part)
+        assert [one.filter_kernel for one in program.descriptors] == [
+            one.filter_kernel for one in w.program.descriptors
+        ]
+        program.save(tmp_path / str(index))
+        assert Program.load(tmp_path / str(index)) == program
+        npu = SimulatedNpu(part)
+        driver = Driver(npu, program, part, slots=9)
+        driver.load()
+        right(HostWorld(w.qnet, part, program, npu, driver), 3)
+        assert Design.loads(part.dumps()) == part
