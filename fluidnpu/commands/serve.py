@@ -133,7 +133,7 @@ def command(options: ServeOptions) -> None:
     out = show.console(options.as_json)
     oip.configure_logging(options.log_level, requests=options.log_requests)
     oip.run_server(models, surfaces, lambda server: _started(out, server, options.as_json))
-    counts = {model.name: model.statistics.answered if model.statistics else 0 for model in models}
+    counts = {model.label: model.statistics.answered if model.statistics else 0 for model in models}
     if options.as_json:
         show.emit({"stopped": True, "answered": counts})
     else:
@@ -193,7 +193,7 @@ def _watching(options: ServeOptions) -> tuning.Watching:
 def _started(out: Console, server: oip.NetworkServer, as_json: bool) -> None:
     """Say where the server listens and what it serves, in one object or a few lines."""
     urls = server.urls
-    served = [_described(model) for model in server.models]
+    served = [_described(model) for model in server.models if model.loads]
     if as_json:
         show.emit({"urls": urls, "models": served})
         import sys
@@ -215,7 +215,7 @@ def _described(model: serving.Model) -> dict[str, Any]:
     design = model.bundle.design
     rates = design.exit_rates or (1 / design.stages,) * design.stages
     return {
-        "name": model.name,
+        "name": model.label,
         "network": design.network,
         "board": design.board,
         "device": model.options.device,

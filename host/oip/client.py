@@ -35,12 +35,16 @@ _UNIX = "unix:"  # before the path of a socket of this machine
 
 @dataclass(frozen=True, kw_only=True)
 class Inference:
-    """One answer. Of several images the properties are those of the first; `outputs` has a row an image."""
+    """One answer. Of several images the properties are those of the first; `outputs` has a row an image.
+
+    `version`: of the model, which answered.
+    """
 
     outputs: Mapping[str, Array]
     parameters: Mapping[str, Any] = field(default_factory=dict)
     latency_ms: float = 0.0
     id: str = ""
+    version: str = ""
 
     @property
     def prediction(self) -> int:
@@ -90,6 +94,7 @@ class Client:
         token: str | None = None,
         timeout_s: float = 60.0,
         ca_file: Path | str | None = None,
+        version: str = "",
     ) -> None:
         self._path = url[len(_UNIX) :] if url.startswith(_UNIX) else ""  # of a UNIX socket
         parts = urlsplit("http://localhost" if self._path else url if "//" in url else f"http://{url}")
@@ -105,6 +110,7 @@ class Client:
         self._input: dict[str, Any] | None = None
         try:
             self.model = self._only_model() if model is None else model
+            self._at = f"/v2/models/{quote(self.model)}" + (f"/versions/{quote(version)}" if version else "")
         except BaseException:
             self.close()
             raise
@@ -155,24 +161,24 @@ class Client:
         head = json.dumps({"id": id, "parameters": parameters, "inputs": [tensor]}).encode()
         headers = {"Inference-Header-Content-Length": str(len(head)), "Content-Type": "application/octet-stream"}
         began = time.perf_counter()
-        answer, body = self._call("POST", f"/v2/models/{quote(self.model)}/infer", head + data, headers)
+        answer, body = self._call("POST", f"{self._at}/infer", head + data, headers)
         return _read_answer(answer, body, 1e3 * (time.perf_counter() - began))
 
     def metadata(self) -> dict[str, Any]:
         """Return the model's metadata: names, datatypes and shapes of its input and outputs."""
-        found: dict[str, Any] = self._json("GET", f"/v2/models/{quote(self.model)}")
+        found: dict[str, Any] = self._json("GET", self._at)
         return found
 
     def ready(self) -> bool:
         """Tell if the model takes requests."""
         try:
-            return bool(self._json("GET", f"/v2/models/{quote(self.model)}/ready")["ready"])
+            return bool(self._json("GET", f"{self._at}/ready")["ready"])
         except RemoteError:
             return False
 
     def statistics(self) -> dict[str, Any]:
         """Return the model's counts, as the statistics extension names them."""
-        found: dict[str, Any] = self._json("GET", f"/v2/models/{quote(self.model)}/stats")["model_stats"][0]
+        found: dict[str, Any] = self._json("GET", f"{self._at}/stats")["model_stats"][0]
         return found
 
     def feedback(self, truths: Mapping[int, int]) -> int:
@@ -196,6 +202,21 @@ class Client:
         """
         body = json.dumps({"thresholds": dict(thresholds), "why": why}).encode()
         found: dict[str, Any] = self._json("POST", f"/v2/models/{quote(self.model)}/exits", body)
+        return found
+
+    def shares(self) -> dict[str, Any]:
+        """Return the shares of the model's versions; the URL must be that of the admin surface."""
+        found: dict[str, Any] = self._json("GET", f"/v2/models/{quote(self.model)}/shares")
+        return found
+
+    def change_shares(self, shares: Mapping[str, float] | None) -> dict[str, Any]:
+        """Give the model's versions other shares of the requests from now on; None: those of before.
+
+        The URL must be that of the admin surface. Returns what `shares` does. Raises ProtocolError and
+        ConflictError.
+        """
+        body = json.dumps({"back": True} if shares is None else {"shares": dict(shares)}).encode()
+        found: dict[str, Any] = self._json("POST", f"/v2/models/{quote(self.model)}/shares", body)
         return found
 
     def tenants(self) -> dict[str, Any]:
@@ -258,7 +279,7 @@ class Client:
         return self._input
 
     def _only_model(self) -> str:
-        names = [one["name"] for one in self._json("POST", "/v2/repository/index", b"{}")]
+        names = list(dict.fromkeys(one["name"] for one in self._json("POST", "/v2/repository/index", b"{}")))
         if len(names) != 1:
             raise DriverUsageError(f"the server has several models, so one of {', '.join(names)} must be named")
         return str(names[0])
@@ -335,14 +356,15 @@ def connect(
     token: str | None = None,
     timeout_s: float = 60.0,
     ca_file: Path | str | None = None,
+    version: str = "",
 ) -> Client:
     """Connect to a server and to its model, which may be left out if it is the only one.
 
     `url`: `http://HOST:PORT`, `https://HOST:PORT`, or `unix:PATH` of a socket of this machine. `token` is the
-    server's bearer token, `ca_file` a PEM file to check its certificate with. Raises RemoteError when nothing
-    answers.
+    server's bearer token, `ca_file` a PEM file to check its certificate with. `version`: of a model that has
+    several; without it their shares decide. Raises RemoteError when nothing answers.
     """
-    return Client(url, model, token=token, timeout_s=timeout_s, ca_file=ca_file)
+    return Client(url, model, token=token, timeout_s=timeout_s, ca_file=ca_file, version=version)
 
 
 def _refusal(status: int, content: bytes) -> Exception:
@@ -365,5 +387,9 @@ def _read_answer(answer: http.client.HTTPResponse, body: bytes, latency_ms: floa
     except (ValueError, KeyError, TypeError, ProtocolError):
         raise RemoteError("the server must answer with binary tensors, and its answer cannot be read") from None
     return Inference(
-        outputs=outputs, parameters=said.get("parameters", {}), latency_ms=latency_ms, id=said.get("id", "")
+        outputs=outputs,
+        parameters=said.get("parameters", {}),
+        latency_ms=latency_ms,
+        id=said.get("id", ""),
+        version=said.get("model_version", ""),
     )

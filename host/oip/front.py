@@ -80,6 +80,12 @@ class Front(Protocol):
     async def change_exits(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
         """Change the active exits of a model while it is served, and return them."""
 
+    def shares(self, name: str) -> dict[str, Any]:
+        """Return the shares of a model's versions."""
+
+    def change_shares(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
+        """Change the shares of versions, or go back to those of before, and return them."""
+
     def feedback(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
         """Take the true classes of answered requests."""
 

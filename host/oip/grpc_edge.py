@@ -40,6 +40,7 @@ _log = logging.getLogger(__name__)
 OWN = {  # services that the protocol has not, of JSON bytes as REST has them, with their calls
     "fluidnpu.Exits": ("Exits", "ChangeExits", "Feedback"),
     "fluidnpu.Tenants": ("Tenants", "ChangeTenants"),
+    "fluidnpu.Versions": ("Shares", "ChangeShares"),
 }
 STALLED_S = 1.0  # after which a message that has not come may lose its place to another
 _ATTEMPTS = 20  # to get a place
@@ -373,6 +374,17 @@ class _Edge:
         name, asked = self._asked(request)
         with acting(_address(context), f"change of the tenants of model '{name:.100}' to {json.dumps(asked):.200}"):
             return json.dumps(self.inference.change(name, asked)).encode()
+
+    async def Shares(self, request: bytes, context: Any) -> bytes:  # noqa: N802
+        self._check_admin("shares of versions must be read and changed")
+        name, _ = self._asked(request)
+        return json.dumps(self.inference.shares(name)).encode()
+
+    async def ChangeShares(self, request: bytes, context: Any) -> bytes:  # noqa: N802
+        self._check_admin("shares of versions must be read and changed")
+        name, asked = self._asked(request)
+        with acting(_address(context), f"change of the shares of model '{name:.100}' to {json.dumps(asked):.200}"):
+            return json.dumps(self.inference.change_shares(name, asked)).encode()
 
     async def Feedback(self, request: bytes, context: Any) -> bytes:  # noqa: N802
         return json.dumps(self.inference.feedback(*self._asked(request))).encode()

@@ -27,7 +27,7 @@ from fluidnpu.scheduler.simulation import Terms
 from ..bundle import Bundle
 from ..errors import DeviceError, ModelUnavailableError, ProtocolError, QueueFullError, TooLargeError, UnsupportedError
 from ..serving.model import Model
-from ..serving.models import VERSION, Models
+from ..serving.models import Models
 from ..serving.replies import Reply
 from ..serving.tails import Run, check_joinable, tail_outputs
 from .calls import LONGEST_WHY, Answer, Call, Parameter, Wishes, read_wishes
@@ -40,6 +40,7 @@ from .openapi import document
 from .page import live_page, snapshot
 from .parameters import is_whole, shown
 from .repeats import Repeats
+from .shares import read_shares, versions_of
 from .tensors import Array, TensorInfo
 from .trials import Trials, read_step
 
@@ -127,16 +128,16 @@ class Inference:
         self.repeats: dict[str, Repeats] = {}  # by model
         self.trials = Trials(self._apart)
         self._instance = secrets.token_hex(8)
-        self._digests: dict[str, tuple[Bundle, str]] = {}  # of programs, by model; a digest reads all weights
-        self._faces: dict[str, _Face] = {}  # by model
+        self._digests: dict[str, tuple[Bundle, str]] = {}  # of programs, by label; a digest reads all weights
+        self._faces: dict[str, _Face] = {}  # by label
         self._largest = list[int](), bounds_of(limits)  # bounds of any request, as of so many loads
-        self._counted: dict[str, _Counts] = {}  # by model
+        self._counted: dict[str, _Counts] = {}  # by label
         self._tails = ThreadPoolExecutor(TAIL_THREADS, "npu-tail")  # a thread begins with the first tail
 
     async def start(self) -> None:
         """Load every model. Raises as `Model.load`."""
-        for model in self.models:
-            await asyncio.get_running_loop().run_in_executor(None, model.load)
+        for load in self.models.loads():
+            await asyncio.get_running_loop().run_in_executor(None, load)
 
     async def close(self) -> None:
         """Unload every model, answering all requests first."""
@@ -153,7 +154,7 @@ class Inference:
     @property
     def ready(self) -> bool:
         """True when every model that is to be served is."""
-        return not self.draining and all(model.ready for model in self.models if model.reason != "unloaded")
+        return not self.draining and self.models.ready
 
     def check(self, name: str, version: str = "") -> None:
         """Raise UnknownModelError for a model that is not served here."""
@@ -164,6 +165,8 @@ class Inference:
 
         Raises ModelUnavailableError before the model's first load.
         """
+        if name and len(of := self.models.of(name)) > 1:
+            return bounds_of(self.limits, *(input_of(model.bundle.program) for model in of if model.counts))
         if name:
             return self._face(self.models.find(name)).bounds
         loads = [model.loads for model in self.models]
@@ -197,7 +200,7 @@ class Inference:
         model = self.models.find(name, version)
         return {
             "name": name,
-            "versions": [VERSION],
+            "versions": [one.version for one in self.models.of(name) if one.ready] or [model.version],
             "platform": PLATFORM,
             "inputs": [input_of(model.bundle.program).to_json()],
             "outputs": [each.to_json() for each in outputs_of(model.bundle.program)],
@@ -207,47 +210,54 @@ class Inference:
     # -- inference -------------------------------------------------------------------------------------------
 
     async def infer(self, call: Call) -> Answer:
-        """Answer a call and count it, as `_answered`, whose errors are raised."""
-        self.models.find(call.model, call.version)
-        counts, began = self._counts(call.model), time.perf_counter_ns()
+        """Answer a call and count it, as `_answered`, whose errors are raised.
+
+        Of a model with several versions, that which answers counts it.
+        """
+        model = self.models.choose(call.model, call.version)
+        began = time.perf_counter_ns()
         try:
-            answer = await self._answered(call)
+            answer, model = await self._answered(call, model)
         except BaseException as error:  # also when the client has gone
+            counts = self._counts(model)
             counts.errors[type(error).__name__] += 1
             counts.fail_ns += time.perf_counter_ns() - began
             raise
+        counts = self._counts(model)
         counts.success += 1
         counts.success_ns += time.perf_counter_ns() - began
         counts.queue_ns += 1_000 * int(answer.parameters["queue_us"])
         counts.infer_ns += 1_000 * int(answer.parameters["npu_us"])
         counts.tail_ns += 1_000 * int(answer.parameters.get("tail_us", 0))
-        return with_best(answer, call, self.models.find(call.model, call.version).bundle)
+        return with_best(answer, call, model.bundle)
 
     def refused(self, name: str, error: Exception) -> None:
         """Count a request to a model that could not be read, by its error."""
         if any(model.name == name for model in self.models):
-            self._counts(name).errors[type(error).__name__] += 1
+            self._counts(self.models.find(name)).errors[type(error).__name__] += 1
 
-    def _counts(self, name: str) -> _Counts:
-        return self._counted.setdefault(name, _Counts())
+    def _counts(self, model: Model) -> _Counts:
+        return self._counted.setdefault(model.label, _Counts())
 
-    async def _answered(self, call: Call) -> Answer:
+    async def _answered(self, call: Call, model: Model) -> tuple[Answer, Model]:
         """Split a call into samples, serve them and join their answers; a repeat gets the first answer.
+
+        The version that answered the first comes with it.
 
         Raises what `Server.submit` raises and what it sets, ProtocolError, TooLargeError, UnknownModelError,
         ModelUnavailableError; of a batch the first error that came.
         """
         wishes = read_wishes(call.parameters)
         if wishes.key is None:
-            return await self._served(call, wishes)
-        model = self.models.find(call.model, call.version)
+            return await self._served(call, wishes, model), model
+        every = self.models.of(call.model)
         repeats = self.repeats.setdefault(call.model, Repeats())
-        owner = wishes.tenant, model.loads
-        return await repeats.once(wishes.key, call, lambda: self._served(call, wishes), owner)
+        owner = wishes.tenant, sum(one.loads for one in every)
+        answer = await repeats.once(wishes.key, call, lambda: self._served(call, wishes, model), owner)
+        return answer, next((one for one in every if one.version == answer.version), model)
 
-    async def _served(self, call: Call, wishes: Wishes) -> Answer:
+    async def _served(self, call: Call, wishes: Wishes, model: Model) -> Answer:
         self.trials.check(call)
-        model = self.models.find(call.model, call.version)
         terms = Terms(
             slo_ns=wishes.slo_ns if wishes.slo_ns is not None else wishes.timeout_ns,
             timeout_ns=wishes.timeout_ns,
@@ -280,10 +290,10 @@ class Inference:
             found = await asyncio.get_running_loop().run_in_executor(self._tails, work)
             made |= {name: found[own] for name, own in ended.items()}
             told["tail_us"] = (time.perf_counter_ns() - began) // 1_000
-        return Answer(call.model, VERSION, call.id, {name: made[name] for name in wanted}, told)
+        return Answer(call.model, model.version, call.id, {name: made[name] for name in wanted}, told)
 
     def _face(self, model: Model) -> _Face:
-        bundle, known = model.bundle, self._faces.get(model.name)
+        bundle, known = model.bundle, self._faces.get(model.label)
         if known is None or known.bundle is not bundle:
             program = bundle.program
             outputs = outputs_of(program)
@@ -297,7 +307,7 @@ class Inference:
                 model.engine,
                 next((each.shape[1:] for each in outputs if each.name == "onward"), ()),
             )
-            self._faces[model.name] = known
+            self._faces[model.label] = known
         return known
 
     def _face_of(self, model: Model, face: _Face, replies: Sequence[Reply]) -> _Face:
@@ -399,6 +409,21 @@ class Inference:
         model.change_exits(thresholds, why)
         return model.exits()
 
+    # -- versions --------------------------------------------------------------------------------------------
+
+    def shares(self, name: str) -> dict[str, Any]:
+        """Return the shares of versions, now and before. Raises UnknownModelError, ConflictError."""
+        return versions_of(self.models, name).shares()
+
+    def change_shares(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
+        """Change the shares of versions, or go back to those of before, and return them as they are then.
+
+        Raises ProtocolError, UnknownModelError, ConflictError.
+        """
+        versions = versions_of(self.models, name)
+        versions.change(read_shares(asked))
+        return versions.shares()
+
     def feedback(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
         """Take the true classes of answered requests; return how many were of use.
 
@@ -422,11 +447,11 @@ class Inference:
 
     def statistics(self, name: str = "", version: str = "") -> dict[str, Any]:
         """Return the statistics extension's object, of one model or of all. Raises UnknownModelError."""
-        chosen = [self.models.find(name, version)] if name else list(self.models)
+        chosen = [self.models.find(name, version)] if version else self.models.of(name) if name else self.models
         hits = {name: repeats.hits for name, repeats in self.repeats.items()}
         return {
             "model_stats": [
-                _statistics(one, self._counts(one.name), hits.get(one.name, 0))
+                _statistics(one, self._counts(one), hits.get(one.name, 0))
                 for one in chosen
                 if one.statistics is not None
             ]
@@ -435,7 +460,7 @@ class Inference:
     def index(self, ready_only: bool = False) -> list[dict[str, str]]:
         """Return name, version, state and reason of every model."""
         return [
-            {"name": model.name, "version": VERSION, "state": model.state, "reason": model.reason}
+            {"name": model.name, "version": model.version, "state": model.state, "reason": model.reason}
             for model in self.models
             if model.ready or not ready_only
         ]
@@ -445,11 +470,18 @@ class Inference:
 
         Raises as `Model.load`, ProtocolError.
         """
-        await self.trials.load(self.models.find(name), read_step(parameters))
+        versions, step = self.models.versions(name), read_step(parameters)
+        if versions is None:
+            await self.trials.load(self.models.find(name), step)
+        elif step is None:
+            await self._apart(versions.load)
+        else:
+            raise UnsupportedError("steps are for a model that is one bundle: of several versions change the shares")
 
     async def unload(self, name: str) -> None:
         """Answer what a model has taken, then stop it. Raises UnknownModelError."""
-        await self._apart(self.models.find(name).unload)
+        versions = self.models.versions(name)
+        await self._apart(self.models.find(name).unload if versions is None else versions.close)
         self.trials.end(name)
 
     async def act(self, board: str, act: str) -> dict[str, Any]:
@@ -480,9 +512,12 @@ class Inference:
 
     def openapi(self, *, admin: bool) -> dict[str, Any]:
         """Return the document of the REST surface."""
-        programs = {one.name: one.bundle.program if one.ready else None for one in self.models}
+        primary = {one.name: self.models.find(one.name) for one in self.models}
+        programs = {name: one.bundle.program if one.ready else None for name, one in primary.items()}
+        versions = list(dict.fromkeys(one.version for one in self.models))
         named = [tenant.name for model in self.models for tenant in model.tenancy_tenants]
-        return document(self.version, programs, admin=admin, tenants=["", *dict.fromkeys(named)])
+        tenants = ["", *dict.fromkeys(named)]
+        return document(self.version, programs, admin=admin, tenants=tenants, versions=versions)
 
 
 def _exchanged(model: Model) -> ModelUnavailableError:
@@ -597,7 +632,7 @@ def _statistics(model: Model, requests: _Counts, hits: int) -> dict[str, Any]:
         row[1] += drift.measured_ns
     return {
         "name": model.name,
-        "version": VERSION,
+        "version": model.version,
         "last_inference": counts.last_inference_ms,
         "inference_count": counts.answered,
         "execution_count": counts.executions,

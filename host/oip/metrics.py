@@ -42,12 +42,12 @@ def server_rows(access: Access) -> Iterator[Row]:
 
 
 def model_rows(models: Models, errors: Mapping[str, Mapping[str, int]]) -> Iterator[Row]:
-    """Yield what there is of every model. `errors`: counts by their class, by model."""
+    """Yield what there is of every model and version. `errors`: counts by their class, by its label."""
     for model in models:
         for name, values, value in _of_model(model):
-            yield name, (model.name, *values), value
-        for kind, count in sorted(errors.get(model.name, {}).items()):
-            yield "refused", (model.name, kind), count
+            yield name, (model.label, *values), value
+        for kind, count in sorted(errors.get(model.label, {}).items()):
+            yield "refused", (model.label, kind), count
 
 
 class _Collector:

@@ -11,6 +11,7 @@ from typing import Any
 
 from fluidnpu.hls import Program
 
+from ..serving.models import VERSION
 from .calls import LONGEST_WHY
 from .interface import input_of, outputs_of
 from .parameters import LONGEST_ID, OTHERS, PARAMETERS
@@ -40,7 +41,13 @@ _REFUSALS = {
 
 
 def document(
-    version: str, programs: Programs, *, admin: bool, tenants: Sequence[str] = ("",), boards: Sequence[str] = ()
+    version: str,
+    programs: Programs,
+    *,
+    admin: bool,
+    tenants: Sequence[str] = ("",),
+    boards: Sequence[str] = (),
+    versions: Sequence[str] = (VERSION,),
 ) -> Schema:
     """Return the document of a server with these models, and the tenants that a request may name.
 
@@ -53,7 +60,7 @@ def document(
         "required": True,
         "schema": {"type": "string", "enum": names, "minLength": 1},
     }
-    numbered = {"name": "version", "in": "path", "required": True, "schema": {"type": "string", "enum": ["1"]}}
+    numbered = {"name": "version", "in": "path", "required": True, "schema": {"type": "string", "enum": list(versions)}}
     paths: Schema = {
         "/v2": {"get": _operation("server metadata", "ServerMetadata")},
         "/v2/health/live": {"get": _operation("liveness", "Live", 503)},
@@ -88,6 +95,11 @@ def document(
             "post": _operation("change them", "Tenants", 400, 404, 408, 413, 503, asks="TenantsChanged"),
             "parameters": [name],
         }
+        paths["/v2/models/{name}/shares"] = {
+            "get": _operation("shares of versions", "Shares", 404, 409, 501),
+            "post": _operation("change them, or go back", "Shares", 400, 404, 408, 409, 413, 501, asks="SharesChanged"),
+            "parameters": [name],
+        }
         paths["/v2/models/{name}/exits"] = {
             "get": _operation("active exits", "Exits", 400, 404, 501, 503),
             "post": _operation("change them", "Exits", 400, 404, 408, 409, 413, 501, 503, asks="ExitsChanged"),
@@ -95,7 +107,9 @@ def document(
         }
     if admin and boards:
         paths["/v2/boards/{name}/{act}"] = {
-            "post": _operation("drain, restore or load a board", "Acted", 400, 404, 408, 409, 413, 501, 503, asks="Any"),
+            "post": _operation(
+                "drain, restore or load a board", "Acted", 400, 404, 408, 409, 413, 501, 503, asks="Any"
+            ),
             "parameters": [
                 {"name": "name", "in": "path", "required": True, "schema": {"enum": list(boards)}},
                 {"name": "act", "in": "path", "required": True, "schema": {"enum": ["drain", "restore", "reload"]}},
@@ -154,6 +168,7 @@ def _list(items: Schema) -> Schema:
 
 def _schemas(programs: Programs, tenants: Sequence[str], boards: Sequence[str]) -> Schema:
     board: Schema = {"board": {"enum": list(boards)}} if boards else {}
+    share: Schema = {"type": "object", "additionalProperties": {"type": "number", "minimum": 0, "maximum": 1e9}}
     tensor = _object({"name": _STRING, "datatype": {"enum": list(KNOWN)}, "shape": _list(_COUNT)})
     sized = _object({"name": _STRING, "data_type": _STRING, "dims": _list({"type": "integer"})})
     duration = _object({"count": _COUNT, "ns": _COUNT})
@@ -217,6 +232,13 @@ def _schemas(programs: Programs, tenants: Sequence[str], boards: Sequence[str]) 
             "type": "object",
             "properties": {"criteria": _criteria()},
             "additionalProperties": False,
+        },
+        "Shares": _object({"shares": share, "versions": {"type": "object"}}, before=share),
+        "SharesChanged": {
+            "oneOf": [
+                {**_object({"shares": {**share, "minProperties": 1}}), "additionalProperties": False},
+                {**_object({"back": {"const": True}}), "additionalProperties": False},
+            ]
         },
         "Fed": _object({"taken": _COUNT}),
         "Feedback": {

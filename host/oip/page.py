@@ -33,7 +33,7 @@ def snapshot(version: str, models: Models) -> dict[str, Any]:
 
 def _of(model: Model) -> dict[str, Any]:
     server, counts = model.serving, model.statistics
-    said: dict[str, Any] = {"name": model.name, "state": model.state, "reason": model.reason, "ready": model.ready}
+    said: dict[str, Any] = {"name": model.label, "state": model.state, "reason": model.reason, "ready": model.ready}
     if server is None or counts is None:
         return said
     design, runs, replies = model.bundle.design, list(counts.runs)[-SHOWN_RUNS:], list(counts.replies)

@@ -83,6 +83,7 @@ def application(inference: Front, access: Access, held: Budget, *, admin: bool =
     routes += [
         Route("/v2/models/{name}/tenants", edge.tenants, methods=["GET", "POST"]),
         Route("/v2/models/{name}/exits", edge.exits, methods=["GET", "POST"]),
+        Route("/v2/models/{name}/shares", edge.shares, methods=["GET", "POST"]),
         Route("/v2/models/{name}/feedback", edge.feedback, methods=["POST"]),
     ]
     handlers = {Exception: edge.failed, HostError: edge.failed, HTTPException: _http_failed}
@@ -166,6 +167,14 @@ class _Edge:
         act = request.path_params["act"]
         with acting(_who(request.scope), f"{act:.60} of board '{name:.100}'"):
             return JSONResponse(await self.inference.act(name, act))
+
+    async def shares(self, request: Request) -> Response:
+        """Tell the shares of a model's versions, or change them."""
+        asked, name = await self._admin(request, "shares of versions must be read and changed")
+        if request.method == "GET":
+            return JSONResponse(self.inference.shares(name))
+        with acting(_who(request.scope), f"change of the shares of model '{name:.100}' to {json.dumps(asked):.200}"):
+            return JSONResponse(self.inference.change_shares(name, asked))
 
     async def feedback(self, request: Request) -> Response:
         """Take the true classes of answered requests."""

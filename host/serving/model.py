@@ -85,6 +85,7 @@ from .warming import warm_up
 _log = logging.getLogger(__name__)
 BACKOFF_S = (0.05, 0.1, 0.2, 0.5, 1.0)  # between attempts to open a failed device again; the last one repeats
 READY, LOADING, UNAVAILABLE = "READY", "LOADING", "UNAVAILABLE"  # as the model repository extension names them
+VERSION = "1"  # of a model that has no others: a reload replaces it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +102,7 @@ class Model:
     """A bundle under a name. It is not served before `load`.
 
     `folders` of several bundles by their names are networks side by side on one NPU (`resident.Resident`).
+    `version`: of a model that has several (`versions.Versions`).
     """
 
     _network = 0
@@ -112,9 +114,11 @@ class Model:
         options: ModelOptions | None = None,
         *,
         folders: Mapping[str, Path | str] | None = None,
+        version: str = "",
     ) -> None:
         every = {name: folder} if folders is None else folders
         self.name, self.folder, self.names = name, Path(folder), tuple(every)
+        self.version, self.label = version or VERSION, f"{name}/{version}" if version else name
         self._folders = tuple(Path(one) for one in every.values())
         self.options = ModelOptions() if options is None else options
         self.state, self.reason = UNAVAILABLE, "not loaded yet"
@@ -188,6 +192,11 @@ class Model:
         if self.state != READY or server is None:
             return False
         return server.healthy and not self.stuck
+
+    @property
+    def takes(self) -> bool:
+        """True while requests are taken, also those that wait for a reload."""
+        return self.ready or (self._held is not None and self.loads > 0)
 
     @property
     def standing(self) -> str:
@@ -441,6 +450,13 @@ class Model:
             self.loads += 1
             _log.info("model '%s' is served: %s", self.name, bundles[0].design.hardware_digest[:12])
 
+    def unchanged(self) -> bool:
+        """Tell if the model is served as its folder has it. Raises BundleError."""
+        if not self.ready:
+            return False
+        now, found = self.bundle, Bundle.read(self.folder)
+        return (found.design.digest, found.program.digest) == (now.design.digest, now.program.digest)
+
     def unload(self) -> None:
         """Answer what was taken, then close the device; later requests are refused."""
         with self._work:
@@ -560,7 +576,9 @@ class Model:
             )
         if self.options.decisions is not None:
             if self._log is None:
-                self._log = DecisionLog(self.options.decisions / f"{self.name}.jsonl", self.options.policy)
+                self._log = DecisionLog(
+                    self.options.decisions / f"{self.label.replace('/', '@')}.jsonl", self.options.policy
+                )
             self._log.expect(
                 settings,
                 shared=self.shared,

@@ -1,21 +1,24 @@
 """The models of one server by their names: bundles on NPUs of their own, or side by side on one.
 
-Where tenants name their networks, the bundles of these names share one NPU.
+Where tenants name their networks, the bundles of these names share one NPU. A folder of numbered bundles is a
+model with versions, which share its requests.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from ..errors import DriverUsageError, UnknownModelError
+from .model import VERSION as VERSION
 from .model import Model
 from .options import BOARDS, ModelOptions
 from .resident import Resident
+from .versions import Versions, is_versioned
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-VERSION = "1"  # of every model: a reload replaces it
 
 
 class Models:
@@ -32,21 +35,65 @@ class Models:
         for name in folders:
             if not NAME.fullmatch(name):
                 raise DriverUsageError(f"a model's name must be letters, digits, '_', '.' or '-', not '{name}'")
-        self._models = _together(folders, options)
+        several = {name: Path(folder) for name, folder in folders.items() if is_versioned(Path(folder))}
+        for name in several:
+            if shared or options.device in BOARDS:
+                why = "its NPU is shared" if shared else f"there is one behind '{options.device}'"
+                raise DriverUsageError(
+                    f"versions of '{name}' must have an NPU each, and {why}: name one of its folders"
+                )
+        plain = {name: folder for name, folder in folders.items() if name not in several}
+        self._versions = {name: Versions(name, folder, options) for name, folder in several.items()}
+        self._models = _together(plain, options) if plain else {}
+        self._names = tuple(folders)
 
     def __iter__(self) -> Iterator[Model]:
-        """Yield every model, loaded or not."""
-        return iter(self._models.values())
+        """Yield every model, loaded or not, and each of its versions."""
+        for name in self._names:
+            yield from self.of(name)
+
+    def of(self, name: str) -> tuple[Model, ...]:
+        """Return all versions of a model. Raises UnknownModelError."""
+        versions = self._versions.get(name)
+        return (self.find(name),) if versions is None else tuple(versions.models.values())
 
     def find(self, name: str, version: str = "") -> Model:
-        """Return the model of a name. Raises UnknownModelError."""
+        """Return the model of a name, of several versions this or the primary. Raises UnknownModelError."""
+        if name in self._versions:
+            return self._versions[name].find(version)
         model = self._models.get(name)
         if model is None:
-            known = ", ".join(self._models)
+            known = ", ".join(self._names)
             raise UnknownModelError(f"a model of this server must be one of {known}, not '{name[:100]}'")
         if version not in ("", VERSION):
             raise UnknownModelError(f"model '{name}' has version {VERSION} only, not '{version[:100]}'")
         return model
+
+    def choose(self, name: str, version: str = "") -> Model:
+        """Return the model that answers the next request, by the shares where it names no version.
+
+        Raises UnknownModelError.
+        """
+        return self._versions[name].choose() if name in self._versions and not version else self.find(name, version)
+
+    def versions(self, name: str) -> Versions | None:
+        """Return the versions of a model that may have several. Raises UnknownModelError."""
+        self.find(name)
+        return self._versions.get(name)
+
+    @property
+    def ready(self) -> bool:
+        """True when every model that is to be served is, of several versions one with a share."""
+        plain = [model for model in self._models.values() if model.reason != "unloaded"]
+        several = [one for one in self._versions.values() if one.primary.reason != "unloaded"]
+        return all(model.ready for model in plain) and all(versions.ready for versions in several)
+
+    def loads(self) -> list[Callable[[], None]]:
+        """Return the work of a start: one model after another is loaded, in a thread. It raises as theirs."""
+        return [
+            partial(self._versions[name].load, at_start=True) if name in self._versions else self.find(name).load
+            for name in self._names
+        ]
 
     def close(self) -> None:
         """Unload every model, answering all requests first."""

@@ -31,6 +31,7 @@ class Resident(Model):
     def __init__(self, name: str, npu: Model) -> None:
         # Not Model.__init__: what it would set is the NPU's, and `__getattr__` finds it there.
         self.name, self._npu, self._network = name, npu, npu.names.index(name)
+        self.label = name
         self._asked = False
 
     def __getattr__(self, name: str) -> Any:
