@@ -112,14 +112,14 @@ class _Seen:
     """What the front has seen since the last tick: exits, whether samples left there, and times of boards."""
 
     exits: Counter[tuple[int, int, bool]] = field(default_factory=Counter)
-    times: list[tuple[str, float, float]] = field(default_factory=list)
+    times: list[tuple[str, int, int]] = field(default_factory=list)
 
     def tell(self, follower: placement.Follower) -> None:
         """Hand it on."""
         for (first, exit, went), samples in self.exits.items():
             (follower.left if went else follower.passed)(exit, samples, first)
-        for board, took_s, predicted_s in self.times:
-            follower.took(board, 1e9 * took_s, 1e9 * predicted_s)
+        for board, measured_ns, predicted_ns in self.times:
+            follower.took(board, measured_ns, predicted_ns)
 
 
 class FollowingFront(FleetFront):
@@ -157,8 +157,14 @@ class FollowingFront(FleetFront):
         leaf.timed = self._timed
         return leaf
 
-    def _timed(self, board: str, took_s: float, predicted_s: float) -> None:
-        self._seen.times.append((board, took_s, predicted_s))
+    def _timed(self, leaf: Leaf, model: str, answer: Answer) -> None:
+        """Keep the time that a board's NPU worked for an answer, beside that of the stages up to its exit."""
+        bundle, told = self._seats[leaf.name].bundles.get(model), answer.parameters
+        if bundle is None or "npu_us" not in told:
+            return
+        batch = min(int(told["batch"]), bundle.design.b_max)
+        predicted = sum(row[batch - 1] for row in bundle.design.latency.ns[: int(told["exit"]) + 1])
+        self._seen.times.append((leaf.name, 1000 * int(told["npu_us"]), predicted))
 
     def _watch(self, roster: Roster) -> None:
         """Take a roster, whose relays tell what they see."""

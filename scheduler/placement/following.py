@@ -77,7 +77,7 @@ class Follower:
     """Keeps the plan of one network in step with what is seen. Raises FleetError for a window of no time.
 
     `window_ns`: of the forecast named `forecast`, and of the timer. A board that is away for two ticks is
-    lost. A board whose smoothed measured over predicted time stands above that of its peers for two windows
+    lost. A board whose smoothed measured over predicted time stands above that of its pool for two windows
     is left out, and may show itself again after `PROBATION` windows.
     """
 
@@ -197,11 +197,12 @@ class Follower:
             del self._out[device]
             self.stragglers[device] = Straggler()
         self._out = {device: left - 1 for device, left in self._out.items()}
-        known = [one.ratio for one in self.stragglers.values() if one.batches]
-        usual = median_low(known) if known else 1.0
-        for device, one in self.stragglers.items():
-            if one.close_window(usual) and one.excluded:
-                self._out[device] = PROBATION
+        for pool in self.plan.pools:
+            peers = {device: self.stragglers[device] for device in pool.devices if device in self.stragglers}
+            usual = median_low([one.ratio for one in peers.values()]) if peers else 1.0
+            for device, one in peers.items():
+                if one.close_window(usual) and one.excluded:
+                    self._out[device] = PROBATION
 
 
 def _floored(rates: Collection[float]) -> tuple[float, ...]:

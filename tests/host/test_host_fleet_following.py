@@ -2,7 +2,10 @@
 
 import asyncio
 import random
+import threading
+import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -11,19 +14,33 @@ from typing import Any
 import numpy as np
 import pytest
 import virtual_time
-from host_worlds import design_of, network
+from fleet_worlds import slow_world
+from host_worlds import HOUR_NS, PATIENCE_S, design_of, network
+from oip_worlds import bundle_of
 
+import fluidnpu
 from fluidnpu.dse import LatencyTable
 from fluidnpu.hls import compile_program
 from fluidnpu.host import Bundle, DriverUsageError
 from fluidnpu.host.errors import BoardError, ExpiredError, HostError, UnknownModelError
-from fluidnpu.host.fleet import DispatchOptions, FleetFront, FleetOptions, Followed, FollowingFront, FollowOptions, Leaf
+from fluidnpu.host.fleet import (
+    BoardOptions,
+    DispatchOptions,
+    FleetFront,
+    FleetOptions,
+    Followed,
+    FollowingFront,
+    FollowOptions,
+    Leaf,
+)
 from fluidnpu.host.fleet.front import expected_of
 from fluidnpu.host.fleet.roster import Roster, Seat
+from fluidnpu.host.oip import ServeOptions, in_background
 from fluidnpu.host.oip.calls import Answer, Call
 from fluidnpu.host.oip.interface import input_of, outputs_of
 from fluidnpu.host.oip.limits import Limits
 from fluidnpu.host.oip.tensors import from_bytes
+from fluidnpu.models import golden
 from fluidnpu.scheduler import SchedulerError
 from fluidnpu.scheduler.placement import place, with_rates
 
@@ -117,13 +134,14 @@ class Board:
                 elif not future.done():
                     batch.append((request, future))
                     samples += request.inputs[0].shape[0]
-            stay = batch
+            stay, took_ns = batch, 0
             for row in bundle.design.latency.ns if batch else ():
-                await asyncio.sleep(self.slow * row[max(1, min(len(stay), len(row))) - 1] / 1e9)
+                took_ns += round(self.slow * row[max(1, len(stay)) - 1])
                 stay = [one for one in stay if exit_of(one[0]) > 0]
+            await asyncio.sleep(took_ns / 1e9)
             for request, future in batch:
                 if not future.done():
-                    future.set_result(answered(request, bundle))
+                    future.set_result(answered(request, bundle, len(batch), took_ns))
         self.work = None
 
     async def close(self) -> None:
@@ -136,7 +154,7 @@ def exit_of(request: Any) -> int:
     return int(from_bytes(tensor.name, tensor.datatype, tuple(tensor.shape), request.raw_input_contents[0]).flat[0])
 
 
-def answered(request: Any, bundle: Bundle) -> Answer:
+def answered(request: Any, bundle: Bundle, batch: int, took_ns: int) -> Answer:
     """Answer one sample, whose first number is the exit at which it leaves the network."""
     exit, cut, stages = exit_of(request), bundle.program.cut, len(bundle.program.exits)
     here = min(max(0, exit - (cut.first if cut is not None else 0)), stages - 1)
@@ -151,7 +169,7 @@ def answered(request: Any, bundle: Bundle) -> Answer:
         outputs["onward"].flat[0] = exit
     wanted = tuple(one.name for one in request.outputs) or tuple(outputs)
     parameters: dict[str, Any] = {"exit": here, "confidence": 1.0, "outcome": "exit", "met": True, "queue_us": 0}
-    parameters |= {"npu_us": 1, "batch": 1, "left_because": "last exit"}
+    parameters |= {"npu_us": took_ns // 1000, "batch": batch, "left_because": "last exit"}
     return Answer(request.model_name, "1", request.id, {name: outputs[name] for name in wanted}, parameters)
 
 
@@ -392,6 +410,58 @@ def test_a_board_that_cannot_begin_anew_leaves_a_front_that_serves(tmp_path: Pat
         assert kinds(front) == [2, 1]
 
     run(fleet_file(tmp_path), work, kind=Broken)
+
+
+@pytest.mark.long
+def test_processes_change_their_parts_while_clients_ask(tmp_path: Path) -> None:
+    w = slow_world()
+    path = fleet_file(tmp_path)
+    bundle_of(w, tmp_path / "bundle")
+    images = w.images(400)
+    exits, classes, _ = golden.early_exit(w.qnet, images)
+    pools = [np.flatnonzero(exits == exit) for exit in (0, 1)]
+    followed = Followed.read(path, None, FollowOptions(slo_ns=10**9, window_s=2.0, switch_s=0.5))
+    options = FleetOptions(
+        boards=BoardOptions(slo_ns=10**9),
+        dispatch=DispatchOptions(slo_ns=HOUR_NS, allowance_s=PATIENCE_S, hold_s=PATIENCE_S),
+    )
+    fronts: list[FollowingFront] = []
+    easy, stop = threading.Event(), threading.Event()
+    easy.set()
+
+    def opened(limits: Any, version: str) -> FollowingFront:
+        fronts.append(FollowingFront(followed, options, limits, version))
+        return fronts[-1]
+
+    def ask(url: str, seed: int) -> int:
+        rng, asked = random.Random(seed), 0
+        with fluidnpu.connect(url) as npu:
+            while not stop.is_set():
+                hard = rng.random() < (0.2 if easy.is_set() else 0.8)
+                k = int(rng.choice(pools[hard].tolist()))
+                answer = npu.infer(images[k])
+                assert (answer.exit, answer.prediction) == (exits[k], classes[k])
+                asked += 1
+        return asked
+
+    with in_background(opened, ServeOptions(http=0, grpc=0)) as server, ThreadPoolExecutor(6) as clients:
+        (front,) = fronts
+        try:
+            asked = [clients.submit(ask, server.url(), seed) for seed in range(6)]
+            assert kinds(front) == [3, 1]
+            time.sleep(5)
+            assert kinds(front) == [3, 1], "a world that stays keeps its plan"
+            easy.clear()
+            ends = time.monotonic() + PATIENCE_S
+            while kinds(front) != [2, 2] and not any(one.done() for one in asked) and time.monotonic() < ends:
+                time.sleep(0.1)
+            time.sleep(2)
+        finally:
+            stop.set()
+        assert sum(one.result() for one in asked) > 1000
+        assert kinds(front) == [2, 2]
+        assert not front.counts["small"].errors
+        assert front.trouble == ""
 
 
 @pytest.mark.parametrize(
