@@ -74,6 +74,10 @@ class Followed:
                 f"a plan that follows the traffic must be of one network, and '{fleet.name}' has "
                 f"{', '.join((*fleet.networks, *fleet.ensembles))}"
             )
+        if fleet.sources:
+            raise DriverUsageError(
+                f"a plan that follows the traffic must know its boards, and those of '{fleet.name}' are found while it serves"
+            )
         slo_ns = options.slo_ns or (given.slo_ns if given is not None else None)
         if slo_ns is None:
             raise DriverUsageError("a plan that follows the traffic must have an objective or a plan to begin with")
