@@ -29,13 +29,18 @@ from fluidnpu.dse.exact import LayerCycles
 from fluidnpu.dse.hardware import roofline_cycles
 from fluidnpu.dse.paper import total_ticks
 from fluidnpu.hls import compile_program
-from fluidnpu.models import Kind, Workload, quantise
+from fluidnpu.models import Kind, LayerShape, Workload, quantise
 from fluidnpu.models.zoo import FULL_SIZE, random_full_size
 from fluidnpu.rtl_tb import LayerRun
 from fluidnpu.rtl_tb.npu.efficiency import uses
 from fluidnpu.rtl_tb.npu.job import BareNpu, differences, modelled
 
 DEEPEST = 8192  # rows of a bank, before RAM is shared
+
+
+def multiplied(layer: LayerShape) -> int:
+    """Multiply-accumulates of a sample that the array does; a filter does those of a merged layer."""
+    return 0 if layer.merged else layer.macs
 
 
 def table(design: Design, batch: int, found: Sequence[LayerCycles], runs: Sequence[LayerRun] | None) -> int:
@@ -57,17 +62,19 @@ def table(design: Design, batch: int, found: Sequence[LayerCycles], runs: Sequen
     wrong = 0
     for index, (use, cycles) in enumerate(zip(uses(design, found, batch), found, strict=True)):
         layer = use.layer
-        plan, share = design.plans[index][batch - 1], 100 * batch * layer.macs / design.macs_per_cycle / cycles.cycles
+        plan = design.plans[index][batch - 1]
+        share = 100 * batch * multiplied(layer) / design.macs_per_cycle / cycles.cycles
         rtl, gap = ("-", "-")
         if runs is not None:
             wrong += bool(differences(runs[index], cycles))
             rtl, gap = str(runs[index].cycles), str(cycles.cycles - runs[index].cycles)
         mode = design.mode(index, batch).name.lower() + (" (rows)" if plan.row_lanes else "")
-        mode = "merged" if layer.merged else f"{mode}, pooled" if layer.pooling else mode
+        behind = ", pooled" if layer.pooling else ", filtered" if layer.filtering else ""
+        mode = "merged" if layer.merged else mode + behind
         print(f"| {layer.name} | {layer.r}, {layer.p}, {layer.c} | {mode} | {plan.b_r} | {plan.block or 'bank'} "
               f"| {cycles.cycles} | {rtl} | {gap} | {share:.1f} % | {use.beats_per_cycle:.2f} "
               f"| {use.words_used:.2f} |")  # fmt: skip
-    total, macs = sum(cycles.cycles for cycles in found), batch * sum(layer.macs for layer in design.layers)
+    total, macs = sum(cycles.cycles for cycles in found), batch * sum(map(multiplied, design.layers))
     rtl = "-" if runs is None else str(sum(run.cycles for run in runs))
     gap = "-" if runs is None else str(total - int(rtl))
     print(f"| all | | | | | {total} | {rtl} | {gap} | {100 * macs / design.macs_per_cycle / total:.1f} % | | |")
@@ -82,7 +89,7 @@ def efficiency(design: Design, board: Board, dram: DramModel, batches: Sequence[
     )
     print("|---:|---:|---:|---:|---:|---:|")
     for batch, total in zip(batches, totals, strict=True):
-        macs = batch * sum(layer.macs for layer in design.layers)
+        macs = batch * sum(map(multiplied, design.layers))
         bound = sum(
             roofline_cycles(layer, batch=batch, macs_per_cycle=board.dsp, words_per_cycle=words)
             for layer in design.layers
@@ -103,7 +110,7 @@ def losses(design: Design, dram: DramModel, batches: Sequence[int], found: Seque
             memory = beats = waiting = 0.0
             for layer, one in zip(design.layers, cycles, strict=True):
                 if layer.kind in kinds:
-                    busy = batch * layer.macs / design.macs_per_cycle
+                    busy = batch * multiplied(layer) / design.macs_per_cycle
                     bound = roofline_cycles(
                         layer, batch=batch, macs_per_cycle=design.macs_per_cycle, words_per_cycle=words
                     )
