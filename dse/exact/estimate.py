@@ -115,8 +115,9 @@ class _Run:
 
     @cached_property
     def slower(self) -> float:
-        """Cycles that a beat of outputs takes on average: more than one where a filter visits more positions
-        than pixels, or takes several steps for a window.
+        """Cycles of a beat of outputs on average.
+
+        More than one where a filter visits more positions than pixels, or takes several steps for a window.
         """
         return filter_cycles(self.layer) / self.layer.r
 

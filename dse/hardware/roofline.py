@@ -44,7 +44,7 @@ def _touched(window: Window, axis: int) -> int:
 def layer_words(layer: LayerShape, batch: int) -> int:
     """Words of 16 bits that must cross the memory's pins: weights, inputs, residual, outputs, each once.
 
-    Of outputs that pass a pool, those of the pool; a pool that is merged moves nothing itself.
+    Of outputs that pass a pool or a filter, those behind it; a layer that is merged moves nothing itself.
     """
     if layer.merged:
         return 0
@@ -55,7 +55,15 @@ def layer_words(layer: LayerShape, batch: int) -> int:
 def roofline_cycles(layer: LayerShape, *, batch: int, macs_per_cycle: float, words_per_cycle: float) -> float:
     """Cycles of computing or of moving, the longer; a pool has nothing to compute.
 
+    What a filter computes of a layer that is merged counts where its outputs pass the filter.
     `words_per_cycle`: of the memory, refresh counted; 0 for no limit.
     """
     moved = layer_words(layer, batch) / words_per_cycle if words_per_cycle else 0.0
-    return max(batch * layer.macs / macs_per_cycle, moved)
+    macs = 0 if layer.merged else layer.macs + filtered_macs(layer)
+    return max(batch * macs / macs_per_cycle, moved)
+
+
+def filtered_macs(layer: LayerShape) -> int:
+    """Multiply-accumulates of a sample in the filter that a layer's outputs pass; 0 without one."""
+    filtering = layer.filtering
+    return 0 if filtering is None else filtering.kernel**2 * filtering.out[0] * filtering.out[1] * layer.c

@@ -32,7 +32,7 @@ LOGIC_NOTE = "LUTs and flip-flops are estimates calibrated against Yosys on 7-se
 class Fit:
     """An array with the deepest accumulators that fit, and its primitives. `parts` splits `ramb18` by use.
 
-    `activation`: as in a design. `lanes`: of a depthwise filter on the way out, 0 without one.
+    `activation`: as in a design, of all `units`. `lanes`: of a depthwise filter on the way out, else 0.
     """
 
     array: Array[int]
@@ -47,6 +47,7 @@ class Fit:
     ff: Estimate
     activation: str | None = None
     lanes: int = 0
+    units: int = 0
 
     @classmethod
     def of(cls, built: Buildable, index: int = 0) -> Fit:
@@ -71,6 +72,7 @@ class Fit:
             ff=estimate(float(built.ff[index]), interval_pct("ff")),
             activation=("dsp" if shape.unit_dsps else "lut") if shape.unit else None,
             lanes=shape.array.out_words if shape.filter_kernel else 0,
+            units=shape.units,
         )
 
     @property
@@ -80,15 +82,22 @@ class Fit:
 
     @property
     def unit_note(self) -> tuple[str, ...]:
-        """A sentence on the activation unit, its multipliers and what it costs; none without one."""
+        """A sentence on the activation units, their multipliers and what they cost; none without one."""
         if self.activation is None:
             return ()
-        lanes = self.array.out_words
+        lanes, units = self.array.out_words, self.units
         dsps = lanes if self.activation == "dsp" else 0
-        lut, ff = (round(float(unit_logic(kind, lanes, dsps))) for kind in ("lut", "ff"))
-        where = f"in {dsps} DSPs that the array leaves" if dsps else "in LUTs, since the array leaves too few DSPs"
+        lut, ff = (units * round(float(unit_logic(kind, lanes, dsps))) for kind in ("lut", "ff"))
+        where = (
+            f"in {units * dsps} DSPs that the array leaves" if dsps else "in LUTs, since the array leaves too few DSPs"
+        )
+        what = (
+            "stands behind the core, its"
+            if units == 1
+            else "stands behind the core and another behind the filter, their"
+        )
         return (
-            f"an activation unit of {lanes} lanes stands behind the core, its multipliers {where}: "
+            f"an activation unit of {lanes} lanes {what} multipliers {where}: "
             f"about {lut} LUTs, {ff} flip-flops and {self.parts['pieces']} RAMB18",
         )
 

@@ -24,7 +24,17 @@ import numpy as np
 from ..hardware.array import Floats, Ints, log2_ceil
 from .columns import MOST_BREAKS
 from .memories import block_chunks, ultra_chunks
-from .primitives import PARTS, Memory, NpuShape, Number, core_memories, data_plane_memories, data_plane_queues, mapped
+from .primitives import (
+    PARTS,
+    Memory,
+    NpuShape,
+    Number,
+    core_memories,
+    data_plane_memories,
+    data_plane_queues,
+    filter_windows,
+    mapped,
+)
 
 LOGIC_KINDS = ("lut", "ff")
 # For each bit of a master: three reading stripes and one that writes, as Yosys maps them at 512 bits.
@@ -35,6 +45,10 @@ POOL, POOL_BIT = {"lut": 307, "ff": 276}, {"lut": 7.4, "ff": 6.92}
 # for each lane with its multiplier in LUTs or in a DSP, as Yosys maps 8, 16 and 32 lanes.
 UNIT = {"lut": 660, "ff": 610}
 UNIT_LANE = {"lut": {"lut": 552, "ff": 393}, "dsp": {"lut": 400, "ff": 270}}
+# `fluidnpu_output_filter`: for itself, and by the largest kernel for each lane without its RAM of windows, as
+# Yosys maps 4, 8 and 16 lanes of a kernel of 3, and 4 lanes of 5 and of 7.
+FILTER = {"lut": 614, "ff": 488}
+FILTER_LANE = {3: {"lut": 620, "ff": 651}, 5: {"lut": 1248, "ff": 1013}, 7: {"lut": 2421, "ff": 1465}}
 Terms = dict[str, Floats]
 _SRL_DELAY = 32  # steps of one LUT used as a shift register
 _SHORTEST_SRL = 3
@@ -76,8 +90,18 @@ def logic_uses(kind: str, shape: NpuShape) -> dict[str, Floats]:
         **{part.replace("_", " "): part_logic(part, kind, shape) for part in PARTS},
         "stripes": np.asarray(striped * STRIPE_BIT[kind]),
         "output pool": np.asarray(pools * (POOL[kind] + 16 * lanes * POOL_BIT[kind])),
-        "activation unit": shape.unit * unit_logic(kind, lanes, shape.unit_dsps),
+        "activation unit": shape.units * unit_logic(kind, lanes, shape.unit_dsps // max(1, shape.units)),
+        "filter": filter_logic(kind, shape),
     }
+
+
+def filter_logic(kind: str, shape: NpuShape) -> Floats:
+    """LUTs ("lut") or flip-flops ("ff") of a depthwise filter, zero without one."""
+    if not shape.filter_kernel:
+        return np.asarray(0.0)
+    lane = next(numbers for kernel, numbers in FILTER_LANE.items() if shape.filter_kernel <= kernel)
+    windows = _stored((filter_windows(shape),), shape.family) if kind == "lut" else 0
+    return np.asarray(FILTER[kind] + shape.array.out_words * lane[kind] + windows, dtype=np.float64)
 
 
 def unit_logic(kind: str, lanes: int, dsps: Number) -> Floats:
