@@ -61,7 +61,7 @@ def modes(job: LayerJob) -> list[LayerJob]:
     )
     filters = [
         filtered,
-        replace(filtered, filter_kernel=4, filter_stride=1, filter_left=2, filter_table=1, activation=1, pieces=258,
+        replace(filtered, filter_kernel=4, filter_stride=1, filter_top=2, filter_left=2, filter_table=1, activation=1, pieces=258,
                 mode=Mode.LANES, batch=2, b_r=2, row_lanes=True),
     ]  # fmt: skip
     return [*gemms, *two, pool, *units, *filters]

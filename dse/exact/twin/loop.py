@@ -113,7 +113,7 @@ def _look(npu: Npu, layer: Layer, setup: Setup) -> None:
     sequencer.may_issue = sequencer.state == COMMANDS and may_issue(npu.commands, npu.weights, layer)
     sequencer.written = (
         sequencer.state == DRAIN
-        and all_written(npu.outputs, npu.masters.m2_write)
+        and all_written(npu.outputs, npu.masters.m2_write, npu.commands)
         and weights_idle(npu.weights)
         and filter_walked(npu.filter, npu.commands)
     )
@@ -126,10 +126,10 @@ def _step_outputs(npu: Npu, layer: Layer, setup: Setup) -> None:
     elif layer.activation:
         _step_activated(npu, layer, setup)
     elif layer.pool_kernel:
-        step_outputs(npu.outputs, npu.masters.m2_write, npu.pool.shown, layer, setup)
+        step_outputs(npu.outputs, npu.masters.m2_write, npu.pool.shown, layer, npu.commands, setup)
         step_pool(npu.pool, npu.core.out_skid, layer, npu.commands, setup)
     else:
-        step_outputs(npu.outputs, npu.masters.m2_write, npu.core.out_skid, layer, setup)
+        step_outputs(npu.outputs, npu.masters.m2_write, npu.core.out_skid, layer, npu.commands, setup)
     next_outputs(npu.outputs, layer, npu.commands)
 
 
@@ -137,7 +137,7 @@ def _step_outputs(npu: Npu, layer: Layer, setup: Setup) -> None:
 def _step_activated(npu: Npu, layer: Layer, setup: Setup) -> None:
     """Step what outputs pass on their way to memory where the unit comes first."""
     shown = npu.pool.shown if layer.pool_kernel else npu.unit.shown
-    step_outputs(npu.outputs, npu.masters.m2_write, shown, layer, setup)
+    step_outputs(npu.outputs, npu.masters.m2_write, shown, layer, npu.commands, setup)
     if layer.pool_kernel:
         step_pool(npu.pool, npu.unit.shown, layer, npu.commands, setup)
     step_activation(npu.unit, npu.core.out_skid, layer, npu.commands, setup)
@@ -146,9 +146,8 @@ def _step_activated(npu: Npu, layer: Layer, setup: Setup) -> None:
 @jit_apart
 def _step_filtered(npu: Npu, layer: Layer, setup: Setup) -> None:
     """Step what outputs pass on their way to memory through a filter."""
-    step_outputs(
-        npu.outputs, npu.masters.m2_write, npu.table.shown if layer.filter_table else npu.filter.shown, layer, setup
-    )
+    shown = npu.table.shown if layer.filter_table else npu.filter.shown
+    step_outputs(npu.outputs, npu.masters.m2_write, shown, layer, npu.commands, setup)
     if layer.filter_table:
         step_table(npu.table, npu.filter.shown)
     source = npu.unit.shown if layer.activation else npu.core.out_skid

@@ -36,15 +36,17 @@ def reset_outputs(outputs: OutputWriter, layer: Layer) -> None:
 
 
 @jit
-def layer_done(outputs: OutputWriter) -> bool:
-    """Tell if the last row of the layer was handed to the master."""
-    return (outputs.layer_open | outputs.any) == 0
+def layer_done(outputs: OutputWriter, commands: Commands) -> bool:
+    """Tell if the master has the last row of the layer, and no position behind it is to be visited."""
+    if outputs.layer_open | outputs.any:
+        return False
+    return (outputs.rows.walker.active | (commands.outputs != commands.issued)) == 0
 
 
 @jit
-def all_written(outputs: OutputWriter, master: WriteMaster) -> bool:
+def all_written(outputs: OutputWriter, master: WriteMaster, commands: Commands) -> bool:
     """Tell if every output of the layer is in memory."""
-    return layer_done(outputs) and write_idle(master)
+    return layer_done(outputs, commands) and write_idle(master)
 
 
 @jit
@@ -79,12 +81,14 @@ def _take_row(outputs: OutputWriter) -> None:
 
 
 @jit
-def step_outputs(outputs: OutputWriter, master: WriteMaster, queue: Queue, layer: Layer, setup: Setup) -> None:
+def step_outputs(
+    outputs: OutputWriter, master: WriteMaster, queue: Queue, layer: Layer, commands: Commands, setup: Setup
+) -> None:
     """Pack beats of the core's output `queue`, and hand full port words to the master."""
     leaves = outputs.full != 0 or not outputs.layer_open
     leaves = leaves or (outputs.have != 0 and outputs.pack_addr != outputs.address & -setup.port_bytes)
     offers = outputs.any != 0 and leaves
-    taken = step_write_master(master, setup, layer_done(outputs), outputs.pack_addr if offers else -1)
+    taken = step_write_master(master, setup, layer_done(outputs, commands), outputs.pack_addr if offers else -1)
     free = taken if offers else not outputs.full
     if taken:
         outputs.any = 0
