@@ -12,6 +12,7 @@
     ├── ProtocolError (ValueError)    a request that the protocol or the model does not allow
     │   ├── TooLargeError             a body, a batch or a tensor above the server's limits
     │   ├── ConflictError             a key that came with another content, labels where nothing adapts
+    │   ├── UnknownRegionError        a region of shared memory that is not registered, or has no object
     │   └── UnsupportedError          a part of the protocol that this server does not have
     ├── UnknownModelError (ValueError) a name or version that the server does not have
     ├── AccessError (RuntimeError)    a request without the token, or for the admin surface elsewhere
@@ -82,6 +83,10 @@ class TooLargeError(ProtocolError):
 
 class ConflictError(ProtocolError):
     """The request does not fit the state: a key with another content, or labels where nothing adapts."""
+
+
+class UnknownRegionError(ProtocolError):
+    """A region of shared memory is not registered, or there is no object behind it."""
 
 
 class UnsupportedError(ProtocolError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -77,6 +76,13 @@ _BOUNDS = (
         show_default=True,
         metavar="N",
         help="images in one request",
+    ),
+    click.option(
+        "--shared-memory",
+        type=click.IntRange(0, 1 << 20),
+        default=0,
+        metavar="MIB",
+        help="of shared memory that clients of this machine may register  [default: none]",
     ),
 )
 _RECORDS = (
@@ -167,6 +173,7 @@ class NetworkOptions:
     unix_mode: str
     max_queue: int
     max_batch: int
+    shared_memory: int
     token_file: Path | None
     tls_cert: Path | None
     tls_key: Path | None
@@ -198,7 +205,7 @@ class NetworkOptions:
             token_file=self.token_file,
             certificate=self.tls_cert,
             key=self.tls_key,
-            limits=dataclasses.replace(oip.Limits(), queue=self.max_queue, batch=self.max_batch),
+            limits=oip.Limits(queue=self.max_queue, batch=self.max_batch, shared_bytes=self.shared_memory << 20),
             **more,
         )
         options.check()

@@ -16,7 +16,7 @@ from typing import Any
 from ..bundle import Bundle
 from ..errors import BundleError, HostError, ProtocolError, TooLargeError, UnknownModelError, UnsupportedError
 from ..oip.calls import Answer, Call, Wishes, read_wishes
-from ..oip.inference import EXTENSIONS, NAME, PLATFORM, with_best
+from ..oip.inference import NAME, PLATFORM, extensions, with_best
 from ..oip.interface import input_of, named_classes, outputs_of
 from ..oip.limits import Bounds, Limits, bounds_of
 from ..oip.metric_table import Row
@@ -249,7 +249,7 @@ class FleetFront:
 
     def server_metadata(self) -> dict[str, Any]:
         """Return the server's metadata."""
-        return {"name": NAME, "version": self.version, "extensions": list(EXTENSIONS)}
+        return {"name": NAME, "version": self.version, "extensions": extensions(self.limits)}
 
     def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
         """Return a model's metadata. Raises UnknownModelError."""

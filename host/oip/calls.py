@@ -13,8 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import ProtocolError
+from ..errors import ProtocolError, UnsupportedError
+from .classes import read_classification
 from .parameters import LONGEST_ID, read_parameters
+from .regions import Place, read_place
 from .tensors import Array
 
 Parameter = bool | int | float | str
@@ -41,7 +43,8 @@ class Call:
     """A request to one model: arrays by input name, and the names of the wanted outputs (empty: all).
 
     `binary`: output names and the form they are wanted in; None stands for all others. `best`: how many
-    classes are wanted instead of the logits; None: the logits.
+    classes are wanted instead of the logits; None: the logits. `places`: of outputs that are wanted in shared
+    memory. `fetched`: bytes of inputs that came from there.
     """
 
     model: str
@@ -52,6 +55,8 @@ class Call:
     binary: dict[str | None, bool] = field(default_factory=dict)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     best: int | None = None
+    places: dict[str, Place] = field(default_factory=dict)
+    fetched: int = 0
 
 
 @dataclass(slots=True)
@@ -80,6 +85,16 @@ def read_wishes(parameters: Mapping[str, Any]) -> Wishes:
         tenant=asked.get("tenant", ""),
         key=asked.get("idempotency_key"),
     )
+
+
+def read_output(call: Call, name: str, parameters: Mapping[str, Any]) -> None:
+    """Read if an output is wanted as classes, or in shared memory. Raises ProtocolError, UnsupportedError."""
+    best, place = read_classification(name, parameters), read_place(name, parameters)
+    if best is not None and place is not None:
+        raise UnsupportedError("classes must come in the answer: they do not go to shared memory")
+    call.best = best or call.best
+    if place is not None:
+        call.places[name] = place
 
 
 def read_id(id: Any) -> str:

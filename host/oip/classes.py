@@ -6,12 +6,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..errors import ProtocolError, UnsupportedError
+from ..errors import ProtocolError
 from .parameters import shown
 from .tensors import Array
 
@@ -26,13 +26,11 @@ def names_of(labels: Sequence[int] | Array, class_names: Sequence[str]) -> Array
     return np.array([*known, None], np.object_)[:-1]  # whose length no NumPy guesses at
 
 
-def read_classification(output: str, parameters: dict[str, Any]) -> int | None:
+def read_classification(output: str, parameters: Mapping[str, Any]) -> int | None:
     """Return how many classes are asked for instead of an output's numbers; None where they are not.
 
-    Raises ProtocolError for another output than the logits, and UnsupportedError for shared memory.
+    Raises ProtocolError for another output than the logits.
     """
-    if "shared_memory_region" in parameters:
-        raise UnsupportedError("an output must come in the answer: shared memory is not supported")
     if _PARAMETER not in parameters:
         return None
     count = parameters[_PARAMETER]

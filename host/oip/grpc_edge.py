@@ -17,11 +17,10 @@ import grpc
 from google.protobuf import json_format
 from google.protobuf.message import Message as ProtoMessage
 
-from ..errors import AccessError, DriverUsageError, HostError, ProtocolError, QueueFullError, UnsupportedError
+from ..errors import AccessError, DriverUsageError, HostError, ProtocolError, QueueFullError
 from .access import Access, acting
 from .budget import Budget, Holder
-from .calls import Answer, Call, Parameter, read_id, read_names
-from .classes import read_classification
+from .calls import Answer, Call, Parameter, read_id, read_names, read_output
 from .configuration import configuration
 from .front import Front
 from .health import WATCHERS, status_of_service, watched
@@ -31,6 +30,7 @@ from .messages import HEALTH, REFLECTION, SERVICE, message, service
 from .parameters import shown
 from .reflection import SERVICES as REFLECTING
 from .reflection import reflected
+from .regions import Fetch, Regions, Store, elsewhere, no_cuda, read_place
 from .rest import TRACEPARENT, InTime, log_request
 from .statuses import RETRY_MS, sentence_of, status_of
 from .tensors import Array, check_datatype, datatype_of, from_bytes, from_contents, to_bytes
@@ -50,11 +50,13 @@ _StreamResponse = message("ModelStreamInferResponse")
 Handler = Callable[[Any, Any], Awaitable[Any]]
 
 
-def grpc_server(inference: Front, access: Access, held: Budget, reading: Budget, *, admin: bool = False) -> Any:
+def grpc_server(
+    inference: Front, access: Access, held: Budget, reading: Budget, regions: Regions, *, admin: bool = False
+) -> Any:
     """Return a server without a port; with `admin` it also loads and unloads models.
 
-    `held`: the bytes of requests of the whole server; `reading`: messages that arrive at the same time. The
-    longest message is that of the models that are loaded now.
+    `held`: the bytes of requests of the whole server; `reading`: messages that arrive at the same time;
+    `regions`: of shared memory. The longest message is that of the models that are loaded now.
     """
     limits = inference.limits
     options = [
@@ -69,7 +71,7 @@ def grpc_server(inference: Front, access: Access, held: Budget, reading: Budget,
         ("grpc.so_reuseport", 0),  # a port in use is an error, not a second server
     ]
     server = grpc.aio.server(options=options, maximum_concurrent_rpcs=4 * limits.queue)
-    edge = _Edge(inference, access, held, reading, admin)
+    edge = _Edge(inference, access, held, reading, regions, admin)
     server.add_generic_rpc_handlers((_handlers(edge), *_own_handlers(edge), *_standard_handlers(edge)))
     return server
 
@@ -210,8 +212,11 @@ class _Message(Holder):
 class _Edge:
     """One method a call of the service, under its name."""
 
-    def __init__(self, inference: Front, access: Access, held: Budget, reading: Budget, admin: bool) -> None:
+    def __init__(
+        self, inference: Front, access: Access, held: Budget, reading: Budget, regions: Regions, admin: bool
+    ) -> None:
         self.inference, self.access, self.held, self.reading, self.admin = inference, access, held, reading, admin
+        self.regions = regions
         self.watching = Budget("places to watch health", lambda: WATCHERS)
 
     def guarded(self, name: str, function: Handler) -> Handler:
@@ -334,6 +339,28 @@ class _Edge:
     async def ModelStatistics(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         return _made("ModelStatisticsResponse", **self.inference.statistics(request.name, request.version))
 
+    async def SystemSharedMemoryStatus(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        regions = {one["name"]: one for one in self.regions.status(_address(context), request.name)}
+        return json_format.ParseDict({"regions": regions}, message("SystemSharedMemoryStatusResponse")())
+
+    async def SystemSharedMemoryRegister(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        who = _address(context)
+        self.regions.register(who, request.name, request.key, request.offset, request.byte_size)
+        return _made("SystemSharedMemoryRegisterResponse")
+
+    async def SystemSharedMemoryUnregister(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        self.regions.unregister(_address(context), request.name)
+        return _made("SystemSharedMemoryUnregisterResponse")
+
+    async def CudaSharedMemoryStatus(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        return _made("CudaSharedMemoryStatusResponse")
+
+    async def CudaSharedMemoryRegister(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        raise no_cuda()
+
+    async def CudaSharedMemoryUnregister(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        return _made("CudaSharedMemoryUnregisterResponse")
+
     async def RepositoryIndex(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         return _made("RepositoryIndexResponse", models=self.inference.index(request.ready))
 
@@ -399,20 +426,31 @@ class _Edge:
 
     async def ModelInfer(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         began, call, status = time.perf_counter(), None, "OK"
-        trace = _echo_trace(context)
+        trace, who = _echo_trace(context), _address(context)
         ended: Answer | Exception | None = None
+        fetched = _Message(who)
         try:
-            call = read_call(request, self.inference.bounds(request.model_name))
+            call = self._read(request, who, fetched)
             ended = answer = await self.inference.infer(call)
-            return write_answer(answer)
+            return write_answer(answer, call, self.regions.store(who))
         except Exception as error:
             if call is None:
                 self.inference.refused(request.model_name, error)
             status, ended = status_of(error).grpc, error
             raise
         finally:
+            self.held.drop(fetched)
             if _requests.isEnabledFor(logging.INFO):
                 log_request(call, status, began, trace, ended)
+
+    def _read(self, request: Any, who: str, holder: _Message) -> Call:
+        """Read a call, and hold what of it came from shared memory. Raises as `read_call`, QueueFullError."""
+        call = read_call(request, self.inference.bounds(request.model_name), self.regions.fetch(who))
+        for place in call.places.values():
+            self.regions.check(who, place)
+        if call.fetched and not self.held.take(holder, call.fetched):
+            raise QueueFullError("the server holds as many bytes as it may, and this address has most of them")
+        return call
 
     async def ModelStreamInfer(self, requests: Any, context: Any) -> None:  # noqa: N802
         """Answer the requests of a stream as they are done, not in the order of their arrival."""
@@ -452,9 +490,9 @@ class _Edge:
         made: Any
         try:
             self._hold(holder, sent)
-            call = read_call(request, self.inference.bounds(request.model_name))
+            call = self._read(request, address, holder)
             ended = answer = await self.inference.infer(call)
-            made = _StreamResponse(infer_response=write_answer(answer))
+            made = _StreamResponse(infer_response=write_answer(answer, call, self.regions.store(address)))
         except Exception as error:
             _note(error)
             if call is None and request is not None:
@@ -470,14 +508,18 @@ class _Edge:
         return made
 
 
-def read_call(request: Any, bounds: Bounds) -> Call:
-    """Return the call in a ModelInferRequest. Raises ProtocolError, TooLargeError."""
-    raw = request.raw_input_contents
+def read_call(request: Any, bounds: Bounds, fetch: Fetch = elsewhere) -> Call:
+    """Return the call in a ModelInferRequest. `fetch` gives tensors that lie in shared memory.
+
+    Raises ProtocolError, TooLargeError, and what it raises.
+    """
+    raw = list(request.raw_input_contents)
     if not request.inputs:
         raise ProtocolError("a request must have inputs, and it has none")
-    if raw and len(raw) != len(request.inputs):
+    places = [read_place(one.name, read_parameters(one.parameters)) for one in request.inputs]
+    if raw and len(raw) != places.count(None):
         raise ProtocolError(
-            f"raw_input_contents must be empty or one an input, {len(request.inputs)} in all, not {len(raw)}"
+            f"raw_input_contents must be empty or one an input, {places.count(None)} in all, not {len(raw)}"
         )
     read_names("input", [one.name for one in request.inputs])
     call = Call(
@@ -487,12 +529,16 @@ def read_call(request: Any, bounds: Bounds) -> Call:
         outputs=read_names("output", [one.name for one in request.outputs]),
         parameters=read_parameters(request.parameters) if request.parameters else {},
     )
-    for index, one in enumerate(request.inputs):
-        if "shared_memory_region" in one.parameters:
-            raise UnsupportedError("a tensor must come in the request: shared memory is not supported")
-        call.inputs[one.name] = _input(one, raw[index] if raw else None, bounds)
+    for one, place in zip(request.inputs, places, strict=True):
+        if place is None:
+            call.inputs[one.name] = _input(one, raw.pop(0) if raw else None, bounds)
+        else:
+            check_datatype(one.name, one.datatype, bounds.datatypes)
+            data = fetch(place, bounds.body_bytes)
+            call.inputs[one.name] = _input(one, data, bounds)
+            call.fetched += len(data)
     for wanted in request.outputs:
-        call.best = read_classification(wanted.name, read_parameters(wanted.parameters)) or call.best
+        read_output(call, wanted.name, read_parameters(wanted.parameters))
     return call
 
 
@@ -514,8 +560,11 @@ def read_parameters(parameters: Any) -> dict[str, Any]:
     }
 
 
-def write_answer(answer: Answer) -> Any:
-    """Return the ModelInferResponse of an answer, its tensors as raw bytes."""
+def write_answer(answer: Answer, call: Call, store: Store = elsewhere) -> Any:
+    """Return the ModelInferResponse of an answer, its tensors as raw bytes.
+
+    `store` takes what is wanted in shared memory, whose raw bytes are empty. Raises what it raises.
+    """
     made = _Response(model_name=answer.model, model_version=answer.version, id=answer.id)
     for key, value in answer.parameters.items():
         set_parameter(made.parameters[key], value)
@@ -523,7 +572,13 @@ def write_answer(answer: Answer) -> Any:
         output = made.outputs.add()
         output.name, output.datatype = name, datatype_of(array)
         output.shape.extend(array.shape)
-        made.raw_output_contents.append(to_bytes(array))
+        data = to_bytes(array)
+        if (place := call.places.get(name)) is not None:
+            store(name, place, data)
+            for key, value in place.to_json(len(data)).items():
+                set_parameter(output.parameters[key], value)
+            data = b""
+        made.raw_output_contents.append(data)
     return made
 
 

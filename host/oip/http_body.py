@@ -20,10 +20,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..errors import ProtocolError, TooLargeError
-from .calls import Answer, Call, read_id, read_names
-from .classes import read_classification
+from .calls import Answer, Call, read_id, read_names, read_output
 from .limits import Bounds
 from .parameters import shown
+from .regions import Fetch, Place, Store, elsewhere, read_place
 from .tensors import Array, check_datatype, datatype_of, from_bytes, from_list, to_bytes
 
 MOST_MEMBERS = 4096  # of the objects in a request's JSON
@@ -44,8 +44,13 @@ def read_json(body: bytes | memoryview, what: str = "the body") -> dict[str, Any
     return found
 
 
-def read_call(model: str, version: str, body: bytes, head_bytes: int | None, bounds: Bounds) -> Call:
-    """Return the call in a body whose first `head_bytes` are JSON (None: all of it). Raises ProtocolError."""
+def read_call(
+    model: str, version: str, body: bytes, head_bytes: int | None, bounds: Bounds, fetch: Fetch = elsewhere
+) -> Call:
+    """Return the call in a body whose first `head_bytes` are JSON (None: all of it).
+
+    `fetch` gives tensors that lie in shared memory. Raises ProtocolError, and what it raises.
+    """
     if head_bytes is not None and not 0 <= head_bytes <= len(body):
         raise ProtocolError(f"the header's length must lie in the body of {len(body)} bytes, not at {head_bytes}")
     view = memoryview(body)
@@ -58,7 +63,12 @@ def read_call(model: str, version: str, body: bytes, head_bytes: int | None, bou
         raise ProtocolError("a request must have inputs, and it has none")
     read_names("input", [one.get("name") for one in tensors])
     for one in tensors:
-        call.inputs[one["name"]], rest = _tensor(one, rest, bounds)
+        place = read_place(one["name"], _object(one, "parameters"))
+        if place is None:
+            call.inputs[one["name"]], rest = _tensor(one, rest, bounds)
+        else:
+            call.inputs[one["name"]] = _fetched(one, place, bounds, fetch)
+            call.fetched += place.size
     if len(rest):
         raise ProtocolError(f"the binary tensors must fill the body, and {len(rest)} bytes are left over")
     _read_outputs(call, raw)
@@ -99,6 +109,15 @@ def _tensor(one: dict[str, Any], rest: memoryview, bounds: Bounds) -> tuple[Arra
     return from_bytes(name, datatype, one.get("shape"), rest[:size], most), rest[size:]
 
 
+def _fetched(one: dict[str, Any], place: Place, bounds: Bounds, fetch: Fetch) -> Array:
+    """Return an input's array in shared memory."""
+    name, datatype = one["name"], one.get("datatype")
+    check_datatype(name, datatype, bounds.datatypes)
+    if "data" in one or "binary_data_size" in _object(one, "parameters"):
+        raise ProtocolError(f"tensor '{name}' must have its data once, and it has them beside shared memory, too")
+    return from_bytes(name, datatype, one.get("shape"), fetch(place, bounds.body_bytes), bounds.elements)
+
+
 def _read_outputs(call: Call, raw: dict[str, Any]) -> None:
     """Read the wanted outputs and the form of each."""
     whole = call.parameters.get("binary_data_output", False)
@@ -108,17 +127,24 @@ def _read_outputs(call: Call, raw: dict[str, Any]) -> None:
     call.outputs = read_names("output", list(dict.fromkeys(names)) if all(isinstance(n, str) for n in names) else names)
     for one in outputs:
         parameters = _object(one, "parameters")
-        call.best = read_classification(one["name"], parameters) or call.best
+        read_output(call, one["name"], parameters)
         if "binary_data" in parameters:
             call.binary[one["name"]] = _flag(parameters["binary_data"], "binary_data")
 
 
-def write_answer(answer: Answer, call: Call) -> tuple[bytes, int | None]:
-    """Return the body of an answer, and the length of its JSON when binary tensors follow it."""
+def write_answer(answer: Answer, call: Call, store: Store = elsewhere) -> tuple[bytes, int | None]:
+    """Return the body of an answer, and the length of its JSON when binary tensors follow it.
+
+    `store` takes what is wanted in shared memory. Raises what it raises.
+    """
     outputs, tail = [], []
     for name, array in answer.outputs.items():
         one: dict[str, Any] = {"name": name, "datatype": datatype_of(array), "shape": list(array.shape)}
-        if call.binary.get(name, call.binary.get(None, False)):
+        if (place := call.places.get(name)) is not None:
+            data = to_bytes(array)
+            store(name, place, data)
+            one["parameters"] = place.to_json(len(data))
+        elif call.binary.get(name, call.binary.get(None, False)):
             data = to_bytes(array)
             one["parameters"] = {"binary_data_size": len(data)}
             tail.append(data)

@@ -193,7 +193,7 @@ class Inference:
 
     def server_metadata(self) -> dict[str, Any]:
         """Return the server's metadata."""
-        return {"name": NAME, "version": self.version, "extensions": list(EXTENSIONS)}
+        return {"name": NAME, "version": self.version, "extensions": extensions(self.limits)}
 
     def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
         """Return a model's metadata. Raises UnknownModelError, ModelUnavailableError."""
@@ -516,8 +516,13 @@ class Inference:
         programs = {name: one.bundle.program if one.ready else None for name, one in primary.items()}
         versions = list(dict.fromkeys(one.version for one in self.models))
         named = [tenant.name for model in self.models for tenant in model.tenancy_tenants]
-        tenants = ["", *dict.fromkeys(named)]
-        return document(self.version, programs, admin=admin, tenants=tenants, versions=versions)
+        tenants, shared = ["", *dict.fromkeys(named)], self.limits.shared_bytes
+        return document(self.version, programs, admin=admin, tenants=tenants, versions=versions, shared_bytes=shared)
+
+
+def extensions(limits: Limits) -> list[str]:
+    """Return the extensions of the protocol that a server with these limits has."""
+    return [*EXTENSIONS, *(["system_shared_memory"] if limits.shared_bytes else [])]
 
 
 def _exchanged(model: Model) -> ModelUnavailableError:

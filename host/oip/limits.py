@@ -30,7 +30,8 @@ class Limits:
     `queue` samples of one model without an answer; `connections` of one surface; `streamed` requests of one
     gRPC stream without an answer; `reading` gRPC messages that arrive at the same time; `head_s`, `body_s`
     and `write_s` for a slow client to send the head and the body of a request and to take the answer;
-    `idle_s` of a connection without a request; `drain_s` to answer what was taken when the server stops.
+    `idle_s` of a connection without a request; `drain_s` to answer what was taken when the server stops;
+    `shared_bytes` of shared memory that clients of this machine may register, 0 for none.
     """
 
     body_bytes: int = 64 << 20
@@ -44,6 +45,7 @@ class Limits:
     write_s: float = 30.0
     idle_s: float = 60.0
     drain_s: float = 30.0
+    shared_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

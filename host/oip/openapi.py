@@ -27,7 +27,7 @@ _REFUSALS = {
     400: "the request breaks the protocol, or does not fit the model",
     401: "the token is missing or wrong",
     403: "the admin surface is elsewhere",
-    404: "there is no such model or version",
+    404: "there is no such model, version or region",
     405: "the method is not for this path",
     408: "the body took too long",
     409: "the idempotency key came before with another content, nothing adapts, or the state forbids it",
@@ -48,6 +48,7 @@ def document(
     tenants: Sequence[str] = ("",),
     boards: Sequence[str] = (),
     versions: Sequence[str] = (VERSION,),
+    shared_bytes: int = 0,
 ) -> Schema:
     """Return the document of a server with these models, and the tenants that a request may name.
 
@@ -83,6 +84,8 @@ def document(
         for item in found.values():
             item["parameters"] = parameters
         paths |= found
+    if shared_bytes:
+        paths |= _shared_memory()
     fed = _operation("true classes of answered requests", "Fed", 400, 404, 408, 409, 413, 503, asks="Feedback")
     fed["requestBody"]["required"] = True
     paths["/v2/models/{name}/feedback"] = {"post": fed, "parameters": [name]}
@@ -119,7 +122,7 @@ def document(
         "openapi": "3.1.0",
         "info": {"title": "fluidnpu, Open Inference Protocol v2", "version": version},
         "paths": paths,
-        "components": {"schemas": _schemas(programs, tenants, boards)},
+        "components": {"schemas": _schemas(programs, tenants, boards, shared_bytes)},
     }
 
 
@@ -148,6 +151,25 @@ def _infer() -> Schema:
     return made
 
 
+def _shared_memory() -> Schema:
+    """Describe the calls about regions of shared memory, which clients of this machine may make."""
+    region: Schema = {
+        "name": "region",
+        "in": "path",
+        "required": True,
+        "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
+    }
+    top, found = "/v2/systemsharedmemory", dict[str, Any]()
+    for at, parameters in ((top, []), (f"{top}/region/{{region}}", [region])):
+        status = _operation("registered regions", "Regions", 403, 404)
+        found[f"{at}/status"] = {"get": status, "parameters": parameters}
+        found[f"{at}/unregister"] = {"post": _operation("forget regions", "Any", 400, 403, 404, 408, 413, asks="Any")}
+        found[f"{at}/unregister"]["parameters"] = parameters
+    registered = _operation("register a region", "Any", 400, 403, 404, 408, 409, 413, asks="Region")
+    registered["requestBody"]["required"] = True
+    return found | {f"{top}/region/{{region}}/register": {"post": registered, "parameters": [region]}}
+
+
 def _text(summary: str, kind: str) -> Schema:
     made = _operation(summary, "Any")
     made["responses"]["200"]["content"] = {kind: {"schema": _STRING}}
@@ -162,11 +184,15 @@ def _object(needed: Schema, **optional: Any) -> Schema:
     return {"type": "object", "properties": {**needed, **optional}, "required": list(needed)}
 
 
+def _size(least: int, most: int) -> Schema:
+    return {"type": "integer", "minimum": least, "maximum": max(least, most)}
+
+
 def _list(items: Schema) -> Schema:
     return {"type": "array", "items": items}
 
 
-def _schemas(programs: Programs, tenants: Sequence[str], boards: Sequence[str]) -> Schema:
+def _schemas(programs: Programs, tenants: Sequence[str], boards: Sequence[str], shared_bytes: int) -> Schema:
     board: Schema = {"board": {"enum": list(boards)}} if boards else {}
     share: Schema = {"type": "object", "additionalProperties": {"type": "number", "minimum": 0, "maximum": 1e9}}
     tensor = _object({"name": _STRING, "datatype": {"enum": list(KNOWN)}, "shape": _list(_COUNT)})
@@ -240,6 +266,11 @@ def _schemas(programs: Programs, tenants: Sequence[str], boards: Sequence[str]) 
                 {**_object({"back": {"const": True}}), "additionalProperties": False},
             ]
         },
+        "Regions": _list(_object({"name": _STRING, "key": _STRING, "offset": _COUNT, "byte_size": _COUNT})),
+        "Region": _object(
+            {"key": {"type": "string", "pattern": "^/?[A-Za-z0-9_.-]{1,200}$"}, "byte_size": _size(1, shared_bytes)},
+            offset=_size(0, 1 << 40),
+        ),
         "Fed": _object({"taken": _COUNT}),
         "Feedback": {
             **_object(

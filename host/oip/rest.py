@@ -33,6 +33,7 @@ from .limits import OTHER_BYTES, PARSED_BYTES, Bounds
 from .local import ADDRESS
 from .metrics import CONTENT_TYPE, render, server_rows
 from .parameters import shown
+from .regions import Regions, no_cuda
 from .statuses import RETRY_MS, body_of, status_of
 
 _requests = logging.getLogger("fluidnpu.requests")
@@ -52,12 +53,12 @@ class SlowClientError(ProtocolError):
     """The client took too long to send its request."""
 
 
-def application(inference: Front, access: Access, held: Budget, *, admin: bool = False) -> ASGIApp:
+def application(inference: Front, access: Access, held: Budget, regions: Regions, *, admin: bool = False) -> ASGIApp:
     """Return the application; with `admin` it also loads and unloads models.
 
-    `held`: the bytes of requests of the whole server.
+    `held`: the bytes of requests of the whole server; `regions`: of shared memory.
     """
-    edge = _Edge(inference, access, held, admin)
+    edge = _Edge(inference, access, held, regions, admin)
     routes: list[BaseRoute] = [
         Route("/v2", edge.metadata),
         Route("/v2/health/live", edge.live),
@@ -72,6 +73,18 @@ def application(inference: Front, access: Access, held: Budget, *, admin: bool =
         Route("/live.json", edge.snapshot),
         Route("/", edge.page),
     ]
+    for kind, status, change in (
+        ("system", edge.regions_status, edge.regions_change),
+        ("cuda", edge.cuda_status, edge.cuda_change),
+    ):
+        top = f"/v2/{kind}sharedmemory"
+        routes += [
+            Route(f"{top}/status", status),
+            Route(f"{top}/region/{{region}}/status", status),
+            Route(f"{top}/unregister", change, methods=["POST"]),
+            Route(f"{top}/region/{{region}}/unregister", change, methods=["POST"]),
+            Route(f"{top}/region/{{region}}/register", change, methods=["POST"]),
+        ]
     for prefix in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
         routes += [
             Route(prefix, edge.model_metadata),
@@ -95,8 +108,9 @@ def application(inference: Front, access: Access, held: Budget, *, admin: bool =
 class _Edge:
     """The endpoints, one method a route."""
 
-    def __init__(self, inference: Front, access: Access, held: Budget, admin: bool) -> None:
+    def __init__(self, inference: Front, access: Access, held: Budget, regions: Regions, admin: bool) -> None:
         self.inference, self.access, self.held, self.admin = inference, access, held, admin
+        self.regions = regions
 
     async def metadata(self, request: Request) -> Response:
         return JSONResponse(self.inference.server_metadata())
@@ -126,6 +140,30 @@ class _Edge:
 
     async def all_statistics(self, request: Request) -> Response:
         return JSONResponse(self.inference.statistics())
+
+    async def regions_status(self, request: Request) -> Response:
+        return JSONResponse(self.regions.status(_who(request.scope), request.path_params.get("region", "")))
+
+    async def regions_change(self, request: Request) -> Response:
+        """Register or unregister a region, or unregister all."""
+        who, region = _who(request.scope), request.path_params.get("region", "")
+        headers = dict(request.scope["headers"])
+        if b"origin" in headers:  # a page asks, which has no business with this machine's memory
+            self.access.check_origin(headers)
+        asked = read_json(await self.body(request))
+        if request.url.path.endswith("/unregister"):
+            self.regions.unregister(who, region)
+        else:
+            self.regions.register(who, region, asked.get("key"), asked.get("offset", 0), asked.get("byte_size"))
+        return JSONResponse({})
+
+    async def cuda_status(self, request: Request) -> Response:
+        return JSONResponse([])
+
+    async def cuda_change(self, request: Request) -> Response:
+        if request.url.path.endswith("/register"):
+            raise no_cuda()
+        return JSONResponse({})
 
     async def index(self, request: Request) -> Response:
         asked = read_json(await self.body(request)).get("ready", False)
@@ -246,7 +284,7 @@ class _Infer:
             ended = answer = await _unless_gone(inference.infer(call), receive)
             if answer is None:
                 return
-            status, (content, head) = 200, write_answer(answer, call)
+            status, (content, head) = 200, write_answer(answer, call, self._edge.regions.store(_who(scope)))
             if head is not None:
                 reply[0] = (b"content-type", b"application/octet-stream")
                 reply.append((b"inference-header-content-length", b"%d" % head))
@@ -267,11 +305,17 @@ class _Infer:
         self, name: str, version: str, body: bytes, head_bytes: int | None, bounds: Bounds, scope: Scope
     ) -> Call:
         """Read a call: here, or where its JSON is long in a thread, so that the others need not wait."""
-        items = check_json(body, head_bytes, bounds)
+        items, who, regions = check_json(body, head_bytes, bounds), _who(scope), self._edge.regions
+        words = name, version, body, head_bytes, bounds, regions.fetch(who)
         if items < APART_ITEMS:
-            return read_call(name, version, body, head_bytes, bounds)
-        scope[_HELD].take(PARSED_BYTES * items)
-        return await asyncio.to_thread(read_call, name, version, body, head_bytes, bounds)
+            call = read_call(*words)
+        else:
+            scope[_HELD].take(PARSED_BYTES * items)
+            call = await asyncio.to_thread(read_call, *words)
+        for place in call.places.values():
+            regions.check(who, place)
+        scope[_HELD].take(call.fetched)
+        return call
 
 
 async def _unless_gone(work: Awaitable[Any], receive: Receive) -> Any:

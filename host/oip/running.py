@@ -34,6 +34,7 @@ from .inference import Inference
 from .limits import LEAST_HELD_BYTES, Limits, held_bytes
 from .local import ADDRESS, SocketFolder
 from .notify import keep_alive, notify
+from .regions import Regions
 from .rest import application
 
 _log = logging.getLogger(__name__)
@@ -92,6 +93,7 @@ class NetworkServer:
         self._local = None if options.unix is None else SocketFolder(options.unix, options.unix_mode)
         self._held = Budget("bytes of requests", self._held_bytes)
         self._arriving: list[Budget] = []  # connections of HTTP and messages of gRPC
+        self._regions = Regions(options.limits.shared_bytes)
 
     @property
     def models(self) -> Models:
@@ -173,8 +175,9 @@ class NetworkServer:
 
         reading = Budget(f"places of {name} for messages", lambda: self.options.limits.reading)
         self._arriving.append(reading)
-        self._grpc.append(grpc_server(inference, access, self._held, reading, admin=name == "admin_grpc"))
-        return self._grpc[-1]
+        server = grpc_server(inference, access, self._held, reading, self._regions, admin=name == "admin_grpc")
+        self._grpc.append(server)
+        return server
 
     def _grpc_credentials(self) -> Any:
         if self.options.certificate is None or self.options.key is None:
@@ -190,7 +193,7 @@ class NetworkServer:
         limits, local = self.options.limits, name == "unix_http"
         open_now = Budget(f"connections of {name}", lambda: limits.connections)
         config = uvicorn.Config(
-            application(inference, access, self._held, admin=name == "admin"),
+            application(inference, access, self._held, self._regions, admin=name == "admin"),
             http=functools.partial(_BoundedProtocol, limits=limits, open_now=open_now),  # type: ignore[arg-type]
             loop="none",
             ws="none",
@@ -234,6 +237,7 @@ class NetworkServer:
                 if holder.half_sent:
                     holder.evict()
         self._http, self._grpc = [], []
+        self._regions.close()
         if self._local is not None:
             self._local.release()
         if self.inference is not None:

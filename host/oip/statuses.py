@@ -26,6 +26,7 @@ from ..errors import (
     ShedError,
     TooLargeError,
     UnknownModelError,
+    UnknownRegionError,
     UnsupportedError,
 )
 
@@ -47,6 +48,7 @@ _TABLE: tuple[tuple[type[Exception], Status], ...] = (  # the first that fits, s
     (ConflictError, Status(409, "ALREADY_EXISTS")),
     (UnsupportedError, Status(501, "UNIMPLEMENTED")),
     (UnknownModelError, Status(404, "NOT_FOUND")),
+    (UnknownRegionError, Status(404, "NOT_FOUND")),
     (ProtocolError, Status(400, "INVALID_ARGUMENT")),
     (DriverUsageError, Status(400, "INVALID_ARGUMENT")),
     (QueueFullError, Status(429, "RESOURCE_EXHAUSTED", retry=True)),

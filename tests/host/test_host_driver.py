@@ -305,4 +305,10 @@ def test_errors_are_one_tree() -> None:
         assert issubclass(error, HostError), error
     faults: set[type[Exception]] = {error for error in errors if issubclass(error, ValueError)}
     requests = {tree.ProtocolError, tree.TooLargeError, tree.ConflictError, tree.UnsupportedError}
-    assert faults == {host.BundleError, host.DriverUsageError, tree.UnknownModelError, *requests}
+    assert faults == {
+        host.BundleError,
+        host.DriverUsageError,
+        tree.UnknownModelError,
+        tree.UnknownRegionError,
+        *requests,
+    }
