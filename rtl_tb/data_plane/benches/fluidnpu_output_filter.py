@@ -6,9 +6,10 @@ gives, so that one that is not masked shows.
 
 from __future__ import annotations
 
+import math
 import random
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -193,43 +194,50 @@ class Layer:
         )
 
 
-def random_layer(rng: random.Random, kind: Kind, **fixed: object) -> Layer:
-    """Draw a layer of a kind that fits the room; `fixed` names what is given."""
+def random_layer(
+    rng: random.Random,
+    kind: Kind,
+    *,
+    tiles: Sequence[int] = (),
+    size: tuple[int, int] | None = None,
+    samples: int = 0,
+    row_lanes: bool | None = None,
+    whole: bool = False,
+) -> Layer:
+    """Draw a small layer of a kind that fits the room.
+
+    Columns of its tiles, rows and columns of its map, samples and lanes may be given. `whole`: one row block.
+    """
     kernel, stride = kind
     while True:
-        tiles = [rng.randrange(1, 2 * LANES + 2) for _ in range(rng.choice([1, 1, 2, 3]))]
-        size = rng.randrange(1, 7), rng.randrange(4, 9)
-        samples = rng.choice([1, 1, 2, 3])
-        tiles, size, samples = fixed.get("tiles", tiles), fixed.get("size", size), fixed.get("samples", samples)  # type: ignore[assignment]
-        before = rng.randrange(max(kernel, 1)), rng.randrange(max(kernel, 1))
-        behind = rng.randrange(max(kernel, 1)), rng.randrange(max(kernel, 1))
-        out = [(size[axis] + before[axis] + behind[axis] - kernel) // stride + 1 for axis in (0, 1)]
-        pitch = sum(-(-columns // LANES) for columns in tiles)
-        entries = size[1] * pitch
-        fits = pitch <= ROOM["windows"] and entries <= ROOM["deep_rows" if kernel > 3 else "rows"]
-        fits &= pitch * -(-kernel * kernel // TAPS) <= ROOM["weights"]
-        if fits and min(out) > 0 and samples <= SAMPLES and pitch * size[0] * size[1] * samples <= 150:
+        some = list(tiles) or [rng.randrange(1, 2 * LANES + 2) for _ in range(rng.choice([1, 1, 2, 3]))]
+        shape = (samples or rng.choice([1, 1, 2, 3]), *(size or (rng.randrange(1, 7), rng.randrange(4, 9))))
+        before, behind = (tuple(rng.randrange(max(kernel, 1)) for _ in range(2)) for _ in range(2))
+        out = [(shape[1 + axis] + before[axis] + behind[axis] - kernel) // stride + 1 for axis in (0, 1)]
+        pitch = sum(-(-columns // LANES) for columns in some)
+        fits = pitch <= ROOM["windows"] and shape[2] * pitch <= ROOM["deep_rows" if kernel > 3 else "rows"]
+        fits &= pitch * -(-kernel * kernel // TAPS) <= ROOM["weights"] and shape[0] <= SAMPLES
+        if fits and min(out) > 0 and (tiles or pitch * math.prod(shape) <= 150):
             break
     source = np.random.default_rng(rng.getrandbits(32))
-    channels, most = sum(tiles), rng.choice([3, 32768, 32768])
+    channels, most = sum(some), rng.choice([3, 32768, 32768])
     shift = rng.choice([0, 1, rng.randrange(2, 12), rng.randrange(12, 24), rng.randrange(24, 48)])
-    shift = fixed.get("shift", shift)  # type: ignore[assignment]
-    bias = rng.choice([4, 1 << 20, 1 << (15 + shift), 1 << 45])
+    bias = min(rng.choice([4, 1 << 20, 1 << (15 + shift), 1 << 45]), 1 << 45)
     lo, hi = rng.choice([(LEAST, MOST), (LEAST, MOST), (0, MOST), (-9, 5000), (-20000, -1)])
     return Layer(
         kernel=kernel,
         stride=stride,
-        before=before,
+        before=(before[0], before[1]),
         out=(out[0], out[1]),
-        maps=source.integers(-most, most, (samples, *size, channels)),
+        maps=source.integers(-most, most, (*shape, channels)),
         weights=source.integers(-most, most, (kernel, kernel, channels)),
-        bias=source.integers(-min(bias, 1 << 45), min(bias, 1 << 45), channels),
+        bias=source.integers(-bias, bias, channels),
         shift=shift,
         lo=lo,
         hi=hi,
-        tiles=tiles,
-        blocks=_blocks(rng, samples * size[0] * size[1]),
-        row_lanes=bool(fixed.get("row_lanes", rng.random() < 0.4)),
+        tiles=some,
+        blocks=[math.prod(shape)] if whole else _blocks(rng, math.prod(shape)),
+        row_lanes=rng.random() < 0.4 if row_lanes is None else row_lanes,
         rng=rng,
     )
 
@@ -327,7 +335,7 @@ def _quiet(dut: Dut) -> None:
 async def windows_meet_their_definition(dut: Dut) -> None:
     """Layers of every kernel and stride behind any others, with everything late; a clear ends the count."""
     rng = await begin(dut)
-    kinds = deque(KINDS * 2)
+    kinds = deque(KINDS * 4)
     rng.shuffle(kinds)
     layers = [random_layer(rng, kind) for kind in kinds]
     await play(dut, rng, layers)
@@ -372,8 +380,7 @@ async def a_position_a_cycle(dut: Dut) -> None:
     """A layer takes a cycle for each position, or each step of a window that leaves, and those of its way."""
     rng = await begin(dut)
     for kind in KINDS[1:]:
-        layer = random_layer(rng, kind, samples=1, tiles=[LANES], size=(5, 7))
-        layer = Layer(**{**_given(layer), "blocks": [35]})
+        layer = random_layer(rng, kind, samples=1, tiles=[LANES], size=(5, 7), whole=True)
         await Loader(dut, rng, layer).run()
         dut.layer_i.value = layer.fields
         await pulse(dut, "layer_start_i")
@@ -397,12 +404,6 @@ async def a_position_a_cycle(dut: Dut) -> None:
         _quiet(dut)
 
 
-def _given(layer: Layer) -> dict[str, object]:
-    """What a layer was made of."""
-    made = ("beats", "left", "commands", "saturations")
-    return {name: value for name, value in vars(layer).items() if name not in made}
-
-
 def _times(layer: Layer) -> list[int]:
     """Cycles from the first beat at which windows leave the filter, if nothing is late."""
     at, out = 0, []
@@ -413,3 +414,14 @@ def _times(layer: Layer) -> list[int]:
             at += layer.steps - 1
         at += 1
     return out
+
+
+@bench(300_000)
+async def entries_up_to_the_last(dut: Dut) -> None:
+    """Maps whose rows, windows and weights fill the RAMs, in several column tiles."""
+    rng = await begin(dut)
+    for kernel in KERNELS:
+        steps, rows = -(-kernel * kernel // TAPS), ROOM["deep_rows" if kernel > 3 else "rows"]
+        pitch = min(ROOM["windows"], ROOM["weights"] // steps, rows // 4)
+        tiles = [LANES * (pitch // 2), LANES * (pitch - pitch // 2)]
+        await play(dut, rng, [random_layer(rng, (kernel, 1), tiles=tiles, size=(2, rows // pitch), samples=1)])

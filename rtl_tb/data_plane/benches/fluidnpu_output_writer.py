@@ -9,12 +9,13 @@ from cocotb.triggers import RisingEdge
 
 from fluidnpu.hls.core import left_output, scatter_output
 from fluidnpu.hls.formats import TILE
+from fluidnpu.models.graph import Filtering
 
 from ...common.benches.clock import Dut, begin, bench, reset, setting
 from ...common.benches.streams import Sink, Source, pulse, running, until
 from ...common.benches.words import beats_of
 from .cases import PORT_BYTES, Case, random_case
-from .jobs import array_under_test
+from .jobs import MOST_FILTERED, Shape, array_under_test
 
 DESIGN = array_under_test(weight_slots=2, out_words=3, filter=setting("FILTERS", 1) and 5)
 
@@ -41,7 +42,17 @@ async def windows_reach_their_places(dut: Dut) -> None:
             early += (d.pooled_hw[0] - 1) * d.filter_stride - d.filter_top + d.filter_kernel < d.walk_h
 
 
-async def write_back(dut: Dut, rng: random.Random, case: Case, *, again: bool = False) -> None:
+@bench(50_000)
+async def a_row_that_no_window_reads(dut: Dut) -> None:
+    """A layer is not over before it is visited, though all is handed over long before; the next is whole."""
+    rng = await begin(dut)
+    filtering = Filtering(kernel=2, stride=2, padded=(0, 0), out=(1, MOST_FILTERED // 2))
+    for _ in range(8 if DESIGN.has_filter else 0):
+        shape = Shape(out=(3, MOST_FILTERED), columns=1, filter=filtering)
+        await write_back(dut, rng, random_case(rng, DESIGN, shape), again=True, pace=1.0)
+
+
+async def write_back(dut: Dut, rng: random.Random, case: Case, *, again: bool = False, pace: float = 0.7) -> None:
     """Write one layer back and compare memory; `again`: behind another without a reset."""
     program, memory = case.program, case.padded_memory()
     if again:
@@ -58,13 +69,14 @@ async def write_back(dut: Dut, rng: random.Random, case: Case, *, again: bool = 
     slots = words[case.active]
     scatter_output(case.descriptor, case.word, DESIGN, answer, slots, program.image)
     words[case.active] = slots
-    commands = Source(dut, rng, "command_valid_i", "command_ready_o", ("command_i",))
+    commands = Source(dut, rng, "command_valid_i", "command_ready_o", ("command_i",), pace)
     commands.items.extend((TILE.pack(command),) for command in case.commands())
-    beats = Source(dut, rng, "beat_valid_i", "beat_ready_o", ("beat_i",))
+    beats = Source(dut, rng, "beat_valid_i", "beat_ready_o", ("beat_i",), pace)
     if case.descriptor.ordered:  # what is left of it behind fluidnpu_output_pool or fluidnpu_output_filter
         answer = left_output(case.descriptor, case.word, DESIGN, answer, len(case.active), program.image)
     beats.items.extend((beat,) for beat in beats_of(answer))
-    out = Sink(dut, rng, "word_valid_o", "word_ready_i", ("word_addr_o", "word_data_o", "word_strb_o"), steady=False)
+    ports = ("word_addr_o", "word_data_o", "word_strb_o")
+    out = Sink(dut, rng, "word_valid_o", "word_ready_i", ports, pace, steady=False)
     with running(commands, beats, out):
         await RisingEdge(dut.clk_i)
         await RisingEdge(dut.clk_i)

@@ -222,7 +222,7 @@ module fluidnpu_output_filter #(
   end
 
   // -- from a step to its sum, and from the last one to the word
-  (* max_fanout = 64 *) logic no_head_6_q, first_16_q;
+  (* max_fanout = 64 *) logic first_16_q;
   logic [15:6]                     first_q;
   logic [Tail-1:0]                 done_q;
   logic [Tail-2:0][CountWidth-1:0] lanes_q;
@@ -230,7 +230,6 @@ module fluidnpu_output_filter #(
   logic [OutWords-1:0][15:0]       words, given_words;
 
   always_ff @(posedge clk_i) begin
-    no_head_6_q <= !first_5_q;
     first_q     <= {first_q[14:6], first_5_q};
     first_16_q  <= first_q[15];
     done_q      <= rst_ni ? {done_q[Tail-2:0], done_5} : '0;
@@ -256,7 +255,7 @@ module fluidnpu_output_filter #(
     ) lane (
       .clk_i, .word_i(beat_1_q[16*i+:16]), .row_i(row_1_q), .no_rows_i(no_rows_3_q), .store_i(store_4_q),
       .store_deep_i(store_deep_4_q), .row_store_i(row_4_q), .valid_i(valid_4_q), .window_i(window_4_q),
-      .no_columns_i(no_columns_4_q), .choice_i(choice_5_q), .weight_i(weight_at), .no_head_i(no_head_6_q), .first_i(first_16_q),
+      .no_columns_i(no_columns_4_q), .choice_i(choice_5_q), .weight_i(weight_at), .first_i(first_16_q),
       .shift_i(shift_q), .lo_i(lo_q), .hi_i(hi_q), .word_o(given_words[i]), .saturated_o(saturated[i]),
       .write_i(write_q[i]), .write_pair_i(write_pair_q), .write_row_i(write_row_q), .write_words_i(write_pairs_q[32*i+:32])
     );
@@ -287,14 +286,14 @@ module fluidnpu_output_filter #(
   assign filtered_o       = uses_q ? shown.words : beat_i;
   assign filtered_lanes_o = uses_q ? shown.lanes : '1;
 
-  // -- saturations, counted two cycles after the beat has left its lanes
+  // -- saturations, counted two cycles after the beat has left its lanes; the sum of one without a column is 0
   logic [CountWidth-1:0] count, count_q;
   logic [31:0]           saturations_q;
   logic [32:0]           total;
 
   always_comb begin
     count = '0;
-    for (int unsigned i = 0; i < OutWords; i++) count = count + CountWidth'(saturated[i] && used_q[i]);
+    for (int unsigned i = 0; i < OutWords; i++) count = count + CountWidth'(saturated[i]);
   end
   assign total = {1'b0, saturations_q} + 33'(count_q);
   always_ff @(posedge clk_i) begin

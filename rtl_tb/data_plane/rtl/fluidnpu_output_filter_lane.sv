@@ -2,8 +2,8 @@
 ///
 /// Each input belongs to the position that was given as many cycles ago as its comment says. A window that leaves
 /// stays at hand for its steps; nothing else stops. `word_o` follows the last step by 18 cycles. Multipliers are a
-/// cascade: first that of tap 8 with the bias at its head, then taps 0 to 7. The weights of each are read as late as its
-/// word comes.
+/// cascade: first that of tap 8 with the bias at its head, which is 0 in all steps but a window's first, then taps 0 to
+/// 7. The weights of each are read as late as its word comes.
 module fluidnpu_output_filter_lane #(
   parameter int unsigned Kernel = 3,
   parameter int unsigned Windows = 8,
@@ -29,7 +29,6 @@ module fluidnpu_output_filter_lane #(
   input  logic                              no_columns_i,  // 4: no column left of it counts
   input  logic [ChoiceWidth-1:0]            choice_i,      // 5 and the steps after: which taps
   input  logic [Pairs-1:0][WeightWidth:0]   weight_i,      // a pair's bank and row, as early as it is wanted
-  input  logic                              no_head_i,     // the head of the cascade is not the bias but 0
   input  logic                              first_i,       // Kernel > 3: the first sum of a window
   input  logic [5:0]                        shift_i,       // of the layer
   input  logic [15:0]                       lo_i,          // of the layer: bounds of the word
@@ -151,7 +150,7 @@ module fluidnpu_output_filter_lane #(
   logic [15:0]     word;
   logic            saturated;
   core_chain #(.Words(Taps), .Cells(Cells), .Head(core_pkg::HeadRegister)) multipliers (
-    .clk_i, .x_i(taps), .weight_i(weights), .load_i(1'b1), .swap_i('1), .clear_i(no_head_i), .sum_i({pairs_q[5], bias_low_2_q}),
+    .clk_i, .x_i(taps), .weight_i(weights), .load_i(1'b1), .swap_i('1), .clear_i(1'b0), .sum_i({pairs_q[5], bias_low_2_q}),
     .sum_o(chained)
   );
   if (Kernel > 3) begin : gen_steps
