@@ -81,7 +81,7 @@ class FleetFront:
 
     @property
     def steering(self) -> Steering:
-        """What acts on boards, from `start` on."""
+        """The acts on boards, from `start` on."""
         assert self._steering is not None
         return self._steering
 

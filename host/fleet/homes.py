@@ -1,4 +1,4 @@
-"""Where a request with a key of its client's is at home: every front of the same boards knows by itself.
+"""The home of a request with a key of its client's, which every front of the same boards knows by itself.
 
 Boards are ranked by a hash of key and name, weighted by their planned rates (highest random weight: Thaler
 and Ravishankar, IEEE/ACM Transactions on Networking 6(1), 1998). So a repeat at another front is asked of the

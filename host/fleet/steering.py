@@ -39,6 +39,7 @@ _log = logging.getLogger("fluidnpu.fleet")
 ACTS = ("drain", "restore", "reload")
 PROBES = 8  # random images of a trial
 RETURN_S = 30.0  # until a board that was loaded takes requests again
+SEEN_S = 2.0  # until every front has seen that a board has returned
 _LOOK_S = 0.02
 
 
@@ -53,7 +54,7 @@ class Steering:
         self._one = asyncio.Lock()
 
     async def act(self, name: str, act: str) -> dict[str, Any]:
-        """Drain a board, or load it anew: restored is one that is loaded anew, whatever it was.
+        """Drain a board, or load it anew, which also restores one that was drained.
 
         Raises UnknownModelError, UnsupportedError without an admin surface, ConflictError for the last board
         of a model, and what the board refuses.
@@ -74,13 +75,13 @@ class Steering:
 
         Raises ConflictError where a board is away, and ProtocolError where one fails.
         """
-        boards = self._all(model)
+        boards = await self._all(model)
         async with self._one:
             loaded: list[Leaf] = []
             try:
                 await self._editions.newest(self._seat_of(boards[0].name), model)
                 for leaf in boards:
-                    self._check_others(model, leaf)
+                    await self._together(model, leaf)
                     await self._load(leaf, _admin(leaf), [model])
                     loaded.append(leaf)
                     await self._guard(leaf, self.guard_s if guard_s is None else guard_s)
@@ -92,7 +93,7 @@ class Steering:
 
     async def exits(self, model: str) -> dict[str, Any]:
         """Return the active exits of all boards that answer. Raises HostErrors, as boards do."""
-        leaves = [leaf for leaf in self._all(model, away=True) if leaf.ready]
+        leaves = [leaf for leaf in self._steered(model) if leaf.ready]
         said = await asyncio.gather(*(_admin(leaf).exits(model) for leaf in leaves))
         return _of_all(leaves, said)
 
@@ -102,7 +103,8 @@ class Steering:
         Raises ConflictError where a board is away, and what one refuses.
         """
         asked = dict(asked)
-        leaves = self._all(model) if (name := asked.pop("board", None)) is None else [self._dispatcher.find(str(name))]
+        name = asked.pop("board", None)
+        leaves = await self._all(model) if name is None else [self._dispatcher.find(str(name))]
         done: list[tuple[Leaf, dict[str, Any]]] = []
         async with self._one:
             try:
@@ -119,8 +121,8 @@ class Steering:
                 raise
         return _of_all(leaves, said)
 
-    def _all(self, model: str, *, away: bool = False) -> list[Leaf]:
-        """Return the boards of a model. Raises UnsupportedError, and ConflictError where one is away."""
+    def _steered(self, model: str) -> list[Leaf]:
+        """Return the boards of a model. Raises UnsupportedError where one cannot be steered."""
         leaves = list(self._dispatcher.boards_of(model))
         if not leaves:
             raise UnsupportedError(
@@ -128,17 +130,28 @@ class Steering:
             )
         for leaf in leaves:
             _admin(leaf)
-            if not (away or leaf.ready):
-                raise ConflictError(
-                    f"every board of '{model}' must take requests, and '{leaf.name}' {leaf.state.value}"
-                )
         return leaves
 
-    def _check_others(self, model: str, leaf: Leaf) -> None:
+    async def _all(self, model: str) -> list[Leaf]:
+        """Return the boards of a model, which all take requests. Raises UnsupportedError, ConflictError."""
+        leaves = self._steered(model)
+        if (away := await self._away(leaves)) is not None:
+            raise ConflictError(f"every board of '{model}' must take requests, and '{away.name}' {away.state.value}")
+        return leaves
+
+    async def _together(self, model: str, leaf: Leaf) -> None:
         """Raise BoardError where another board is away: one at a time, whoever takes them out."""
-        for other in self._dispatcher.boards_of(model):
-            if other is not leaf and not other.ready:
-                raise BoardError(f"one board is taken out at a time, and '{other.name}' {other.state.value}")
+        others = [one for one in self._dispatcher.boards_of(model) if one is not leaf]
+        if (away := await self._away(others)) is not None:
+            raise BoardError(f"one board is taken out at a time, and '{away.name}' {away.state.value}")
+
+    async def _away(self, leaves: Sequence[Leaf]) -> Leaf | None:
+        """Return a board that takes no requests, and has not begun to in the time in which that is seen."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + SEEN_S
+        while (away := next((leaf for leaf in leaves if not leaf.ready), None)) is not None and loop.time() < until:
+            await asyncio.sleep(_LOOK_S)
+        return away
 
     async def _drain(self, leaf: Leaf, admin: AdminLink) -> None:
         for model in leaf.times:

@@ -200,7 +200,7 @@ class Model:
 
     @property
     def standing(self) -> str:
-        """Why no requests are taken, in one of few words: empty while they are."""
+        """The reason for which no requests are taken, in a word or two: empty while they are."""
         if self.ready:
             return ""
         return "unloaded" if self.reason == "unloaded" else self.state.lower()

@@ -151,7 +151,7 @@ class Device:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where devices of a type are found while a fleet is served; `access` as of a device, by key.
+    """A place where devices of a type are found while a fleet is served; `access` as of a device, by key.
 
     `files`: a folder, relative to the fleet file, with a file a device; `dns`: a name and port, whose every
     address is a device, with its gRPC admin surface at `admin_port` (0: it has none).

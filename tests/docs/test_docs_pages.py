@@ -30,8 +30,10 @@ def run(page: Page, kinds: set[str], folder: Path, setups: Setups) -> None:
         setups.begin(name, folder)
     session = Session(folder)
     wanted = [block for block in page.blocks if block.kind in kinds]
-    if shutil.which("curl") is None and any("curl " in block.text for block in wanted if block.language == "console"):
-        pytest.skip("curl is not installed")
+    for tool in ("curl", "haproxy"):
+        asked = any(f"{tool} " in block.text for block in wanted if block.language == "console")
+        if asked and shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
     try:
         for block in wanted:
             session.run(block)
