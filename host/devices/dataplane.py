@@ -149,7 +149,7 @@ class DataPlane:
     """Fetches, decodes and runs layers. A decoded layer is cached until its bytes in DRAM change."""
 
     def __init__(self, design: Design, memory: SimulatedMemory) -> None:
-        self._design, self._memory = design, memory
+        self._design, self._memory, self._filter_room = design, memory, design.filter_room
         self._decoded: dict[tuple[Descriptor, int, Mode], tuple[int, Step]] = {}
         self._descriptors: dict[bytes, Descriptor] = {}
         self._modes: dict[tuple[Descriptor, int, int], Mode] = {}
@@ -189,12 +189,12 @@ class DataPlane:
 
     def _has_room(self, descriptor: Descriptor) -> bool:
         """True if the NPU has the unit, the pool and the filter that a layer asks for."""
-        npu, room = self._design, self._design.filter_room
+        npu, room = self._design, self._filter_room
         if descriptor.pool_kernel and not npu.pool_room[1]:
             return False
         if (descriptor.activation or descriptor.residual_spread) and npu.activation is None:
             return False
-        if descriptor.merged and descriptor.kind == KindCode.GEMM and not room.kernel:
+        if descriptor.merged and descriptor.kind != KindCode.MAX_POOL and not room.kernel:
             return False
         within = descriptor.filter_kernel <= room.kernel and descriptor.filter_rows <= room.weights
         return within and descriptor.filter_table <= room.activation

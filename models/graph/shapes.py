@@ -154,9 +154,8 @@ class LayerShape:
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> LayerShape:
         """Invert `facts`, through JSON or not. Raises TypeError, KeyError or ValueError for other input."""
-        parts = {key: _fields(raw[key]) for key in ("window", "pooling", "filtering") if raw.get(key)}
-        made = {key: _PARTS[key](**fields) for key, fields in parts.items()}
-        return cls(**{**raw, "kind": Kind(raw["kind"]), "window": None, **made})
+        made = {key: part(**_fields(raw[key])) if raw.get(key) else None for key, part in _PARTS.items()}
+        return cls(**{**raw, "kind": Kind(raw["kind"]), **made})
 
     def facts(self) -> dict[str, Any]:
         """Return the fields in plain types. What older files lack is left out where it says nothing."""
