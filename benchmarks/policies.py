@@ -23,7 +23,7 @@ import numpy as np
 
 from fluidnpu.dse import has_numba
 from fluidnpu.scheduler import Action, Policy, View, compare, make_policy
-from fluidnpu.scheduler.comparison import Source, serve_stream
+from fluidnpu.scheduler.comparison import Local, Source, serve_stream
 from fluidnpu.scheduler.policies import REGISTRY
 from fluidnpu.studies.fluid_batching.paper import table2_rows
 from fluidnpu.studies.fluid_batching.settings import ANYTIME
@@ -93,7 +93,7 @@ def matrix(args: argparse.Namespace) -> Report:
             slo_ns=row.slo_ns,
             requests=args.requests,
             seeds=args.seeds,
-            processes=args.processes,
+            engine=Local(processes=args.processes),
         )
         print(f"\n{result.serving.name}\n{result.table()}", flush=True)
         out[result.serving.name] = result.to_dict()

@@ -1,5 +1,6 @@
 from .comparison.compare import compare as compare
 from .comparison.serving import Serving as Serving
+from .errors import EngineError as EngineError
 from .errors import PlacementError as PlacementError
 from .errors import PolicyError as PolicyError
 from .errors import SchedulerError as SchedulerError

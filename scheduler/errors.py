@@ -9,6 +9,7 @@ A ValueError is the caller's fault, a RuntimeError the policy's.
     │   ├── OverloadError            a decision process at a load that has no stationary solution
     │   └── FleetError               a fleet, profile or plan breaks a rule; file and place are named
     ├── PlacementError (RuntimeError)  networks fit nowhere, or no plan keeps the objective
+    ├── EngineError (RuntimeError)   processes or a cluster that were to do work have died, or are not there
     └── PolicyError (RuntimeError)   a policy returned an action that the rules of `Policy` forbid
 """
 
@@ -41,6 +42,10 @@ class OverloadError(SchedulerError):
 
 class PolicyError(SchedulingError, RuntimeError):
     """A policy broke the rules; the message names the policy, the time and the violation."""
+
+
+class EngineError(SchedulingError, RuntimeError):
+    """Whoever was to do work has died, or cannot be reached."""
 
 
 class FleetError(SchedulerError):

@@ -25,6 +25,7 @@ from .circumstances import Circumstances, read_serving
 from .data import CLASSES, refuse_classes_without
 from .memory import refuse_above
 from .simulate_drift import drift_simulated
+from .spreading import Spread, engine_of, spread_over
 from .tenants import simulate_tenants
 
 if TYPE_CHECKING:
@@ -38,12 +39,11 @@ USUAL_SEEDS, DRIFTS = 30, 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimulateOptions(Circumstances):
+class SimulateOptions(Circumstances, Spread):
     """The command line of `fluidnpu simulate`, as text and numbers."""
 
     policies: str
     seeds: int
-    processes: int
     log: Path | None
     replayed: Path | None
     report: Path | None
@@ -84,13 +84,7 @@ class SimulateOptions(Circumstances):
     show_default=True,
     help="independent runs; intervals are over them",
 )
-@click.option(
-    "--processes",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="seeds that run at once; changes no number",
-)
+@spread_over("seeds, and pieces of a study")
 @click.option(
     "--traffic",
     default="poisson",
@@ -242,7 +236,7 @@ def compare_policies(options: SimulateOptions) -> None:
     serving, source = options.read()
     with show.progress(out, "simulating") as step:
         streams = comparison.compare_streams(
-            serving, options.names, source, seeds=options.seeds, processes=options.processes, progress=step
+            serving, options.names, source, seeds=options.seeds, engine=engine_of(options), progress=step
         )
     for name, path in logs.items():
         files.write_file(path, _first_log(serving, source, name))
@@ -409,7 +403,7 @@ def _ran(study: studies.Study, size: studies.Size, options: SimulateOptions, out
         out.print(f"going on with the {len(answers.found)} answers that a run which was stopped left in {answers.path}")
     with show.progress(out, "serving the study") as bar:
         try:
-            return studies.run_study(study, size, options.processes, step, answers)
+            return studies.run_study(study, size, engine_of(options), step, answers)
         except BaseException as error:
             if done:
                 add_note(

@@ -16,6 +16,7 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from ..policy import Policy, traits_of
 from ..simulation.metrics import Metrics, interval, measure, merge_metrics
 from ..simulation.schedule import Tally
 from ..simulation.traffic import check_load, check_objective, coverage
-from .seeds import Progress, run_seeds
+from .engines import HERE, Engine, Progress, in_order
 from .serving import Serving, Truth, least_load_of, tally_stream
 from .sources import Source
 
@@ -158,7 +159,7 @@ def compare(
     seeds: int | Sequence[int] = 30,
     truth: Truth | None = None,
     assumed: str = "poisson",
-    processes: int = 1,
+    engine: Engine = HERE,
     warmup: int | None = None,
     progress: Progress | None = None,
     compiled: bool | None = None,
@@ -195,7 +196,7 @@ def compare(
             rows.append(measure_policy(serving, policy, tally, warmup=warmup))
         return rows
 
-    per_seed = run_seeds(measure_seed, chosen, processes=processes, progress=progress)
+    per_seed = in_order(engine, [partial(measure_seed, seed) for seed in chosen], progress)
     return Comparison(
         serving=serving,
         rate_per_s=rate_per_s,

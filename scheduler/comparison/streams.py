@@ -24,7 +24,7 @@ from ..errors import SchedulerError
 from ..policy import Policy, traits_of
 from ..simulation.metrics import Interval, Metrics, interval, within
 from .compare import Comparison, compare, make_policies, measure_policy
-from .seeds import Progress, run_seeds
+from .engines import HERE, Engine, Progress, in_order
 from .serving import Serving, tally_stream
 from .sources import Source
 
@@ -58,7 +58,7 @@ def compare_streams(
     source: Source,
     *,
     seeds: int = 30,
-    processes: int = 1,
+    engine: Engine = HERE,
     progress: Progress | None = None,
 ) -> StreamComparison:
     """Compare policies on any source; `progress` is called with the seeds done and their number.
@@ -69,13 +69,13 @@ def compare_streams(
         raise SchedulerError(f"a comparison needs at least one seed, not {seeds}")
     usual = partial(compare, serving, rate_per_s=source.rate_per_s, slo_ns=source.slo_ns, truth=source.truth)
     if not source.trace and source.recorded is None and source.criteria is None:
-        comparison = usual(policies, requests=source.count, seeds=seeds, processes=processes, progress=progress)
+        comparison = usual(policies, requests=source.count, seeds=seeds, engine=engine, progress=progress)
         return StreamComparison(comparison=comparison)
     made = make_policies(policies, serving.setting(source.rate_per_s, source.slo_ns))
     # One request is enough for `compare` to check the circumstances and to note the origin of the policies.
     frame = usual(made, requests=1, seeds=1, warmup=0, truth=dataclasses.replace(source.truth, traffic="poisson"))
     chosen = range(1 if source.fixed else seeds)
-    rows = run_seeds(partial(_seed, serving, made, source), chosen, processes=processes, progress=progress)
+    rows = in_order(engine, [partial(_seed, serving, made, source, seed) for seed in chosen], progress)
     names = [policy.name for policy in made]
     metrics = {name: tuple(row[k].metrics for row in rows) for k, name in enumerate(names)}
     comparison = dataclasses.replace(frame, requests=source.count, truth=source.truth, metrics=metrics)

@@ -40,7 +40,7 @@ from ..tenants.shared import Shared
 from ..tenants.shares import jain
 from ..tenants.slots import network_of_tenants, room_for
 from ..tenants.tenant import Tenancy
-from .seeds import Progress
+from .engines import Progress
 from .serving import Serving
 
 ARRIVALS, SAMPLES = 74, 75  # first words of the generators' keys

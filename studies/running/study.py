@@ -1,23 +1,20 @@
 """Run a study and render its files.
 
-A study is one list of tasks, each deterministic in its seeds, run in any order on any number of processes.
+A study is one list of tasks, each deterministic in its seeds, run in any order by any engine.
 The result is one plain dictionary that says nothing about when or how fast it was made, so two runs can be
 diffed. An interval is `[mean, low, high]`, 95 % over seeds.
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
 import re
-import signal
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import ExitStack, suppress
+from contextlib import closing
 from dataclasses import dataclass
-from multiprocessing import get_context
 from typing import Any
+
+from fluidnpu.scheduler.comparison import Engine
 
 from ..statements import Verdict, statements_markdown, tally
 from ..writing import dumps
@@ -25,7 +22,6 @@ from .answers import Answers
 
 Body = Mapping[str, Any]
 SCHEMA = 1
-PR_SET_PDEATHSIG = 1  # of prctl(2)
 HEADER = ("study", "schema", "seeds", "requests", "sweep_requests", "interval", "simulated")
 
 
@@ -89,11 +85,11 @@ class Study:
 
 
 def run_study(
-    study: Study, size: Size, processes: int, progress: Callable[[int, int], None], answers: Answers | None = None
+    study: Study, size: Size, engine: Engine, progress: Callable[[int, int], None], answers: Answers | None = None
 ) -> dict[str, Any]:
     """Run every task of the study, and give what its file, read again, gives.
 
-    The number of processes changes no number. `answers` has those of tasks that were run before, which are
+    The engine changes no number. `answers` has those of tasks that were run before, which are
     not run again, and keeps each new one.
     """
     body = {
@@ -104,7 +100,7 @@ def run_study(
         "sweep_requests": size.sweep_requests,
         "interval": "[mean, low, high], 95 % over seeds",
         "simulated": True,
-        "parts": run_tasks(study.tasks(size), processes, progress, answers),
+        "parts": run_tasks(study.tasks(size), engine, progress, answers),
     }
     settled: dict[str, Any] = json.loads(dumps(body))
     return settled
@@ -112,16 +108,18 @@ def run_study(
 
 def run_tasks(
     tasks: Sequence[Task],
-    processes: int,
+    engine: Engine,
     progress: Callable[[int, int], None],
     answers: Answers | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Run the tasks, in forked processes if more than one, and file their answers by part and key."""
+    """Run the tasks, and file their answers by part and key."""
     known = {} if answers is None else answers.found
     done = {index: known[task.part, task.key] for index, task in enumerate(tasks) if (task.part, task.key) in known}
     progress(len(done), len(tasks))
-    with ExitStack() as stack:
-        for index, answer in _answered(tasks, [i for i in range(len(tasks)) if i not in done], processes, stack):
+    wanted = [index for index in range(len(tasks)) if index not in done]
+    with closing(engine.results([tasks[index] for index in wanted])) as results:
+        for place, answer in results:
+            index = wanted[place]
             done[index] = answer
             if answers is not None:
                 answers.keep(tasks[index].part, tasks[index].key, answer)
@@ -130,28 +128,6 @@ def run_tasks(
     for index, task in enumerate(tasks):
         parts.setdefault(task.part, {})[task.key] = done[index]
     return parts
-
-
-def _answered(
-    tasks: Sequence[Task], wanted: Sequence[int], processes: int, stack: ExitStack
-) -> Iterator[tuple[int, Any]]:
-    """Give the wanted tasks' answers as they come."""
-    if processes <= 1:
-        for index in wanted:
-            yield index, tasks[index]()
-        return
-    pool = stack.enter_context(ProcessPoolExecutor(processes, get_context("fork"), initializer=end_with_parent))
-    stack.callback(pool.shutdown, cancel_futures=True)  # stopped in the middle, no further task begins
-    waiting = {pool.submit(tasks[index]): index for index in wanted}
-    for future in as_completed(waiting):
-        yield waiting[future], future.result()
-
-
-def end_with_parent() -> None:
-    """Ask Linux to end this worker when the process that forked it ends, even by SIGKILL."""
-    if sys.platform == "linux":
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def study_files(study: Study, body: Body, command: str) -> Iterator[tuple[str, str]]:

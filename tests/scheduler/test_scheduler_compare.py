@@ -9,7 +9,7 @@ import pytest
 from scheduling_worlds import ROWS
 
 from fluidnpu.scheduler import SchedulerError, Serving, compare
-from fluidnpu.scheduler.comparison import Source, Truth
+from fluidnpu.scheduler.comparison import Local, Source, Truth
 
 ROW = Serving.loads(json.dumps(ROWS[1]), "row 1")
 USUAL: dict[str, Any] = {"rate_per_s": 40, "slo_ns": 100_000_000, "requests": 600, "seeds": 2}
@@ -73,7 +73,10 @@ def test_numbers_that_still_rise_with_the_length_of_the_run_are_said_to() -> Non
 
 def test_two_processes_find_the_same() -> None:
     policies = ["greedy", "optimal"]
-    assert compare(ROW, policies, **USUAL, processes=2).to_dict() == compare(ROW, policies, **USUAL).to_dict()
+    assert (
+        compare(ROW, policies, **USUAL, engine=Local(processes=2)).to_dict()
+        == compare(ROW, policies, **USUAL).to_dict()
+    )
 
 
 def test_one_seed_has_no_interval() -> None:

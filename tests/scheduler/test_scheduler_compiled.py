@@ -30,7 +30,7 @@ from fluidnpu.scheduler import (
     measure,
     simulate,
 )
-from fluidnpu.scheduler.comparison import Source, Truth
+from fluidnpu.scheduler.comparison import Local, Source, Truth
 from fluidnpu.scheduler.compiled.trace import serve_compiled
 from fluidnpu.scheduler.policies import REGISTRY, Fluid, Setting
 from fluidnpu.scheduler.policies.baselines import Greedy
@@ -165,7 +165,7 @@ def test_a_comparison_is_the_same_through_the_loop_as_through_the_engine() -> No
     policies = ["fluid", "lazy:layers=8:cost=100us", "credit:anytime=3%"]
     fast = compare(serving, policies, **usual, compiled=True, progress=lambda done, of: seen.append((done, of)))
     assert seen == [(0, 3), (1, 3), (2, 3), (3, 3)]
-    slow = compare(serving, policies, **usual, compiled=False, processes=2)
+    slow = compare(serving, policies, **usual, compiled=False, engine=Local(processes=2))
     assert fast.metrics == slow.metrics
 
 

@@ -15,7 +15,7 @@ from fluidnpu.scheduler import (
     TrafficError,
     compare,
 )
-from fluidnpu.scheduler.comparison import Source, Truth, compare_streams
+from fluidnpu.scheduler.comparison import Local, Source, Truth, compare_streams
 from fluidnpu.scheduler.exits import Recorded
 
 SERVING = Serving.loads(json.dumps({**ROWS[0], "name": "row"}))
@@ -107,7 +107,7 @@ def test_recorded_confidences_decide_exits_and_accuracy_is_lost_by_anytime_answe
 def test_processes_change_no_number(processes: int) -> None:
     recorded, limits = table(), (0.8, 0.8, 0.8, 0.0)
     source = Source(rate_per_s=RATE, slo_ns=SLO_NS, count=300, recorded=recorded, thresholds=limits)
-    found = compare_streams(SERVING, ["greedy"], source, seeds=3, processes=processes)
+    found = compare_streams(SERVING, ["greedy"], source, seeds=3, engine=Local(processes=processes))
     assert [m.exit_pct for m in found.comparison.metrics["greedy"]] == [
         m.exit_pct for m in compare_streams(SERVING, ["greedy"], source, seeds=3).comparison.metrics["greedy"]
     ]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fluidnpu.models.zoo import skeleton
+from fluidnpu.scheduler.comparison import HERE
 from fluidnpu.studies import Size, run_study, study_files
 from fluidnpu.studies.delen import shares
 from fluidnpu.studies.delen.energy import constrained
@@ -29,7 +30,7 @@ def done() -> Body:
         patch.setattr(shares, "FLOOD_S", 8)
         patch.setattr(shares, "PHASE_S", 6)
         patch.setattr("fluidnpu.studies.delen.energy.SPLITS", 4)
-        return run_study(STUDY, TINY, 1, lambda at, of: None)
+        return run_study(STUDY, TINY, HERE, lambda at, of: None)
 
 
 def test_every_figure_has_its_part(done: Body) -> None:
@@ -148,7 +149,7 @@ def test_heads_are_counted_and_digits_split() -> None:
 @pytest.mark.long
 def test_the_published_verdicts_hold_at_the_documented_size() -> None:
     """The numbers that the documentation quotes: the ranking, isolation, and constraints with the bound."""
-    found = verdicts(run_study(STUDY, Size(), 1, lambda at, of: None))
+    found = verdicts(run_study(STUDY, Size(), HERE, lambda at, of: None))
     for statement in (
         "Pareto is the most accurate of those that serve everybody",
         "halves Pareto's p99",

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fluidnpu.scheduler.comparison import HERE
 from fluidnpu.scheduler.placement.ensembles.worst_fit import worst_fit
 from fluidnpu.studies import Size, find_study, run_study, study_files
 from fluidnpu.studies.ensemble.verdicts import verdicts
@@ -13,7 +14,7 @@ pytest.importorskip("scipy")
 
 def test_the_whole_study_is_written_and_repeats() -> None:
     study = find_study("ensemble")
-    body = run_study(study, Size(seeds=1, requests=200), 1, lambda done, total: None)
+    body = run_study(study, Size(seeds=1, requests=200), HERE, lambda done, total: None)
     table, best = body["parts"]["table1"], body["parts"]["optimum"]
     for one in table.values():
         if one is not None:

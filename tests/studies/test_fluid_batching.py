@@ -19,6 +19,7 @@ from fluidnpu.boards import load_board
 from fluidnpu.cli import main
 from fluidnpu.dse import explore
 from fluidnpu.models import read_onnx, shipped_file
+from fluidnpu.scheduler.comparison import HERE
 from fluidnpu.scheduler.exits import Recorded
 from fluidnpu.scheduler.policies.decision_process import solve_counts
 from fluidnpu.studies import Size, Study, find_study, run_study
@@ -60,7 +61,7 @@ def small_world(few_trials: None) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def done(small_world: None) -> Body:
-    return run_study(STUDY, TINY, 1, lambda at, of: None)
+    return run_study(STUDY, TINY, HERE, lambda at, of: None)
 
 
 @pytest.mark.cpu(10, "a small study runs once for all tests of it")

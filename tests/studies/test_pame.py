@@ -14,6 +14,7 @@ import pytest
 from fluidnpu.models import from_torch, shipped_images
 from fluidnpu.models.exits import with_maps
 from fluidnpu.models.graph import MapTask
+from fluidnpu.scheduler.comparison import HERE
 from fluidnpu.studies import Size, run_study
 from fluidnpu.studies.pame import composites, load, maps, simulations
 from fluidnpu.studies.pame.arrivals import traffic_at
@@ -37,7 +38,7 @@ def done() -> Body:
         patch.setattr(simulations, "PROOF_NODES", 100)  # a gap is left, and quickly
         patch.setattr(simulations, "PROOF_SAMPLES", 320)
         patch.setattr(load, "REQUESTS", 3000)
-        return run_study(STUDY, TINY, 1, lambda at, of: None)
+        return run_study(STUDY, TINY, HERE, lambda at, of: None)
 
 
 def said(body: Body, where: str, statement: str = "") -> Verdict:

@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 from fluidnpu.cli import main
+from fluidnpu.scheduler.comparison import HERE, Local, engines
 from fluidnpu.scheduler.simulation import Interval
 from fluidnpu.studies import STUDIES, Answers, Size, Study, find_study, run_study, study_files
-from fluidnpu.studies.running import study
 from fluidnpu.studies.running.study import Task, run_tasks
 from fluidnpu.studies.statements import AGREES, DIFFERS, PARTLY, Verdict, judged, statements_markdown
 from fluidnpu.studies.writing import dumps, mean_low_high, plus_minus
@@ -66,7 +66,7 @@ def eventually(condition: Callable[[], bool]) -> None:
 
 
 def test_processes_change_nothing() -> None:
-    one, two = (run_study(toy(squares), TINY, processes, silent) for processes in (1, 2))
+    one, two = (run_study(toy(squares), TINY, Local(processes=processes), silent) for processes in (1, 2))
     assert dumps(one) == dumps(two)
     assert one["parts"]["squares"]["1"] == {"square": [1, None, 1.0]}
     assert (one["study"], one["seeds"], one["requests"], one["sweep_requests"]) == ("toy", 2, 200, 200)
@@ -74,7 +74,7 @@ def test_processes_change_nothing() -> None:
 
 def test_progress_is_told_from_nothing_to_all() -> None:
     told: list[tuple[int, int]] = []
-    run_study(toy(squares), TINY, 1, lambda done, total: told.append((done, total)))
+    run_study(toy(squares), TINY, HERE, lambda done, total: told.append((done, total)))
     assert told == [(0, 2), (1, 2), (2, 2)]
 
 
@@ -105,14 +105,14 @@ def test_tasks_stopped_in_the_middle_begin_nothing_more(tmp_path: Path, monkeypa
         eventually(lambda: all(one.running() or one.done() for one in futures))
         told.touch()
 
-    monkeypatch.setattr(study, "ProcessPoolExecutor", Watched)
+    monkeypatch.setattr(engines, "ProcessPoolExecutor", Watched)
 
     def stop(done: int, total: int) -> None:
         if done:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_tasks(tasks, 2, stop)
+        run_tasks(tasks, Local(processes=2), stop)
     assert len(list(marks.iterdir())) < 10
 
 
@@ -131,16 +131,16 @@ def test_a_stopped_study_goes_on_where_it_was(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_study(toy(tasks), size, 1, stop, Answers.open(tmp_path, "toy", "5"))
+        run_study(toy(tasks), size, HERE, stop, Answers.open(tmp_path, "toy", "5"))
     assert ran == [0, 1, 2]
     (file,) = tmp_path.iterdir()
     file.write_bytes(file.read_bytes()[:-3])  # killed while the last line was written
     assert Answers.open(tmp_path, "toy", "6").found == {}
     told: list[tuple[int, int]] = []
-    body = run_study(toy(tasks), size, 1, lambda *at: told.append(at), Answers.open(tmp_path, "toy", "5"))
+    body = run_study(toy(tasks), size, HERE, lambda *at: told.append(at), Answers.open(tmp_path, "toy", "5"))
     assert ran == [0, 1, 2, 2, 3, 4]
     assert told == [(2, 5), (3, 5), (4, 5), (5, 5)]
-    assert dumps(body) == dumps(run_study(toy(tasks), size, 1, silent))
+    assert dumps(body) == dumps(run_study(toy(tasks), size, HERE, silent))
     assert len(Answers.open(tmp_path, "toy", "5").found) == 5
     Answers.open(tmp_path, "toy", "5").forget()
     assert not list(tmp_path.iterdir())
@@ -175,9 +175,10 @@ def test_the_command_says_where_a_stopped_study_goes_on(tmp_path: Path, monkeypa
 def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     script = (
         "import os, sys, time; from pathlib import Path\n"
+        "from fluidnpu.scheduler.comparison import Local\n"
         "from fluidnpu.studies.running.study import Task, run_tasks\n"
         "def work(name):\n    Path(sys.argv[1], str(os.getpid())).touch(); time.sleep(3600)\n"
-        "run_tasks([Task('a', str(n), work, (n,)) for n in range(4)], 2, lambda at, of: None)\n"
+        "run_tasks([Task('a', str(n), work, (n,)) for n in range(4)], Local(processes=2), lambda at, of: None)\n"
     )
     with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)]) as parent:
         while len(list(tmp_path.iterdir())) < 2:
@@ -189,7 +190,7 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
 
 def test_the_files_of_a_study() -> None:
     study = toy(squares)
-    body = run_study(study, TINY, 1, silent)
+    body = run_study(study, TINY, HERE, silent)
     files = dict(study_files(study, body, "the command"))
     assert next(iter(files)) == "study.json"
     assert set(files) == {

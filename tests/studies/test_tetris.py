@@ -3,6 +3,7 @@
 import pytest
 
 from fluidnpu.dse import has_numba
+from fluidnpu.scheduler.comparison import HERE
 from fluidnpu.studies import Size, find_study, run_study, study_files
 from fluidnpu.studies.running.cycles import resnet50_on
 from fluidnpu.studies.tetris import simulations, verdicts
@@ -58,7 +59,7 @@ def test_the_cost_of_a_rate_is_that_of_the_devices_that_carry_it() -> None:
 @pytest.mark.skipif(not has_numba(), reason="the twin needs Numba")
 def test_the_whole_study_is_written() -> None:
     study = find_study("tetris")
-    body = run_study(study, Size(seeds=1, requests=4000), 1, lambda done, total: None)
+    body = run_study(study, Size(seeds=1, requests=4000), HERE, lambda done, total: None)
     judged = {(v.where, v.statement[:40]): v.verdict for v in verdicts.verdicts(body)}
     assert judged["Figs. 7, 8", "Splitting beats the network without exit"] == "agrees"
     assert judged["on our boards", "Splitting ResNet-50 over boards pays"] == "differs"
