@@ -19,7 +19,7 @@ from fluidnpu.boards import load_board
 from fluidnpu.cli import main
 from fluidnpu.dse import explore
 from fluidnpu.models import read_onnx, shipped_file
-from fluidnpu.scheduler.comparison import HERE
+from fluidnpu.scheduler.comparison import HERE, Engine
 from fluidnpu.scheduler.exits import Recorded
 from fluidnpu.scheduler.policies.decision_process import solve_counts
 from fluidnpu.studies import Size, Study, find_study, run_study
@@ -199,10 +199,10 @@ def test_a_cost_is_found_between_those_tried() -> None:
 
 
 def test_the_command_writes_page_and_numbers(done: Body, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, Size, int]] = []
+    asked: list[tuple[str, Size, Engine]] = []
 
-    def quick(study: Study, size: Size, processes: int, progress: object, answers: object) -> Body:
-        asked.append((study.name, size, processes))
+    def quick(study: Study, size: Size, engine: Engine, progress: object, answers: object) -> Body:
+        asked.append((study.name, size, engine))
         return done
 
     drawn_elsewhere = dataclasses.replace(
@@ -215,7 +215,7 @@ def test_the_command_writes_page_and_numbers(done: Body, tmp_path: Path, monkeyp
     command = "fluidnpu simulate --study fluid-batching --seeds 2 --requests 200"
     result = CliRunner().invoke(main, words)
     assert result.exit_code == 0, result.output
-    assert asked == [("fluid-batching", TINY, 1)]
+    assert asked == [("fluid-batching", TINY, HERE)]
     names = {"report.html", "study.json", "summary.json", "statements.md", "tables.md", "figures"}
     assert {p.name for p in folder.iterdir()} == names
     assert (folder / "figures" / "fig-7.svg").read_text() == "<svg/>"
