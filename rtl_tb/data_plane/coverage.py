@@ -17,7 +17,7 @@ from pathlib import Path
 
 from fluidnpu.dse import Design, Mode
 from fluidnpu.hls import FbcbError
-from fluidnpu.hls.formats import FBCB, ActivationCode, StackCode
+from fluidnpu.hls.formats import FBCB, ActivationCode, KindCode, StackCode
 from fluidnpu.hls.program import Descriptor, FbcbEntry, decode_for, decode_layer
 
 FILE = "coverage.json"
@@ -109,6 +109,7 @@ def required(design: Design) -> frozenset[str]:
     lanes = {name for name in _SITUATIONS if name.startswith("lane 1")}
     situations = set(_SITUATIONS) - (set() if design.stackable else lanes)
     unit = unit_bins_of_all() if design.activation else set()
+    unit |= filter_bins_of_all(design)
     return frozenset({name for name, _, _ in plans(design)} | situations | unit | set(_EVENTS))
 
 
@@ -118,7 +119,7 @@ def layer_bins(descriptor: Descriptor, word: int, batch: int, design: Design) ->
     run = decode_layer(design, word, d, batch)
     situations = _window(d) | _block(d, run, FBCB.number("block", word), batch, design)
     situations |= _columns(d, design.tile(run.mode)[1], design) | _pool(d, run, batch, design)
-    bins = {name for name, met in situations.items() if met} | unit_bins(d)
+    bins = {name for name, met in situations.items() if met} | unit_bins(d) | filter_bins(d)
     if d.kind == 0:
         bins |= {_plan(run, batch), *(name for name, met in _p_tiles(d, design.tile(run.mode)[0]).items() if met)}
     return bins
@@ -218,6 +219,47 @@ def unit_bins_of_all() -> set[str]:
     """Those that a suite of a design with an activation unit must close."""
     bins = {f"{use} {where}" for use in _USES for where in ("of a GEMM", "of a pool", "before a pool")}
     return bins | {f"a residual of {what}, {how}" for what in _REPEATS for how in ("added", "multiplied")}
+
+
+def filter_bins(d: Descriptor) -> set[str]:
+    """Situations of the depthwise filter that outputs pass (ADR 70)."""
+    if not d.filter_kernel:
+        return {"a layer that a filter has computed"} if d.merged and d.kind == KindCode.GEMM else set()
+    last = [_last_read(d, axis) for axis in range(2)]
+    situations = {
+        f"a filter of {d.filter_kernel}": True,
+        f"a filter of stride {d.filter_stride}": True,
+        "a filter begins beside the map": bool(d.filter_top and d.filter_left),
+        "a filter begins with the map": not (d.filter_top or d.filter_left),
+        "a filter ends beside the map": (d.walk_h, d.walk_w) > (d.out_h, d.out_w),
+        "a filter ends before the map": last[0] < d.out_h - 1 or last[1] < d.out_w - 1,
+        "a filter's map is larger": d.pooled_hw[0] > d.out_h or d.pooled_hw[1] > d.out_w,
+        "a table behind a filter": bool(d.filter_table),
+        "no table behind a filter": not d.filter_table,
+        "outputs with a residual pass a filter": bool(d.has_residual),
+        f"{ActivationCode(d.activation).name} before a filter": True,
+    }
+    return {name for name, met in situations.items() if met}
+
+
+def _last_read(d: Descriptor, axis: int) -> int:
+    """The last row or column, of the map or behind it, that a filter's windows reach."""
+    before = (d.filter_top, d.filter_left)[axis]
+    return (d.pooled_hw[axis] - 1) * d.filter_stride - before + d.filter_kernel - 1
+
+
+def filter_bins_of_all(design: Design) -> set[str]:
+    """Those that a suite of a design must close; none without a filter."""
+    room = design.filter_room
+    if not room.kernel:
+        return set()
+    bins = {f"a filter of {kernel}" for kernel in range(2, room.kernel + 1)} | {
+        f"a filter of stride {s}" for s in (1, 2)
+    }
+    bins |= {f"a filter {how} the map" for how in ("begins beside", "begins with", "ends beside", "ends before")}
+    bins |= {"a filter's map is larger", "a layer that a filter has computed", "no table behind a filter"}
+    bins |= {"outputs with a residual pass a filter"} | ({"a table behind a filter"} if room.activation else set())
+    return bins | {f"{use} before a filter" for use in ("NONE", *(_USES if design.activation else ()))}
 
 
 def _columns(d: Descriptor, columns: int, design: Design) -> dict[str, bool]:

@@ -16,7 +16,7 @@ from functools import partial
 
 from fluidnpu.dse import Design, DramModel
 from fluidnpu.hls import Cause
-from fluidnpu.hls.program import PIECE_BYTES, decode_layer, pieces_at
+from fluidnpu.hls.program import PIECE_BYTES, decode_layer, filter_at, filter_words, pieces_at
 
 from . import coverage
 from .device import DECERR, SLVERR
@@ -184,16 +184,19 @@ def bad_address(world: World, layers: range, port: str) -> int | None:
     if port != "m0" and d.merged:
         return None
     if port == "m0":
-        if d.kind or world.rng.random() < 0.5:
+        if d.kind or d.merged or world.rng.random() < 0.5:
             return world.at(p.program + 128 * layer + 4 * world.rng.randrange(32))
         plan = decode_layer(p.design, world.words[layer], d, len(world.active))
         return world.at(p.weights + d.weights[plan.mode] + world.rng.randrange(0, 128, 2))
     if port == "m1":
         row, word = world.rng.randrange(d.kernel_h), world.rng.randrange(d.group_words)
         return world.at(sample + d.in_offset + row * d.in_row_bytes + 2 * word)
-    if port == "m2" and d.pieces and (not d.has_residual or world.rng.random() < 0.5):
+    if port == "m2" and (d.pieces or d.filter_kernel) and (not d.has_residual or world.rng.random() < 0.5):
         mode = decode_layer(p.design, world.words[layer], d, len(world.active)).mode
-        return world.at(p.weights + pieces_at(d, mode, p.design) + PIECE_BYTES * world.rng.randrange(d.pieces))
+        parts = [(pieces_at(d, mode, p.design), PIECE_BYTES * d.pieces)] if d.pieces else []
+        parts += [(filter_at(d, mode, p.design), 2 * filter_words(d, p.design))] if d.filter_kernel else []
+        start, size = world.rng.choice(parts)
+        return world.at(p.weights + start + world.rng.randrange(0, size, 2))
     if port == "m2" and not d.has_residual:
         return None
     places = {

@@ -18,7 +18,7 @@ from fluidnpu.dse import Design, Mode
 from fluidnpu.hls.formats import ActivationCode
 from fluidnpu.hls.program import Descriptor
 
-from ..data_plane.coverage import unit_bins, unit_bins_of_all
+from ..data_plane.coverage import filter_bins, filter_bins_of_all, unit_bins, unit_bins_of_all
 
 STATES = ("Idle", "Slots", "Await", "Begin", "Commands", "Drain", "Flush")
 AHEAD = ("Rest", "Fetch", "Lookup", "Plan", "Planned", "Refused")  # of the layer that begins next
@@ -89,9 +89,10 @@ def named(kind: int, what: int) -> list[str]:
 
 
 def layer_bins(layer: Descriptor, mode: Mode) -> set[str]:
-    """The bins that a layer falls into by its use of the activation unit and what its residual repeats."""
+    """The bins that a layer falls into by what its outputs pass and what its residual repeats."""
     use = ActivationCode(layer.activation)
-    return unit_bins(layer) | ({f"{use.name} of {mode.name}"} if use is not ActivationCode.NONE else set())
+    bins = unit_bins(layer) | filter_bins(layer) | ({f"a filter behind {mode.name}"} if layer.filter_kernel else set())
+    return bins | ({f"{use.name} of {mode.name}"} if use is not ActivationCode.NONE else set())
 
 
 def _moment(mask: int, state: str, ahead: str) -> list[str]:
@@ -136,6 +137,11 @@ def required(design: Design) -> frozenset[str]:
         modes = [mode for mode in Mode if any(name.split()[0] == mode.name for name in layers)]
         wanted |= {f"{use.name} of {mode.name}" for use in _USES for mode in modes}
         wanted |= unit_bins_of_all()
+    wanted |= filter_bins_of_all(design)
+    if design.has_filter:
+        gemms = {name.split()[0] for name in layers} - {"MAX_POOL", "SUM_POOL"}
+        wanted |= {f"a filter behind {name}" for name in gemms}
+    if design.activation or design.has_filter:
         wanted |= {"bus error of m2 read in Await", "pieces awaited, and a row of residuals"}
         wanted |= {f"pieces awaited in {state}" for state in ("Await", "Commands", "Drain")}
     wanted |= {f"{response} to m2 write" for response in _RESPONSES.values()}

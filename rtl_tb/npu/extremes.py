@@ -31,7 +31,7 @@ from .device import RtlNpu
 from .job import differences
 from .layers import exact_cycles, run_layer
 from .model import NpuModel
-from .world import LAYERS, LEAST, World, model_of
+from .world import LAYERS, LEAST, World, filtering_of, model_of
 
 FORMATS = {"descriptor": DESCRIPTOR, "layer": LAYER, "tile": TILE}
 MEMORY = 1 << 23
@@ -100,7 +100,8 @@ class Extreme:
             "descriptor",
             {**vars(layer), "weights": max((part for part in layer.weights if part != NO_WEIGHTS), default=0)},
         )
-        yield "layer", layer_of(layer, self.near.run, 1, LEAST)
+        fields = layer_of(layer, self.near.run, 1, LEAST)
+        yield "layer", fields | ({"weights": 0} if layer.merged else {})
         for tile in self.near.commands():
             yield "tile", tile
 
@@ -159,6 +160,7 @@ _AT_0 = dict.fromkeys(("in_offset", "out_offset", "residual_offset"), 0)
 _AT_END = dict.fromkeys(_AT_0, -2)
 _ONE = Shape(out=(1, 1), group_words=1, columns=1, residual=True)
 _PASS = Shape(kind=1, out=(1, 1), group_words=1, residual=True, activation=ActivationCode.PRODUCT)
+_WHOLE = {"filter_lo": -32768, "filter_hi": 32767, "filter_unit_lo": -32768, "filter_unit_hi": 32767}
 _POOLED = Shape(out=(5, 23), group_words=3, columns=168, pool=(3, 1, 1))
 
 EXTREMES = (
@@ -287,6 +289,52 @@ EXTREMES = (
         shape=Shape(out=(2, 3), group_words=7, columns=1, activation=ActivationCode.SLOPE),
         lifted=True,
     ),
+    Extreme(
+        name="a filtered row of 1,344 beats",
+        shape=Shape(
+            out=(4, 12), group_words=3, columns=168, filter=filtering_of((4, 12), 7, 1, (6, 6, 6, 6), table=True)
+        ),
+        word=LANES,
+    ),
+    Extreme(
+        name="a walk of 1,347 columns",
+        shape=Shape(out=(3, 1344), group_words=2, columns=2, filter=filtering_of((3, 1344), 4, 1, (3, 0, 3, 3))),
+    ),
+    Extreme(
+        name="a walk of 8,197 rows",
+        shape=Shape(out=(8192, 4), group_words=1, columns=1, filter=filtering_of((8192, 4), 7, 2, (0, 3, 6, 3))),
+    ),
+    Extreme(
+        name="rails through a filter and its table, shifted by 47 and 31",
+        shape=Shape(out=(6, 6), group_words=9, columns=9, filter=filtering_of((6, 6), 3, 2, (1, 1, 1, 1), table=True)),
+        rails=True,
+        changes={"filter_shift": 47, "filter_window": 15, "filter_unit_shift": 31, **_WHOLE},
+    ),
+    Extreme(
+        name="rails through a filter, not shifted",
+        shape=Shape(out=(6, 6), group_words=9, columns=9, filter=filtering_of((6, 6), 6, 1, (3, 3, 2, 2))),
+        rails=True,
+        changes={"filter_shift": 0, "filter_unit_shift": 0, **_WHOLE},
+    ),
+    Extreme(
+        name="filtered words that are -32768",
+        shape=Shape(out=(3, 5), group_words=2, columns=3, filter=filtering_of((3, 5), 2, 1, (0, 0, 0, 0))),
+        changes=dict.fromkeys(_WHOLE, -32768),
+    ),
+    Extreme(
+        name="filtered words that are 32767",
+        shape=Shape(out=(3, 5), group_words=2, columns=3, filter=filtering_of((3, 5), 5, 1, (2, 2, 2, 2))),
+        changes=dict.fromkeys(_WHOLE, 32767),
+    ),
+    Extreme(
+        name="a filter's constants that end at 2**32",
+        shape=Shape(out=(2, 4), group_words=7, columns=1, filter=filtering_of((2, 4), 3, 1, (1, 1, 1, 1), table=True)),
+        lifted=True,
+    ),
+    Extreme(
+        name="a layer that a filter has computed",
+        shape=Shape(kernel=(3, 3), out=(3, 3), group_words=1, groups=4, columns=1, merged=True),
+    ),
 )
 
 # Fields that have but one right value.
@@ -303,6 +351,10 @@ NEARER: dict[tuple[str, str], tuple[int, int, str]] = {
     ("descriptor", "weights"): (0, TOP - 64, "weights begin at a multiple of 64"),
     ("descriptor", "pieces"): (0, 512, "a lane holds 256 pieces of channels, and there are two"),
     ("descriptor", "pool_pitch"): (0, 447, "four pixels lie in a RAM of 1,344 beats"),
+    ("descriptor", "filter_rows"): (0, 672, "six for each beat of a pixel, and 112 beats of pixels lie in a lane"),
+    ("descriptor", "walk_h"): (0, 8197, "each position has to be visited"),
+    ("descriptor", "walk_w"): (0, 1347, "1,344 columns lie in the RAM of a row"),
+    ("layer", "filter_steps"): (0, 6, "49 taps, nine in a step"),
     ("layer", "piece_address"): (0, TOP - 64, "pieces begin at a multiple of 64"),
     ("layer", "sample_lanes"): (0, 0, _BATCH),
     ("layer", "b_r"): (1, 1, _BATCH),

@@ -31,6 +31,7 @@ from fluidnpu.hls.core import execute_streams_reference, layer_streams, scatter_
 from fluidnpu.hls.formats import ActivationCode
 from fluidnpu.hls.program import decode_for, encode_fbcb, layer_job
 from fluidnpu.models import Kind, LayerShape
+from fluidnpu.models.graph import LEAST_FILTERED, Filtering
 
 from ..common.command import ended
 from ..data_plane.benches.jobs import Program, Shape, make_program
@@ -88,12 +89,24 @@ def shape_of(layer: LayerShape, most: tuple[int, int] | None) -> Shape:
         residual=layer.residual,
         beside=max(0, window.channels - words * layer.groups) if window else 0,
         pool=(pooling.kernel, *pooling.padded) if pooling else (0, 0, 0),
+        filter=_cut_filter(layer.filtering, window.out, out) if layer.filtering and window else None,
         merged=layer.merged,
         activation=ActivationCode[layer.activation.upper() or "NONE"],
         spread=layer.residual_spread,
         fixed=layer.residual_fixed,
     )
     return shape if shape.pools else replace(shape, pool=(0, 0, 0))  # what is cut may be no map that it pools
+
+
+def _cut_filter(filtering: Filtering, whole: tuple[int, int], out: tuple[int, int]) -> Filtering | None:
+    """The filter over the part of a map that is left; None where that is too small for it."""
+    kernel, stride = filtering.kernel, filtering.stride
+    behind = [walk - size for walk, size in zip(filtering.walk(whole), whole, strict=True)]
+    spans = [size + before + after - kernel for size, before, after in zip(out, filtering.padded, behind, strict=True)]
+    if out[1] < LEAST_FILTERED or min(spans) < 0:
+        return None
+    high, wide = (min(span // stride + 1, most) for span, most in zip(spans, filtering.out, strict=True))
+    return replace(filtering, out=(high, wide))
 
 
 def fbcb_word(design: Design, index: int, batch: int) -> int:

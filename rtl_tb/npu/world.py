@@ -24,6 +24,7 @@ from fluidnpu.hls import Cause, register
 from fluidnpu.hls.core import execute_streams_reference, layer_streams, scatter_output
 from fluidnpu.hls.formats import ActivationCode
 from fluidnpu.hls.program import decode_layer, layer_job
+from fluidnpu.models.graph import Filtering
 
 from ..data_plane.benches.jobs import Program, Shape, align, bench_design, make_program, random_fbcb
 from ..errors import SimulationError
@@ -44,16 +45,21 @@ ARRAY: Design = bench_design(
         "weight_slots": 2,
         "out_words": 4,
         "activation": 1,
+        "filter": 5,
+        "filter_table": 1,
     }
 )
 # One sample, which the widths of counters depend on; chains in pieces, and more rows than a P-tile waits
 # for, so that one tile follows the other at once; RAM for layers of any size (`extremes`).
 LEAST: Design = bench_design(
     {"t_r": 17, "t_p": 5, "t_c": 6, "b_max": 1, "stackable": 1, "split": 0, "weight_slots": 3, "out_words": 2,
-     "buffer_words": 1 << 20, "activation": 1, "activation_dsp": 1}
+     "buffer_words": 1 << 20, "activation": 1, "activation_dsp": 1, "filter": 7, "filter_table": 1}
 ).changed(piece=2, broken=2)  # fmt: skip
 LAYERS = 290  # of every FBCB: more than eight bits count
-POOL_ROOM = {"PoolWindows": 112, "PoolRows": 1344}  # of LEAST: no power of two, and more than eight bits count
+# Of LEAST: no power of two, and more than eight bits count.
+ROOM = {
+    "PoolWindows": 112, "PoolRows": 1344, "FilterWindows": 112, "FilterRows": 1344, "FilterDeepRows": 1344, "FilterWeights": 672,
+}  # fmt: skip
 SLOTS = 32  # as many as a mask has bits
 PAGE = 4096
 BORDER = 1 << 32
@@ -87,7 +93,45 @@ def shapes(design: Design) -> list[Shape]:
         Shape(kind=1, kernel=(3, 3), group_words=5, out=(4, 4), merged=True),
         *(pooled if design.pool_room[1] else []),
         *(_of_the_unit(design) if design.activation else []),
+        *(_of_the_filter(design) if design.has_filter else []),
     ]
+
+
+def _of_the_filter(design: Design) -> list[Shape]:
+    """Layers whose outputs pass filters of each size and stride, behind each use of the unit, and one that a
+    filter has computed.
+    """
+    wide, use, table = design.t_c + 3, ActivationCode, design.filter_room.activation > 0
+    padded = {2: (0, 0, 1, 0), 3: (1, 1, 1, 1), 4: (3, 1, 0, 3), 5: (2, 2, 2, 2), 6: (5, 0, 0, 2), 7: (3, 6, 3, 6)}
+    drawn = []
+    for kernel in range(2, design.filter_room.kernel + 1):
+        for stride, out in ((1, (5, 6)), (2, (8, 9) if kernel > 3 else (6, 8))):
+            pads = padded[kernel] if stride == 1 or kernel > 3 else (0, 0, 0, 0)
+            drawn.append(Shape(out=out, filter=filtering_of(out, kernel, stride, pads, table=table and stride == 2)))
+    uses = [what for what in use if design.activation or what is use.NONE]
+    count = max(len(drawn), len(uses))
+    return [
+        replace(
+            drawn[i % len(drawn)],
+            kernel=(3, 3) if i % 3 == 1 else (1, 1),
+            group_words=3 + i,
+            columns=(wide, 3, 2 * wide, 5)[i % 4],
+            residual=uses[i % len(uses)] is use.PRODUCT or i % 4 == 3,
+            extra=i % 2,
+            activation=uses[i % len(uses)],
+        )
+        for i in range(count)
+    ] + [Shape(kernel=(3, 3), group_words=1, groups=6, columns=1, out=(4, 5), merged=True)]
+
+
+def filtering_of(
+    out: tuple[int, int], kernel: int, stride: int, pads: tuple[int, int, int, int], *, table: bool = False
+) -> Filtering:
+    """A filter over a map of `out`; `pads`: above, left, below, right."""
+    sizes = (out[0] + pads[0] + pads[2], out[1] + pads[1] + pads[3])
+    high, wide = ((size - kernel) // stride + 1 for size in sizes)
+    activation = "table" if table else ""
+    return Filtering(kernel=kernel, stride=stride, padded=pads[:2], out=(high, wide), activation=activation)
 
 
 def _of_the_unit(design: Design) -> list[Shape]:
@@ -125,7 +169,7 @@ def model_of(
 ) -> NpuModel:
     """The NPU of a design with a core, room for `LAYERS` layers, bugs of `edits`, ports in `stripes`."""
     model = NpuModel.of(design, core=core, **({"stripes": stripes} if stripes else {}))
-    room = {"Layers": LAYERS, "BuildId": 1} | (POOL_ROOM if design == LEAST else {})
+    room = {"Layers": LAYERS, "BuildId": 1} | (ROOM if design == LEAST else {})
     return replace(model, parameters={**model.parameters, **room}, edits=edits)
 
 

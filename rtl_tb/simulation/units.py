@@ -59,7 +59,7 @@ UNITS: Mapping[str, Mapping[str, int]] = {
 WHOLE: Mapping[str, Mapping[str, int]] = {
     "fluidnpu_data_plane": {
         "t_r": 16, "t_p": 4, "t_c": 8, "b_max": 4, "stackable": 1, "split": 0, "weight_slots": 1, "out_words": 4, "port_bytes": 16,
-        "activation": 1,
+        "activation": 1, "filter": 5, "filter_table": 1,
     },
     "fluidnpu_core": {
         "t_r": 13, "t_p": 4, "t_c": 5, "b_max": 4, "stackable": 1, "split": 1, "weight_slots": 3, "out_words": 4, "port_bytes": 16,

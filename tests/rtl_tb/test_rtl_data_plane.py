@@ -12,12 +12,13 @@ from fluidnpu.rtl_tb.simulation.model import Model, run, run_folder
 
 LAYERS = 4
 SMALL = {"t_r": 16, "t_p": 4, "t_c": 8, "b_max": 4, "stackable": 1, "split": 0, "weight_slots": 1, "out_words": 4,
-         "activation": 1}  # fmt: skip
+         "activation": 1, "filter": 5, "filter_table": 1}  # fmt: skip
 MORE = {
     "split": SMALL | {"split": 1, "weight_slots": 2, "activation_dsp": 1},
     "zc706": SMALL | {"t_p": 7, "t_c": 10, "t_r": 9, "b_max": 8, "weight_slots": 3, "out_words": 8},
-    "plain": SMALL | {"t_p": 3, "t_c": 5, "t_r": 5, "stackable": 0, "out_words": 3, "activation": 0},
+    "plain": SMALL | {"t_p": 3, "t_c": 5, "t_r": 5, "stackable": 0, "out_words": 3, "activation": 0, "filter": 0},
     "wide_pools": SMALL | {"t_p": 3, "t_c": 6},
+    "filter alone": SMALL | {"t_p": 5, "activation": 0, "filter": 7, "filter_table": 0},
     "wide": SMALL | {"t_p": 13, "t_c": 12, "t_r": 40, "b_max": 16, "weight_slots": 2, "out_words": 16},
 }
 
@@ -88,7 +89,7 @@ def test_coverage_can_fail() -> None:
 
 @pytest.mark.long
 def test_every_bench_of_the_data_plane() -> None:
-    assert len(bench(SMALL, None)) == 8
+    assert len(bench(SMALL, None)) == 9
 
 
 @pytest.mark.long

@@ -69,7 +69,8 @@ async def every_plan_at_every_batch(dut: Dut) -> None:
     rng = await begin(dut)
     shapes = [random_shape(rng, DESIGN) for _ in range(LAYERS)]
     for index, shape in enumerate(shapes):
-        shapes[index] = replace(shape, kind=0, groups=1, out=(3, 4), columns=DESIGN.t_c - 1)
+        plain = replace(shape, kind=0, groups=1, merged=False, filter=None)
+        shapes[index] = replace(plain, out=(3, 4), columns=DESIGN.t_c - 1)
     host = await attach(dut, rng, make_program(DESIGN, shapes, rng, every_mode=True), FAIR, 1.0)
     active: list[int] = []
     for _, word, batch in coverage.plans(DESIGN):
@@ -91,7 +92,9 @@ async def every_plan_at_every_batch(dut: Dut) -> None:
 
 
 def varied_shapes(rng: random.Random) -> list[Shape]:
-    """Layers with weights, residuals and a pool, large enough that something is under way for a while."""
+    """Layers with weights, residuals and a pool, large enough that something is under way for a while, and
+    any others.
+    """
     plain = Shape(kernel=(3, 3), group_words=9, columns=DESIGN.t_c + 3, out=(5, 5), residual=True)
     return [plain, Shape(kind=1, kernel=(2, 2), group_words=7), *(random_shape(rng, DESIGN) for _ in range(LAYERS - 2))]
 
@@ -174,6 +177,7 @@ async def wrong_descriptors_are_named(dut: Dut) -> None:
     ]
     spoils += [(1, 3), (1, 48 << 8), (1, 32 << 16), (7, 0x0000_0001), (8, 1), (11, 3), (14, 5), (9, 7), (10, 1)]
     spoils += [(22, 5), (22, 1 << 16), (22, 3), *([] if DESIGN.activation else [(22, 2), (1, 0b1_0100)])]
+    spoils += [(24, 1), (24, 0x18)] if DESIGN.has_filter else [(24, 0x13)]  # a filter of 1 or 8 taps; of 3
     run = decode_for(DESIGN, host.program.fbcb[1], kind=0, batch=2)
     spoils += [(17 + run.mode, 32), (17 + run.mode, 0xFFFF_FFFF)]
     for word, value in [*spoils, (31, 0)]:

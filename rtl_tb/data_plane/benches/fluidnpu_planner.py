@@ -148,7 +148,7 @@ def spoils(good: Mapping[str, Value], mode: Mode) -> Iterator[Mapping[str, Value
     yield {"lo": 0, "hi": -1}
     yield {"pool_kernel": 1}
     yield from () if DESIGN.has_filter else ({"merged": 1, "kind": 2}, {"merged": 1})
-    yield {"merged": 1, "pool_kernel": 2}
+    yield {"merged": 1, "pool_kernel": 2, "activation": 0, "activation_window": 0, "pieces": 0}
     yield from unit_spoils()
     yield from filter_spoils(good)
     for bits in DESCRIPTOR.fields:

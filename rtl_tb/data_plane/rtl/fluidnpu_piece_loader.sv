@@ -144,12 +144,12 @@ module fluidnpu_piece_loader #(
   end
 
   always_ff @(posedge clk_i) begin
-    write_o       <= rst_ni && take && (!Filters || section_q == Front);
+    write_o        <= rst_ni && take && (!Filters || section_q == Front);
     write_behind_o <= rst_ni && take && Filters && section_q == Behind;
-    write_lanes_o <= table_q ? '1 : lane_q;
-    write_row_o   <= row_q[RowWidth-1:0];
-    write_outer_o <= row_q[RowWidth];
-    write_piece_o <= data_i[32*32'(slot_q)+:32];
+    write_lanes_o  <= table_q ? '1 : lane_q;
+    write_row_o    <= row_q[RowWidth-1:0];
+    write_outer_o  <= row_q[RowWidth];
+    write_piece_o  <= data_i[32*32'(slot_q)+:32];
   end
   always_ff @(posedge clk_i) begin
     weights_o       <= rst_ni && take && weights;

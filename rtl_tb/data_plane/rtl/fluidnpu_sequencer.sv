@@ -3,8 +3,8 @@
 ///
 /// Descriptor and plan of a layer are made while the one before it runs, the first ones while the slots are
 /// looked at. A layer begins only when all outputs of the one before it are in memory, and what is wrong with
-/// its plan is told then. A pool that is merged with the layer before it has no commands. An error, the watchdog or a soft reset ends the job: `flush_o` is held until every
-/// master is idle. Order of commands: `hls.core.tiles`.
+/// its plan is told then. A layer that the one before it has computed has no commands. An error, the watchdog or a
+/// soft reset ends the job: `flush_o` is held until every master is idle. Order of commands: `hls.core.tiles`.
 module fluidnpu_sequencer #(
   parameter int unsigned TC = 8,
   parameter int unsigned InWords = 8,
