@@ -10,12 +10,13 @@ import click
 
 from fluidnpu import dse, scheduler
 from fluidnpu.models import files
-from fluidnpu.scheduler import tuning
+from fluidnpu.scheduler import comparison, tuning
 
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
 from ..options import FILE_OUT, JSON, PATH, numbers, takes
 from .circumstances import read_serving
+from .spreading import Spread, engine_of, spread_over
 
 if TYPE_CHECKING:
     from fluidnpu.scheduler.policies import Choice, Setting, Trial
@@ -24,7 +25,7 @@ DESIGN_FILE = "design.json"  # in a bundle
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuneOptions:
+class TuneOptions(Spread):
     """The command line of `fluidnpu tune`, as text and numbers."""
 
     design: Path
@@ -62,6 +63,7 @@ class TuneOptions:
     show_default=True,
     help="of the evolution strategy, some ten seconds each; 0 chooses among the weights that ship",
 )
+@spread_over("candidates of a generation")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="seed of the search")
 @click.option("--resume", is_flag=True, help="go on with a search that was stopped")
 @click.option(
@@ -92,6 +94,9 @@ def tune_policy(options: TuneOptions) -> None:
         raise UsageError("tune of a design or a table needs --out, since only a bundle holds the result itself")
     if options.resume and not (options.generations and options.out):
         raise UsageError("--resume goes on with a search, so it needs its --generations and its --out")
+    engine = engine_of(options)
+    if not options.generations and engine != comparison.HERE:
+        raise UsageError("--processes and --engine serve the candidates of a search, so they need its --generations")
     if not dse.has_numba():
         out.print("[dim]without Numba fewer streams are tried, and they take longer: pip install 'fluidnpu\\[fast]'[/]")
     serving = read_serving(table, numbers("--exit-rates", options.exit_rates))
@@ -101,7 +106,7 @@ def tune_policy(options: TuneOptions) -> None:
     choice = plan.choices[f"guarded:dial={options.dial:g}"]
     trials: dict[str, Trial] = {}
     if options.generations:
-        choice, trials = _tuned(options, setting)
+        choice, trials = _tuned(options, setting, engine)
         plan = plan.with_choice(options.dial, choice)
     written = []
     if folder is not None:
@@ -123,11 +128,11 @@ def _places(path: Path) -> tuple[Path | None, Path]:
     return None, path
 
 
-def _tuned(options: TuneOptions, setting: Setting) -> tuple[Choice, dict[str, Trial]]:
+def _tuned(options: TuneOptions, setting: Setting, engine: comparison.Engine) -> tuple[Choice, dict[str, Trial]]:
     state = None if options.out is None else options.out.with_suffix(".search.npz")
     if state is not None and not options.resume:
         state.unlink(missing_ok=True)
-    search = tuning.Tuning(setting, dial=options.dial, seed=options.seed, state=state)
+    search = tuning.Tuning(setting, dial=options.dial, seed=options.seed, state=state, engine=engine)
     with show.progress(show.console(options.as_json), "tuning weights") as step:
         search.run(options.generations, step)
     return search.judged()

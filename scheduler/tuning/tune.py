@@ -11,12 +11,14 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..comparison.engines import HERE, Engine, in_order
 from ..policies.guarded import with_weights
 from ..policies.selection import Choice, Trial, choose, run_trials
 from ..policies.setting import Setting
@@ -34,11 +36,20 @@ Floats = NDArray[np.float64]
 class Tuning:
     """The search for one setting and place of the dial; the file `state` keeps it between generations.
 
-    Raises SchedulerError where the file is for something else.
+    `engine` serves the candidates of a generation, and changes no number. Raises SchedulerError where the
+    file is for something else.
     """
 
-    def __init__(self, setting: Setting, *, dial: float = 1.0, seed: int = 0, state: Path | None = None) -> None:
-        self.setting, self.dial, self.state = setting, dial, state
+    def __init__(
+        self,
+        setting: Setting,
+        *,
+        dial: float = 1.0,
+        seed: int = 0,
+        state: Path | None = None,
+        engine: Engine = HERE,
+    ) -> None:
+        self.setting, self.dial, self.state, self.engine = setting, dial, state, engine
         self.start: Choice = choose(setting, with_weights, "guarded", dial=dial)
         first = self.start.weights or candidates(setting)["mean of balanced"]
         facts = (
@@ -60,7 +71,7 @@ class Tuning:
     def run(self, generations: int, tell: Callable[[int, int], None] | None = None) -> None:
         """Search up to `generations` in all, keeping the state after each."""
         while self.search.generation < generations:
-            self.search.tell([self.loss(x) for x in self.search.ask()])
+            self.search.tell(in_order(self.engine, [partial(self.loss, x) for x in self.search.ask()]))
             if self.state is not None:
                 self.search.save(self.state, self.mark)
             if tell is not None:

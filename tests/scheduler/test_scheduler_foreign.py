@@ -27,7 +27,7 @@ from fluidnpu.scheduler import (
     poisson,
     simulate,
 )
-from fluidnpu.scheduler.comparison import Source, Truth, serve_stream
+from fluidnpu.scheduler.comparison import Local, Source, Truth, serve_stream
 from fluidnpu.scheduler.comparison.serving import world_of
 from fluidnpu.scheduler.comparison.sources import mixed_objectives
 from fluidnpu.scheduler.compiled.trace import serve_compiled
@@ -299,7 +299,9 @@ def test_plans_that_are_missing_foreign_or_broken_are_refused(tmp_path: Path) ->
 
 
 @NEEDS_NUMBA
-def test_a_search_that_was_stopped_ends_with_the_same_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_that_was_stopped_ends_with_the_same_numbers_by_any_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from fluidnpu.scheduler.tuning import tune
 
     monkeypatch.setattr(tune, "STREAMS", 1)
@@ -308,7 +310,7 @@ def test_a_search_that_was_stopped_ends_with_the_same_numbers(tmp_path: Path, mo
     here = setting(0.6)
     whole = Tuning(here)
     whole.run(2)
-    Tuning(here, state=tmp_path / "s.npz").run(1)
+    Tuning(here, state=tmp_path / "s.npz", engine=Local(processes=2)).run(1)
     again = Tuning(here, state=tmp_path / "s.npz")
     assert again.search.generation == 1
     again.run(2)
