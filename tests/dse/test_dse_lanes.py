@@ -139,10 +139,12 @@ def test_the_price_of_lanes() -> None:
 def test_a_merged_layer_moves_and_computes_with_the_one_before() -> None:
     expand, depthwise, _ = MERGED
     assert layer_words(depthwise, 2) == 0
-    rates = {"batch": 1, "macs_per_cycle": 100.0, "words_per_cycle": 0.0}
-    assert roofline_cycles(depthwise, **rates) == 0  # type: ignore[arg-type]
-    both = sum(roofline_cycles(layer, **rates) for layer in (EXPAND, DEPTHWISE))  # type: ignore[arg-type]
-    assert roofline_cycles(expand, **rates) == both  # type: ignore[arg-type]
+
+    def cycles(layer: LayerShape) -> float:
+        return roofline_cycles(layer, batch=1, macs_per_cycle=100.0, words_per_cycle=0.0)
+
+    assert cycles(depthwise) == 0
+    assert cycles(expand) == cycles(EXPAND) + cycles(DEPTHWISE)
 
 
 @settings(max_examples=12, deadline=None)
