@@ -121,6 +121,9 @@ def check_model(options: CheckOptions) -> None:
             out.print(f"  [dim]heads of one trunk, all given out; early exits are named: --logits {','.join(heads)}[/]")
     if report.get("unit"):
         print_unit(out, report["unit"])
+    if report.get("filters"):
+        count = report["filters"]
+        out.print(f"Depthwise layers that the layer before can compute on its way out: {count}", highlight=False)
     if report.get("tail"):
         tail = report["tail"]
         operators = ", ".join(f"{count} {name}" for name, count in tail["operators"].items())
@@ -198,6 +201,8 @@ def model_report(model: models.Network | models.Workload) -> dict[str, Any]:
         facts |= {key: model.metadata[key] for key in ("quantised", "inputs") if key in model.metadata}
         if any(layer.activation is not None for layer in model.layers):
             facts["unit"] = unit_report(model)
+        if work.filters:
+            facts["filters"] = len(work.filters)
         shown = [(one.name, list(one.shape), one.activation, one.stage) for one in model.outputs]
         if model.tail is not None:
             facts["tail"] = tail_report(model, model.tail)

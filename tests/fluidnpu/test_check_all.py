@@ -96,3 +96,25 @@ def test_text_that_is_no_size(tmp_path: Path) -> None:
 
 def test_the_names_of_full_size_networks_have_nothing_in_the_way() -> None:
     assert run("check", "resnet50", "--all").exit_code == 0
+
+
+def test_depthwise_layers_that_can_be_merged_are_counted(tmp_path: Path) -> None:
+    """A depthwise convolution alone reads what the convolution before it makes."""
+    nodes = [
+        helper.make_node("Conv", ["image", "w"], ["a"], name="first", pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["a", "d"], ["b"], name="filter", group=3, pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["b", "w"], ["map"], name="last", pads=[1, 1, 1, 1]),
+    ]
+    weights = [
+        numpy_helper.from_array(np.full((3, n, 3, 3), 0.1, np.float32), name) for n, name in ((3, "w"), (1, "d"))
+    ]
+    image, end = (helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 3, 8, 8)) for name in ("image", "map"))
+    graph = helper.make_graph(nodes, "depthwise", [image], [end], weights)
+    path = str(tmp_path / "depthwise.onnx")
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    told = run("check", path)
+    assert "Depthwise layers that the layer before can compute on its way out: 1" in told.stdout
+    assert json.loads(run("check", path, "--json").stdout)["filters"] == 1
+    assert "filters" not in json.loads(
+        run("check", between(tmp_path / "r.onnx", "Relu"), "--input", "8x8", "--json").stdout
+    )
