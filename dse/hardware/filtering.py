@@ -61,7 +61,7 @@ def filter_steps(kernel: int) -> int:
 
 
 def filterings(layers: Sequence[LayerShape]) -> Filterings:
-    """What decides a filter's room, of every layer whose outputs pass one; each once."""
+    """Columns, pixels of a row, kernel and table of every layer whose outputs pass a filter; each once."""
     return tuple(
         dict.fromkeys(
             (layer.c, layer.window.out[1], layer.filtering.kernel, bool(layer.filtering.activation))

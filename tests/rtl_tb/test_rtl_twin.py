@@ -27,6 +27,7 @@ WITHOUT = {
     "core_weight_bus": DATA,
     "core_pkg": TYPES,
     "fluidnpu_activation_lane": LANE,
+    "fluidnpu_output_filter_lane": "moves data only; its delay is part of fluidnpu_output_filter's",
     "fluidnpu_counters": "counts what the other modules do, and delays none of them",
     "fluidnpu_formats_pkg": TYPES,
     "fluidnpu_multiplier": LANE,
