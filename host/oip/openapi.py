@@ -98,9 +98,11 @@ def document(
             "post": _operation("change them", "Tenants", 400, 404, 408, 413, 503, asks="TenantsChanged"),
             "parameters": [name],
         }
+        shared = _operation("change them, or go back", "Shares", 400, 404, 408, 409, 413, 501, asks="SharesChanged")
+        shared["requestBody"]["required"] = True
         paths["/v2/models/{name}/shares"] = {
             "get": _operation("shares of versions", "Shares", 404, 409, 501),
-            "post": _operation("change them, or go back", "Shares", 400, 404, 408, 409, 413, 501, asks="SharesChanged"),
+            "post": shared,
             "parameters": [name],
         }
         paths["/v2/models/{name}/exits"] = {
@@ -122,7 +124,7 @@ def document(
         "openapi": "3.1.0",
         "info": {"title": "fluidnpu, Open Inference Protocol v2", "version": version},
         "paths": paths,
-        "components": {"schemas": _schemas(programs, tenants, boards, shared_bytes)},
+        "components": {"schemas": _schemas(programs, tenants, boards, versions, shared_bytes)},
     }
 
 
@@ -192,9 +194,11 @@ def _list(items: Schema) -> Schema:
     return {"type": "array", "items": items}
 
 
-def _schemas(programs: Programs, tenants: Sequence[str], boards: Sequence[str], shared_bytes: int) -> Schema:
+def _schemas(
+    programs: Programs, tenants: Sequence[str], boards: Sequence[str], versions: Sequence[str], shared_bytes: int
+) -> Schema:
     board: Schema = {"board": {"enum": list(boards)}} if boards else {}
-    share: Schema = {"type": "object", "additionalProperties": {"type": "number", "minimum": 0, "maximum": 1e9}}
+    share: Schema = {"type": "object", "additionalProperties": {"type": "number", "minimum": 0, "maximum": 1}}
     tensor = _object({"name": _STRING, "datatype": {"enum": list(KNOWN)}, "shape": _list(_COUNT)})
     sized = _object({"name": _STRING, "data_type": _STRING, "dims": _list({"type": "integer"})})
     duration = _object({"count": _COUNT, "ns": _COUNT})
@@ -262,7 +266,7 @@ def _schemas(programs: Programs, tenants: Sequence[str], boards: Sequence[str], 
         "Shares": _object({"shares": share, "versions": {"type": "object"}}, before=share),
         "SharesChanged": {
             "oneOf": [
-                {**_object({"shares": {**share, "minProperties": 1}}), "additionalProperties": False},
+                {**_object({"shares": _shares(versions)}), "additionalProperties": False},
                 {**_object({"back": {"const": True}}), "additionalProperties": False},
             ]
         },
@@ -318,6 +322,13 @@ def _infer_request(programs: Programs, tenants: Sequence[str]) -> Schema:
         parameters=parameters,
         outputs=_list(output),
     ) | _example(programs)
+
+
+def _shares(versions: Sequence[str]) -> Schema:
+    """Describe shares by version; one that is left out has none, as one of 0 has."""
+    value = {"type": "number", "exclusiveMinimum": 0, "maximum": 1e9}
+    shares = dict.fromkeys(versions, value)
+    return {"type": "object", "properties": shares, "additionalProperties": False, "minProperties": 1}
 
 
 def _thresholds(programs: Programs) -> Schema:

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_worlds import PATIENCE_S
+from host_worlds import HOUR_NS, PATIENCE_S, world
 from hypothesis import HealthCheck, given, settings
-from oip_worlds import Served, served
+from oip_worlds import NAME, Served, bundle_of, served
 
-from fluidnpu.host.oip import Limits
+from fluidnpu.host.oip import Limits, ServeOptions, in_background
 from fluidnpu.host.oip.parameters import PARAMETERS
+from fluidnpu.host.serving import ModelOptions, Models
 
 SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
@@ -24,21 +25,23 @@ def s(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield one
 
 
-def ask(s: Served, examples: int) -> set[tuple[str, str]]:
-    """Every operation, each with this many cases; the operations that were asked."""
+def ask(url: str, examples: int, only: str = "") -> set[tuple[str, str]]:
+    """Every operation on a path with a word, each with this many cases; the operations that were asked."""
     import schemathesis  # which takes longer to load than any test of this file
 
-    schema = schemathesis.openapi.from_url(f"{s.url}/openapi.json")
+    schema = schemathesis.openapi.from_url(f"{url}/openapi.json")
     asked: set[tuple[str, str]] = set()
     for found in schema.get_all_operations():
         described: Any = found  # a result of the library's own; `ok` raises for a bad document
         operation = described.ok()
+        if only not in operation.path:
+            continue
 
         @settings(max_examples=examples, **SETTINGS)  # type: ignore[arg-type]
         @given(case=operation.as_strategy())
         def one(case: Any) -> None:
             answer = case.call_and_validate(
-                base_url=s.url, timeout=PATIENCE_S, excluded_checks=[schemathesis.checks.not_a_server_error]
+                base_url=url, timeout=PATIENCE_S, excluded_checks=[schemathesis.checks.not_a_server_error]
             )
             assert answer.status_code not in (500, 501)  # 503 and 504 are answers: shed, or its own timeout passed
 
@@ -48,14 +51,24 @@ def ask(s: Served, examples: int) -> set[tuple[str, str]]:
 
 
 def test_the_document_holds(s: Served) -> None:
-    asked = ask(s, 3)
+    asked = ask(s.url, 3)
     assert ("POST", "/v2/models/{name}/infer") in asked
     assert len(asked) >= 21
 
 
 @pytest.mark.long
 def test_the_document_holds_for_many_cases(s: Served) -> None:
-    ask(s, 200)
+    ask(s.url, 200)
+
+
+def test_the_document_of_versions_holds(tmp_path: Path) -> None:
+    w = world(3, loaded=False)
+    for version in ("1", "2"):
+        bundle_of(w, tmp_path / NAME / version)
+    models = Models({NAME: tmp_path / NAME}, ModelOptions(slo_ns=HOUR_NS))
+    with in_background(models, ServeOptions(http=0, grpc=None, admin=0)) as server:
+        asked = ask(server.url("admin"), 10, "/shares")
+    assert asked == {(verb, "/v2/models/{name}/shares") for verb in ("GET", "POST")}
 
 
 def test_the_page_has_the_table_of_parameters() -> None:
