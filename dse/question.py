@@ -131,6 +131,11 @@ class Target:
         )
 
     @property
+    def bare(self) -> Target:
+        """The same place for an NPU without a filter, which the smallest array leaves the least room for."""
+        return replace(self, filterings=(), lanes=0)
+
+    @property
     def ports(self) -> Dram:
         """The memory with the width of its ports. Raises BoardError."""
         return self.board.memory(self.memory)
@@ -213,12 +218,12 @@ class Question:
             )
 
     def with_lanes(self, lanes: int) -> Question:
-        """The same question of NPUs with a filter of so many lanes, or without one."""
+        """The same question of NPUs with a filter of some lanes, or without one at 0."""
         return replace(self, lanes=lanes, board=self.facts)
 
     @property
     def of_lanes(self) -> tuple[Question, ...]:
-        """The question for every number of lanes that a search looks at; itself where there is no choice."""
+        """The question with each number of lanes that a search tries, or itself where there is no choice."""
         if self.lanes is not None or not self.workload.filters:
             return (self,)
         return tuple(self.with_lanes(lanes) for lanes in (0, *LANES))

@@ -74,9 +74,10 @@ def share_memory(question: Question, point: Point) -> Shared:
 def check_windows(question: Question, least: Point) -> None:
     """Raise FitError where even the smallest array leaves no room for a row of some layer's windows.
 
-    `least` is that array. It saves a search over thousands of arrays of which none can be built.
+    `least` is that array. It saves a search over thousands of arrays of which none can be built. A filter
+    needs more rows of RAM the fewer columns an array has, so the smallest one is asked without.
     """
-    workload, target = question.workload, question.target
+    workload, target = question.workload, question.target.bare
     if any(layer.window is None for layer in workload.layers):
         return
     shares = trade_offs(least, target, _most_buffer_words(workload, question.b_max))

@@ -49,7 +49,7 @@ def _with(question: Question, memory: str) -> Question:
 
 def _refusal(question: Question) -> FitError | None:
     try:
-        fit(LEAST, question.target)
+        fit(LEAST, question.target.bare)
     except FitError as error:
         return error
     return None

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.boards import load_board
-from fluidnpu.dse import Design, DesignError, DramModel, Mode, Point, answer, explore
+from fluidnpu.dse import Design, DesignError, DramModel, FitError, Mode, Point, answer, explore
 from fluidnpu.dse.exact.bound import Candidates, lower_bound
 from fluidnpu.dse.exact.estimate import PLAN_CYCLES, estimated_plan, estimated_plans
 from fluidnpu.dse.exact.mapping import joins, mappings
 from fluidnpu.dse.exact.model import Machine, layer_cost
-from fluidnpu.dse.exact.search import best_plan, evaluate_array, lower_bounds, merged_pairs, synthetic_job
+from fluidnpu.dse.exact.search import LEAST, best_plan, evaluate_array, lower_bounds, merged_pairs, synthetic_job
 from fluidnpu.dse.exact.sharing import share_memory
 from fluidnpu.dse.hardware.array import Array
 from fluidnpu.dse.hardware.roofline import layer_words, roofline_cycles
@@ -208,3 +208,12 @@ def test_pairs_are_merged_where_the_exact_model_says_so(kernel: int, lanes: int)
     space = Space(t_r=np.array([fitted.t_r]), t_p=np.array([9]), t_c=np.array([32]))
     assert lower_bounds(question, space, [1])[0, 0] <= counted.total(counted.layers, 1)
     assert len(estimated_plans(work, machine, question.dram, 1, pairs=question.pairs).plans) == 3
+
+
+def test_lanes_fit_though_the_smallest_array_has_no_room_for_a_filter() -> None:
+    """Few columns make many beats of a pixel, whose rows and windows a filter keeps."""
+    wide = replace(EXPAND, c=960), replace(DEPTHWISE, groups=960), replace(PROJECT, p=960)
+    question = Question(workload=replace(WORK, layers=wide), board=BOARD, b_max=1, evaluations=1, lanes=32)
+    with pytest.raises(FitError, match="RAMB18 \\(filter: "):
+        fit(LEAST, question.target)
+    assert answer(question).fit.lanes == 32
