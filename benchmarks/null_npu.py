@@ -23,17 +23,21 @@ class NullNpu:
             register("SHAPE").offset: shape_word(design),
             register("STATUS").offset: _DONE,
         }
+        self._fbcb: dict[int, int] = {}  # by index: a driver reads back what it wrote
 
     @property
     def clock(self) -> Clock:
         return self._clock
 
     def read(self, offset: int) -> int:
+        if offset == _DATA:
+            return self._fbcb.get(self._words.get(_INDEX, 0), 0)
         return self._words.get(offset, 0)
 
     def write(self, offset: int, value: int) -> None:
         if offset == _DATA:
-            self._words[_INDEX] = self._words.get(_INDEX, 0) + 1
+            index = self._words.get(_INDEX, 0)
+            self._fbcb[index], self._words[_INDEX] = value, index + 1
         elif offset != register("STATUS").offset:
             self._words[offset] = value
 
