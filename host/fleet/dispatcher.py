@@ -62,9 +62,9 @@ class DispatchOptions:
     A board with work is hung when it has been silent for `patience` of its longest batches and
     `allowance_s` more, which is for hosts and links that stall. `audit_every`: one piece in so many of each
     board is asked twice (0: none). `queue`: samples without an answer. `hold_s`: time that a request waits
-    where no board can take it, or until its own deadline. `absent`: boards that do not answer at the start
-    may come later. `tries`: refusals of boards after which the last one is the answer. `slo_ns`: objective of
-    a request that names none (None: five lone latencies of the slowest board).
+    where no board can take it, or until its own deadline. `absent`: boards that do not answer at the start,
+    or have another program, may come later. `tries`: refusals of boards after which the last one is the
+    answer. `slo_ns`: objective of a request that names none (None: five lone latencies of the slowest board).
     """
 
     patience: float = 4.0
@@ -127,13 +127,13 @@ class Dispatcher:
     async def start(self) -> None:
         """Ask every board for its identity, then mind them all.
 
-        Raises BoardError for one that does not answer, unless it may come later, is not the one of its
-        bundle, or is named twice.
+        Raises BoardError for one that does not answer or is not the one of its bundle, unless it may come
+        later, and for one that is named twice.
         """
         asked = (self._identify(leaf, 5.0) for leaf in self.leaves)
         found = dict(zip(self.leaves, await asyncio.gather(*asked, return_exceptions=True), strict=True))
         for error in found.values():
-            if isinstance(error, BaseException) and not (self.options.absent and _may_come(error)):
+            if isinstance(error, BaseException) and not (self.options.absent and isinstance(error, BoardError)):
                 raise error
         for leaf, error in found.items():
             if isinstance(error, BoardError):
@@ -783,10 +783,6 @@ class _ForeignError(BoardError):
 
 class _AwayError(BoardError):
     """The board answers, and takes no requests."""
-
-
-def _may_come(error: BaseException) -> bool:
-    return isinstance(error, BoardError) and not isinstance(error, _ForeignError)
 
 
 def _meant(error: BoardError) -> State:

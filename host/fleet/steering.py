@@ -31,7 +31,7 @@ from .admin import LOAD_S, AdminLink
 from .dispatcher import Dispatcher
 from .duties import NEVER
 from .editions import Edition, Editions
-from .leaf import Leaf
+from .leaf import Leaf, State
 from .link import write_request
 from .roster import Seat
 
@@ -41,6 +41,7 @@ PROBES = 8  # random images of a trial
 RETURN_S = 30.0  # until a board that was loaded takes requests again
 SEEN_S = 2.0  # until every front has seen that a board has returned
 _LOOK_S = 0.02
+_THERE = (State.READY, State.FOREIGN)
 
 
 class Steering:
@@ -76,6 +77,7 @@ class Steering:
         Raises ConflictError where a board is away, and ProtocolError where one fails.
         """
         boards = await self._all(model)
+        boards.sort(key=lambda leaf: leaf.ready)  # those with another program first: none else is missed
         async with self._one:
             loaded: list[Leaf] = []
             try:
@@ -133,7 +135,7 @@ class Steering:
         return leaves
 
     async def _all(self, model: str) -> list[Leaf]:
-        """Return the boards of a model, which all take requests. Raises UnsupportedError, ConflictError."""
+        """Return the boards of a model, which all answer. Raises UnsupportedError, ConflictError."""
         leaves = self._steered(model)
         if (away := await self._away(leaves)) is not None:
             raise ConflictError(f"every board of '{model}' must take requests, and '{away.name}' {away.state.value}")
@@ -146,10 +148,16 @@ class Steering:
             raise BoardError(f"one board is taken out at a time, and '{away.name}' {away.state.value}")
 
     async def _away(self, leaves: Sequence[Leaf]) -> Leaf | None:
-        """Return a board that takes no requests, and has not begun to in the time in which that is seen."""
+        """Return a board that is away, and has not come back in the time in which that is seen.
+
+        One with another program is not: it may have been loaded before this front was started, and a load
+        makes it like the others.
+        """
         loop = asyncio.get_running_loop()
         until = loop.time() + SEEN_S
-        while (away := next((leaf for leaf in leaves if not leaf.ready), None)) is not None and loop.time() < until:
+        while (away := next((leaf for leaf in leaves if leaf.state not in _THERE), None)) is not None:
+            if loop.time() > until:
+                break
             await asyncio.sleep(_LOOK_S)
         return away
 
@@ -175,6 +183,7 @@ class Steering:
     async def _load(self, leaf: Leaf, admin: AdminLink, models: Sequence[str]) -> None:
         tried: list[str] = []
         failed: HostError | None = None
+        there = leaf.state if leaf.state in _THERE else State.READY
         async with self._resting(leaf):
             try:
                 for model in models:
@@ -189,7 +198,7 @@ class Steering:
                     with contextlib.suppress(HostError):  # a trial that nobody ends goes back by itself
                         await admin.load(model, "back")
         try:
-            await self._returned(leaf)
+            await self._returned(leaf, State.READY if failed is None else there)
         finally:
             if failed is not None:
                 raise failed
@@ -198,16 +207,16 @@ class Steering:
         try:
             async with self._resting(leaf):
                 await _admin(leaf).load(model, "back")
-            await self._returned(leaf)
+            await self._returned(leaf, State.FOREIGN)  # or READY: this front may not know what it has now
         except HostError as error:
             _log.warning("board '%s' could not go back: %s", leaf.name, error, extra={"board": leaf.name})
             return False
         return True
 
-    async def _returned(self, leaf: Leaf) -> None:
-        """Wait until a board takes requests. Raises BoardError."""
+    async def _returned(self, leaf: Leaf, state: State = State.READY) -> None:
+        """Wait until a board is as it was. Raises BoardError."""
         until = asyncio.get_running_loop().time() + RETURN_S
-        while not leaf.ready:
+        while not leaf.ready and leaf.state is not state:
             if asyncio.get_running_loop().time() > until:
                 raise BoardError(f"board '{leaf.name}' {leaf.state.value} after its load: {leaf.reason}")
             await asyncio.sleep(_LOOK_S)

@@ -1,21 +1,33 @@
 """Several fronts over the same boards: what each knows by itself, and what holds over all of them."""
 
 import asyncio
+import json
+import re
+import shutil
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 
+import numpy as np
 import pytest
 from fleet_scripts import Doubles, Scripted, ask, call, gated, logits, run
+from fleet_worlds import slow_world
+from oip_worlds import bundle_of
 from test_host_fleet_plans import TIMES as TWO
 from test_host_fleet_plans import TURNS
 
 from fluidnpu.host.errors import ServerClosedError
 from fluidnpu.host.fleet import Leaf
+from fluidnpu.host.fleet.children import environment
 from fluidnpu.host.fleet.dispatcher import Dispatcher
 from fluidnpu.host.fleet.homes import ranked
 from fluidnpu.host.fleet.leaf import State
 
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "how-to" / "three-servers.md").read_text(encoding="utf-8")
 Work = Callable[[Dispatcher, Dispatcher], Awaitable[None]]
 
 
@@ -114,3 +126,45 @@ def test_each_front_audits_its_own_answers_and_finds_the_board_that_lies() -> No
             assert logits(await ask(front, call(3))) == [[6.0, 8.0]]
 
     of_two(links, work, audit_every=3, allowance_s=10.0)
+
+
+def _file(name: str) -> str:
+    found = re.search(rf'title="{name}"\n(.*?)```', PAGE, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.skipif(shutil.which("haproxy") is None, reason="HAProxy is not installed")
+def test_haproxy_takes_the_file_of_the_page(tmp_path: Path) -> None:
+    (tmp_path / "haproxy.cfg").write_text(_file("haproxy.cfg"), encoding="utf-8")
+    done = subprocess.run(["haproxy", "-c", "-f", "haproxy.cfg"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, "warning" in done.stderr.lower()) == (0, False), done.stderr
+
+
+def test_envoys_file_has_the_fronts_of_haproxys() -> None:
+    yaml = pytest.importorskip("yaml")
+    file = yaml.safe_load(_file("envoy.yaml"))
+    (cluster,) = file["static_resources"]["clusters"]
+    (group,) = cluster["load_assignment"]["endpoints"]
+    places = [one["endpoint"]["address"]["socket_address"] for one in group["lb_endpoints"]]
+    theirs = re.search(r"backend rest\n(.*?)\n\n", _file("haproxy.cfg"), re.DOTALL)
+    assert theirs is not None
+    ours = [f"{one['address']}:{one['port_value']}" for one in places]
+    assert ours == re.findall(r"server \S+ (\S+)", theirs[1])
+    assert cluster["health_checks"][0]["http_health_check"]["path"] in theirs[1]
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("haproxy") is None, reason="HAProxy is not installed")
+def test_boards_fronts_and_backends_are_struck_and_nothing_is_lost(tmp_path: Path) -> None:
+    w = slow_world()
+    np.save(tmp_path / "images.npy", w.images(16))
+    words = [sys.executable, str(ROOT / "benchmarks" / "many_fronts.py"), str(bundle_of(w, tmp_path / "bundle"))]
+    words += [f"--images={tmp_path / 'images.npy'}", "--requests=2000", "--every=1.5"]
+    done = subprocess.run(words, capture_output=True, text=True, env=environment())
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert (found["wrong"], found["doubled"], found["lost"]) == (0, 0, 0)
+    assert set(found["longest_wait_s"]) == {
+        *("board killed", "board stopped", "front killed", "front stopped", "backend out")
+    }

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import urllib.request
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from http.client import HTTPConnection
@@ -29,6 +29,7 @@ class Fronts:
 
     def __init__(self, folder: Path, servers: list[NetworkServer], fronts: list[FleetFront]) -> None:
         self.folder, self.servers, self.fronts = folder, servers, fronts
+        self.more: Callable[[], None]
 
     def write(self, w: HostWorld, *folders: str) -> None:
         for name in folders:
@@ -68,7 +69,7 @@ def two_fronts(folder: Path, w: HostWorld, *, lying: float = 0.0, **options: Any
             rows += f'[[devices]]\ntype = "board"\nname = "{name}"\naddresses = ["{address}"]\nadmin = ["{process.admin}"]\n'
         (folder / "fleet.toml").write_text(FLEET + rows)
         fronts, loops = list[FleetFront](), list[asyncio.AbstractEventLoop]()
-        dispatch = {"slo_ns": HOUR_NS, "allowance_s": PATIENCE_S, "hold_s": PATIENCE_S, **options}
+        dispatch = {"absent": True, "slo_ns": HOUR_NS, "allowance_s": PATIENCE_S, "hold_s": PATIENCE_S, **options}
 
         def opened(limits: Any, version: str) -> FleetFront:
             loops.append(asyncio.get_running_loop())
@@ -84,9 +85,14 @@ def two_fronts(folder: Path, w: HostWorld, *, lying: float = 0.0, **options: Any
         def done(work: Coroutine[Any, Any, None]) -> None:
             asyncio.run_coroutine_threadsafe(work, loops[0]).result(PATIENCE_S)
 
-        done(second.start())
-        stack.callback(lambda: done(second.stop()))
-        yield Fronts(folder, [first, second], fronts)
+        def more(server: NetworkServer) -> NetworkServer:
+            done(server.start())
+            stack.callback(lambda: done(server.stop()))
+            return server
+
+        site = Fronts(folder, [first, more(second)], fronts)
+        site.more = lambda: site.servers.append(more(NetworkServer(opened, surfaces)))
+        yield site
 
 
 def test_boards_are_steered_from_any_front(tmp_path: Path) -> None:
@@ -129,6 +135,7 @@ def test_boards_are_steered_from_any_front(tmp_path: Path) -> None:
         assert "is served as before ('board-0')" in said["error"]
         s.are(*both)
         assert [s.exits(images, front) for front in (0, 1)] == [[0] * 8] * 2
+        _a_front_in_the_midst(s, w, images, right)
         assert s.ask("POST", "/v2/boards/board-7/drain")[0] == 404
         assert s.ask("POST", "/v2/boards/board-0/paint")[0] == 501
         assert s.ask("POST", f"/v2/repository/models/{NAME}/unload")[0] == 501
@@ -139,6 +146,16 @@ def test_boards_are_steered_from_any_front(tmp_path: Path) -> None:
             assert (status, "must have an admin surface" in said["error"]) == (501, True)
         with urllib.request.urlopen(s.servers[0].url("admin") + "/openapi.json") as answer:
             assert "/v2/boards/{name}/{act}" in json.load(answer)["paths"]
+
+
+def _a_front_in_the_midst(s: Fronts, w: HostWorld, images: Any, right: list[int]) -> None:
+    """It knows the new files only, takes no board with another program, and may load them all."""
+    s.write(w, "board-0", "board-1", "bundle")
+    s.more()
+    assert [leaf.state for leaf in s.fronts[2].dispatcher.leaves] == [State.FOREIGN] * 2
+    assert s.ask("POST", f"/v2/repository/models/{NAME}/load", front=2) == (200, {})
+    s.are(State.READY, State.READY)
+    assert [s.exits(images, front) for front in (0, 1, 2)] == [right] * 3
 
 
 def _thresholds(s: Fronts, images: Any, right: list[int]) -> None:
