@@ -45,7 +45,7 @@ class PolicyError(SchedulingError, RuntimeError):
 
 
 class EngineError(SchedulingError, RuntimeError):
-    """Whoever was to do work has died, or cannot be reached."""
+    """Processes or a cluster that were to do work have died, or cannot be reached."""
 
 
 class FleetError(SchedulerError):

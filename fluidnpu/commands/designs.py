@@ -63,6 +63,27 @@ def explored(
 
     Raises UsageError and the errors of `dse`.
     """
+    try:
+        question = question_of(work, board, search, mix)
+        found = _answered(out, question, board.name)
+    except dse.DesignError as error:
+        windows = all(layer.window is not None for one, _ in mix or [(work, 1)] for layer in one.layers)
+        if search.cycle_model == "exact" and not (windows and dse.has_numba()):
+            add_note(error, "that is --cycles paper")
+        raise
+    for caution in found.cautions:
+        out.print(f"[yellow]{caution}[/]")
+    log.info("chose %s: %d of %d arrays counted", show.point(found.design), found.evaluated, found.arrays)
+    return found
+
+
+def question_of(
+    work: models.Workload,
+    board: boards.Board,
+    search: Search,
+    mix: tuple[tuple[models.Workload, float], ...] = (),
+) -> dse.Question:
+    """Give the question that the options of a search ask. Raises UsageError and DesignError."""
     asked: dict[str, Any] = {
         "board": board,
         "b_max": search.largest_batch,
@@ -74,18 +95,7 @@ def explored(
         "evaluations": search.evaluations,
         "lanes": search.lanes,
     }
-    try:
-        question = dse.Question.of_mix(mix, **asked) if mix else dse.Question(workload=work, **asked)
-        found = _answered(out, question, board.name)
-    except dse.DesignError as error:
-        windows = all(layer.window is not None for one, _ in mix or [(work, 1)] for layer in one.layers)
-        if search.cycle_model == "exact" and not (windows and dse.has_numba()):
-            add_note(error, "that is --cycles paper")
-        raise
-    for caution in found.cautions:
-        out.print(f"[yellow]{caution}[/]")
-    log.info("chose %s: %d of %d arrays counted", show.point(found.design), found.evaluated, found.arrays)
-    return found
+    return dse.Question.of_mix(mix, **asked) if mix else dse.Question(workload=work, **asked)
 
 
 def _answered(out: Console, question: dse.Question, board: str) -> dse.Exploration:

@@ -5,6 +5,7 @@ the design.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ import click
 from fluidnpu import boards, dse, models
 from fluidnpu.dse.hardware import told_clock
 from fluidnpu.models import files
+from fluidnpu.scheduler import comparison
 
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
@@ -24,6 +26,7 @@ from ..options import (
     EXIT_RATES,
     EXPLAIN,
     FILE_OUT,
+    FOLDER_OUT,
     JSON,
     MEMORY,
     PATH,
@@ -35,17 +38,19 @@ from ..options import (
 )
 from .data import CLASSES, read_data, refuse_classes_without
 from .designs import DEFAULT_B_MAX, DEFAULT_CORE, DEFAULT_CYCLES, LONG, Search, explored
+from .dse_each import search_each
 from .exits import parse_places, with_exits
 from .import_reports import print_scaled, read_record, scaled
 from .networks import read_model_or_name, with_measured_rates
 from .prepare import MOST_IMAGES, spread
+from .spreading import Spread, engine_of, spread_over
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 
 @dataclass(frozen=True, kw_only=True)
-class DseOptions(Search):
+class DseOptions(Search, Spread):
     """The command line of `fluidnpu dse`."""
 
     models: tuple[str, ...]
@@ -56,6 +61,7 @@ class DseOptions(Search):
     out: Path | None
     report: Path | None
     calibration: Path | None
+    each: Path | None
     explain: bool
     as_json: bool
 
@@ -109,6 +115,13 @@ class DseOptions(Search):
     metavar="calibration.json",
     help="search and scale by what `import-reports` read of a built project",
 )
+@click.option(
+    "--each",
+    type=FOLDER_OUT,
+    metavar="FOLDER",
+    help="a design for each of several models on each of several boards (--board A,B), written here",
+)
+@spread_over("searches of --each")
 @EXPLAIN
 @reading
 @JSON
@@ -121,7 +134,16 @@ def command(options: DseOptions) -> None:
 
     Several models, each with its share of the requests, get one array for all of them: the best for a
     request on average. Build each with the same design, and serve them on one NPU with --tenants.
+
+    With --each there is a search for every model and every board of --board A,B, and a table of them.
     """
+    if options.each is not None:
+        refuse_single(options, {"--out": options.out})
+        on = [boards.load_board(name.strip()) for name in options.board.split(",")]
+        search_each(options.models, on, options, engine_of(options), options.each, as_json=options.as_json)
+        return
+    if engine_of(options) != comparison.HERE:
+        raise UsageError("--processes and --engine spread several searches, so they need --each FOLDER")
     search_design(options)
 
 
@@ -173,19 +195,26 @@ def search_design(options: DseOptions) -> None:
             out.print(f"{what} written to [bold]{path}[/]", soft_wrap=True)
 
 
-def mix_of(options: DseOptions) -> tuple[tuple[models.Workload, float], ...]:
-    """Give several models with their shares of the requests; nothing for a single one. Raises UsageError."""
-    if len(options.models) == 1:
-        return ()
+def refuse_single(options: DseOptions, more: Mapping[str, object] | None = None) -> None:
+    """Refuse what is for the search of one model alone. Raises UsageError."""
     single = {
         "--exits": options.exits,
         "--exit-rates": options.exit_rates,
         "--data": options.data,
         "--calibration": options.calibration,
         "--report": options.report,
+        **(more or {}),
     }
     if wrong := [name for name, value in single.items() if value is not None]:
-        raise UsageError(f"{wrong[0]} is for one model, and {len(options.models)} are given")
+        many = "--each asks for several searches" if options.each is not None else f"{len(options.models)} are given"
+        raise UsageError(f"{wrong[0]} is for one model, and {many}")
+
+
+def mix_of(options: DseOptions) -> tuple[tuple[models.Workload, float], ...]:
+    """Give several models with their shares of the requests; nothing for a single one. Raises UsageError."""
+    if len(options.models) == 1:
+        return ()
+    refuse_single(options)
     mix = []
     for word in options.models:
         path, equals, text = word.rpartition("=")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import click
 
+from fluidnpu.host import fleet
 from fluidnpu.scheduler import comparison
 
 from ..errors import UsageError
@@ -16,7 +17,7 @@ LOCAL, RAY = ENGINES = ("local", "ray")
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """Who does the work: so many processes here, or the nodes of a cluster."""
+    """The options that choose an engine: processes of this machine, or the nodes of a cluster."""
 
     processes: int = 1
     engine: str = LOCAL
@@ -41,7 +42,7 @@ def spread_over(what: str) -> Option:
                 type=click.IntRange(min=1),
                 default=1,
                 show_default=True,
-                help=f"local: {what} that run at once; changes no number",
+                help=f"local: {what} that run at once",
             ),
         ):
             command = option(command)
@@ -51,7 +52,7 @@ def spread_over(what: str) -> Option:
 
 
 def engine_of(options: Spread) -> comparison.Engine:
-    """Give the engine that the options name. Raises UsageError, and SchedulerError where Ray is missing."""
+    """Give the engine that the options name. Raises UsageError, and DriverUsageError where Ray is missing."""
     if options.engine == LOCAL:
         if options.ray_address is not None:
             raise UsageError("--ray-address is for --engine ray")
@@ -60,4 +61,4 @@ def engine_of(options: Spread) -> comparison.Engine:
         raise UsageError("--engine ray must have the address of a cluster, --ray-address HOST:PORT")
     if options.processes != 1:
         raise UsageError("--processes is for --engine local: a cluster has nodes of its own")
-    return comparison.Ray(address=options.ray_address)
+    return fleet.RayEngine(address=options.ray_address)

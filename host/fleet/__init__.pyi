@@ -8,6 +8,7 @@ from .following import FollowingFront as FollowingFront
 from .following import FollowOptions as FollowOptions
 from .front import FleetFront as FleetFront
 from .front import FleetOptions as FleetOptions
+from .jobs import RayEngine as RayEngine
 from .leaf import Leaf as Leaf
 from .roster import FleetFile as FleetFile
 from .roster import Roster as Roster

@@ -5,8 +5,8 @@ from .decision_log import replay as replay
 from .engines import HERE as HERE
 from .engines import Engine as Engine
 from .engines import Local as Local
-from .engines import Ray as Ray
 from .engines import in_order as in_order
+from .engines import in_parts as in_parts
 from .live_log import LIVE_KIND as LIVE_KIND
 from .live_log import LiveLog as LiveLog
 from .live_log import replay_live as replay_live

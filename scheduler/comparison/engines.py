@@ -1,7 +1,8 @@
-"""Engines do many jobs that know nothing of each other: here, in forked processes, or in a Ray cluster.
+"""Engines do many jobs that know nothing of each other: in this process, or in forked ones.
 
 A job is a function without arguments whose result depends on nothing but itself, so the engine changes no
 number. What is spread are seeds, points of studies and of the twin, candidates of a tuning and designs.
+`RayEngine` (host/fleet) does them in a cluster.
 
 >>> sorted(Local().results([lambda: "a", lambda: "b"]))
 [(0, 'a'), (1, 'b')]
@@ -12,8 +13,6 @@ number. What is spread are seeds, points of studies and of the twin, candidates 
 from __future__ import annotations
 
 import ctypes
-import importlib.util
-import logging
 import signal
 import sys
 from collections.abc import Callable, Generator, Sequence
@@ -24,14 +23,13 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any, Protocol, TypeVar
 
-from ..errors import EngineError, SchedulerError
+from ..errors import EngineError
 
 T = TypeVar("T")
 Job = Callable[[], T]
 Progress = Callable[[int, int], None]
 PR_SET_PDEATHSIG = 1  # of prctl(2)
 AT_ONCE = 1024  # jobs that are handed to workers
-TRIES = 3  # a node of Ray that is busy may miss its own limits
 
 
 class Engine(Protocol):
@@ -47,7 +45,7 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Local:
-    """On this machine, one job after another in this process, or so many forked ones at once.
+    """Runs jobs on this machine: one after another in this process, or several at once in forked ones.
 
     Forked processes inherit the jobs, so those need not be picklable; their results must be.
     """
@@ -63,7 +61,7 @@ class Local:
             return
         pool = ProcessPoolExecutor(processes, get_context("fork"), initializer=_begin, initargs=(jobs,))
         try:
-            for part in _parts(len(jobs)):
+            for part in in_parts(len(jobs)):
                 waiting = {pool.submit(_job, place): place for place in part}
                 for future in as_completed(waiting):
                     try:
@@ -75,7 +73,7 @@ class Local:
             pool.shutdown(cancel_futures=True)
 
 
-def _parts(jobs: int) -> list[range]:
+def in_parts(jobs: int) -> list[range]:
     """Cut a million jobs into parts whose bookkeeping is small."""
     return [range(first, min(first + AT_ONCE, jobs)) for first in range(0, jobs, AT_ONCE)]
 
@@ -95,71 +93,6 @@ def _begin(jobs: Sequence[Job[Any]]) -> None:
 
 def _job(place: int) -> Any:
     return _jobs[place]()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ray:
-    """In a Ray cluster that exists, by its address; every node must have this fluidnpu installed.
-
-    A job whose node is lost is done again by another. Raises SchedulerError where Ray is not installed, and
-    EngineError where the cluster cannot be reached.
-    """
-
-    address: str
-
-    def __post_init__(self) -> None:
-        if importlib.util.find_spec("ray") is None:
-            raise SchedulerError("the engine 'ray' needs Ray, which is not installed: pip install 'fluidnpu[ray]'")
-
-    def results(self, jobs: Sequence[Job[T]]) -> Generator[tuple[int, T], None, None]:
-        """Do as `Engine` says."""
-        import ray
-
-        joined = not ray.is_initialized()
-        if joined:
-            self._join(ray)
-        places: dict[Any, int] = {}
-        try:
-            done = ray.remote(max_retries=-1)(_called)
-            for part in _parts(len(jobs)):
-                places |= {done.remote(jobs[place]): place for place in part}
-                while places:
-                    (first, *_), _ = ray.wait(list(places), num_returns=1)
-                    result = _got(ray, first)
-                    yield places.pop(first), result
-        finally:
-            for one in places:
-                ray.cancel(one, force=True)
-            if joined:
-                ray.shutdown()
-
-    def _join(self, ray: Any) -> None:
-        for left in reversed(range(TRIES)):
-            try:
-                ray.init(address=self.address, log_to_driver=False, logging_level=logging.ERROR)
-            except Exception as error:  # Ray has many, and each means that there is no cluster
-                ray.shutdown()
-                if not left:
-                    said = str(error).strip().splitlines() or [type(error).__name__]
-                    raise EngineError(
-                        f"a Ray cluster must be reached at {self.address}, and it is not: {said[0]}"
-                    ) from None
-            else:
-                return
-
-
-def _called(job: Job[T]) -> T:
-    return job()
-
-
-def _got(ray: Any, reference: Any) -> Any:
-    """Return a result. Raises what the job raised, and EngineError for troubles of the cluster."""
-    try:
-        return ray.get(reference)
-    except ray.exceptions.RayTaskError as error:
-        raise error.cause from None
-    except ray.exceptions.RayError as error:
-        raise EngineError(f"the Ray cluster could not do a job: {str(error).strip().splitlines()[0]}") from None
 
 
 def in_order(engine: Engine, jobs: Sequence[Job[T]], progress: Progress | None = None) -> list[T]:
