@@ -26,7 +26,7 @@ HELD = (
     "lane",
 )  # a few seconds each; their bugs repeat what their benches find
 DAILY = (
-    "engine", "read", "write", "sequencer", "unpack", "registers", "addresses", "steps", "slots", "fifo-shown", "pool", "multiplier",
+    "engine", "read", "write", "sequencer", "unpack", "registers", "addresses", "steps", "slots", "fifo-shown", "pool", "multiplier", "positions",
     *HELD,
 )  # fmt: skip
 

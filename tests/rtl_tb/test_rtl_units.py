@@ -19,6 +19,7 @@ DEFAULT = (
     "fluidnpu_row_buffer",
     "fluidnpu_unpack",
     "fluidnpu_activation",
+    "fluidnpu_output_filter",
     "fluidnpu_batching_engine",
     "fluidnpu_regs",
 )
@@ -60,10 +61,28 @@ def test_engines_of_other_shapes(shape: dict[str, int]) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("shape", [{"Dsp": 1}, {"OutWords": 8}, {"OutWords": 1}, {"Behind": 1, "OutWords": 5, "Dsp": 1}])
+@pytest.mark.parametrize(
+    "shape", [{"Dsp": 1}, {"OutWords": 8}, {"OutWords": 1}, {"Behind": 1, "OutWords": 5, "Dsp": 1}]
+)
 def test_activation_units_of_other_shapes(shape: dict[str, int]) -> None:
     model = Model(top="fluidnpu_activation", parameters={**UNITS["fluidnpu_activation"], **shape})
     assert len(run(model)) == 3
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"Kernel": 2},
+        {"Kernel": 3, "DeepRows": 0},
+        {"Kernel": 4, "OutWords": 1},
+        {"Kernel": 6, "OutWords": 8},
+        {"Kernel": 7},
+    ],
+)
+def test_filters_of_other_shapes(shape: dict[str, int]) -> None:
+    model = Model(top="fluidnpu_output_filter", parameters={**UNITS["fluidnpu_output_filter"], **shape})
+    assert len(run(model)) == 5
 
 
 # Module without a bench of its own -> the bench whose top contains it.
@@ -77,6 +96,7 @@ ELSEWHERE = {
     "common_skid": "fluidnpu_core",
     "fluidnpu_activation_lane": "fluidnpu_activation",
     "fluidnpu_multiplier": "fluidnpu_activation",
+    "fluidnpu_output_filter_lane": "fluidnpu_output_filter",
     "fluidnpu_beat_builder": "fluidnpu_row_buffer",
     "fluidnpu_row_addresses": "fluidnpu_output_writer",
 }
