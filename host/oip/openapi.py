@@ -161,15 +161,15 @@ def _shared_memory() -> Schema:
         "required": True,
         "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
     }
-    top, found = "/v2/systemsharedmemory", dict[str, Any]()
+    top, calls = "/v2/systemsharedmemory", dict[str, Any]()
     for at, parameters in ((top, []), (f"{top}/region/{{region}}", [region])):
         status = _operation("registered regions", "Regions", 403, 404)
-        found[f"{at}/status"] = {"get": status, "parameters": parameters}
-        found[f"{at}/unregister"] = {"post": _operation("forget regions", "Any", 400, 403, 404, 408, 413, asks="Any")}
-        found[f"{at}/unregister"]["parameters"] = parameters
+        calls[f"{at}/status"] = {"get": status, "parameters": parameters}
+        calls[f"{at}/unregister"] = {"post": _operation("forget regions", "Any", 400, 403, 404, 408, 413, asks="Any")}
+        calls[f"{at}/unregister"]["parameters"] = parameters
     registered = _operation("register a region", "Any", 400, 403, 404, 408, 409, 413, asks="Region")
     registered["requestBody"]["required"] = True
-    return found | {f"{top}/region/{{region}}/register": {"post": registered, "parameters": [region]}}
+    return calls | {f"{top}/region/{{region}}/register": {"post": registered, "parameters": [region]}}
 
 
 def _text(summary: str, kind: str) -> Schema:

@@ -42,8 +42,8 @@ class Place:
 
     def to_json(self, size: int) -> dict[str, Any]:
         """Return the parameters of an answer whose tensor has `size` bytes here."""
-        said: dict[str, Any] = {_REGION: self.region, _SIZE: size}
-        return said | ({_OFFSET: self.offset} if self.offset else {})
+        parameters: dict[str, Any] = {_REGION: self.region, _SIZE: size}
+        return parameters | ({_OFFSET: self.offset} if self.offset else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +82,11 @@ def is_local(address: str) -> bool:
 def _mapped(host: str) -> bool:
     """Tell if an address is the loopback of IPv4, as an IPv6 socket shows it."""
     try:
-        found = ipaddress.ip_address(host)
+        address = ipaddress.ip_address(host)
     except ValueError:
         return False
-    return isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None and found.ipv4_mapped.is_loopback
+    inner = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return inner is not None and inner.is_loopback
 
 
 class Regions:
@@ -121,7 +122,7 @@ class Regions:
                 )
         if name in self._known:
             raise ConflictError(f"a region must be registered once, and '{name:.60}' is")
-        held = sum(one.size for one in self._known.values())
+        held = sum(region.size for region in self._known.values())
         if len(self._known) >= MOST_REGIONS:
             raise TooLargeError(f"a server must have at most {MOST_REGIONS} regions, and it has them")
         if held + size > self._most:
@@ -150,7 +151,8 @@ class Regions:
         _check_local(who)
         chosen = {name: self._found(name)} if name else self._known
         return [
-            {"name": each, "key": one.key, "offset": one.offset, "byte_size": one.size} for each, one in chosen.items()
+            {"name": each, "key": region.key, "offset": region.offset, "byte_size": region.size}
+            for each, region in chosen.items()
         ]
 
     def fetch(self, who: str) -> Fetch:
@@ -260,11 +262,11 @@ def _opened(name: str, key: str) -> int:
         raise UnknownRegionError(
             f"region '{name:.60}' must be an object that can be opened, and is not: {why}"
         ) from None
-    found = os.fstat(file)
+    about = os.fstat(file)
     groups = (os.getegid(), *os.getgroups())
-    mine = found.st_uid == os.geteuid() or found.st_mode & 0o006 == 0o006
-    mine = mine or (found.st_gid in groups and found.st_mode & 0o060 == 0o060)
-    if not stat.S_ISREG(found.st_mode) or not mine:
+    mine = about.st_uid == os.geteuid() or about.st_mode & 0o006 == 0o006
+    mine = mine or (about.st_gid in groups and about.st_mode & 0o060 == 0o060)
+    if not stat.S_ISREG(about.st_mode) or not mine:
         os.close(file)
         raise ProtocolError(f"region '{name:.60}' must be an object of the server's user, or one that all may write")
     return file

@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 import math
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,9 +42,9 @@ def is_versioned(folder: Path) -> bool:
 
 def _numbered(folder: Path) -> dict[str, Path]:
     """Return the folders of versions by their numbers, the smallest first."""
-    found = {one.name: one for one in folder.iterdir() if one.is_dir()} if folder.is_dir() else {}
-    names = sorted((name for name in found if name.isdecimal() and str(int(name)) == name and name != "0"), key=int)
-    return {name: found[name] / "bundle" if (found[name] / "bundle").is_dir() else found[name] for name in names}
+    inner = {path.name: path for path in folder.iterdir() if path.is_dir()} if folder.is_dir() else {}
+    names = sorted((name for name in inner if name.isdecimal() and str(int(name)) == name and name != "0"), key=int)
+    return {name: inner[name] / "bundle" if (inner[name] / "bundle").is_dir() else inner[name] for name in names}
 
 
 class Shares:
@@ -78,13 +79,14 @@ class Versions:
         self.models = {version: self._made(version, path) for version, path in self._scanned().items()}
         self._shares = self._of_file(list(self.models))
         self._before: dict[str, float] | None = None
+        self._work = threading.Lock()  # held by whoever loads or unloads
 
     @property
     def primary(self) -> Model:
         """The version with the largest share of those that take requests, or of all where none does."""
         models, shares = self.models, self._shares.of
-        ready = [one for one in models.values() if one.takes and shares.get(one.version)]
-        return max(ready or models.values(), key=lambda one: shares.get(one.version, 0.0))
+        ready = [model for model in models.values() if model.takes and shares.get(model.version)]
+        return max(ready or models.values(), key=lambda model: shares.get(model.version, 0.0))
 
     @property
     def ready(self) -> bool:
@@ -113,10 +115,10 @@ class Versions:
 
     def shares(self) -> dict[str, Any]:
         """Return the shares in force and those before the last change, with the state of every version."""
-        said: dict[str, Any] = {"shares": dict(self._shares.of)}
+        shares: dict[str, Any] = {"shares": dict(self._shares.of)}
         if self._before is not None:
-            said["before"] = dict(self._before)
-        return said | {"versions": {version: model.state for version, model in self.models.items()}}
+            shares["before"] = dict(self._before)
+        return shares | {"versions": {version: model.state for version, model in self.models.items()}}
 
     def change(self, shares: Mapping[str, Any] | None) -> None:
         """Give the versions other shares of the requests that come from now on; None: those of before.
@@ -145,10 +147,10 @@ class Versions:
                 raise ProtocolError(f"{what} must be of versions {', '.join(known)}, not '{version:.40}'")
             if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1e9:
                 raise ProtocolError(f"the share of version {version} in {what} must be a number from 0 to 1e9")
-        found = {version: float(share) for version, share in asked.items()}
-        if not math.fsum(found.values()) > 0:
+        shares = {version: float(share) for version, share in asked.items()}
+        if not math.fsum(shares.values()) > 0:
             raise ProtocolError(f"{what} must give a version more than nothing, and they give none")
-        return found
+        return shares
 
     def _of_file(self, versions: Sequence[str]) -> Shares:
         """Return the shares of the file, or all for the newest. Raises BundleError."""
@@ -168,9 +170,16 @@ class Versions:
         the old ones. At the start that is an error only where no version with a share is ready, and else
         always: the first one's is raised when all is done. Raises as `Model.load`.
         """
-        found = self._scanned()
-        shares = self._of_file(list(found))
-        kept = {version: self.models.get(version) or self._made(version, path) for version, path in found.items()}
+        with self._work:
+            failed = self._load()
+        if failed is not None and not (at_start and self.ready):
+            raise failed
+
+    def _load(self) -> Exception | None:
+        """Load what is to be loaded; return the first error of a version."""
+        folders = self._scanned()
+        shares = self._of_file(list(folders))
+        kept = {version: self.models.get(version) or self._made(version, path) for version, path in folders.items()}
         self.models = {**self.models, **kept}
         failed: Exception | None = None
         for version, model in kept.items():
@@ -185,21 +194,21 @@ class Versions:
         self.models = kept
         for model in gone:
             model.close()
-        if failed is not None and not (at_start and self.ready):
-            raise failed
+        return failed
 
     def close(self) -> None:
         """Unload every version, answering all requests first."""
-        for model in self.models.values():
-            model.close()
+        with self._work:
+            for model in self.models.values():
+                model.close()
 
     def _scanned(self) -> dict[str, Path]:
-        found = _numbered(self._folder)
-        if not 1 <= len(found) <= MOST_VERSIONS:
+        folders = _numbered(self._folder)
+        if not 1 <= len(folders) <= MOST_VERSIONS:
             raise DriverUsageError(
-                f"'{self._folder}' must hold 1 to {MOST_VERSIONS} folders named by a version's number, not {len(found)}"
+                f"'{self._folder}' must hold 1 to {MOST_VERSIONS} folders named by a version's number, not {len(folders)}"
             )
-        return found
+        return folders
 
     def _made(self, version: str, path: Path) -> Model:
         return Model(self.name, path, self._options, version=version)
