@@ -38,7 +38,6 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-import grpc
 import numpy as np
 
 from fluidnpu.host import Bundle
@@ -58,7 +57,6 @@ AGAIN_S = 0.05
 RESTART_S = 1.0  # of a front's service manager
 MOST_TRIES = 40  # of the load, which faults may strike
 OPEN_S = 1.0  # after a fault: requests that begin in this time count as struck
-STREAM_ENDS = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL)
 
 
 class Rights:
@@ -83,18 +81,6 @@ class _AnyOf:
 
     def __eq__(self, other: object) -> bool:
         return other in self._these
-
-
-class Streaming(Asking):
-    """A client of gRPC whose streams may break in any way that a balancer has."""
-
-    def _streamed(self) -> None:
-        while True:
-            try:
-                return super()._streamed()
-            except grpc.RpcError as error:
-                if error.code() not in STREAM_ENDS or self._stop.is_set():
-                    raise
 
 
 class Keyed(Asking):
@@ -357,7 +343,7 @@ def measured(
         asking = [
             kind(number, url, NAME, images, rights, old.program.input, stop, **common)  # type: ignore[arg-type]
             for number in range(clients)
-            for kind, url in ((Keyed, f"http://{BALANCER}:{HTTP}"), (Streaming, f"{BALANCER}:{GRPC}"))
+            for kind, url in ((Keyed, f"http://{BALANCER}:{HTTP}"), (Asking, f"{BALANCER}:{GRPC}"))
         ]
         threads = [threading.Thread(target=one.run, daemon=True) for one in asking]
         for thread in threads:

@@ -20,6 +20,7 @@ from ..serving.replies import Image
 
 LONGEST_S = 60.0  # a request without an answer by then has none
 _AGAIN_S = 0.1  # until a client looks for its server again
+_GONE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL)  # a balancer resets streams
 Right = tuple[int, int, bytes]  # exit, class and the bytes of the logits
 
 
@@ -112,7 +113,7 @@ class Asking:
             except grpc.RpcError as error:
                 if self.seen.right > before:
                     until = time.monotonic() + LONGEST_S
-                if not self._patient or error.code() is not grpc.StatusCode.UNAVAILABLE or time.monotonic() > until:
+                if not self._patient or error.code() not in _GONE or time.monotonic() > until:
                     raise
             self.seen.again += len(open_)
             time.sleep(_AGAIN_S)
