@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import signal
 import subprocess
 import sys
 import threading
@@ -98,9 +99,11 @@ class Process:
         if self._process is None or self._process.poll() is not None:
             return
         self._process.terminate()
+        self._process.send_signal(signal.SIGCONT)  # one that is stopped would not hear it
         try:
             self._process.wait(_DRAIN_S)
         except subprocess.TimeoutExpired:
+            _log.warning("board '%s' does not end within %g s and is killed", self.name, _DRAIN_S)
             self._process.kill()
             self._process.wait()
 

@@ -1,5 +1,7 @@
 """The life of a fleet's processes and requests: whoever is left alone ends, by itself and in time."""
 
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -10,7 +12,9 @@ from fleet_worlds import NAME, slow_world
 from host_worlds import PATIENCE_S
 from oip_worlds import bundle_of
 
+from fluidnpu.host.fleet import BoardOptions
 from fluidnpu.host.fleet.children import environment
+from fluidnpu.host.fleet.processes import Process
 
 
 def test_a_board_whose_front_dies_while_it_starts_ends_by_itself(tmp_path: Path) -> None:
@@ -36,3 +40,12 @@ def test_a_board_whose_front_dies_while_it_starts_ends_by_itself(tmp_path: Path)
             grpc.channel_ready_future(channel).result(PATIENCE_S)
         late.stdin.close()
         assert late.wait(PATIENCE_S) == 0, "it drains"
+
+
+def test_a_board_that_is_stopped_ends_with_its_front(tmp_path: Path) -> None:
+    board = Process("b", {NAME: bundle_of(slow_world(), tmp_path / "bundle")}, BoardOptions())
+    board.start()
+    os.kill(board.pid, signal.SIGSTOP)
+    board.close()
+    assert board._process is not None
+    assert board._process.returncode == 0, "it drained, and was not killed"
