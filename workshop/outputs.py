@@ -242,6 +242,15 @@ LONG = (
         hours="three minutes, after the scoreboard, which makes the networks",
     ),
     Output(
+        name="filters",
+        files=("docs/explanation/cycles/filters.md",),
+        command="python benchmarks/filters.py",
+        roots=("benchmarks/filters.py",),
+        part=r"<!-- computed -->\n\n(.*?)\n<!-- end -->",
+        prints=True,
+        hours="ten minutes, after the scoreboard, which makes two of the networks",
+    ),
+    Output(
         name="full-size-networks",
         files=("docs/explanation/pame/full-size.md",),
         command="python benchmarks/full_size.py",
