@@ -1,4 +1,4 @@
-"""The engine that does jobs in a Ray cluster: one task a job, on whatever node has a processor free."""
+"""Jobs in a Ray cluster: a task each, on any node with a free processor."""
 
 from __future__ import annotations
 

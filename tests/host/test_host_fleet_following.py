@@ -458,7 +458,7 @@ def test_processes_change_their_parts_while_clients_ask(tmp_path: Path) -> None:
             time.sleep(2)
         finally:
             stop.set()
-        assert sum(one.result() for one in asked) > 1000
+        assert sum(one.result() for one in asked) > 200
         assert kinds(front) == [2, 2]
         assert not front.counts["small"].errors
         assert front.trouble == ""
