@@ -49,7 +49,7 @@ UNITS: Mapping[str, Mapping[str, int]] = {
         "Split": 1,
         "Activation": 1,
         "FilterKernel": 5,
-        "FilterWeights": 99,
+        "FilterWeights": 21,
         "FilterActivation": 1,
     },
     "fluidnpu_sequencer": {"TC": 8, "InWords": 8, "BMax": 4},

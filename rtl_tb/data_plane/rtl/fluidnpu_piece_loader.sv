@@ -1,6 +1,6 @@
-/// Fills the bank that is not in use with the constants of the layer that is planned next: pieces of the activation
-/// unit (ADR 69), weights of the filter, and pieces of the table behind it (ADR 70), a section after another.
+/// Fills the banks that are not in use with the constants of the layer that is planned next (ADR 69, ADR 70).
 ///
+/// They are pieces of the activation unit, weights of the filter and pieces of the table behind it, one after another.
 /// It shares the read master of residuals by turns: with `turn_o` the reader of residuals asks for nothing, and
 /// all that it has asked for is taken before the constants are asked for, in one request. Then a piece a cycle
 /// goes into every lane (table), or into one lane after another (channels); those of a table behind the rows of

@@ -53,7 +53,9 @@ module fluidnpu_planner #(
   logic [15:0] plan_block_q;
   logic [4:0]  plan_b_r_q;
   logic        plan_row_lanes_q, plan_bad_q;
-  assign bytes = descriptor_i;
+  logic        filters, walks_h, walks_w;  // outputs pass the filter; its walk holds the map, and ends within a window of it
+  assign bytes   = descriptor_i;
+  assign filters = FilterKernel != 0 && descriptor_i.filter_kernel != '0;
   always_ff @(posedge clk_i) begin  // the FBCB's RAM answers late in its cycle; the plan is needed some cycles later
     // Lanes by samples would bring outputs in another order than that of the image.
     plan_bad_q       <= plan_i.bad || (gemm && (descriptor_i.pool_kernel[1] || filters) && plan_i.mode == fluidnpu_formats_pkg::ModeLanes && !plan_i.row_lanes);
@@ -104,8 +106,6 @@ module fluidnpu_planner #(
   end
   assign pool_o = !gemm;
 
-  logic filters, walks_h, walks_w;  // outputs pass the filter; its walk holds the map, and ends within a window of it
-  assign filters = FilterKernel != 0 && descriptor_i.filter_kernel != '0;
   assign mergeable = descriptor_i.kind == fluidnpu_formats_pkg::KindMaxPool || FilterKernel != 0;
   always_comb begin
     walks_h = descriptor_i.walk_h >= descriptor_i.out_h && 17'(descriptor_i.walk_h) < 17'(descriptor_i.out_h) + 17'(descriptor_i.filter_kernel);
