@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from .. import errors
 from ..errors import (
     AccessError,
+    BoardError,
     ConflictError,
     DeviceError,
     DriverUsageError,
@@ -57,6 +58,7 @@ _TABLE: tuple[tuple[type[Exception], Status], ...] = (  # the first that fits, s
     (ModelUnavailableError, Status(503, "UNAVAILABLE", retry=True)),
     (ServerClosedError, Status(503, "UNAVAILABLE", retry=True)),
     (DeviceError, Status(503, "UNAVAILABLE", retry=True)),
+    (BoardError, Status(503, "UNAVAILABLE", retry=True)),
     (HostError, _INTERNAL),
 )
 

@@ -17,10 +17,12 @@ from oip_worlds import bundle_of
 from test_host_oip_trials import eager
 
 import fluidnpu
+from fluidnpu.host.errors import BoardError
 from fluidnpu.host.fleet import BoardOptions, DispatchOptions, FleetFront, FleetOptions, Roster
 from fluidnpu.host.fleet.leaf import State
 from fluidnpu.host.fleet.processes import Process
 from fluidnpu.host.oip import NetworkServer, ServeOptions, in_background
+from fluidnpu.host.oip.statuses import status_of
 from fluidnpu.models import golden
 
 
@@ -196,3 +198,8 @@ def test_a_lying_board_is_put_out_for_every_front_and_a_reload_finds_it(tmp_path
         stored = golden.run(w.qnet, images)
         for row, exit in enumerate(exits):
             assert np.array_equal(logits[row], np.float32(w.qnet.logits(exit, stored[exit])[row]))
+
+
+def test_a_board_that_cannot_be_steered_now_may_be_later() -> None:
+    said = status_of(BoardError("its admin surface must answer, and it does not"))
+    assert (said.http, said.grpc, said.retry) == (503, "UNAVAILABLE", True)

@@ -133,7 +133,7 @@ def test_the_first_configuration_is_right(tmp_path: Path) -> None:
     file.write_text(commented)
     assert len(Configuration.read(file).values(serve.command, "serve")) == 10
     file.write_text(re.sub(r"^# (\S+ = )", r"\1", KIT["front.toml"], flags=re.MULTILINE))
-    assert len(Configuration.read(file).values(fleet.command, "fleet")) == 8
+    assert len(Configuration.read(file).values(fleet.command, "fleet")) == 10
 
 
 def test_the_container_copies_what_a_bundle_has(tmp_path: Path) -> None:
