@@ -157,7 +157,7 @@ def test_who_leaves_while_a_model_is_loaded_is_not_served(tmp_path: Path) -> Non
 def test_connections_that_close_and_calls_that_end_take_their_requests_along(tmp_path: Path) -> None:
     """Over HTTP 45 clients ask for 18 images each and leave, over gRPC one has a deadline."""
     clock = HeldClock()
-    with served(tmp_path, policy="greedy", opened=lambda b: SimulatedNpu(b.design, clock=clock)) as s:
+    with served(tmp_path, policy="greedy", warm=False, opened=lambda b: SimulatedNpu(b.design, clock=clock)) as s:
         server, images = s.model.server, s.w.images(18)
         data = images.ravel().tolist()
         tensor = {"name": s.input, "datatype": "UINT8", "shape": list(images.shape), "data": data}
