@@ -161,6 +161,9 @@ class FollowingFront(FleetFront):
         leaf.timed = self._timed
         return leaf
 
+    def _seat(self, name: str) -> Seat:
+        return self._seats[name]  # also of boards that the plan leaves out
+
     def _timed(self, leaf: Leaf, model: str, answer: Answer) -> None:
         """Keep the time that a board's NPU worked for an answer, beside that of the stages up to its exit."""
         bundle, told = self._seats[leaf.name].bundles.get(model), answer.parameters

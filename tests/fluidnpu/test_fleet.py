@@ -6,6 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from fluidnpu.cli import main
+from fluidnpu.commands.fleet import FORECASTS
+from fluidnpu.scheduler import placement
 
 FLEET = """
 schema = 1
@@ -63,3 +65,7 @@ def test_bad_input_is_one_sentence(tmp_path: Path, words: tuple[str, ...], sente
     assert code == 2
     assert sentence in printed
     assert "Traceback" not in printed
+
+
+def test_the_forecasts_are_those_of_the_scheduler() -> None:
+    assert FORECASTS == placement.FORECASTS
