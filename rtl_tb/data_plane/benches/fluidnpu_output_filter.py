@@ -359,7 +359,7 @@ async def the_narrowest_maps_at_full_pace(dut: Dut) -> None:
 
 @bench(100_000)
 async def a_reset_in_the_middle_of_a_row(dut: Dut) -> None:
-    """What a reset leaves in the RAMs is no part of the next layer."""
+    """Layers behind a reset in mid-row know nothing of the words that it leaves in the RAMs."""
     rng = await begin(dut)
     for kind in KINDS[1:]:
         layer = random_layer(rng, kind, size=(4, 6))

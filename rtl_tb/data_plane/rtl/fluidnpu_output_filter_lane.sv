@@ -31,8 +31,8 @@ module fluidnpu_output_filter_lane #(
   input  logic [Pairs-1:0][WeightWidth:0]   weight_i,      // a pair's bank and row, as early as it is wanted
   input  logic                              first_i,       // Kernel > 3: the first sum of a window
   input  logic [5:0]                        shift_i,       // of the layer
-  input  logic [15:0]                       lo_i,          // of the layer: bounds of the word
-  input  logic [15:0]                       hi_i,
+  input  logic [15:0]                       lo_i,          // of the layer: the lower bound of the word
+  input  logic [15:0]                       hi_i,          // and the upper one
   output logic [15:0]                       word_o,        // what leaves
   output logic                              saturated_o,   // int16 could not hold it
   input  logic                              write_i,       // a pair of weights
