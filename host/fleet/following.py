@@ -247,10 +247,11 @@ class FollowingFront(FleetFront):
                     roster = await loop.run_in_executor(None, self.file.roster, decision.plan, decision.fleet)
                     await self._change(roster)
                     self.trouble = ""
-            except (HostError, SchedulerError) as error:  # serve on as well as can be
+            except Exception as error:  # whatever it is, requests are served on
                 self.trouble = str(error)
                 self._gate.set()
-                _log.error("the plan could not be followed: %s", error)
+                known = isinstance(error, HostError | SchedulerError)
+                _log.error("the plan could not be followed: %s", error, exc_info=not known)
 
     def _step(self, seen: _Seen, now_ns: int, away: set[str]) -> placement.Decision | None:
         seen.tell(self.follower)
