@@ -21,12 +21,12 @@ from fluidnpu.rtl_tb.npu.layers import shape_of
 from fluidnpu.rtl_tb.npu.world import ARRAY, World, model_of
 
 PROGRAM = 4  # pairs of a program
-SIZES: Mapping[str, int] = {
+SIZES = {
     "t_r": 24, "t_p": 4, "t_c": 10, "b_max": 4, "stackable": 1, "split": 1, "weight_slots": 2, "out_words": 8, "port_bytes": 16,
     "activation": 1, "filter_table": 1,
 }  # fmt: skip
 # Array and core; 60 pairs on each make the 300 of issue 35.
-NPUS = {
+NPUS: Mapping[str, tuple[dict[str, int], str]] = {
     "8 lanes": (SIZES | {"filter": 7}, "rtl"),
     "16 lanes": (SIZES | {"filter": 5, "out_words": 16, "t_c": 20, "activation_dsp": 1}, "rtl"),
     "32 lanes": (SIZES | {"filter": 3, "out_words": 32, "t_c": 36, "port_bytes": 8, "activation": 0, "filter_table": 0}, "rtl"),

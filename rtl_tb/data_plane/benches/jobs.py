@@ -301,7 +301,7 @@ def place(shape: Shape, rng: random.Random, layout: Layout, design: Design) -> D
     )
 
 
-def _filter_fields(filtering: Filtering, out: tuple[int, int], pitch: int, rng: random.Random) -> dict[str, int]:
+def _filter_fields(filtering: Filtering, out: tuple[int, int], pitch: int, rng: random.Random) -> dict[str, Any]:
     high, wide = filtering.walk(out)
     table = filtering.activation == "table"
     return {
