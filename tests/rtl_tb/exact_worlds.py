@@ -36,7 +36,7 @@ def random_plans(design: Design, seed: int) -> Design:
         ways: list[tuple[Stack, int, bool]] = [(Stack.ONE, batch, False)]
         if kind is Kind.GEMM and design.stackable:
             ways += [(Stack.TWO, batch, False), (Stack.ONE, batch, True)]
-            by_samples = range(-(-batch // 2), batch if layer.pooling is None else 0)
+            by_samples = range(-(-batch // 2), batch if layer.behind is None else 0)
             ways += [(Stack.ONE, b_r, False) for b_r in by_samples]
         if kind is Kind.GEMM and design.split:
             ways.append((Stack.HALF, batch, False))
