@@ -147,7 +147,7 @@ def test_envoys_file_has_the_fronts_of_haproxys() -> None:
     (cluster,) = file["static_resources"]["clusters"]
     (group,) = cluster["load_assignment"]["endpoints"]
     places = [one["endpoint"]["address"]["socket_address"] for one in group["lb_endpoints"]]
-    theirs = re.search(r"backend rest\n(.*?)\n\n", _file("haproxy.cfg"), re.DOTALL)
+    theirs = re.search(r"\nbackend rest\n(.*?)\n\n", _file("haproxy.cfg"), re.DOTALL)
     assert theirs is not None
     ours = [f"{one['address']}:{one['port_value']}" for one in places]
     assert ours == re.findall(r"server \S+ (\S+)", theirs[1])
