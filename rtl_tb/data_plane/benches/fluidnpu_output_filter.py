@@ -70,7 +70,7 @@ class Layer:
                 channels = slice(channel, channel + columns)
                 channel += columns
                 for pixel in block:
-                    self.beats += [beat for beat, _ in self._packed(self.maps[(*pixel, channels)], garbage=True)]
+                    self.beats += [beat for beat, _ in self._packed(self.maps[pixel][channels], garbage=True)]
                     for sample, y, x in self._positions(*pixel) if self.kernel else ():
                         self.left += self._packed(results[sample, y, x, channels])
         if not self.kernel:

@@ -78,7 +78,7 @@ def rows_of(case: Case, number: int) -> list[Row]:
         along = leaves(wide, d.filter_kernel, d.filter_stride, d.filter_left)
     else:
         down, along = ends(high, d.pool_kernel, d.pool_top), ends(wide, d.pool_kernel, d.pool_left)
-    out = []
+    out = list[Row]()
     for at, (row, lane, last) in enumerate(order):
         sample, pixel = divmod(row, d.out_h * d.out_w)
         index = sample - case.run.b_r * (lane and case.by_samples)
