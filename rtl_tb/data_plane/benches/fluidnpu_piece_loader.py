@@ -146,8 +146,9 @@ async def load(dut: Dut, bits: int, cycles: int = 3000 + 3 * ROWS * OUT_WORDS) -
 
 
 def uses(rng: random.Random) -> list[tuple[ActivationCode, int, int, int]]:
-    """Tables, channels from one piece to full banks, and layers that have no pieces, in any order; some with
-    rows of filter weights, and with a table behind them.
+    """Draw uses, pieces, rows of filter weights and tables behind them, in any order.
+
+    There are tables, channels from one piece to full banks, and layers that have no pieces.
     """
     most = ROWS * OUT_WORDS
     channels = [

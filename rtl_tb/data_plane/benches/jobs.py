@@ -51,8 +51,10 @@ _CHANNELS = (ActivationCode.SLOPE, ActivationCode.AFFINE)
 
 
 def bench_design(sizes: Mapping[str, int]) -> Design:
-    """A design of the given sizes; the data plane depends on nothing else of it but on what it can pool and
-    filter: up to `filter` taps a side (0: none), with a table behind them where `filter_table` is set.
+    """A design of the given sizes.
+
+    The data plane depends on nothing else of it but on what it can pool and filter: up to `filter` taps a side
+    (0: none), with a table behind them where `filter_table` is set.
     """
     pooling = Pooling(kernel=3, padded=(1, 1), out=(MOST_POOLED[0] // 2, MOST_POOLED[1] // 2))
     layer = LayerShape(name="any", r=MOST_POOLED[0] * MOST_POOLED[1], p=1, c=12 * sizes["t_c"] + 12, pooling=pooling)
@@ -207,9 +209,7 @@ def filtered(rng: random.Random, design: Design, shape: Shape) -> Shape:
 
 
 def any_filtering(rng: random.Random, kernel: int, out: tuple[int, int], *, table: bool) -> Filtering | None:
-    """Draw a filter over a map of `out`: stride, padding of each side, and a table where there may be one;
-    None where no window fits.
-    """
+    """Draw a filter over a map of `out`, with a table where there may be one; None where no window fits."""
     stride, padded = rng.choice([1, 2]), (rng.randrange(kernel), rng.randrange(kernel))
     spans = [size + before + rng.randrange(kernel) - kernel for size, before in zip(out, padded, strict=True)]
     if min(spans) < 0:
