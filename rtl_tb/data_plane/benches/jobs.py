@@ -53,8 +53,8 @@ _CHANNELS = (ActivationCode.SLOPE, ActivationCode.AFFINE)
 def bench_design(sizes: Mapping[str, int]) -> Design:
     """A design of the given sizes.
 
-    The data plane depends on nothing else of it but on what it can pool and filter: up to `filter` taps a side
-    (0: none), with a table behind them where `filter_table` is set.
+    The data plane depends on nothing else of it but on what it can pool and filter: up to `filter` taps a
+    side (0: none), with a table behind them where `filter_table` is set.
     """
     pooling = Pooling(kernel=3, padded=(1, 1), out=(MOST_POOLED[0] // 2, MOST_POOLED[1] // 2))
     layer = LayerShape(name="any", r=MOST_POOLED[0] * MOST_POOLED[1], p=1, c=12 * sizes["t_c"] + 12, pooling=pooling)
