@@ -640,7 +640,8 @@ class Dispatcher:
     async def _mind(self, leaf: Leaf) -> None:
         """Look after a board that is idle or away, until it is taken out."""
         loop, looks = asyncio.get_running_loop(), 0
-        while leaf.state in (State.READY, *RETURNING) or (leaf.state is State.SICK and leaf.admin is not None):
+        kept = (State.READY, *RETURNING, *([State.SICK] if leaf.admin is not None else []))
+        while leaf.state in kept and not leaf.left:
             if leaf.ready:
                 looks = 0
                 leaf.fell.clear()

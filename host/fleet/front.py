@@ -160,6 +160,8 @@ class FleetFront:
 
     async def _taken_up(self, leaf: Leaf, model: str, facts: Mapping[str, str]) -> bool:
         """Take what a board shows where the folder of its bundle holds the same, and tell if it does."""
+        if leaf.left:
+            return False
         seat = self._seat(leaf.name)
         try:
             edition = await self._editions.shown(seat, model, facts)
