@@ -1,17 +1,18 @@
 """Forecasts, the drift detector, and plans that change only where it pays."""
 
 import importlib.util
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from fluidnpu.scheduler.errors import FleetError
-from fluidnpu.scheduler.placement import Plan, place, place_together
+from fluidnpu.scheduler.placement import Link, Plan, place, place_together
 from fluidnpu.scheduler.placement.forecast import DriftDetector, make_forecast
 from fluidnpu.scheduler.placement.holding import carried
 from fluidnpu.scheduler.placement.replanning import Replanner, Straggler, moves, with_rates
-from fluidnpu.scheduler.placement.testing import random_fleet, toy_fleet, two_networks
+from fluidnpu.scheduler.placement.testing import divided_fleet, random_fleet, toy_fleet, two_networks
 
 MS = 10**6
 needs_statsmodels = pytest.mark.skipif(importlib.util.find_spec("statsmodels") is None, reason="needs statsmodels")
@@ -122,10 +123,17 @@ def test_what_a_plan_carries_in_its_own_world_is_its_rate(seed: int) -> None:
     plan = place(fleet, slo_ns=10**9, forms=["data parallel"]).plan
     links = min(link.bytes_per_s for link in fleet.links.values())
     assert carried(fleet, plan) >= plan.rate_per_s * (1 - 1e-6), links
-    chain = place(fleet, slo_ns=10**9, forms=["pipeline"]).plan
-    assert carried(fleet, chain) == pytest.approx(chain.rate_per_s, rel=1e-6), "its links are as scarce as its devices"
     harder = with_rates(fleet, (*([0.0] * (len(fleet.networks["net"].exit_rates or ()) - 1)), 1.0))
     assert carried(harder, plan) <= carried(fleet, plan) * (1 + 1e-9)
+
+
+def test_what_a_plan_carries_counts_its_links() -> None:
+    """A turn to the hard mix sends four times as many tensors over a link that was just wide enough."""
+    fleet = replace(divided_fleet((0.8, 0.2)), links={"lan": Link(name="lan", bytes_per_s=5_000_000)})
+    plan = place(fleet, slo_ns=10**9).plan
+    assert carried(fleet, plan) == pytest.approx(plan.rate_per_s, rel=1e-6)
+    hard = with_rates(fleet, (0.2, 0.8))
+    assert carried(hard, plan) == pytest.approx(0.9 * 5_000_000 / (0.8 * 10_000)), "a cut of 10 kB, one board behind it"
 
 
 def test_several_networks_share_boards_by_weights() -> None:
