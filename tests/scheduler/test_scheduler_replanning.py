@@ -129,11 +129,11 @@ def test_what_a_plan_carries_in_its_own_world_is_its_rate(seed: int) -> None:
 
 def test_what_a_plan_carries_counts_its_links() -> None:
     """A turn to the hard mix sends four times as many tensors over a link that was just wide enough."""
-    fleet = replace(divided_fleet((0.8, 0.2)), links={"lan": Link(name="lan", bytes_per_s=5_000_000)})
+    fleet = replace(divided_fleet((0.8, 0.2)), links={"lan": Link(name="lan", bytes_per_s=3_000_000)})
     plan = place(fleet, slo_ns=10**9).plan
     assert carried(fleet, plan) == pytest.approx(plan.rate_per_s, rel=1e-6)
     hard = with_rates(fleet, (0.2, 0.8))
-    assert carried(hard, plan) == pytest.approx(0.9 * 5_000_000 / (0.8 * 10_000)), "a cut of 10 kB, one board behind it"
+    assert carried(hard, plan) == pytest.approx(0.9 * 3_000_000 / (0.8 * 10_000)), "a cut of 10 kB, one board behind it"
 
 
 def test_several_networks_share_boards_by_weights() -> None:
