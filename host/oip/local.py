@@ -46,6 +46,7 @@ class SocketFolder:
                 f"the folder of UNIX sockets must be this server's alone, and another one listens in '{self._folder}'"
             ) from None
         except OSError as error:
+            self.release(ours=False)
             raise DriverUsageError(
                 f"UNIX sockets must lie in a folder that exists, and '{self._folder}' cannot be used: {error.strerror}"
             ) from None
