@@ -7,8 +7,7 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
+import hashlib
 import hmac
 import ipaddress
 import logging
@@ -21,7 +20,8 @@ from .statuses import sentence_of
 
 _log = logging.getLogger(__name__)
 OPEN = ("/v2/health/live", "/v2/health/ready")  # probes carry no token
-PAGES = ("/", "/live.json")  # which a browser asks for, with the token as the password of any user
+PAGE, LOGIN = "/", "/login"  # the live page, and where its field sends the token
+PAGES = (PAGE, "/live.json")  # which a cookie opens, too; they only show
 SHORTEST = 16
 
 
@@ -34,6 +34,7 @@ class Access:
 
     def __init__(self, token: str | None, certificate_end_s: float | None = None) -> None:
         self._token = None if token is None else token.encode()
+        self._cookie = None if token is None else _cookie_of(token.encode())
         self.certificate_end_s, self.refused = certificate_end_s, 0
 
     def note(self, who: str, what: str, error: AccessError) -> None:
@@ -41,21 +42,37 @@ class Access:
         self.refused += 1
         _log.warning("%s of %s was refused: %s", what, who, error)
 
-    def check(self, path: str, header: bytes) -> None:
-        """Raise AccessError unless the header carries the token, or the path is a health probe's."""
-        if self._token is None or path in OPEN:
+    def check(self, path: str, header: bytes, cookies: bytes = b"") -> None:
+        """Raise AccessError unless the header carries the token.
+
+        Probes of health and the login need none, and a page takes the cookie of a login.
+        """
+        if self._token is None or path in OPEN or path == LOGIN:
             return
         scheme, _, given = header.partition(b" ")
-        given = given.strip()
-        if path in PAGES and scheme.lower() == b"basic":
-            try:
-                given = base64.b64decode(given, validate=True).partition(b":")[2]
-            except binascii.Error:
-                given = b""
-        elif scheme.lower() != b"bearer":
-            given = b""
-        if not hmac.compare_digest(given, self._token):
+        if scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._token):
+            return
+        if path not in PAGES or not self._knows(cookies):
             raise AccessError("a request must carry this server's token: Authorization: Bearer TOKEN")
+
+    def log_in(self, given: bytes, *, secure: bool) -> str:
+        """Return the cookie for a token that was typed in, empty where none is asked for. Raises AccessError.
+
+        The browser keeps it until it is closed and shows it to no script; pages of other sites may link here,
+        but send nothing along. It follows from the token: each process of a server knows it, and a new token
+        ends it.
+        """
+        if self._token is None or self._cookie is None:
+            return ""
+        if not hmac.compare_digest(given, self._token):
+            raise AccessError("the token must be the one in this server's token file, and the one given is not")
+        return f"{self._cookie}; Path=/; HttpOnly; SameSite=Lax{'; Secure' * secure}"
+
+    def _knows(self, cookies: bytes) -> bool:
+        """Tell if a Cookie header has the cookie of a login."""
+        assert self._cookie is not None
+        known = self._cookie.encode()
+        return any(hmac.compare_digest(one.strip(), known) for one in cookies.split(b";"))
 
     def check_origin(self, headers: Mapping[bytes, bytes]) -> None:
         """Raise AccessError where a browser may have sent a change, or a read of it, for a page of others.
@@ -78,6 +95,15 @@ class Access:
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if kind not in (b"", b"application/json"):  # what a form can send
             raise AccessError("a change must come as Content-Type: application/json", known=True)
+
+
+def _cookie_of(token: bytes) -> str:
+    """Return name and value of a login's cookie, from which nobody learns the token.
+
+    The name is the token's own, too: browsers send one cookie jar to all ports of a machine.
+    """
+    digest = hmac.digest(token, b"fluidnpu live page", hashlib.sha256).hex()
+    return f"fluidnpu_{digest[:8]}={digest[8:]}"
 
 
 def is_loopback(host: str) -> bool:

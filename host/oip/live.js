@@ -64,7 +64,9 @@ function poll(draw, silent) {
   async function look() {
     if (!paused) {
       try {
-        const found = await (await fetch("live.json", { cache: "no-store" })).json();
+        const answer = await fetch("live.json", { cache: "no-store" });
+        if (answer.status === 401) return location.reload(); // the server has another token now
+        const found = await answer.json();
         draw(found);
         said.textContent = `version ${found.version}, as of ${new Date().toLocaleTimeString()}`;
       } catch (error) {

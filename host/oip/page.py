@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -24,6 +25,12 @@ def assembled(package: str, name: str) -> str:
 def live_page() -> str:
     """Return the page."""
     return assembled(__package__, "live.html")
+
+
+def login_page(wrong: str = "") -> str:
+    """Return the page that asks for the token, with a sentence about the one that was given."""
+    said = f'<p class="wrong" role="alert">{html.escape(wrong)}</p>' if wrong else ""
+    return assembled(__package__, "login.html").replace("{wrong}", said)
 
 
 def snapshot(version: str, models: Models) -> dict[str, Any]:

@@ -11,18 +11,19 @@ import json
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Generator
+import urllib.parse
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from typing import Any, NoReturn
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import AccessError, HostError, ProtocolError, QueueFullError, TooLargeError
-from .access import PAGES, Access, acting
+from .access import LOGIN, PAGE, Access, acting
 from .budget import Budget, Holder
 from .calls import Answer, Call
 from .configuration import configuration
@@ -32,6 +33,7 @@ from .inflating import Inflating
 from .limits import OTHER_BYTES, PARSED_BYTES, Bounds
 from .local import ADDRESS
 from .metrics import CONTENT_TYPE, render, server_rows
+from .page import login_page
 from .parameters import shown
 from .regions import Regions, no_cuda
 from .statuses import RETRY_MS, body_of, status_of
@@ -71,7 +73,8 @@ def application(inference: Front, access: Access, held: Budget, regions: Regions
         Route("/metrics", edge.metrics),
         Route("/openapi.json", edge.openapi),
         Route("/live.json", edge.snapshot),
-        Route("/", edge.page),
+        Route(PAGE, edge.page),
+        Route(LOGIN, edge.login, methods=["POST"]),
     ]
     for kind, status, change in (
         ("system", edge.regions_status, edge.regions_change),
@@ -249,8 +252,18 @@ class _Edge:
         return JSONResponse(self.inference.snapshot())
 
     async def page(self, request: Request) -> Response:
-        headers = {"content-security-policy": "default-src 'self' 'unsafe-inline'", "cache-control": "no-cache"}
-        return HTMLResponse(self.inference.page(), headers=headers)
+        return _page(self.inference.page())
+
+    async def login(self, request: Request) -> Response:
+        """Take the token from the field of the login page, and go on to the live page."""
+        given = urllib.parse.parse_qs((await self.body(request)).decode("latin-1")).get("token", [""])[0]
+        try:
+            cookie = self.access.log_in(given.strip().encode(), secure=request.url.scheme == "https")
+        except AccessError as error:
+            self.access.note(_who(request.scope), f"POST {LOGIN}", error)
+            return _page(login_page(str(error)), 401)
+        headers = {"set-cookie": cookie} if cookie else None
+        return RedirectResponse("./", 303, headers)  # also where a proxy serves it under a path of its own
 
     async def body(self, request: Request) -> bytes:
         return await read_body(request.scope, request.receive, OTHER_BYTES)
@@ -558,7 +571,9 @@ class _Guarded:
 
         try:
             headers, path = dict(scope["headers"]), scope["path"]
-            self._edge.access.check(path, headers.get(b"authorization", b""))
+            if not self._may(path, headers):
+                await _page(login_page(), 401)(scope, receive, send)
+                return
             found = INFER.fullmatch(path) if scope["method"] == "POST" else None
             if found is None:
                 await self._app(scope, receive_in_time, send_in_time)
@@ -568,13 +583,23 @@ class _Guarded:
         except HostError as error:
             if isinstance(error, AccessError):
                 self._edge.access.note(_who(scope), f"{scope['method']:.10} {scope['path']:.100}", error)
-            await _error_response(error, scope["path"])(scope, receive, send)
+            await _error_response(error)(scope, receive, send)
         except asyncio.TimeoutError:  # uvicorn closes the connection
             _log.warning("a client did not take its answer within %g s", limits.write_s)
         except Exception:  # `_failed` has logged and answered it
             pass
         finally:
             self._edge.held.drop(body)
+
+    def _may(self, path: str, headers: Mapping[bytes, bytes]) -> bool:
+        """Tell if a request is allowed; whoever may not see the live page may log in. Raises AccessError."""
+        try:
+            self._edge.access.check(path, headers.get(b"authorization", b""), headers.get(b"cookie", b""))
+        except AccessError:
+            if path != PAGE or b"authorization" in headers:
+                raise
+            return False
+        return True
 
 
 def _model(request: Request) -> tuple[str, str]:
@@ -594,11 +619,9 @@ def _status(error: BaseException) -> int:
     return 408 if isinstance(error, SlowClientError) else status_of(error).http
 
 
-def _hints(error: BaseException, path: str = "") -> list[tuple[bytes, bytes]]:
+def _hints(error: BaseException) -> list[tuple[bytes, bytes]]:
     if isinstance(error, AccessError) and not error.known:
-        return [
-            (b"www-authenticate", b'Basic realm="fluidnpu: the token is the password"' if path in PAGES else b"Bearer")
-        ]
+        return [(b"www-authenticate", b"Bearer")]
     return [(b"retry-after", b"%d" % max(1, RETRY_MS // 1000))] if status_of(error).retry else []
 
 
@@ -607,9 +630,18 @@ def _who(scope: Scope) -> str:
     return str((scope.get("client") or (ADDRESS,))[0])
 
 
-def _error_response(error: BaseException, path: str = "") -> Response:
-    headers = {name.decode(): value.decode() for name, value in _hints(error, path)}
+def _error_response(error: BaseException) -> Response:
+    headers = {name.decode(): value.decode() for name, value in _hints(error)}
     return Response(body_of(error), _status(error), headers, "application/json")
+
+
+def _page(text: str, status: int = 200) -> Response:
+    """Return a page that no other may frame, whose form goes nowhere else, and which nobody keeps."""
+    policy = "default-src 'self' 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'"
+    headers = {"content-security-policy": policy, "cache-control": "no-cache"}
+    if status == 401:
+        headers["www-authenticate"] = "Bearer"  # for which no browser asks with a window of its own
+    return HTMLResponse(text, status, headers)
 
 
 async def _http_failed(request: Request, error: Exception) -> Response:

@@ -1,12 +1,12 @@
 """Who may ask: tokens, admin surfaces without one, and the lines that refusals and acts leave."""
 
-import base64
 import json
 import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote_plus
 
 import pytest
 from oip_worlds import NAME, Served, served
@@ -14,8 +14,9 @@ from oip_worlds import NAME, Served, served
 import fluidnpu
 from fluidnpu.host import DriverUsageError
 from fluidnpu.host.oip import NetworkServer, ServeOptions
+from fluidnpu.host.oip.access import Access
 from fluidnpu.host.oip.logs import JsonLines, Lossy, dropped_lines
-from fluidnpu.host.serving import ModelOptions, Models, ProtocolError
+from fluidnpu.host.serving import AccessError, ModelOptions, Models, ProtocolError
 
 TOKEN = "a-token-of-many-signs"
 EXITS = f"/v2/models/{NAME}/exits"
@@ -98,14 +99,52 @@ def test_schemes_are_read_in_any_case(locked: Served, caplog: pytest.LogCaptureF
     assert TOKEN not in caplog.text
 
 
-def test_the_live_page_opens_with_the_token_as_password(locked: Served) -> None:
-    basic: dict[str, Any] = {"Authorization": f"Basic {base64.b64encode(f'me:{TOKEN}'.encode()).decode()}"}
-    status, _, headers = locked.exchange("GET", "/")
-    assert (status, headers["www-authenticate"].split()[0]) == (401, "Basic")
-    assert locked.exchange("GET", "/", **basic)[0] == 200
-    assert locked.exchange("GET", "/live.json", **basic)[0] == 200
-    status, _, headers = locked.exchange("GET", "/v2", **basic)  # a browser would send it along for any page
-    assert (status, headers["www-authenticate"]) == (401, "Bearer")
+def logged_in(s: Served, token: str, path: str = "/login") -> tuple[int, str, dict[str, str]]:
+    """What a browser gets that sends the login's form."""
+    form = {"Content_Type": "application/x-www-form-urlencoded"}
+    status, content, headers = s.exchange("POST", path, f"token={quote_plus(token)}".encode(), **form)
+    return status, content.decode(), headers
+
+
+def test_the_live_page_opens_with_the_token(locked: Served) -> None:
+    status, content, headers = locked.exchange("GET", "/")
+    assert (status, headers["www-authenticate"]) == (401, "Bearer")  # which opens no window of a browser
+    assert b'<input id="token" name="token" type="password"' in content
+    assert "form-action 'self'; frame-ancestors 'none'" in headers["content-security-policy"]
+    status, _, headers = logged_in(locked, f" {TOKEN} ")
+    assert (status, headers["location"]) == (303, "./")
+    cookie, *attributes = headers["set-cookie"].split("; ")
+    assert attributes == ["Path=/", "HttpOnly", "SameSite=Lax"]
+    assert TOKEN not in cookie
+    status, content, headers = locked.exchange("GET", "/", Cookie=f"other=1; {cookie}")
+    assert (status, b"live.json" in content) == (200, True)
+    assert locked.exchange("GET", "/live.json", Cookie=cookie)[0] == 200
+    for path in ("/v2", "/metrics", "/openapi.json"):  # which a page of others may make a browser ask
+        status, _, headers = locked.exchange("GET", path, Cookie=cookie)
+        assert (status, headers["www-authenticate"]) == (401, "Bearer")
+    with pytest.raises(AccessError):
+        Access(TOKEN + "x").check("/live.json", b"", cookie.encode())  # of another token
+    assert Access(TOKEN).log_in(TOKEN.encode(), secure=True).endswith("; Secure")
+    assert Access(None).log_in(b"", secure=True) == ""
+
+
+def test_a_wrong_token_is_refused_in_one_sentence(locked: Served, caplog: pytest.LogCaptureFixture) -> None:
+    for number, wrong in enumerate(("", "x", TOKEN[:-1], TOKEN + "é", "<b>"), 1):
+        status, content, headers = logged_in(locked, wrong)
+        assert (status, "set-cookie" in headers) == (401, False)
+        assert content.count("must be the one in this server's token file".replace("'", "&#x27;")) == 1
+        assert "<b>" not in content
+        assert len([one for one in caplog.records if "POST /login of 127.0.0.1 was refused" in one.message]) == number
+    for cookie in ("", "fluidnpu_=", TOKEN, "\xff=\xff;;"):
+        assert locked.exchange("GET", "/live.json", Cookie=cookie)[0] == 401
+        assert b'name="token"' in locked.exchange("GET", "/", Cookie=cookie)[1]
+    assert locked.exchange("GET", "/login")[0] == 405
+    assert TOKEN not in caplog.text
+
+
+def test_without_a_token_the_login_goes_on_to_the_page(s: Served) -> None:
+    status, _, headers = logged_in(s, "anything")
+    assert (status, headers["location"], "set-cookie" in headers) == (303, "./", False)
 
 
 def test_with_a_token_any_name_will_do(locked: Served) -> None:
