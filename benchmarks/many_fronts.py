@@ -369,9 +369,11 @@ def measured(
         rolling.join()
     errors: Counter[str] = sum((one.seen.errors for one in asking), Counter())
     spans = [span for one in asking if isinstance(one, Keyed) for span in one.spans]
-    counts = {name: sum(getattr(one.seen, name) for one in asking) for name in ("right", "wrong", "doubled", "again")}
+    counts = {name: sum(getattr(one.seen, name) for one in asking) for name in ("right", "wrong", "doubled")}
     return {
         **counts,
+        "again_rest": sum(one.seen.again for one in asking if isinstance(one, Keyed)),
+        "again_streams": sum(one.seen.again for one in asking if not isinstance(one, Keyed)),
         "lost": errors.total(),
         "errors": dict(errors),
         "longest_wait_s": waits(site.faults, spans),
