@@ -27,6 +27,9 @@ function figures(list) {
   return list.map(([value, name]) => node("div", {}, node("b", {}, value), node("span", {}, name)));
 }
 
+// The width of a chart whose text a narrow screen must not shrink: what main and a card leave, at most `most`.
+const fitting = (most) => Math.max(240, Math.min(most, document.documentElement.clientWidth - 82));
+
 function chart(title, width, height, draw, className) {
   const svg = node("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title });
   draw((name, attributes, text) => {
@@ -39,8 +42,8 @@ function chart(title, width, height, draw, className) {
 }
 
 // A dot an answer of `recent` ([when, latency in us, ...]), logarithmic, with the objective as a dashed line.
-function latencies(title, width, recent, slo, fill, className) {
-  const height = 190, left = 46, bottom = 24;
+function latencies(title, most, recent, slo, fill, className) {
+  const width = fitting(most), height = 190, left = 46, bottom = 24;
   const top = Math.max(2 * slo, ...recent.map((r) => r[1])), low = Math.max(1, Math.min(slo / 10, ...recent.map((r) => r[1])));
   const y = (us) => (height - bottom) * (1 - Math.log(us / low) / Math.log(top / low));
   const x = (i) => left + (width - left) * (i + 0.5) / Math.max(1, recent.length);
@@ -53,8 +56,8 @@ function latencies(title, width, recent, slo, fill, className) {
     recent.forEach((one, i) => put("circle", { cx: x(i), cy: y(Math.max(low, one[1])), r: 2, fill: fill(one), opacity: 0.85 }));
     const dashed = { stroke: "var(--warn)", "stroke-dasharray": "5 4" };
     put("line", { x1: left, x2: width, y1: y(slo), y2: y(slo), ...dashed });
-    put("line", { x1: left, x2: left + 24, y1: height - 8, y2: height - 8, ...dashed });
-    put("text", { x: left + 32, y: height - 4 }, `objective of a request that names none, ${ms(slo)}`);
+    put("line", { x1: 0, x2: 24, y1: height - 8, y2: height - 8, ...dashed });
+    put("text", { x: 32, y: height - 4 }, `objective of a request that names none, ${ms(slo)}`);
   }, className);
 }
 

@@ -74,7 +74,7 @@ def application(inference: Front, access: Access, held: Budget, regions: Regions
         Route("/openapi.json", edge.openapi),
         Route("/live.json", edge.snapshot),
         Route(PAGE, edge.page),
-        Route(LOGIN, edge.login, methods=["POST"]),
+        Route(LOGIN, edge.login, methods=["GET", "POST"]),
     ]
     for kind, status, change in (
         ("system", edge.regions_status, edge.regions_change),
@@ -255,7 +255,9 @@ class _Edge:
         return _page(self.inference.page())
 
     async def login(self, request: Request) -> Response:
-        """Take the token from the field of the login page, and go on to the live page."""
+        """Take the token from the field of the login page, and go on to the live page, where it stands."""
+        if request.method != "POST":
+            return RedirectResponse("./", 303)
         given = urllib.parse.parse_qs((await self.body(request)).decode("latin-1")).get("token", [""])[0]
         try:
             cookie = self.access.log_in(given.strip().encode(), secure=request.url.scheme == "https")
