@@ -93,8 +93,9 @@ class Target:
 
     `memory`: of the board's, the one that tensors live in, its first by default. `core`: one of CORES. The
     FBCB has `layers` times `b_max` words. `poolings`: of the layers whose outputs pass a pool; `filterings`
-    likewise, in a filter of `lanes` lanes. `lanes` 0: beats of outputs are as wide as the memory's ports.
-    `activation`: some layer uses an activation unit.
+    likewise, in a filter of `lanes` lanes. `lanes` 0: beats of outputs are as wide as the memory's ports;
+    others are the width of a beat even if no layer passes a filter. `activation`: some layer uses an
+    activation unit.
     """
 
     board: Board
@@ -115,7 +116,8 @@ class Target:
 
     @classmethod
     def of(cls, design: Design, board: Board, core: str = CORES[0]) -> Target:
-        """The place that a design was made for."""
+        """The place that a design was made for; its beats keep their width where it merges no pair."""
+        usual = not design.has_filter and design.out_words == stream_words(board, design.memory)
         return cls(
             board=board,
             memory=design.memory,
@@ -124,7 +126,7 @@ class Target:
             layers=design.hardware_layers,
             poolings=design.hardware_poolings,
             filterings=design.hardware_filterings,
-            lanes=design.out_words if design.has_filter else 0,
+            lanes=0 if usual else design.out_words,
             activation=design.activation is not None,
             acc_bits=design.acc_bits,
             stackable=design.stackable,

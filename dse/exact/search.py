@@ -29,7 +29,7 @@ from ..errors import DesignError, FitError, TooLongError
 from ..hardware.activation import USES, pieces, too_many_pieces
 from ..hardware.array import Array, Floats, ceil_div
 from ..hardware.dram import DramModel
-from ..hardware.filtering import filter_rows
+from ..hardware.filtering import filter_rows, filterings
 from ..hardware.pooling import pooled_beats
 from ..paper.model import Point
 from ..paper.plans import Plans
@@ -622,7 +622,7 @@ class _Race:
         best = merge_batches(self.best, evaluate_array(self.winner, self.best.fit, rest)) if rest else self.best
         return ExactRanking(
             question=self.winner,
-            best=best,
+            best=_with_own_room(self.winner, best),
             objective=abs(self.value),
             bounded=bounded,
             evaluated=len(self.trace),
@@ -635,6 +635,18 @@ class _Race:
             return 0.0
         latency = self.question.objective == "latency"
         return 100 * (self.value / self.unseen if latency else self.unseen / self.value) - 100
+
+
+def _with_own_room(question: Question, best: Evaluation) -> Evaluation:
+    """The evaluation with the primitives of its own filter, or of none.
+
+    Arrays are fitted with room for all pairs, and an NPU has room for those that are merged.
+    """
+    target = replace(question.target, filterings=filterings(best.layers))
+    if target == question.target:
+        return best
+    fitted = fit(best.fit.point, target, buffer_words=best.fit.buffer_words)
+    return replace(best, fit=replace(fitted, array=best.fit.array))  # whose chains may be in pieces that are counted
 
 
 def objective_of(question: Question) -> Callable[[Floats], Floats]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fluidnpu.boards import load_board
 from fluidnpu.dse import Design, DesignError, DramModel, FitError, Mode, Point, answer, explore
+from fluidnpu.dse.exact import search
 from fluidnpu.dse.exact.bound import Candidates, lower_bound
 from fluidnpu.dse.exact.estimate import PLAN_CYCLES, estimated_plan, estimated_plans
 from fluidnpu.dse.exact.mapping import joins, mappings
@@ -217,3 +218,22 @@ def test_lanes_fit_though_the_smallest_array_has_no_room_for_a_filter() -> None:
     with pytest.raises(FitError, match="RAMB18 \\(filter: "):
         fit(LEAST, question.target)
     assert answer(question).fit.lanes == 32
+
+
+@pytest.mark.parametrize("chosen", [(), (0,), (0, 3)])
+def test_resources_are_those_of_the_pairs_that_are_merged(
+    chosen: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrays are fitted with room for all pairs; the answer has a filter for those that it merges."""
+    larger = replace(FILTERING, kernel=7, padded=(3, 3))
+    seven = replace(DEPTHWISE, p=49, window=Window(kernel=(7, 7), out=(HIGH, HIGH), channels=CHANNELS))
+    pairs = PAIR, FilterPair(producer=3, depthwise=4, filtering=larger)
+    work = Workload(name="blocks", layers=(*WORK.layers, EXPAND, seven, PROJECT), filters=pairs)
+    monkeypatch.setattr(search, "merged_pairs", lambda question, machine: chosen)
+    found = answer(Question(workload=work, board=BOARD, b_max=1, evaluations=1, lanes=8))
+    design, target = found.design, Target.of(found.design, BOARD)
+    assert design.layers == work.filtered(chosen)
+    assert design.out_words == target.out_words == 8
+    assert found.fit == fit(found.fit.point, target, buffer_words=design.buffer_words)
+    assert found.fit.lanes == (8 if chosen else 0) == len(found.fit.filter_note) * 8
+    assert ("filter" in found.fit.parts) == bool(chosen)
