@@ -33,6 +33,7 @@ EXTRAS = {
     "torch": "train",
     "PIL": "design",
     "scipy": "fit",
+    "opentelemetry": "otel",
 }
 EXIT_NO = 1
 EXIT_BAD_INPUT = 2

@@ -96,6 +96,7 @@ _RECORDS = (
         help="of the JSON lines on standard error: debug, info, warning or error",
     ),
     click.option("--log-requests", is_flag=True, help="log a line a request, too"),
+    click.option("--spans", metavar="URL", help="send a span a request here, as OTLP over HTTP"),
 )
 
 
@@ -180,6 +181,7 @@ class NetworkOptions:
     guarded: bool
     log_level: str
     log_requests: bool
+    spans: str | None
     policy: str | None
     rate: float | None
     slo: str | None
@@ -205,6 +207,7 @@ class NetworkOptions:
             token_file=self.token_file,
             certificate=self.tls_cert,
             key=self.tls_key,
+            spans=None if self.spans is None else oip.spans_to(self.spans),
             limits=oip.Limits(queue=self.max_queue, batch=self.max_batch, shared_bytes=self.shared_memory << 20),
             **more,
         )

@@ -8,3 +8,4 @@ from .running import NetworkServer as NetworkServer
 from .running import ServeOptions as ServeOptions
 from .running import in_background as in_background
 from .running import run_server as run_server
+from .spans import spans_to as spans_to

@@ -25,17 +25,17 @@ from .configuration import configuration
 from .front import Front
 from .health import WATCHERS, status_of_service, watched
 from .http_body import read_json
+from .journal import Journal
 from .limits import OTHER_BYTES, Bounds
 from .messages import HEALTH, REFLECTION, SERVICE, message, service
 from .parameters import shown
 from .reflection import SERVICES as REFLECTING
 from .reflection import reflected
 from .regions import Fetch, Regions, Store, elsewhere, no_cuda, read_place
-from .rest import TRACEPARENT, InTime, log_request
+from .rest import TRACEPARENT, InTime
 from .statuses import RETRY_MS, sentence_of, status_of
 from .tensors import Array, check_datatype, datatype_of, from_bytes, from_contents, to_bytes
 
-_requests = logging.getLogger("fluidnpu.requests")
 _log = logging.getLogger(__name__)
 OWN = {  # services that the protocol has not, of JSON bytes as REST has them, with their calls
     "fluidnpu.Exits": ("Exits", "ChangeExits", "Feedback"),
@@ -51,12 +51,20 @@ Handler = Callable[[Any, Any], Awaitable[Any]]
 
 
 def grpc_server(
-    inference: Front, access: Access, held: Budget, reading: Budget, regions: Regions, *, admin: bool = False
+    inference: Front,
+    access: Access,
+    held: Budget,
+    reading: Budget,
+    regions: Regions,
+    journal: Journal,
+    *,
+    admin: bool = False,
 ) -> Any:
     """Return a server without a port; with `admin` it also loads and unloads models.
 
     `held`: the bytes of requests of the whole server; `reading`: messages that arrive at the same time;
-    `regions`: of shared memory. The longest message is that of the models that are loaded now.
+    `regions`: of shared memory; `journal`: of requests. The longest message is that of the models that are
+    loaded now.
     """
     limits = inference.limits
     options = [
@@ -71,7 +79,7 @@ def grpc_server(
         ("grpc.so_reuseport", 0),  # a port in use is an error, not a second server
     ]
     server = grpc.aio.server(options=options, maximum_concurrent_rpcs=4 * limits.queue)
-    edge = _Edge(inference, access, held, reading, regions, admin)
+    edge = _Edge(inference, access, held, reading, regions, journal, admin)
     server.add_generic_rpc_handlers((_handlers(edge), *_own_handlers(edge), *_standard_handlers(edge)))
     return server
 
@@ -213,10 +221,17 @@ class _Edge:
     """One method a call of the service, under its name."""
 
     def __init__(
-        self, inference: Front, access: Access, held: Budget, reading: Budget, regions: Regions, admin: bool
+        self,
+        inference: Front,
+        access: Access,
+        held: Budget,
+        reading: Budget,
+        regions: Regions,
+        journal: Journal,
+        admin: bool,
     ) -> None:
         self.inference, self.access, self.held, self.reading, self.admin = inference, access, held, reading, admin
-        self.regions = regions
+        self.regions, self.journal = regions, journal
         self.watching = Budget("places to watch health", lambda: WATCHERS)
 
     def guarded(self, name: str, function: Handler) -> Handler:
@@ -425,14 +440,15 @@ class _Edge:
         return name, asked
 
     async def ModelInfer(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
-        began, call, status = time.perf_counter(), None, "OK"
+        began, call, status = time.perf_counter(), None, "CANCELLED"  # unless it ends otherwise
         trace, who = _echo_trace(context), _address(context)
         ended: Answer | Exception | None = None
         fetched = _Message(who)
         try:
             call = self._read(request, who, fetched)
             ended = answer = await self.inference.infer(call)
-            return write_answer(answer, call, self.regions.store(who))
+            made, status = write_answer(answer, call, self.regions.store(who)), "OK"
+            return made
         except Exception as error:
             if call is None:
                 self.inference.refused(request.model_name, error)
@@ -440,8 +456,8 @@ class _Edge:
             raise
         finally:
             self.held.drop(fetched)
-            if _requests.isEnabledFor(logging.INFO):
-                log_request(call, status, began, trace, ended)
+            if self.journal.on:
+                self.journal.note(call, status, began, trace, ended)
 
     def _read(self, request: Any, who: str, holder: _Message) -> Call:
         """Read a call, and hold what of it came from shared memory. Raises as `read_call`, QueueFullError."""
@@ -456,11 +472,12 @@ class _Edge:
         """Answer the requests of a stream as they are done, not in the order of their arrival."""
         done: asyncio.Queue[Any] = asyncio.Queue()
         room = asyncio.Semaphore(self.inference.limits.streamed)
+        trace, who = _echo_trace(context), _address(context)  # of all requests of the stream
         tasks: set[asyncio.Task[None]] = set()
 
         async def serve(request: _Sent) -> None:
             try:
-                done.put_nowait(await self._streamed(request, _address(context)))
+                done.put_nowait(await self._streamed(request, who, trace))
             finally:
                 room.release()
 
@@ -483,7 +500,7 @@ class _Edge:
             for task in tasks:
                 task.cancel()
 
-    async def _streamed(self, sent: _Sent, address: str) -> ProtoMessage:
+    async def _streamed(self, sent: _Sent, address: str, trace: str) -> ProtoMessage:
         began, status, call = time.perf_counter(), "OK", None
         ended: Answer | Exception | None = None
         request, holder = sent.message, _Message(address)
@@ -503,8 +520,8 @@ class _Edge:
             made.infer_response.id = id[:256]
         finally:
             self.held.drop(holder)
-        if _requests.isEnabledFor(logging.INFO):
-            log_request(call, status, began, "", ended)
+        if self.journal.on:
+            self.journal.note(call, status, began, trace, ended)
         return made
 
 

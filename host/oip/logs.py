@@ -92,7 +92,7 @@ def configure_logging(level: str = "warning", *, requests: bool = False) -> None
     root.handlers[:] = [handler]
     root.propagate = False
     root.setLevel(level.upper())
-    for name in ("uvicorn.error", "asyncio"):  # a broken request is no news, a broken server is
+    for name in ("uvicorn.error", "asyncio", "opentelemetry"):  # a broken request is no news, a broken server is
         logging.getLogger(name).handlers[:] = [handler]
         logging.getLogger(name).propagate = False
         logging.getLogger(name).setLevel(logging.ERROR)

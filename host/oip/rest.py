@@ -30,6 +30,7 @@ from .configuration import configuration
 from .front import Front
 from .http_body import LENGTH_HEADER, check_json, read_call, read_json, write_answer
 from .inflating import Inflating
+from .journal import Journal
 from .limits import OTHER_BYTES, PARSED_BYTES, Bounds
 from .local import ADDRESS
 from .metrics import CONTENT_TYPE, render, server_rows
@@ -38,13 +39,11 @@ from .parameters import shown
 from .regions import Regions, no_cuda
 from .statuses import RETRY_MS, body_of, status_of
 
-_requests = logging.getLogger("fluidnpu.requests")
 _log = logging.getLogger(__name__)
 _PROMPT_S = 0.05  # an answer that comes sooner is not worth a look at its client
 TRACEPARENT = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 INFER = re.compile(r"/v2/models/([^/]+)(?:/versions/([^/]+))?/infer")
 _HELD = "fluidnpu.held"  # the key of a scope's `_Body`
-LOGGED = ("outcome", "exit", "left_because", "met", "batch", "queue_us", "npu_us", "tail_us")  # of an answer
 THROWN_BYTES = 32 << 20  # of a body that is too large
 APART_ITEMS = 4096  # of JSON, from which on a body is read in a thread
 _JSON = [(b"content-type", b"application/json")]
@@ -55,12 +54,14 @@ class SlowClientError(ProtocolError):
     """The client took too long to send its request."""
 
 
-def application(inference: Front, access: Access, held: Budget, regions: Regions, *, admin: bool = False) -> ASGIApp:
+def application(
+    inference: Front, access: Access, held: Budget, regions: Regions, journal: Journal, *, admin: bool = False
+) -> ASGIApp:
     """Return the application; with `admin` it also loads and unloads models.
 
-    `held`: the bytes of requests of the whole server; `regions`: of shared memory.
+    `held`: the bytes of requests of the whole server; `regions`: of shared memory; `journal`: of requests.
     """
-    edge = _Edge(inference, access, held, regions, admin)
+    edge = _Edge(inference, access, held, regions, journal, admin)
     routes: list[BaseRoute] = [
         Route("/v2", edge.metadata),
         Route("/v2/health/live", edge.live),
@@ -111,9 +112,11 @@ def application(inference: Front, access: Access, held: Budget, regions: Regions
 class _Edge:
     """The endpoints, one method a route."""
 
-    def __init__(self, inference: Front, access: Access, held: Budget, regions: Regions, admin: bool) -> None:
+    def __init__(
+        self, inference: Front, access: Access, held: Budget, regions: Regions, journal: Journal, admin: bool
+    ) -> None:
         self.inference, self.access, self.held, self.admin = inference, access, held, admin
-        self.regions = regions
+        self.regions, self.journal = regions, journal
 
     async def metadata(self, request: Request) -> Response:
         return JSONResponse(self.inference.server_metadata())
@@ -291,6 +294,8 @@ class _Infer:
         reply = list(_JSON)
         if TRACEPARENT.fullmatch(trace):
             reply.append((b"traceparent", trace))
+        else:
+            trace = b""
         try:
             inference.check(name, version)
             bounds = inference.bounds(name)
@@ -313,8 +318,8 @@ class _Infer:
         reply.append((b"content-length", b"%d" % len(content)))
         await send({"type": "http.response.start", "status": status, "headers": reply})
         await send({"type": "http.response.body", "body": content})
-        if _requests.isEnabledFor(logging.INFO):
-            log_request(call, status, began, trace.decode("latin-1"), ended)
+        if self._edge.journal.on:
+            self._edge.journal.note(call, status, began, trace.decode("latin-1"), ended)
 
     async def _read(
         self, name: str, version: str, body: bytes, head_bytes: int | None, bounds: Bounds, scope: Scope
@@ -425,27 +430,6 @@ async def read_body(scope: Scope, receive: Receive, most: int, headers: dict[byt
     if packed is not None:
         packed.end()
     return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def log_request(
-    call: Call | None, status: int | str, began: float, trace: str, ended: Answer | BaseException | None
-) -> None:
-    """Write one line about a request: whose it was, and how it ended; what is not known is left out."""
-    told: dict[str, object] = {"error": type(ended).__name__} if isinstance(ended, BaseException) else {}
-    if isinstance(ended, Answer):
-        told = {key: ended.parameters[key] for key in LOGGED if key in ended.parameters}
-    _requests.info(
-        "request",
-        extra={
-            "model": call.model if call else "",
-            "request_id": call.id if call else "",
-            "tenant": f"{call.parameters.get('tenant', '')!s:.100}" if call else "",  # nobody has read it yet
-            "status": status,
-            "ms": round(1e3 * (time.perf_counter() - began), 3),
-            "traceparent": trace,
-            **told,
-        },
-    )
 
 
 class _Body(Holder):

@@ -31,6 +31,7 @@ from .budget import Budget, Holder
 from .certificates import check_pair, ends
 from .front import Front
 from .inference import Inference
+from .journal import Journal, OpenTracer
 from .limits import LEAST_HELD_BYTES, Limits, held_bytes
 from .local import ADDRESS, SocketFolder
 from .notify import keep_alive, notify
@@ -50,7 +51,8 @@ class ServeOptions:
 
     `unix`: a folder for UNIX sockets of both transports (`local`), with the permissions `unix_mode`.
     `certificate` and `key` are PEM files: with them all ports speak TLS, but not the sockets. `token_file`
-    holds the bearer token that every request but the health probes must carry.
+    holds the bearer token that every request but the health probes must carry. `spans`: opens what takes a
+    span of every inference request.
     """
 
     host: str = LOOPBACK
@@ -63,6 +65,7 @@ class ServeOptions:
     token_file: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
+    spans: OpenTracer | None = None
     limits: Limits = field(default_factory=Limits)
 
     def check(self) -> None:
@@ -94,6 +97,7 @@ class NetworkServer:
         self._held = Budget("bytes of requests", self._held_bytes)
         self._arriving: list[Budget] = []  # connections of HTTP and messages of gRPC
         self._regions = Regions(options.limits.shared_bytes)
+        self._journal = Journal()
 
     @property
     def models(self) -> Models:
@@ -133,6 +137,7 @@ class NetworkServer:
         if end_s is not None and end_s < time.time():
             _log.warning("the certificate in '%s' has ended, so clients that check it will not connect", shown)
         access = Access(read_token(self.options.token_file), end_s)
+        self._journal = Journal(None if self.options.spans is None else self.options.spans())
         limits, made = self.options.limits, self._served
         self.inference = Inference(made, limits, _version()) if isinstance(made, Models) else made(limits, _version())
         sockets: dict[str, socket.socket] = {}
@@ -175,7 +180,8 @@ class NetworkServer:
 
         reading = Budget(f"places of {name} for messages", lambda: self.options.limits.reading)
         self._arriving.append(reading)
-        server = grpc_server(inference, access, self._held, reading, self._regions, admin=name == "admin_grpc")
+        shared = self._held, reading, self._regions, self._journal
+        server = grpc_server(inference, access, *shared, admin=name == "admin_grpc")
         self._grpc.append(server)
         return server
 
@@ -193,7 +199,7 @@ class NetworkServer:
         limits, local = self.options.limits, name == "unix_http"
         open_now = Budget(f"connections of {name}", lambda: limits.connections)
         config = uvicorn.Config(
-            application(inference, access, self._held, self._regions, admin=name == "admin"),
+            application(inference, access, self._held, self._regions, self._journal, admin=name == "admin"),
             http=functools.partial(_BoundedProtocol, limits=limits, open_now=open_now),  # type: ignore[arg-type]
             loop="none",
             ws="none",
@@ -242,6 +248,7 @@ class NetworkServer:
             self._local.release()
         if self.inference is not None:
             await self.inference.close()
+        await self._journal.close()
 
 
 def run_server(

@@ -457,7 +457,7 @@ def metrics(said: dict[str, Any]) -> str:
 
 @pytest.fixture
 def loggers() -> Iterator[None]:
-    names = ("fluidnpu", "fluidnpu.requests", "uvicorn.error", "asyncio")
+    names = ("fluidnpu", "fluidnpu.requests", "uvicorn.error", "asyncio", "opentelemetry")
     before = {
         n: (list(logging.getLogger(n).handlers), logging.getLogger(n).level, logging.getLogger(n).propagate)
         for n in names
