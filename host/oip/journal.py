@@ -1,4 +1,4 @@
-"""What is left of an inference request: a line in the log, and a span where somebody takes spans.
+"""The record of an inference request that has ended: a line in the log, and a span for a tracer.
 
 >>> from fluidnpu.host.errors import UnknownModelError
 >>> spans = []
@@ -44,7 +44,7 @@ class Span:
 
 
 class Tracer(Protocol):
-    """What takes spans. It must not wait: the event loop calls it."""
+    """Takes spans, without waiting: the event loop calls it."""
 
     def record(self, span: Span) -> None:
         """Take a span."""
@@ -81,14 +81,15 @@ class Journal:
             "tenant": f"{call.parameters.get('tenant', '')!s:.100}" if call else "",  # nobody has read it yet
             "status": status,
         }
+        failed = ""
         if isinstance(ended, BaseException):
             told["error"] = type(ended).__name__
+            failed = sentence_of(ended) if status_of(ended).http >= _SERVERS_FAULT else ""
         elif ended is not None:
             told |= {key: ended.parameters[key] for key in _TOLD if key in ended.parameters}
         if _requests.isEnabledFor(logging.INFO):
             _requests.info("request", extra={**told, "ms": round(1e3 * took_s, 3), "traceparent": trace})
         if self._tracer is not None:
-            wrong = isinstance(ended, BaseException) and status_of(ended).http >= _SERVERS_FAULT
             self._tracer.record(
                 Span(
                     name=f"infer {told['model']}".strip(),
@@ -96,7 +97,7 @@ class Journal:
                     end_ns=end_ns,
                     traceparent=trace,
                     attributes={_ATTRIBUTES.get(key, f"fluidnpu.{key}"): value for key, value in told.items()},
-                    failed=sentence_of(ended) if wrong else "",
+                    failed=failed,
                 )
             )
 
