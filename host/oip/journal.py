@@ -24,6 +24,7 @@ from .statuses import sentence_of, status_of
 
 _requests = logging.getLogger("fluidnpu.requests")
 _TOLD = ("outcome", "exit", "left_because", "met", "batch", "queue_us", "npu_us", "tail_us")  # of an answer
+_ATTRIBUTES = {"error": "error.type"}  # which OpenTelemetry names for all
 _SERVERS_FAULT = 500  # the least such HTTP status; a client's fault is no failure of a server's span
 
 
@@ -72,10 +73,10 @@ class Journal:
     ) -> None:
         """Note a request: whose it was, and how it ended; what is not known is left out.
 
-        `began`: by `time.perf_counter`. `trace`: the client's traceparent, as it came.
+        `began`: by `time.perf_counter`. `trace`: the client's traceparent, well-formed or empty.
         """
         took_s, end_ns = time.perf_counter() - began, time.time_ns()
-        told: dict[str, Parameter] = {
+        facts: dict[str, Parameter] = {
             "model": call.model if call else "",
             "request_id": call.id if call else "",
             "tenant": f"{call.parameters.get('tenant', '')!s:.100}" if call else "",  # nobody has read it yet
@@ -83,20 +84,20 @@ class Journal:
         }
         failed = ""
         if isinstance(ended, BaseException):
-            told["error"] = type(ended).__name__
+            facts["error"] = type(ended).__name__
             failed = sentence_of(ended) if status_of(ended).http >= _SERVERS_FAULT else ""
         elif ended is not None:
-            told |= {key: ended.parameters[key] for key in _TOLD if key in ended.parameters}
+            facts |= {key: ended.parameters[key] for key in _TOLD if key in ended.parameters}
         if _requests.isEnabledFor(logging.INFO):
-            _requests.info("request", extra={**told, "ms": round(1e3 * took_s, 3), "traceparent": trace})
+            _requests.info("request", extra={**facts, "ms": round(1e3 * took_s, 3), "traceparent": trace})
         if self._tracer is not None:
             self._tracer.record(
                 Span(
-                    name=f"infer {told['model']}".strip(),
+                    name=f"infer {facts['model']}".strip(),
                     start_ns=end_ns - int(1e9 * took_s),
                     end_ns=end_ns,
                     traceparent=trace,
-                    attributes={_ATTRIBUTES.get(key, f"fluidnpu.{key}"): value for key, value in told.items()},
+                    attributes={_ATTRIBUTES.get(key, f"fluidnpu.{key}"): value for key, value in facts.items()},
                     failed=failed,
                 )
             )
@@ -105,6 +106,3 @@ class Journal:
         """Send what the tracer still has."""
         if self._tracer is not None:
             await asyncio.to_thread(self._tracer.close)
-
-
-_ATTRIBUTES = {"error": "error.type"}  # which OpenTelemetry names for all

@@ -29,8 +29,8 @@ def live_page() -> str:
 
 def login_page(wrong: str = "") -> str:
     """Return the page that asks for the token, with a sentence about the one that was given."""
-    said = f'<p class="wrong" role="alert">{html.escape(wrong)}</p>' if wrong else ""
-    return assembled(__package__, "login.html").replace("{wrong}", said)
+    sentence = f'<p class="wrong" role="alert">{html.escape(wrong)}</p>' if wrong else ""
+    return assembled(__package__, "login.html").replace("{wrong}", sentence)
 
 
 def snapshot(version: str, models: Models) -> dict[str, Any]:

@@ -134,7 +134,7 @@ def test_a_wrong_token_is_refused_in_one_sentence(locked: Served, caplog: pytest
         assert (status, "set-cookie" in headers) == (401, False)
         assert content.count("must be the one in this server's token file".replace("'", "&#x27;")) == 1
         assert "<b>" not in content
-        assert len([one for one in caplog.records if "POST /login of 127.0.0.1 was refused" in one.message]) == number
+        assert len([line for line in caplog.messages if "POST /login of 127.0.0.1 was refused" in line]) == number
     for cookie in ("", "fluidnpu_=", TOKEN, "\xff=\xff;;"):
         assert locked.exchange("GET", "/live.json", Cookie=cookie)[0] == 401
         assert b'name="token"' in locked.exchange("GET", "/", Cookie=cookie)[1]

@@ -47,8 +47,8 @@ class Taking:
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Taking]]:
     taking = Taking()
-    with served(tmp_path_factory.mktemp("spans"), surfaces={"spans": lambda: taking}) as one:
-        yield one, taking
+    with served(tmp_path_factory.mktemp("spans"), surfaces={"spans": lambda: taking}) as s:
+        yield s, taking
         assert taking.closed == 0
     assert taking.closed == 1
 
@@ -67,8 +67,8 @@ def taking(traced: tuple[Served, Taking]) -> Taking:
 def asked_over_grpc(s: Served) -> Any:
     images = s.w.images(1)
     asked = triton_grpc.service_pb2.ModelInferRequest(model_name=NAME, id="g")
-    one = asked.inputs.add(name=s.input, datatype="UINT8", shape=images.shape)
-    one.contents.uint_contents.extend(images.ravel().tolist())
+    tensor = asked.inputs.add(name=s.input, datatype="UINT8", shape=images.shape)
+    tensor.contents.uint_contents.extend(images.ravel().tolist())
     return asked
 
 
@@ -78,11 +78,11 @@ def test_a_request_over_rest_leaves_a_span(s: Served, taking: Taking) -> None:
     span = taking.last(1)
     assert (status, span.name, span.traceparent, span.failed) == (200, f"infer {NAME}", TRACE, "")
     assert 0 < span.end_ns - span.start_ns < PATIENCE_S * 1e9
-    told = {key.removeprefix("fluidnpu."): value for key, value in span.attributes.items()}
-    assert told == {"model": NAME, "request_id": "r", "tenant": "", "status": 200} | {
+    facts = {key.removeprefix("fluidnpu."): value for key, value in span.attributes.items()}
+    assert facts == {"model": NAME, "request_id": "r", "tenant": "", "status": 200} | {
         key: answer["parameters"][key] for key in TOLD
     }
-    assert told["exit"] == s.golden(image[None])[0][0]
+    assert facts["exit"] == s.golden(image[None])[0][0]
 
 
 def test_requests_over_grpc_leave_spans_of_their_call_and_of_their_stream(s: Served, taking: Taking) -> None:
@@ -93,7 +93,7 @@ def test_requests_over_grpc_leave_spans_of_their_call_and_of_their_stream(s: Ser
         assert (span.attributes["fluidnpu.status"], span.traceparent) == ("OK", TRACE)
         assert span.attributes["fluidnpu.exit"] == answer.parameters["exit"].int64_param
         stream = stub.ModelStreamInfer(iter([asked_over_grpc(s)]), metadata=(("traceparent", TRACE),))
-        assert [one.error_message for one in stream] == [""]
+        assert [answer.error_message for answer in stream] == [""]
         assert taking.last(2).traceparent == TRACE
 
 
@@ -139,8 +139,8 @@ def test_lines_of_requests_say_the_same(s: Served, taking: Taking, caplog: pytes
 def test_nothing_is_noted_where_nobody_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     noted = list[Any]()
     monkeypatch.setattr(Journal, "note", lambda self, *words: noted.append(words))
-    with served(tmp_path, surfaces={"grpc": None}) as one:
-        assert one.call("POST", INFER, one.request(one.w.images(1)[0]))[0] == 200
+    with served(tmp_path, surfaces={"grpc": None}) as s:
+        assert s.call("POST", INFER, s.request(s.w.images(1)[0]))[0] == 200
     assert noted == []
 
 
@@ -157,12 +157,12 @@ def test_opentelemetry_has_the_span_below_the_clients(tmp_path: Path) -> None:
     memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter").InMemorySpanExporter()
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
-    with served(tmp_path, surfaces={"grpc": None, "spans": lambda: OpenTelemetry(SimpleSpanProcessor(memory))}) as one:
-        body = one.request(one.w.images(1)[0])
-        status, answer = one.call("POST", INFER, body, traceparent=TRACE)
-        assert one.call("POST", INFER, body, traceparent=TRACE[:-1] + "0")[0] == status == 200  # not sampled
+    with served(tmp_path, surfaces={"grpc": None, "spans": lambda: OpenTelemetry(SimpleSpanProcessor(memory))}) as s:
+        body = s.request(s.w.images(1)[0])
+        status, answer = s.call("POST", INFER, body, traceparent=TRACE)
+        assert s.call("POST", INFER, body, traceparent=TRACE[:-1] + "0")[0] == status == 200  # not sampled
         late = json.dumps(json.loads(body) | {"parameters": {"timeout": 1}}).encode()
-        assert one.call("POST", INFER, late)[0] == 504
+        assert s.call("POST", INFER, late)[0] == 504
     good, failed = memory.get_finished_spans()
     assert (f"{good.context.trace_id:032x}", f"{good.parent.span_id:016x}") == (TRACE_ID, ABOVE)
     assert (good.kind.name, good.status.status_code.name, failed.status.status_code.name) == (
