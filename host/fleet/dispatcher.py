@@ -701,6 +701,9 @@ class Dispatcher:
                 raise _ForeignError(f"{where} must serve the model '{model}' of its bundle, and it does not") from None
             except HostError as error:
                 raise _AwayError(f"{where} does not take requests: {error}") from None
+            if not ready:
+                why = known.get("standing") or "not ready"
+                raise _AwayError(f"{where} must take requests for '{model}', and it does not yet: {why}")
             for fact, wanted in self.expected.get(leaf.name, {}).get(model, {}).items():
                 if known.get(fact) != wanted:
                     if await self.follow(leaf, model, known):
@@ -709,9 +712,6 @@ class Dispatcher:
                         f"{where} must serve the {fact} {wanted[:12]} that its bundle of '{model}' holds, not "
                         f"{known.get(fact, 'an unknown one')[:12]}"
                     )
-            if not ready:
-                why = known.get("standing") or "not ready"
-                raise _AwayError(f"{where} must take requests for '{model}', and it does not yet: {why}")
             instance = known.get("instance", "")
             loads.append(known.get("loads", ""))
         leaf.instance = instance or leaf.address

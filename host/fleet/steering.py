@@ -183,7 +183,7 @@ class Steering:
     async def _load(self, leaf: Leaf, admin: AdminLink, models: Sequence[str]) -> None:
         tried: list[str] = []
         failed: HostError | None = None
-        there = leaf.state if leaf.state in _THERE else State.READY
+        before = leaf.state if leaf.state in (*_THERE, State.AWAY) else State.READY
         async with self._resting(leaf):
             try:
                 for model in models:
@@ -196,9 +196,9 @@ class Steering:
                 failed = error
                 for model in reversed(tried):
                     with contextlib.suppress(HostError):  # a trial that nobody ends goes back by itself
-                        await admin.load(model, "back")
+                        await (admin.unload(model) if before is State.AWAY else admin.load(model, "back"))
         try:
-            await self._returned(leaf, State.READY if failed is None else there)
+            await self._returned(leaf, State.READY if failed is None else before)
         finally:
             if failed is not None:
                 raise failed

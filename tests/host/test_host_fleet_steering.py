@@ -114,6 +114,10 @@ def test_boards_are_steered_from_any_front(tmp_path: Path) -> None:
         assert s.exits(images, front=1) == right
         assert s.ask("POST", "/v2/boards/board-1/drain", front=1)[0] == 409, "it is the last"
         assert s.ask("POST", f"/v2/repository/models/{NAME}/load")[0] == 409, "all must be there"
+        s.write(eager(w), "board-0")
+        assert s.ask("POST", "/v2/boards/board-0/restore", front=1)[0] == 503, "it has not the bundle of its front"
+        s.are(State.AWAY, State.READY)
+        s.write(w, "board-0")
         assert s.ask("POST", "/v2/boards/board-0/restore", front=1)[0] == 200
         s.are(*both)
 
