@@ -41,7 +41,7 @@ LIMIT = 100_000  # input beats; each costs about 4 kB of VCD before it is FST
 SLOT_LIMIT = 1 << 22  # bytes
 
 HELP = """
-SHAPE is JSON with any fields of rtl_tb.data_plane.benches.jobs.Shape, or the name of a network's layer (--list), which is cut
+SHAPE is JSON with any fields of rtl_tb.data_plane.benches.jobs.Shape but `filter`, or the name of a network's layer (--list), cut
 to a few pixels and at most 32 channels. Its activation is 1 to 4: a table, a product, slopes, slopes and offsets, all random.
 FBCB_WORD is what ADR 5 describes: k in bits 0..1 (0: k = 1, 1: k = 2, 3: row lanes), b_r - 1 in bits 2..6, the row
 block in bits 7 and up (0: as deep as the banks); b_r is raised or lowered to what a batch allows.
@@ -68,7 +68,8 @@ def parse_shape(text: str) -> Shape:
         whole = named[text]
         cut = {name: min(getattr(whole, name), CHANNELS) for name in ("group_words", "groups", "columns")}
         return replace(whole, **cut)
-    given, known = _json("SHAPE", text), {field.name: field.default for field in fields(Shape)}
+    given = _json("SHAPE", text)
+    known = {field.name: field.default for field in fields(Shape) if field.name != "filter"}  # which SIZES has none of
     for name, value in given.items():
         if name not in known:
             raise ValueError(f"SHAPE must have fields of {', '.join(known)}, not {name}")

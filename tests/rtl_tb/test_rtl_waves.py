@@ -132,6 +132,7 @@ def test_what_verilator_does_not_write_is_refused(text: str, said: str, tmp_path
     [
         ("{", "0", "[[0]]", "SHAPE must be JSON"),
         ('{"kernell": [3, 3]}', "0", "[[0]]", "not kernell"),
+        ('{"filter": 3}', "0", "[[0]]", "not filter"),  # once a traceback
         ('{"kernel": 3}', "0", "[[0]]", "two whole numbers"),
         ('{"groups": true}', "0", "[[0]]", "a whole number"),
         ('{"residual": 1}', "0", "[[0]]", "true or false, not 1"),
