@@ -11,6 +11,7 @@ Words of the command line go before the file. Every refusal names the file and t
 
 from __future__ import annotations
 
+import difflib
 import re
 import sys
 from collections.abc import Iterator
@@ -96,8 +97,10 @@ class Configuration:
         values = {}
         for key, value in self.tables[name].items():
             if key not in params:
-                known = ", ".join(sorted(params))
-                raise UsageError(f"{self.at(name, key)}: a key of [{name}] must be one of {known}, not '{key}'")
+                known, close = ", ".join(sorted(params)), difflib.get_close_matches(key, params, 1)
+                said = f"a key of [{name}] must be one of {known}, not '{key}'"
+                hint = f"; did you mean '{close[0]}'?" if close else ""
+                raise UsageError(f"{self.at(name, key)}: {said}{hint}")
             try:
                 values[params[key].name or ""] = self._checked(params[key], value)
             except (click.BadParameter, TypeError) as error:
@@ -157,7 +160,7 @@ def placed() -> Iterator[None]:
     """Add file and line to a refusal of what a configuration file says.
 
     The line is that of the option which the sentence names, else of the value, else of the key as a word,
-    else of the table.
+    else of the value with the piece that came, else of the table.
     """
     context = click.get_current_context()
     read: Configuration | None = context.meta.get(_KEPT)
@@ -173,6 +176,8 @@ def placed() -> Iterator[None]:
         named = [key for key in table if f"--{key} " in said]
         named += [key for key, value in table.items() if any(text in said for text in _texts(value))]
         named += [key for key in table if re.search(rf"\b{re.escape(key)}\b", said)]
+        came = re.findall(r"\bnot '([^']+)'", said)
+        named += [key for key, value in table.items() if any(piece in text for piece in came for text in _texts(value))]
         raise UsageError(f"{read.at(name, *named[:1])}: {said}") from None
 
 

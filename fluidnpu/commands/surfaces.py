@@ -196,6 +196,9 @@ class NetworkOptions:
                 "a server must have --http, --grpc or --unix, and it has none; `fluidnpu stream` measures a stream of "
                 "images without one"
             )
+        if (self.tls_cert is None) != (self.tls_key is None):
+            given, missing = ("--tls-cert", "--tls-key")[:: 1 if self.tls_key is None else -1]
+            raise UsageError(f"{given} must come with {missing}, which is missing")
         if not re.fullmatch("0?[0-7]{3}", self.unix_mode):
             raise UsageError(f"--unix-mode must be three octal digits, such as 660, not '{self.unix_mode:.40}'")
         options = oip.ServeOptions(

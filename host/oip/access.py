@@ -138,7 +138,7 @@ def read_token(file: Path | None) -> str | None:
     """Return the token in a file's first line. Raises DriverUsageError for one that can be guessed."""
     if file is None:
         return None
-    token = file.read_text(encoding="utf-8").strip()
+    token = file.read_text(encoding="utf-8").strip().partition("\n")[0].rstrip()
     if len(token) < SHORTEST or not token.isascii() or any(sign.isspace() for sign in token):
         raise DriverUsageError(f"the token in '{file}' must be at least {SHORTEST} printable characters without spaces")
     return token

@@ -72,11 +72,16 @@ WRONG = [  # a line of `GOOD` by its number, another in its place, and the words
     (6, "http = 70000", "http is wrong: 70000 is not in the range"),
     (6, "http = true", "it must be a number, not True"),
     (6, "httpp = 0", "a key of [serve] must be one of adapt,"),
+    (6, "httpp = 0", "not 'httpp'; did you mean 'http'?"),
     (3, 'bundles = "demo=project"\nrest = [', "bundles is wrong: it must be a list of texts"),
     (7, 'slo = "20"', "with a unit"),
     (7, 'slo = "20ms"\npolicy = "nosuch"', "policy must be one of"),
     (7, 'slo = "20ms"\nguarded = 1', "guarded is wrong: it must be true or false, not 1"),
     (7, 'slo = "20ms"\ntoken-file = "absent"', "absent' could not be used: No such file"),
+    (7, 'slo = "20ms"\ncriteria = "confidenc > 0.5"', "not 'confidenc'; did you mean 'confidence'?"),
+    (7, 'slo = "20ms"\ntls-cert = "a.pem"', "--tls-cert must come with --tls-key, which is missing"),
+    (7, 'slo = "20ms"\ntls-key = "a.pem"', "--tls-key must come with --tls-cert, which is missing"),
+    (7, 'slo = "20ms"\nspans = "collector:4318"', "spans must go to http://HOST:PORT"),
     (4, '    "demo=gone",', "gone"),
     (9, "[serving]", "a table must be one of serve, stream, fleet, not 'serving'"),
     (13, "requests = 5000", "--requests must be at most"),
@@ -86,7 +91,7 @@ WRONG = [  # a line of `GOOD` by its number, another in its place, and the words
 ]
 
 
-@pytest.mark.parametrize(("number", "line", "said"), WRONG, ids=[line for _, line, _ in WRONG])
+@pytest.mark.parametrize(("number", "line", "said"), WRONG, ids=[line + said[:9] for _, line, said in WRONG])
 def test_a_wrong_line_is_named(number: int, line: str, said: str, project: Path, tmp_path: Path) -> None:
     lines = GOOD.splitlines()
     lines[number - 1] = line

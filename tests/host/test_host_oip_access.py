@@ -14,7 +14,7 @@ from oip_worlds import NAME, Served, served
 import fluidnpu
 from fluidnpu.host import DriverUsageError
 from fluidnpu.host.oip import NetworkServer, ServeOptions
-from fluidnpu.host.oip.access import Access
+from fluidnpu.host.oip.access import Access, read_token
 from fluidnpu.host.oip.logs import JsonLines, Lossy, dropped_lines
 from fluidnpu.host.serving import AccessError, ModelOptions, Models, ProtocolError
 
@@ -145,6 +145,17 @@ def test_a_wrong_token_is_refused_in_one_sentence(locked: Served, caplog: pytest
 def test_without_a_token_the_login_goes_on_to_the_page(s: Served) -> None:
     status, _, headers = logged_in(s, "anything")
     assert (status, headers["location"], "set-cookie" in headers) == (303, "./", False)
+
+
+def test_the_first_line_of_a_file_is_the_token(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    for text in (TOKEN, f"{TOKEN}\n", f"{TOKEN} \r\n# of the lab\n"):
+        file.write_text(text)
+        assert read_token(file) == TOKEN
+    for text in ("", "\n", TOKEN[:15], f"{TOKEN} more", TOKEN + "é"):
+        file.write_text(text)
+        with pytest.raises(DriverUsageError, match="at least 16 printable characters without spaces"):
+            read_token(file)
 
 
 def test_with_a_token_any_name_will_do(locked: Served) -> None:
