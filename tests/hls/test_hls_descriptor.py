@@ -83,7 +83,7 @@ FILTERED = replace(
         ({"filter_unit_hi": -4}, r"filter_unit_lo and filter_unit_hi must be ordered int16, not -3\.\.-4"),
     ],
 )
-def test_a_filter_that_contradicts_itself_is_refused(change: dict[str, int], match: str) -> None:
+def test_a_filter_that_contradicts_itself_is_refused(change: dict[str, Any], match: str) -> None:
     assert Descriptor.unpack(FILTERED.pack()) == FILTERED
     assert FILTERED.pooled_hw == (2, 2)
     with pytest.raises(DescriptorError, match=match):

@@ -128,7 +128,7 @@ def test_requests_are_held_until_a_board_returns_or_their_time_is_up() -> None:
 
 
 @pytest.mark.parametrize(("asked", "options"), [({"slo_ms": 80}, {}), ({}, {"slo_ns": 80_000_000})])
-def test_without_a_board_a_request_waits_until_its_objective(asked: dict[str, Any], options: dict[str, int]) -> None:
+def test_without_a_board_a_request_waits_until_its_objective(asked: dict[str, Any], options: dict[str, Any]) -> None:
     """The last board may go before the request comes, or while it waits for it: at work, then held."""
     links = [Scripted("a", gated)]
 
