@@ -23,7 +23,7 @@ from .calls import Answer, Call, Parameter
 from .statuses import sentence_of, status_of
 
 _requests = logging.getLogger("fluidnpu.requests")
-_TOLD = ("outcome", "exit", "left_because", "met", "batch", "queue_us", "npu_us", "tail_us")  # of an answer
+_TOLD = ("outcome", "exit", "left_because", "met", "batch", "queue_us", "npu_us", "tail_us", "board")  # of an answer
 _ATTRIBUTES = {"error": "error.type"}  # which OpenTelemetry names for all
 _SERVERS_FAULT = 500  # the least such HTTP status; a client's fault is no failure of a server's span
 

@@ -131,7 +131,7 @@ def test_the_first_configuration_is_right(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     commented = re.sub(r"^# (\S+ = )", r"\1", file.read_text(), flags=re.MULTILINE)
     file.write_text(commented)
-    assert len(Configuration.read(file).values(serve.command, "serve")) == 10
+    assert len(Configuration.read(file).values(serve.command, "serve")) == 11
     file.write_text(re.sub(r"^# (\S+ = )", r"\1", KIT["front.toml"], flags=re.MULTILINE))
     assert len(Configuration.read(file).values(fleet.command, "fleet")) == 10
 

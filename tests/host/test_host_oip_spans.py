@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from oip_worlds import NAME, Served, served
 
 from fluidnpu.host import DriverUsageError
 from fluidnpu.host.oip import spans_to
+from fluidnpu.host.oip.calls import Answer, Call
 from fluidnpu.host.oip.journal import Journal, Span
 from fluidnpu.host.oip.spans import OpenTelemetry
 
@@ -134,6 +136,14 @@ def test_lines_of_requests_say_the_same(s: Served, taking: Taking, caplog: pytes
         span.attributes
     )
     assert (line["traceparent"], line["ms"] > 0) == (TRACE, True)
+
+
+def test_the_span_of_a_front_names_tenant_and_board() -> None:
+    taking = Taking()
+    call, answer = Call(NAME, parameters={"tenant": "lab"}), Answer(NAME, "1", "", {}, {"board": "zc706-0", "odd": 1})
+    Journal(taking).note(call, 200, time.perf_counter(), "", answer)
+    facts = {"model": NAME, "request_id": "", "tenant": "lab", "status": 200, "board": "zc706-0"}
+    assert taking.spans[0].attributes == {f"fluidnpu.{key}": value for key, value in facts.items()}
 
 
 def test_nothing_is_noted_where_nobody_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
