@@ -115,7 +115,7 @@ def _layer_rows(exploration: Exploration, gwords_per_s: float) -> list[dict[str,
     """Give each layer that computes, and its place under the roof at the smallest and the largest batch."""
     rows, design = [], exploration.design
     for index, layer in enumerate(design.layers):
-        if layer.macs:
+        if layer.macs and not layer.merged:
             places = []
             for batch in sorted({1, design.b_max}):
                 intensity = exploration.layer_operations_per_word(index, batch)

@@ -4,8 +4,9 @@ import re
 
 from fluidnpu.boards import load_board
 from fluidnpu.dse import explore
-from fluidnpu.models import LayerShape, Workload
-from fluidnpu.reports.design import _layer_rows, _memory_map, render_design_report
+from fluidnpu.models import LayerShape, Window, Workload
+from fluidnpu.models.graph import Filtering, FilterPair
+from fluidnpu.reports.design import _layer_rows, _memory_map, plan_map, render_design_report
 
 WORK = Workload(
     name="two <layers>",  # a name may hold anything; the page must still be one
@@ -57,6 +58,26 @@ def test_every_layer_stands_under_its_roof_and_every_memory_is_listed() -> None:
     text = render_design_report(found)
     for _, _, size in listed:
         assert size in text
+
+
+def test_a_layer_that_another_computes_has_no_place_under_the_roof() -> None:
+    """A depthwise layer that is merged has multiplications, and none of the array's."""
+    map_of = {"kernel": (1, 1), "out": (28, 28)}
+    layers = (
+        LayerShape(name="expand", r=784, p=16, c=96, window=Window(**map_of, channels=16)),
+        LayerShape(
+            name="filtered", r=784, p=9, c=1, groups=96, window=Window(kernel=(3, 3), out=(28, 28), channels=96)
+        ),
+        LayerShape(name="project", r=784, p=96, c=16, window=Window(**map_of, channels=96)),
+    )
+    pair = FilterPair(producer=0, depthwise=1, filtering=Filtering(kernel=3, padded=(1, 1), out=(28, 28)))
+    work = Workload(name="block", layers=layers, filters=(pair,))
+    found = explore(work, load_board("zc706"), b_max=1, evaluations=1, lanes=16)
+    assert [layer.merged for layer in found.design.layers] == [False, True, False]
+    rows = _layer_rows(found, found.words_per_cycle * found.board.clock_hz / 1e9)
+    assert [row["layer"].name for row in rows] == ["expand", "project"]
+    assert all(0 < place["roof_pct"] <= 100 for row in rows for place in row["places"])
+    assert "merged" in plan_map(found)
 
 
 def test_the_chosen_design_stands_among_the_alternatives_once() -> None:
