@@ -8,6 +8,7 @@ from .filtering import WEIGHT_PAIRS as WEIGHT_PAIRS
 from .filtering import filter_bytes as filter_bytes
 from .filtering import filter_rows as filter_rows
 from .filtering import filter_steps as filter_steps
+from .filtering import filterings as filterings
 from .layer import LayerGeometry as LayerGeometry
 from .pooling import pooled_beats as pooled_beats
 from .pooling import poolings as poolings

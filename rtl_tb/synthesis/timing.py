@@ -29,7 +29,7 @@ from pathlib import Path
 
 from fluidnpu.boards import Board, load_board
 from fluidnpu.dse import Design, Point, build_design
-from fluidnpu.dse.hardware import poolings
+from fluidnpu.dse.hardware import filterings, poolings
 from fluidnpu.dse.resources import NpuShape, ultra_banks
 from fluidnpu.models.zoo import full_size
 
@@ -53,6 +53,7 @@ class Shipped:
 
     `core`: the one that it is placed with. Of the HLS core only the data plane around it is analysed.
     `unit`: with an activation unit besides, its multipliers in LUTs, as a network with activations needs it.
+    `lanes`: of a filter that every pair of layers of the network is merged in; 0 without one (ADR 70).
     """
 
     network: str
@@ -62,18 +63,22 @@ class Shipped:
     t_c: int
     core: str = "rtl"
     unit: bool = False
+    lanes: int = 0
 
     @property
     def name(self) -> str:
-        """Network, board and memory."""
-        return f"{self.network}-{self.board}-{self.memory}" + "-unit" * self.unit
+        """Network, board and memory, and the parts on the way out."""
+        return f"{self.network}-{self.board}-{self.memory}" + "-unit" * self.unit + "-filter" * bool(self.lanes)
 
     def design(self) -> Design:
-        """Build the design, for batches up to 8, with room for the pools that a search merges with layers."""
+        """Build the design, for batches up to 8, with room for what a search merges with layers."""
         point = Point(t_r=_DEEPEST, t_p=self.t_p, t_c=self.t_c)
         work = full_size(self.network).workload
         built = build_design(work, load_board(self.board), point, memory=self.memory, core=self.core, b_max=8)
-        return replace(built.with_room(poolings(work.layers)), activation="lut" if self.unit else None)
+        layers = work.filtered([pair.producer for pair in work.filters] if self.lanes else [])
+        array = replace(built.array, out_words=self.lanes or built.array.out_words)
+        roomy = replace(built, array=array).with_room(poolings(layers), filterings(layers))
+        return replace(roomy, activation="lut" if self.unit else None)
 
 
 SHIPPED = (
@@ -83,6 +88,8 @@ SHIPPED = (
     Shipped(network="inception_v3", board="zcu104", memory="ps_striped", t_p=54, t_c=32, core="hls"),
     Shipped(network="resnet50", board="zc706", memory="pl", t_p=7, t_c=128, core="hls", unit=True),
     Shipped(network="resnet50", board="zcu104", memory="ps_striped", t_p=24, t_c=72, core="hls", unit=True),
+    Shipped(network="efficientnet_lite0", board="zc706", memory="pl", t_p=14, t_c=48, core="hls", lanes=24),
+    Shipped(network="efficientnet_lite0", board="zcu104", memory="ps_striped", t_p=22, t_c=64, core="hls", lanes=32),
 )
 STRIPES = ("axi_read_stripe", "axi_write_stripe")
 MASTERS = "axi_striped_masters_top"  # masters with their stripes: what goes from one into the other, too

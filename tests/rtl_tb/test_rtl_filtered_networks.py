@@ -12,7 +12,7 @@ import pytest
 
 from fluidnpu.boards import load_board
 from fluidnpu.dse import CORES, Design, DramModel, Point, build_design
-from fluidnpu.dse.hardware.filtering import filterings
+from fluidnpu.dse.hardware import filterings
 from fluidnpu.hls import compile_program
 from fluidnpu.models import QuantisedNetwork, golden, quantise
 from fluidnpu.models.zoo import random_full_size
