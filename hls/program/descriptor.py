@@ -142,7 +142,7 @@ class Descriptor(LayerGeometry):
             raise DescriptorError("a filter must have filter_rows of 1 or more, not 0")
         if self.filter_shift > self.layout.field("filter_shift").limits[1]:
             raise DescriptorError(f"filter_shift must be at most 47, not {self.filter_shift}")
-        if bool(self.filter_table) != (self.filter_window >= 8):
+        if not (self.filter_window >= 8 if self.filter_table else self.filter_window == 0):
             raise DescriptorError(
                 f"filter_window must be 8..15 with a table and 0 without, not {self.filter_window} with filter_table {self.filter_table}"
             )

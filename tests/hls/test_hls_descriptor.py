@@ -79,6 +79,7 @@ FILTERED = replace(
         ({"filter_shift": 48}, "filter_shift must be at most 47, not 48"),
         ({"filter_window": 7}, r"filter_window must be 8\.\.15 with a table and 0 without, not 7 with filter_table 1"),
         ({"filter_table": 0}, "0 without, not 8 with filter_table 0"),
+        ({"filter_table": 0, "filter_window": 7}, "0 without, not 7 with filter_table 0"),
         ({"filter_hi": -8}, r"filter_lo and filter_hi must be ordered int16, not -7\.\.-8"),
         ({"filter_unit_hi": -4}, r"filter_unit_lo and filter_unit_hi must be ordered int16, not -3\.\.-4"),
     ],
