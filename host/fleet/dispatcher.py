@@ -397,7 +397,8 @@ class Dispatcher:
     async def _exchange(self, attempt: _Attempt, limit_s: float) -> None:
         piece, leaf = attempt.piece, attempt.leaf
         try:
-            answer = await leaf.link.infer(self._message(piece, leaf, limit_s), 2 * limit_s + 1)
+            asked = self._message(piece, leaf, limit_s)
+            answer = await leaf.link.infer(asked, 2 * limit_s + 1, piece.call.trace)
         except HostError as error:
             self._take_back(attempt)
             self._refused(attempt, error)

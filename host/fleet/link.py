@@ -53,10 +53,11 @@ class Link:
             response_deserializer=message(f"{name}Response").FromString,
         )
 
-    async def infer(self, request: Any, timeout_s: float) -> Answer:
-        """Return the answer to a ModelInferRequest."""
+    async def infer(self, request: Any, timeout_s: float, trace: str = "") -> Answer:
+        """Return the answer to a ModelInferRequest, which a client sent with a traceparent, or without."""
+        metadata = (*self._metadata, ("traceparent", trace)) if trace else self._metadata
         try:
-            return _read_answer(await self._infer(request, timeout=timeout_s, metadata=self._metadata))
+            return _read_answer(await self._infer(request, timeout=timeout_s, metadata=metadata))
         except grpc.aio.AioRpcError as error:
             raise error_of(error) from None
 

@@ -44,7 +44,8 @@ class Call:
 
     `binary`: output names and the form they are wanted in; None stands for all others. `best`: how many
     classes are wanted instead of the logits; None: the logits. `places`: of outputs that are wanted in shared
-    memory. `fetched`: bytes of inputs that came from there.
+    memory. `fetched`: bytes of inputs that came from there. `trace`: the client's traceparent, well-formed or
+    empty.
     """
 
     model: str
@@ -57,6 +58,7 @@ class Call:
     best: int | None = None
     places: dict[str, Place] = field(default_factory=dict)
     fetched: int = 0
+    trace: str = ""
 
 
 @dataclass(slots=True)

@@ -446,6 +446,7 @@ class _Edge:
         fetched = _Message(who)
         try:
             call = self._read(request, who, fetched)
+            call.trace = trace
             ended = answer = await self.inference.infer(call)
             made, status = write_answer(answer, call, self.regions.store(who)), "OK"
             return made
@@ -508,6 +509,7 @@ class _Edge:
         try:
             self._hold(holder, sent)
             call = self._read(request, address, holder)
+            call.trace = trace
             ended = answer = await self.inference.infer(call)
             made = _StreamResponse(infer_response=write_answer(answer, call, self.regions.store(address)))
         except Exception as error:
@@ -624,11 +626,7 @@ def _made(kind: str, /, **fields: Any) -> ProtoMessage:
 def _echo_trace(context: Any) -> str:
     """Give a well-formed traceparent back to the client, and to the log."""
     for key, value in context.invocation_metadata() or ():
-        if (
-            key == "traceparent"
-            and isinstance(value, str)
-            and TRACEPARENT.fullmatch(value.encode("latin-1", "replace"))
-        ):
+        if key == "traceparent" and isinstance(value, str) and TRACEPARENT.fullmatch(value):
             context.set_trailing_metadata((("traceparent", value),))
             return value
     return ""

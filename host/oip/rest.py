@@ -41,7 +41,7 @@ from .statuses import RETRY_MS, body_of, status_of
 
 _log = logging.getLogger(__name__)
 _PROMPT_S = 0.05  # an answer that comes sooner is not worth a look at its client
-TRACEPARENT = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 INFER = re.compile(r"/v2/models/([^/]+)(?:/versions/([^/]+))?/infer")
 _HELD = "fluidnpu.held"  # the key of a scope's `_Body`
 THROWN_BYTES = 32 << 20  # of a body that is too large
@@ -289,18 +289,19 @@ class _Infer:
     ) -> None:
         """Answer an inference request, errors included."""
         inference, began = self._edge.inference, time.perf_counter()
-        trace, call = headers.get(b"traceparent", b""), None
+        trace, call = headers.get(b"traceparent", b"").decode("latin-1"), None
         ended: Answer | Exception | None = None
         reply = list(_JSON)
         if TRACEPARENT.fullmatch(trace):
-            reply.append((b"traceparent", trace))
+            reply.append((b"traceparent", trace.encode()))
         else:
-            trace = b""
+            trace = ""
         try:
             inference.check(name, version)
             bounds = inference.bounds(name)
             body = await read_body(scope, receive, bounds.body_bytes, headers)
             call = await self._read(name, version, body, _head_bytes(headers), bounds, scope)
+            call.trace = trace
             ended = answer = await _unless_gone(inference.infer(call), receive)
             if answer is None:
                 return
@@ -319,7 +320,7 @@ class _Infer:
         await send({"type": "http.response.start", "status": status, "headers": reply})
         await send({"type": "http.response.body", "body": content})
         if self._edge.journal.on:
-            self._edge.journal.note(call, status, began, trace.decode("latin-1"), ended)
+            self._edge.journal.note(call, status, began, trace, ended)
 
     async def _read(
         self, name: str, version: str, body: bytes, head_bytes: int | None, bounds: Bounds, scope: Scope

@@ -23,17 +23,22 @@ Act = Callable[["Scripted", Any], Awaitable[Answer]]
 
 
 class Scripted:
-    """A link to a board that does as it is told; `asked` holds its requests, `wrong` adds to every logit."""
+    """A link to a board that does as it is told; `asked` holds its requests, `traces` what came with them.
+
+    `wrong` adds to every logit.
+    """
 
     def __init__(self, name: str, *acts: Act) -> None:
         self.name, self.acts = name, list(acts)
         self.asked: list[Any] = []
+        self.traces: list[str] = []
         self.wrong, self.instance, self.reachable = 0.0, name, True
         self.design = "built"
         self.gate = asyncio.Semaphore(0)
 
-    async def infer(self, request: Any, timeout_s: float) -> Answer:
+    async def infer(self, request: Any, timeout_s: float, trace: str = "") -> Answer:
         self.asked.append(request)
+        self.traces.append(trace)
         act = self.acts.pop(0) if self.acts else answers
         return await asyncio.wait_for(act(self, request), timeout_s)
 

@@ -108,7 +108,7 @@ class Board:
             raise UnknownModelError(model)
         return True, {"instance": f"{self.name}.{self.process}", **expected_of(self.seat.bundles[model])}
 
-    async def infer(self, request: Any, timeout_s: float) -> Answer:
+    async def infer(self, request: Any, timeout_s: float, trace: str = "") -> Answer:
         if not self.up:
             raise BoardError("nothing there")
         if request.model_name not in self.seat.bundles:

@@ -97,7 +97,7 @@ class Board(Scripted):
         super().__init__(name, *acts)
         self.parts = parts
 
-    async def infer(self, request: Any, timeout_s: float) -> Answer:
+    async def infer(self, request: Any, timeout_s: float, trace: str = "") -> Answer:
         self.asked.append(request)
         act = self.acts.pop(0) if self.acts else computes
         return await asyncio.wait_for(act(self, request), timeout_s)

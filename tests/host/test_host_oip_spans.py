@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import fleet_scripts
 import grpc
 import pytest
 import tritonclient.grpc as triton_grpc
@@ -16,6 +17,7 @@ from host_worlds import PATIENCE_S, eventually
 from oip_worlds import NAME, Served, served
 
 from fluidnpu.host import DriverUsageError
+from fluidnpu.host.fleet.link import Link
 from fluidnpu.host.oip import spans_to
 from fluidnpu.host.oip.calls import Answer, Call
 from fluidnpu.host.oip.journal import Journal, Span
@@ -144,6 +146,30 @@ def test_the_span_of_a_front_names_tenant_and_board() -> None:
     Journal(taking).note(call, 200, time.perf_counter(), "", answer)
     facts = {"model": NAME, "request_id": "", "tenant": "lab", "status": 200, "board": "zc706-0"}
     assert taking.spans[0].attributes == {f"fluidnpu.{key}": value for key, value in facts.items()}
+
+
+def test_a_front_passes_the_trace_on_to_its_boards(s: Served, taking: Taking) -> None:
+    boards = [fleet_scripts.Scripted("a"), fleet_scripts.Scripted("b")]
+
+    async def work(dispatcher: Any) -> None:
+        asked = fleet_scripts.call(*range(9))
+        asked.trace = TRACE
+        await fleet_scripts.ask(dispatcher, asked)
+
+    fleet_scripts.run(boards, work)
+    assert [trace for board in boards for trace in board.traces] == [TRACE] * 3
+
+    async def over_the_wire() -> None:
+        link = Link(s.grpc_place)
+        try:
+            await link.infer(asked_over_grpc(s), PATIENCE_S, TRACE)
+            await link.infer(asked_over_grpc(s), PATIENCE_S)
+        finally:
+            await link.close()
+
+    asyncio.run(over_the_wire())
+    taking.last(2)
+    assert [span.traceparent for span in taking.spans] == [TRACE, ""]
 
 
 def test_nothing_is_noted_where_nobody_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
