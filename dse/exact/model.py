@@ -231,9 +231,10 @@ class LayerCycles:
 
 @dataclass(frozen=True, kw_only=True)
 class LayerTraffic:
-    """A layer's cycles, with the bursts that its masters ask for, of any number of narrow ports."""
+    """A layer's cycles, with the words read and the bursts that its masters count before any narrow ports."""
 
     layer: LayerCycles
+    read_beats: int
     read_bursts: int
     write_bursts: int
 
@@ -378,14 +379,14 @@ def job_traffic(
     first_cycle: int = 0,
     limit: int = 1 << 40,
 ) -> tuple[LayerTraffic, ...]:
-    """Count as `job_cycles`, and the bursts of the masters before they are spread over narrow ports."""
+    """Count as `job_cycles`, and words and bursts of the masters before they are spread over narrow ports."""
     names, made = [field.name for field in fields(LayerCycles)], []
     for count in _counts(jobs, slots, machine, dram, first_cycle, limit):
         layer = LayerCycles(**{name: count[name] for name in names})
-        reads, writes = sum(layer.read_bursts), layer.write_bursts
+        beats, reads, writes = sum(layer.read_beats), sum(layer.read_bursts), layer.write_bursts
         if machine.stripes > 1:
-            reads, writes = count["striped_reads"], count["striped_writes"]
-        made.append(LayerTraffic(layer=layer, read_bursts=reads, write_bursts=writes))
+            beats, reads, writes = (count[f"striped_{what}"] for what in ("read_beats", "reads", "writes"))
+        made.append(LayerTraffic(layer=layer, read_beats=beats, read_bursts=reads, write_bursts=writes))
     return tuple(made)
 
 

@@ -38,8 +38,8 @@ class LayerCounts:
     def of_model(cls, traffic: LayerTraffic, stripes: int) -> LayerCounts:
         """Convert a layer of the model to what an NPU counts of it.
 
-        The model counts beats at the ports of the memory, the NPU at its masters, before a word of theirs is
-        spread over `stripes` narrow ports.
+        The NPU counts at its masters, before a word of theirs is spread over `stripes` narrow ports. Words
+        written are counted at the ports, where all of them are when a layer ends.
         """
         layer = traffic.layer
         return cls(
@@ -47,7 +47,7 @@ class LayerCounts:
             inputs=layer.input_beats,
             starved=layer.starved_cycles,
             blocked=layer.blocked_cycles,
-            read_beats=sum(layer.read_beats) // stripes,
+            read_beats=traffic.read_beats,
             read_bursts=traffic.read_bursts,
             write_beats=layer.write_beats // stripes,
             write_bursts=traffic.write_bursts,

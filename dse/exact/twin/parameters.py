@@ -138,3 +138,4 @@ class Counts:
     write_bursts: int
     striped_reads: int  # bursts of the masters, which stripes cut
     striped_writes: int
+    striped_read_beats: int  # words that the masters took

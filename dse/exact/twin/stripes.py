@@ -64,6 +64,7 @@ class Cut:
     taken: int  # bursts
     told: int  # of these, in layers that have ended
     passed: int  # bursts whose words have all passed
+    words: int  # that passed in this layer
     bursts: Annotated[list[Burst], READ_BURSTS]
     ports: Annotated[list[Narrow], MAX_STRIPES]
 
@@ -122,6 +123,7 @@ def _next_word(cut: Cut, setup: Setup) -> None:
     burst = cut.bursts[cut.passed & READ_BURSTS - 1]
     cut.sent += 1
     cut.within += 1
+    cut.words += 1
     last = cut.sent == burst.length
     if last or cut.within == burst.length + setup.stripes - 1 >> setup.stripe_shift:
         cut.within = 0
@@ -302,9 +304,21 @@ def _bursts(cut: Cut) -> int:
     return bursts
 
 
+@jit
+def _words(cut: Cut) -> int:
+    """Return the words that have passed since the last call."""
+    words = cut.words
+    cut.words = 0
+    return words
+
+
 @jit_apart
 def collect_striped(stripes: Stripes, counts: Counts) -> None:
-    """Move the counts of all narrow ports to those of a layer, and those of the bursts that were cut."""
+    """Move the counts of all narrow ports to those of a layer, and those of the masters before the cut.
+
+    What is fetched for the next layer lies in the queues of ports while a layer ends, so both differ.
+    """
+    counts.striped_read_beats += _words(stripes.m0.cut) + _words(stripes.m1.cut) + _words(stripes.m2_read.cut)
     counts.striped_reads += _bursts(stripes.m0.cut) + _bursts(stripes.m1.cut) + _bursts(stripes.m2_read.cut)
     counts.striped_writes += _bursts(stripes.m2_write.cut)
     for port in range(MAX_STRIPES):
