@@ -21,6 +21,7 @@ ROOMS = ("boards", "models", "dse", "hls", "rtl_tb", "scheduler", "host", "studi
 BY_NAME = {
     "fluidnpu/cli.py": (),
     "fluidnpu/commands/config.py": (),
+    "fluidnpu/commands/spreading.py": (),
     "fluidnpu/commands/surfaces.py": (),
     "studies/catalogue.py": (),
     "scheduler/policies/registry.py": ("scheduler/policies/**/*.py", "scheduler/compiled/*.py"),

@@ -172,7 +172,9 @@ def check(options: ServeOptions) -> None:
     Raises ValueErrors of the rooms.
     """
     device = options.device if options.device == "cpu" else "simulated"
-    _, models = prepared(dataclasses.replace(options, device=device, registers=None, reserved=None, decisions=None, no_warm_up=True))
+    _, models = prepared(
+        dataclasses.replace(options, device=device, registers=None, reserved=None, decisions=None, no_warm_up=True)
+    )
     physical(options.registers, options.reserved)
     try:
         for model in models:

@@ -266,7 +266,7 @@ class World:
         """Change the batch in one of four ways where possible: not at all, an exit, a merge, both."""
         most = self.program.design.b_max
         others = [slot for slot in range(SLOTS) if slot not in self.active]
-        way = self.rng.randrange(4) if size is None and self.active else 3
+        way = self.rng.choice((0, 1, 1, 2, 3)) if size is None and self.active else 3  # few exits leave two lanes
         stay, count = list(self.active), len(self.active)
         if way == 1 and count > 1:
             stay, count = self.rng.sample(stay, self.rng.randrange(1, count)), 0

@@ -73,7 +73,7 @@ def test_counters_are_those_of_the_exact_model(stripes: int | None) -> None:
     design, model = (ARRAY, model_of(ARRAY, stripes=stripes)) if stripes else (DESIGN, MODEL)
     world = World.of(4, model, design, dram=ROUGH)
     held = 0  # layers that end while words for the next one lie in the queues of ports
-    for _ in range(12 if stripes else 6):
+    for _ in range(24 if stripes else 6):
         layers = world.draw_layers(4)
         world.draw_batch()
         world.draw_plans(layers)

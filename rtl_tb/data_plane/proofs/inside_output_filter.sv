@@ -75,7 +75,7 @@
       if (gave_q[1]) assert (place_1_q == told_1_q && told_1_q.leaves == left_q[1] && weight_row_q[1] == weights_of_q[1]);
       if (gave_q[2]) assert (place_2_q == told_2_q && told_2_q.leaves == left_q[2] && weight_row_q[2] == weights_of_q[2]);
       if (gave_q[3]) assert (place_3_q == told_3_q && told_3_q.leaves == left_q[3]);
-      if (gave_q[4]) assert (place_4_q == told_4_q && told_4_q.leaves == left_q[4]);
+      if (gave_q[4]) assert (leaves_4_q == told_4_q.leaves && lanes_4_q == told_4_q.lanes && told_4_q.leaves == left_q[4]);
       if (gave_q[1]) assert (row_1_q == told_1_q.row && beat_1_q[15:0] == word_1_q);
       if (gave_q[3]) assert (no_rows_3_q == told_3_q.no_rows);
       if (gave_q[4]) assert (row_4_q == told_4_q.row && window_4_q == told_4_q.window && no_columns_4_q == told_4_q.no_columns);

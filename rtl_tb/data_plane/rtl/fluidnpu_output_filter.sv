@@ -158,13 +158,15 @@ module fluidnpu_output_filter #(
     logic [CountWidth-1:0]  lanes;       // that have a column
   } place_t;
   place_t                 given;
-  place_t                 place_1_q, place_2_q, place_3_q, place_4_q;
+  place_t                 place_1_q, place_2_q, place_3_q;
   logic   [4:1]           valid_q;
   logic   [2:1][WeightWidth-1:0] weight_row_q;
   (* max_fanout = 64 *) logic [OutWords*16-1:0] beat_1_q;
   (* max_fanout = 64 *) logic [RowWidth-1:0]    row_1_q, row_4_q;
   (* max_fanout = 64 *) logic [WindowWidth-1:0] window_4_q;
   (* max_fanout = 64 *) logic no_rows_3_q, no_columns_4_q, store_4_q, store_deep_4_q, valid_4_q;
+  logic                   leaves_4_q;
+  logic [CountWidth-1:0]  lanes_4_q;
 
   always_comb begin
     given.leaves     = leaves;
@@ -180,7 +182,8 @@ module fluidnpu_output_filter #(
     place_1_q      <= given;
     place_2_q      <= place_1_q;
     place_3_q      <= place_2_q;
-    place_4_q      <= place_3_q;
+    leaves_4_q     <= place_3_q.leaves;
+    lanes_4_q      <= place_3_q.lanes;
     weight_row_q   <= {weight_row_q[1], weight_q};
     beat_1_q       <= outside ? '0 : beat_i;
     row_1_q        <= given.row;
@@ -204,20 +207,20 @@ module fluidnpu_output_filter #(
     weight_at_q <= {weight_at_q[9:3], {bank_q, valid_q[2] ? weight_row_q[2] : weight_at_q[3][WeightWidth-1:0] + 1'b1}};
     choice_5_q  <= valid_4_q ? first_choice_q : choice_5_q + 1'b1;
     first_5_q   <= valid_4_q;
-    if (valid_4_q) lanes_5_q <= place_4_q.lanes;
+    if (valid_4_q) lanes_5_q <= lanes_4_q;
   end
   assign weight_at = {weight_at_q[5], weight_at_q[3], weight_at_q[10], weight_at_q[8], weight_at_q[6], weight_at_q[4]};
   if (Kernel > 3) begin : gen_steps
     logic [2:0] left_5_q;  // steps still to come, with this one
     always_ff @(posedge clk_i) begin
       if (!rst_ni) left_5_q <= '0;
-      else if (valid_4_q) left_5_q <= place_4_q.leaves ? steps_q : '0;
+      else if (valid_4_q) left_5_q <= leaves_4_q ? steps_q : '0;
       else if (left_5_q != '0) left_5_q <= left_5_q - 3'd1;
     end
     assign done_5 = left_5_q == 3'd1;
   end else begin : gen_step
     logic leaves_5_q;
-    always_ff @(posedge clk_i) leaves_5_q <= rst_ni && valid_4_q && place_4_q.leaves;
+    always_ff @(posedge clk_i) leaves_5_q <= rst_ni && valid_4_q && leaves_4_q;
     assign done_5 = leaves_5_q;
   end
 
