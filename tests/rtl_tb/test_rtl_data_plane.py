@@ -116,7 +116,7 @@ def test_a_tiny_input_buffer_is_slower_but_right() -> None:
 def test_functional_coverage_closes(name: str) -> None:
     sizes = MORE[name] | {"b_max": 8}
     model, env = setup(sizes, programs=10, port_bytes=8)
-    chosen, seeds = "random_layers|every_plan|soft_reset", (11, 12, 13)
+    chosen, seeds = "random_layers|every_plan|soft_reset", range(11, 18)
     for seed in seeds:
         run(model, seed=seed, tests=chosen, env=env)
     hit = coverage.merge(run_folder(model, seed=seed, tests=chosen, env=env) for seed in seeds)
