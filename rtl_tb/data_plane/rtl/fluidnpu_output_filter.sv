@@ -194,6 +194,12 @@ module fluidnpu_output_filter #(
     valid_4_q      <= rst_ni && valid_q[3];
     store_4_q      <= rst_ni && valid_q[3] && place_3_q.stored;
     store_deep_4_q <= rst_ni && valid_q[3] && place_3_q.stored && deep_q;
+    if (!rst_ni) begin  // flip-flops, which can be doubled; a shift register knows no reset
+      no_rows_3_q    <= 1'b0;
+      row_4_q        <= '0;
+      window_4_q     <= '0;
+      no_columns_4_q <= 1'b0;
+    end
   end
 
   // -- the steps of a window: row of its weights, from cycle 3; which taps, in cycle 5
