@@ -40,8 +40,8 @@ HEAD = """
 equal those of the RTL, at 16 bits and the clock of the board file: 150 MHz (ZC706) and 200 MHz (ZCU104),
 which no tool has confirmed. The NPU alone, without the processor's share. The roofline is that of all DSPs of
 the device and of what the memory sustains ([ADR 28](../../adr/0028-memory-as-it-is.md)). Depthwise layers are
-lowered as [ADR 29](../../adr/0029-depthwise.md) says; their zeros do not count as work. [With a filter](filters.md) on
-the way out of the layers before them both mobile networks are more than twice as fast.
+lowered as [ADR 29](../../adr/0029-depthwise.md) says; their zeros do not count as work. Both
+mobile networks are more than twice as fast [with a filter](filters.md) on the way out of the layers before.
 Both batch sizes run on one design, whose RAM is shared for batches up to the largest.
 """.lstrip()
 PUBLISHED = """

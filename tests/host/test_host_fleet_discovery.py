@@ -33,9 +33,7 @@ def _places(found: Roster) -> dict[str, tuple[str, str]]:
 
 def test_each_file_of_a_folder_is_a_board(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     found, folder = Discovery(_file(tmp_path, FILES)), tmp_path / "boards.d"
-    with pytest.raises(
-        DriverUsageError, match="must find at least one board to begin with, and there is none at"
-    ):
+    with pytest.raises(DriverUsageError, match="must find at least one board to begin with, and there is none at"):
         found.roster()
     (folder / "a.toml").write_text('address = "10.0.0.1:8001"\nadmin = "10.0.0.1:8003"\n')
     (folder / "b.toml").write_text('address = "10.0.0.2:8001"\n')
