@@ -38,6 +38,7 @@ MOST_ENTRIES = 13  # files and folders at the top of a room
 PROMISED = {  # names of doors that users were promised, though no other room uses them
     "fluidnpu.host.Device": "a contract of ARCHITECTURE.md: what a device must offer to the driver",
     "fluidnpu.host.Runtime": "docs/how-to/own-exit-criterion.md gives it a rule",
+    "fluidnpu.host.fleet.RayEngine": "fluidnpu/commands/spreading.py asks for it by name",
     "fluidnpu.host.oip.Client": "fluidnpu.connect returns it, and the reference shows its methods",
     "fluidnpu.host.oip.Inference": "Client.infer returns it, and the reference shows its fields",
     "fluidnpu.models.images.read_image_file": "0.1.0 showed it as models.read_image_file",

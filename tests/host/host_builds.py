@@ -1,4 +1,4 @@
-"""The NPU with the HLS core that the tests of this room drive; that with the RTL core is `rtl_tb`'s, too.
+"""The NPU with either core that the tests of this room drive.
 
 `python -m workshop.builds` makes it before the tests.
 """
@@ -9,9 +9,11 @@ from collections.abc import Iterator
 
 from rtl_worlds import model
 
+from fluidnpu.dse import CORES
 from workshop.builds import Part
 
 
 def shared() -> Iterator[Part]:
-    npu = model(core="hls")
-    yield Part(name="npu: with the HLS core, of tests/host", make=npu.build, there=npu.verilated.target.exists)
+    for core in CORES:
+        npu = model(core=core)
+        yield Part(name=f"npu: core {core}, of tests/host", make=npu.build, there=npu.verilated.target.exists)

@@ -41,6 +41,7 @@ PLANS = {
 }
 SLOW = DramModel(latency_cycles=40, write_latency_cycles=60, total_words=2.0)  # outputs wait for it
 CORE = pytest.mark.parametrize("core", CORES)
+pytestmark = pytest.mark.cpu(10, "the first test of a process loads what all of them drive")
 START = register("CTRL").field("START").mask
 
 

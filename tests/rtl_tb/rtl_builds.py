@@ -28,7 +28,7 @@ from workshop.builds import Part
 
 MODELS: dict[str, NpuModel | CoreModel | Model] = {
     "cocotb: the data plane": test_rtl_data_plane.setup(test_rtl_data_plane.SMALL)[0],
-    "npu: of tests/rtl_tb and tests/host": NpuModel.of(DESIGN),
+    "npu: of tests/rtl_tb": NpuModel.of(DESIGN),
     "npu: four stripes": test_rtl_stripes.striped(*test_rtl_stripes.WIDE[1]),
     "npu: two stripes, merged pools": test_rtl_pooling.STRIPED,
     "cocotb: the row buffer": Model(top="fluidnpu_row_buffer", parameters=UNITS["fluidnpu_row_buffer"]),
