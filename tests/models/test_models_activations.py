@@ -264,7 +264,7 @@ def test_the_digest_sees_the_unit() -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000), st.integers(1, 3), st.integers(2, 5))
 def test_random_networks_stay_close_to_float(seed: int, exits: int, steps: int) -> None:
-    """Of 4,122 drawn networks one is above 1 %, at 2.8: its logits are small beside the sums that they are of."""
+    """Of 4,122 drawn networks one is above 1 %, at 2.8: its logits are small beside the sums behind them."""
     network = random_network(seed, exits=exits, steps=steps, activations=True)
     images = np.random.default_rng(seed).random((4, *network.tensors[network.input])).astype(np.float32)
     qnet = quantise(network, images)
