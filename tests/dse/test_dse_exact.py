@@ -57,7 +57,13 @@ def modes(job: LayerJob) -> list[LayerJob]:
                 residual_pixel_bytes=2),
     ]  # fmt: skip
     filtered = replace(
-        job, filter_kernel=3, filter_stride=2, filter_top=1, filter_rows=12, walk_h=job.out_h + 1, walk_w=job.out_w + 1
+        job,
+        filter_kernel=3,
+        filter_stride=2,
+        filter_top=1,
+        filter_rows=12,
+        walk_h=job.out_h + 1,
+        walk_w=max(job.out_w + 1, 3),  # without a window that leaves a layer would not end
     )
     filters = [
         filtered,
