@@ -143,3 +143,20 @@ def traffic_of(w: HostWorld, count: int, load: float = 0.9, slo: float = 4.0, se
     """Poisson arrivals at `load` times the rate of lone samples, with an objective of `slo` lone runs."""
     alone = w.design.latency.between(0, w.design.stages - 1, 1)
     return poisson(load * 1e9 / alone, count, slo_ns=int(slo * alone), rng=np.random.default_rng(seed))
+
+
+def right(w: HostWorld, batch: int, seed: int = 0) -> None:
+    """Run a batch in slots that are not neighbours; hold its logits and saturations to golden."""
+    images = w.images(batch, seed=seed)
+    slots = sorted(np.random.default_rng(seed).permutation(9)[:batch].tolist())
+    for slot, image in zip(slots, images, strict=True):
+        w.driver.write_sample(slot, image)
+    w.driver.activate(slots)
+    saturated = 0
+    for stage in range(w.design.stages):
+        w.driver.run_stage(stage)
+        saturated += read(w.npu, "SATURATIONS")
+    logits, counted = golden.run_counting(w.qnet, images)
+    for exit_index, wanted in enumerate(logits):
+        np.testing.assert_array_equal(w.driver.stored_logits(slots, exit_index), wanted)
+    assert saturated == sum(counted.values())

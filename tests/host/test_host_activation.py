@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from host_worlds import HostWorld, read, world
+from host_worlds import HostWorld, read, right, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +18,6 @@ from fluidnpu.hls import Cause
 from fluidnpu.hls.formats import NO_WEIGHTS, ActivationCode
 from fluidnpu.hls.program import Descriptor, pieces_at
 from fluidnpu.host import Driver, NpuError, SimulatedNpu
-from fluidnpu.models import golden
 
 PLANS = {
     "rows": None,
@@ -27,23 +26,6 @@ PLANS = {
     "row lanes": BatchPlan(row_lanes=True),
 }
 SEEDS = (18, 26, 0)  # of networks that use the unit in every way between them
-
-
-def right(w: HostWorld, batch: int) -> None:
-    """Run a batch in slots that are not neighbours; hold its logits and saturations to golden."""
-    images = w.images(batch, seed=batch)
-    slots = sorted(np.random.default_rng(batch).permutation(9)[:batch].tolist())
-    for slot, image in zip(slots, images, strict=True):
-        w.driver.write_sample(slot, image)
-    w.driver.activate(slots)
-    saturated = 0
-    for stage in range(w.design.stages):
-        w.driver.run_stage(stage)
-        saturated += read(w.npu, "SATURATIONS")
-    logits, counted = golden.run_counting(w.qnet, images)
-    for exit_index, wanted in enumerate(logits):
-        np.testing.assert_array_equal(w.driver.stored_logits(slots, exit_index), wanted)
-    assert saturated == sum(counted.values())
 
 
 @pytest.mark.parametrize("plan", PLANS)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from host_worlds import HostWorld, design_of, read
+from host_worlds import HostWorld, design_of, read, right
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -57,23 +57,6 @@ def world(qnet: QuantisedNetwork, chosen: Collection[int] | None = None, **optio
     driver = Driver(npu, program, design, slots=9)
     driver.load()
     return HostWorld(qnet, design, program, npu, driver)
-
-
-def right(w: HostWorld, batch: int, seed: int = 0) -> None:
-    """Run a batch in slots that are not neighbours; hold its logits and saturations to golden."""
-    images = w.images(batch, seed=seed)
-    slots = sorted(np.random.default_rng(seed).permutation(9)[:batch].tolist())
-    for slot, image in zip(slots, images, strict=True):
-        w.driver.write_sample(slot, image)
-    w.driver.activate(slots)
-    saturated = 0
-    for stage in range(w.design.stages):
-        w.driver.run_stage(stage)
-        saturated += read(w.npu, "SATURATIONS")
-    logits, counted = golden.run_counting(w.qnet, images)
-    for exit_index, wanted in enumerate(logits):
-        np.testing.assert_array_equal(w.driver.stored_logits(slots, exit_index), wanted)
-    assert saturated == sum(counted.values())
 
 
 @pytest.mark.parametrize("seed", [3, 5])
