@@ -433,32 +433,40 @@ def test_processes_change_their_parts_while_clients_ask(tmp_path: Path) -> None:
         fronts.append(FollowingFront(followed, options, limits, version))
         return fronts[-1]
 
-    def ask(url: str, seed: int) -> int:
-        rng, asked = random.Random(seed), 0
+    answered = [0] * 6
+
+    def ask(url: str, seed: int) -> None:
+        rng = random.Random(seed)
         with fluidnpu.connect(url) as npu:
             while not stop.is_set():
                 hard = rng.random() < (0.2 if easy.is_set() else 0.8)
                 k = int(rng.choice(pools[hard].tolist()))
                 answer = npu.infer(images[k])
                 assert (answer.exit, answer.prediction) == (exits[k], classes[k])
-                asked += 1
-        return asked
+                answered[seed] += 1
 
     with in_background(opened, ServeOptions(http=0, grpc=0)) as server, ThreadPoolExecutor(6) as clients:
         (front,) = fronts
         try:
             asked = [clients.submit(ask, server.url(), seed) for seed in range(6)]
+
+            def until(condition: Callable[[], bool]) -> None:
+                ends = time.monotonic() + PATIENCE_S
+                while not condition() and not any(one.done() for one in asked) and time.monotonic() < ends:
+                    time.sleep(0.1)
+
             assert kinds(front) == [3, 1]
-            time.sleep(5)
+            until(lambda: sum(answered) > 300)
             assert kinds(front) == [3, 1], "a world that stays keeps its plan"
             easy.clear()
-            ends = time.monotonic() + PATIENCE_S
-            while kinds(front) != [2, 2] and not any(one.done() for one in asked) and time.monotonic() < ends:
-                time.sleep(0.1)
-            time.sleep(2)
+            until(lambda: kinds(front) == [2, 2])
+            behind = sum(answered) + 100
+            until(lambda: sum(answered) > behind)
         finally:
             stop.set()
-        assert sum(one.result() for one in asked) > 200
+        for one in asked:
+            one.result()
+        assert sum(answered) > behind
         assert kinds(front) == [2, 2]
         assert not front.counts["small"].errors
         assert front.trouble == ""
