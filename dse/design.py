@@ -24,7 +24,7 @@ from fluidnpu.boards import STRIPES, Board, BoardError, load_board
 from fluidnpu.models import Kind, LayerShape, Workload
 
 from .errors import DesignError
-from .hardware.array import Array, Mode, input_words
+from .hardware.array import Array, Mode, acc_bits_for, input_words
 from .hardware.dram import DramModel
 from .hardware.filtering import Filterings, FilterRoom, filter_room, filterings
 from .hardware.pooling import Poolings, pool_room, poolings
@@ -36,7 +36,8 @@ MEASURED = "measured"  # the model of a design whose times are those of a proces
 B_MAX_LIMIT = 16  # a slot mask has 32 bits: twice the largest batch, so that new samples load while a batch runs
 _ARRAY_FIELDS = ("t_r", "t_p", "t_c", "stackable", "split", "weight_slots", "out_words")  # as the file has them
 _CHAIN_FIELDS = ("piece", "broken")  # likewise, absent where no chain breaks
-_CORE_PARAMETERS = ("TR", "TP", "TC", "AccBits", "WeightSlots", "OutWords", "InWords", "Stackable", "Split")
+_WORD_FIELD = "word_bits"  # likewise, absent where words have 16 bits
+_CORE_PARAMETERS = ("TR", "TP", "TC", "AccBits", "WeightSlots", "OutWords", "InWords", "Stackable", "Split", "WordBits")
 _POOL_PARAMETERS = ("PoolWindows", "PoolRows")
 _FILTER_PARAMETERS = (
     "FilterKernel",
@@ -61,7 +62,7 @@ _OF_THE_NPU = (
     *_WHOLE,
 )
 # Fields that a file has only where they say something.
-_OPTIONAL = {"joins", "parts", "hardware", "facts", "core", "activation", *_CHAIN_FIELDS}
+_OPTIONAL = {"joins", "parts", "hardware", "facts", "core", "activation", _WORD_FIELD, *_CHAIN_FIELDS}
 ACTIVATIONS = ("lut", "dsp")  # where the multipliers of an activation unit lie
 CORES = ("hls", "rtl")  # the one that Vivado HLS makes, and the reference core in SystemVerilog
 _T = TypeVar("_T")
@@ -185,7 +186,7 @@ class Design:
     `array.t_r` is the depth of an accumulator bank in rows; `published_t_r` the depth that the `paper` model
     asked for before RAM geometry was looked at (equal when nothing had to give). `memory` of the board holds
     weights and activations, behind AXI masters of `port_bits`, each spread over `stripes` ports.
-    `buffer_words`: 16-bit words of the input buffer, a power of two. `plans[layer][batch - 1]` is the FBCB.
+    `buffer_words`: words of the input buffer, a power of two. `plans[layer][batch - 1]` is the FBCB.
     `latency` follows from `model` (`paper` or `exact`), or was `measured` on the processor that `board` names
     then, which runs the program in an NPU's place. `joins[layer]`: groups of a grouped layer that the
     array computes as one, with zeros between them (ADR 29); empty where every layer keeps its own. `core`: of
@@ -245,6 +246,10 @@ class Design:
             raise DesignError(f"activation must be 'lut', 'dsp' or none, not {self.activation!r}")
         if not 32 <= self.acc_bits <= 48:
             raise DesignError(f"acc_bits must lie in 32..48, not {self.acc_bits}")
+        if self.acc_bits > acc_bits_for(self.word_bits):
+            raise DesignError(f"acc_bits must be 32 where words have {self.word_bits} bits, not {self.acc_bits}")
+        if self.word_bits != 16 and self.model == "paper":
+            raise DesignError("words must have 16 bits in a design of the paper's model, not 8")
         if len(self.plans) != len(self.layers):
             raise DesignError(f"plans must have one row for each of {len(self.layers)} layers, not {len(self.plans)}")
         if self.latency.stages != len(self.exits) or self.latency.b_max != self.b_max:
@@ -272,7 +277,7 @@ class Design:
             raise DesignError(
                 f"stripes must be 1, 2 or 4 ports of at least 32 bits, not {self.stripes} of {self.port_bits} together"
             )
-        in_words = input_words(self.t_p, self.port_bits, stackable=self.stackable)
+        in_words = _behind(self.array, self.port_bits).in_words
         if self.input_words != in_words:
             raise DesignError(
                 f"in_words must be {in_words} behind ports of {self.port_bits} bits, not {self.input_words}"
@@ -343,15 +348,17 @@ class Design:
     def changed(self, **numbers: Any) -> Design:
         """The same design with other numbers, those of its array by their own names.
 
-        Input beats follow the ports.
+        Input beats follow the ports; accumulators of narrower words become narrower.
 
         >>> from fluidnpu.dse.testing import tiny_design
         >>> tiny_design().changed(t_p=7, port_bits=512).input_words
         32
         """
-        inside = {name: numbers.pop(name) for name in (*_ARRAY_FIELDS, *_CHAIN_FIELDS) if name in numbers}
+        names = (*_ARRAY_FIELDS, *_CHAIN_FIELDS, _WORD_FIELD)
+        inside = {name: numbers.pop(name) for name in names if name in numbers}
         array = _behind(replace(self.array, **inside), numbers.get("port_bits", self.port_bits))
-        return replace(self, array=array, **numbers)
+        acc_bits = min(self.acc_bits, acc_bits_for(array.word_bits))
+        return replace(self, array=array, **{"acc_bits": acc_bits, **numbers})
 
     # -- the board ---------------------------------------------------------------------------------
 
@@ -408,6 +415,16 @@ class Design:
     def t_c(self) -> int:
         """Number of PEs."""
         return self.array.t_c
+
+    @property
+    def word_bits(self) -> int:
+        """Bits of a word of weights and activations: 16 or 8."""
+        return self.array.word_bits
+
+    @property
+    def word_bytes(self) -> int:
+        """Bytes of a word."""
+        return self.array.word_bytes
 
     @property
     def stackable(self) -> bool:
@@ -479,7 +496,7 @@ class Design:
 
     @property
     def macs_per_cycle(self) -> int:
-        """Multiply-accumulates of the whole array in one cycle: one DSP each."""
+        """Multiply-accumulates of the whole array in one cycle."""
         return self.array.macs
 
     @property
@@ -500,8 +517,8 @@ class Design:
     def rtl_parameters(self) -> dict[str, int]:
         """Numbers for RTL, HLS `params.h` and Verilator `-G`, which all come from here.
 
-        Those of an activation unit and of a filter are absent without one; the RTL's own values stand for
-        none.
+        Those of an activation unit and of a filter are absent without one, and the width of 16-bit words; the
+        RTL's own values stand for these.
 
         >>> from fluidnpu.dse.testing import tiny_design
         >>> tiny_design().changed(activation="dsp").rtl_parameters()["ActivationDsp"]
@@ -524,6 +541,7 @@ class Design:
             "PortBytes": self.port_bytes,
             "LineWords": self.line_words,
             "Sets": self.buffer_words // (2 * self.line_words),
+            **({"WordBits": self.word_bits} if self.word_bits != 16 else {}),
             **dict(zip(_POOL_PARAMETERS, self.pool_room, strict=True)),
             **({"Activation": 1, "ActivationDsp": int(self.activation == "dsp")} if self.activation else {}),
             **(dict(zip(_FILTER_PARAMETERS, self.filter_room, strict=True)) if self.has_filter else {}),
@@ -713,6 +731,7 @@ class Design:
             body["hardware"] = self.hardware.facts()
         array = body.pop("array")
         body |= {name: array[name] for name in (*_ARRAY_FIELDS, *_CHAIN_FIELDS)}
+        body |= {_WORD_FIELD: self.word_bits} if self.word_bits != 16 else {}
         body["plans"] = [
             [[plan.k.value, plan.b_r, int(plan.row_lanes), plan.block] for plan in row] for row in self.plans
         ]
@@ -747,7 +766,7 @@ class Design:
             )
         body = {key: value for key, value in raw.items() if key != "digest"}
         older = set() if schema == SCHEMA else {"facts"}
-        names = {f.name for f in fields(cls)} - {"array", *older} | {*_ARRAY_FIELDS, *_CHAIN_FIELDS}
+        names = {f.name for f in fields(cls)} - {"array", *older} | {*_ARRAY_FIELDS, *_CHAIN_FIELDS, _WORD_FIELD}
         if set(body) | _OPTIONAL - older != names:
             odd = sorted((set(body) | _OPTIONAL - older) ^ names)
             raise DesignError(
@@ -767,7 +786,7 @@ class Design:
     def _of_fields(cls, body: dict[str, Any]) -> Design:
         """The design of a file's fields, as JSON has them."""
         inside = {name: body.pop(name) for name in _ARRAY_FIELDS}
-        inside |= {name: body.pop(name) for name in _CHAIN_FIELDS if name in body}
+        inside |= {name: body.pop(name) for name in (*_CHAIN_FIELDS, _WORD_FIELD) if name in body}
         return cls(
             **{
                 **body,
@@ -811,4 +830,5 @@ def _behind(array: Array[int], port_bits: Any) -> Array[int]:
     """The array behind ports of that width; what is no width is left to `Design`, which refuses it."""
     if not isinstance(port_bits, int):
         return array
-    return replace(array, in_words=input_words(array.t_p, port_bits, stackable=array.stackable))
+    words = input_words(array.t_p, port_bits, stackable=array.stackable, word_bits=array.word_bits)
+    return replace(array, in_words=words)

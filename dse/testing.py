@@ -5,7 +5,7 @@ from __future__ import annotations
 from fluidnpu.models import LayerShape, Workload
 
 from .design import BatchPlan, Design, LatencyTable
-from .hardware.array import Array, ceil_div, input_words
+from .hardware.array import Array, acc_bits_for, ceil_div, input_words
 
 
 def design_for(
@@ -23,6 +23,7 @@ def design_for(
     port_bits: int = 128,
     buffer_words: int = 1 << 20,
     activation: str | None = None,
+    word_bits: int = 16,
 ) -> Design:
     """A design of any size for a workload, with one plan for all layers (default: R-batching).
 
@@ -42,10 +43,11 @@ def design_for(
         t_p=t_p,
         t_c=t_c,
         weight_slots=weight_slots,
-        in_words=input_words(t_p, port_bits, stackable=stackable),
+        in_words=input_words(t_p, port_bits, stackable=stackable, word_bits=word_bits),
         out_words=out_words,
         stackable=stackable,
         split=split,
+        word_bits=word_bits,
     )
     return Design(
         network=workload.name,
@@ -63,6 +65,8 @@ def design_for(
         port_bits=port_bits,
         buffer_words=buffer_words,
         activation=activation,
+        model="paper" if word_bits == 16 else "exact",
+        acc_bits=acc_bits_for(word_bits),
     )
 
 

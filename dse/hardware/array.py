@@ -26,7 +26,18 @@ N = TypeVar("N", int, Ints, Floats)
 
 _NUMBERS = ("t_r", "t_p", "t_c", "weight_slots", "in_words")  # of an array, each with a value of its own in a space
 _CHAINS = ("piece", "broken")  # likewise; zero where no chain breaks
-BIAS_WORDS = 3  # words of a weight slot that hold one 48-bit bias (ADR 4)
+WORD_BITS = (16, 8)  # widths of a word that an NPU can have; a DSP slice multiplies as many of 8 bits as fit 16
+_ACC_BITS = {16: 48, 8: 32}
+_HEADER_BITS = {16: 48, 8: 64}  # of a column's header among the weights: a bias, with 8 bits also M and S (ADR 75)
+
+
+def acc_bits_for(word_bits: int) -> int:
+    """Bits of an accumulator that sums products of such words, at most.
+
+    >>> acc_bits_for(16), acc_bits_for(8)
+    (48, 32)
+    """
+    return _ACC_BITS[word_bits]
 
 
 class Mode(IntEnum):
@@ -76,13 +87,13 @@ def log2_ceil(values: npt.ArrayLike) -> Ints:
     return np.asarray(np.ceil(np.log2(np.maximum(values, 1))), dtype=np.int64)
 
 
-def input_words(t_p: N, port_bits: int, *, stackable: bool = True) -> N:
+def input_words(t_p: N, port_bits: int, *, stackable: bool = True, word_bits: int = 16) -> N:
     """Words of a beat of inputs: the P-tiles of both lanes, and at least a port word of a pool's channels.
 
     >>> input_words(7, 64), input_words(7, 64, stackable=False), input_words(7, 512)
     (14, 7, 32)
     """
-    return at_least(port_bits // 16, 2 * t_p if stackable else t_p)
+    return at_least(port_bits // word_bits, 2 * t_p if stackable else t_p)
 
 
 def line_words(in_words: N) -> N:
@@ -96,23 +107,39 @@ def line_words(in_words: N) -> N:
     return np.maximum(16, 1 << log2_ceil(in_words))
 
 
-def weight_slots_for(t_p: N, port_bits: int) -> N:
+def chain_columns(word_bits: int) -> int:
+    """Columns that share a chain of DSP slices: a slice has one product of 16-bit words, or two of 8-bit ones.
+
+    >>> chain_columns(16), chain_columns(8)
+    (1, 2)
+    """
+    return 16 // word_bits
+
+
+def weight_slots_for(t_p: N, port_bits: int, word_bits: int = 16) -> N:
     """Enough slots for one beat to carry at least one port word, so the core never throttles the port.
+
+    All columns of a chain have theirs in one beat.
 
     >>> [weight_slots_for(t_p, port_bits=256) for t_p in (3, 10, 40)]
     [6, 2, 1]
+    >>> [weight_slots_for(t_p, port_bits=256, word_bits=8) for t_p in (8, 15, 40)]
+    [4, 4, 2]
     """
-    return -(-port_bits // (16 * t_p))
+    columns = chain_columns(word_bits)
+    return columns * ceil_div(port_bits, columns * word_bits * t_p)
 
 
-def stream_words(board: Board, memory: str | None = None) -> int:
+def stream_words(board: Board, memory: str | None = None, word_bits: int = 16) -> int:
     """Words of a beat of outputs: as the `paper` model has it, and at least one port word.
 
     >>> from fluidnpu.boards import load_board
     >>> stream_words(load_board("zc706"), "ps"), stream_words(load_board("zc706"), "pl")
     (8, 32)
+    >>> stream_words(load_board("zc706"), "pl", word_bits=8)
+    64
     """
-    return max(board.paper_words_per_cycle, board.memory(memory).port_bits // 16)
+    return max(board.paper_words_per_cycle, board.memory(memory).port_bits // word_bits)
 
 
 def pool_beats(taps: int, *, maximum: bool) -> int:
@@ -126,13 +153,13 @@ def pool_beats(taps: int, *, maximum: bool) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Array(Generic[N]):
-    """A PE array, or many side by side, with the widths of its streams in 16-bit words.
+    """A PE array, or many side by side, with the widths of its streams in words of `word_bits` (16 or 8).
 
     `t_r`: rows of an accumulator bank. `t_p`: words of a PE's adder tree. `t_c`: PEs. `weight_slots`: slots
     of `t_p` weights in a beat. `in_words`, `out_words`: words of a beat of inputs and of outputs.
-    `stackable`: pairs of PEs join (k = 2) or make two lanes. `split`: trees split (k = 1/2). `broken`: PEs of
-    the reference core whose chain of multiply-accumulates breaks into pieces of `piece` words, the last
-    shorter (ADR 39); both zero where none does. Raises DesignError.
+    `stackable`: pairs of PEs join (k = 2) or make two lanes. `split`: trees split (k = 1/2). `broken`: chains
+    of multiply-accumulates of the reference core that break into pieces of `piece` words, the last shorter
+    (ADR 39); both zero where none does. Raises DesignError.
     """
 
     t_r: N
@@ -145,6 +172,7 @@ class Array(Generic[N]):
     split: bool = False
     piece: N | int = 0
     broken: N | int = 0
+    word_bits: int = 16
 
     def __post_init__(self) -> None:
         for name in (*_NUMBERS, "out_words"):
@@ -156,7 +184,22 @@ class Array(Generic[N]):
             raise DesignError(f"t_c must be at least 2 when stackable PEs are on, not {self.t_c}")
         if self.split and (np.any(self.t_p % 2) or np.any(self.t_r < 2)):
             raise DesignError(f"t_p must be even and t_r at least 2 when trees split, not {self.t_p} and {self.t_r}")
+        self._check_word()
         self._check_chains()
+
+    def _check_word(self) -> None:
+        if self.word_bits not in WORD_BITS or isinstance(self.word_bits, bool):
+            raise DesignError(f"word_bits must be 16 or 8, not {self.word_bits!r}")
+        columns = chain_columns(self.word_bits)
+        if columns == 1:
+            return
+        if self.split:
+            raise DesignError("trees must not split where words have 8 bits, since each chain has two columns already")
+        step = columns * (2 if self.stackable else 1)
+        if np.any(np.mod(self.t_c, step)):
+            raise DesignError(f"t_c must be a multiple of {step} where words have 8 bits, not {self.t_c}")
+        if np.any(np.mod(self.weight_slots, columns)):
+            raise DesignError(f"weight_slots must be even where words have 8 bits, not {self.weight_slots}")
 
     def _check_chains(self) -> None:
         for name in _CHAINS:
@@ -168,14 +211,23 @@ class Array(Generic[N]):
             raise DesignError(f"a piece of a chain of {self.t_p} must have 1 to t_p - 1 words, not {self.piece}")
         if np.any(~breaks & np.greater(self.piece, 0)):
             raise DesignError(f"piece must be 0 where no chain breaks, not {self.piece}")
-        if np.any(np.greater(self.broken, self.t_c)) or (self.split and np.any(breaks)):
-            raise DesignError(f"at most t_c chains break, and none where trees split, not {self.broken}")
-        if self.stackable and np.any(np.equal(np.mod(self.t_c, 2), 0) & np.not_equal(np.mod(self.broken, 2), 0)):
+        if np.any(np.greater(self.broken, self.chains)) or (self.split and np.any(breaks)):
+            raise DesignError(f"at most {self.chains} chains break, and none where trees split, not {self.broken}")
+        if self.stackable and np.any(np.equal(np.mod(self.chains, 2), 0) & np.not_equal(np.mod(self.broken, 2), 0)):
             raise DesignError(f"both chains of a pair must break, or none: broken must be even, not {self.broken}")
 
     @classmethod
     def on(
-        cls, board: Board, memory: str | None, *, t_r: N, t_p: N, t_c: N, stackable: bool = True, lanes: int = 0
+        cls,
+        board: Board,
+        memory: str | None,
+        *,
+        t_r: N,
+        t_p: N,
+        t_c: N,
+        stackable: bool = True,
+        lanes: int = 0,
+        word_bits: int = 16,
     ) -> Array[N]:
         """The array whose streams keep up with the ports to a memory of a board, its first by default.
 
@@ -186,26 +238,32 @@ class Array(Generic[N]):
             t_r=t_r,
             t_p=t_p,
             t_c=t_c,
-            weight_slots=weight_slots_for(t_p, port_bits),
-            in_words=input_words(t_p, port_bits, stackable=stackable),
-            out_words=lanes or stream_words(board, memory),
+            weight_slots=weight_slots_for(t_p, port_bits, word_bits),
+            in_words=input_words(t_p, port_bits, stackable=stackable, word_bits=word_bits),
+            out_words=lanes or stream_words(board, memory, word_bits),
             stackable=stackable,
+            word_bits=word_bits,
         )
 
     def only(self, keep: npt.NDArray[np.bool_] | Ints | slice) -> Array[Ints]:
         """Some of many arrays, by mask or by indices."""
         picked = {name: self._many(name)[keep] for name in (*_NUMBERS, *_CHAINS)}
-        return Array(**picked, out_words=self.out_words, stackable=self.stackable, split=self.split)
+        return Array(**picked, **self._common)
 
     def at(self, index: int) -> Array[int]:
         """One of many arrays."""
         picked = {name: int(self._many(name)[index]) for name in (*_NUMBERS, *_CHAINS)}
-        return Array(**picked, out_words=self.out_words, stackable=self.stackable, split=self.split)
+        return Array(**picked, **self._common)
 
     def side_by_side(self) -> Array[Floats]:
         """The same numbers in float64: one array becomes a row of one."""
         picked = {name: np.atleast_1d(self._many(name).astype(float)) for name in (*_NUMBERS, *_CHAINS)}
-        return Array(**picked, out_words=self.out_words, stackable=self.stackable, split=self.split)
+        return Array(**picked, **self._common)
+
+    @property
+    def _common(self) -> dict[str, Any]:
+        """What all arrays side by side share."""
+        return {name: getattr(self, name) for name in ("out_words", "stackable", "split", "word_bits")}
 
     def _many(self, name: str) -> npt.NDArray[Any]:
         """A number with as many values as there are arrays."""
@@ -247,9 +305,29 @@ class Array(Generic[N]):
         return ceil_div(columns, self.biases_per_beat)
 
     @property
+    def word_bytes(self) -> int:
+        """Bytes of a word."""
+        return self.word_bits // 8
+
+    @property
+    def bias_words(self) -> int:
+        """Words of a weight slot that hold the header of one column: its bias, with 8 bits also M and S."""
+        return _HEADER_BITS[self.word_bits] // self.word_bits
+
+    @property
+    def chain_columns(self) -> int:
+        """Columns that share a chain of DSP slices."""
+        return chain_columns(self.word_bits)
+
+    @property
+    def chains(self) -> N:
+        """Chains of DSP slices: a chain of `t_p` multiplies for one column, with 8 bits for two."""
+        return floor_div(self.t_c, self.chain_columns)
+
+    @property
     def biases_per_beat(self) -> N:
         """Biases in one beat of a header."""
-        return at_least(1, floor_div(self.t_p, BIAS_WORDS)) * self.weight_slots
+        return at_least(1, floor_div(self.t_p, self.bias_words)) * self.weight_slots
 
     @property
     def weight_words(self) -> N:
@@ -258,8 +336,13 @@ class Array(Generic[N]):
 
     @property
     def macs(self) -> N:
-        """Multiply-accumulates of the whole array in one cycle: one DSP each."""
+        """Multiply-accumulates of the whole array in one cycle."""
         return self.t_p * self.t_c
+
+    @property
+    def slices(self) -> N:
+        """DSP slices of the array: one for each product of 16-bit words, one for two of 8-bit ones."""
+        return self.t_p * self.chains
 
     @property
     def breaks(self) -> N | int:
