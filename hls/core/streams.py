@@ -52,6 +52,7 @@ class Command:
     last: int = 0
     lo: int = -32768
     hi: int = 32767
+    residual_multiplier: int = 0
 
     @property
     def rows(self) -> int:

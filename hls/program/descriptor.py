@@ -46,6 +46,8 @@ class Descriptor(LayerGeometry):
     kind: int
     shift: int = 0
     residual_shift: int = 0
+    residual_multiplier: int = 0
+    byte_words: int = 0
     lo: int = -32768
     hi: int = 32767
     weights: tuple[int, int, int, int] = (NO_WEIGHTS,) * 4

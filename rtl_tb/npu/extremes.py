@@ -347,6 +347,8 @@ _BUFFER = "what a window needs lies in the input buffer, and has to be read"
 _TILE = "a tile is no larger than the array"
 # The ends that are met where they are nearer than the field's, and why.
 NEARER: dict[tuple[str, str], tuple[int, int, str]] = {
+    ("descriptor", "byte_words"): (0, 0, "an NPU of int16 words refuses int8"),
+    ("descriptor", "residual_multiplier"): (0, 0, "likewise"),
     ("descriptor", "groups"): (1, 4097, "65,535 take ten seconds: a job that is not run by default"),
     ("descriptor", "weights"): (0, TOP - 64, "weights begin at a multiple of 64"),
     ("descriptor", "pieces"): (0, 512, "a lane holds 256 pieces of channels, and there are two"),

@@ -147,8 +147,8 @@ def layer_of(d: Descriptor, run: FbcbEntry, batch: int, design: Design) -> Value
     lane0 = -(-rows * batch // 2) if run.row_lanes else rows * run.b_r
     by_samples = run.mode is Mode.LANES and not run.row_lanes
     same = (
-        "shift", "residual_shift", "kernel_h", "kernel_w", "out_h", "out_w", "group_words", "groups", "columns",
-        "in_offset", "out_offset", "residual_offset", "lo", "hi", "pool_kernel", "pool_top", "pool_left", "pool_pitch", "merged",
+        "shift", "residual_shift", "residual_multiplier", "kernel_h", "kernel_w", "out_h", "out_w", "group_words", "groups",
+        "columns", "in_offset", "out_offset", "residual_offset", "lo", "hi", "pool_kernel", "pool_top", "pool_left", "pool_pitch", "merged",
         "residual_spread", "activation", "activation_window", "activation_shift", "activation_lo", "activation_hi", "pieces",
         "filter_kernel", "filter_stride", "filter_top", "filter_left", "filter_shift", "filter_lo", "filter_hi", "filter_table",
         "filter_window", "filter_unit_shift", "filter_unit_lo", "filter_unit_hi", "filter_rows", "walk_h", "walk_w",

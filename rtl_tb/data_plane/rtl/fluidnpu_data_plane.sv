@@ -282,6 +282,7 @@ module fluidnpu_data_plane #(
     core_command.last           = command.layer_last;
     core_command.lo             = running.lo;
     core_command.hi             = running.hi;
+    core_command.residual_multiplier = running.residual_multiplier;
   end
 
   common_fifo #(.Width(CommandBits), .Depth(CommandQueue)) cmd_queue (

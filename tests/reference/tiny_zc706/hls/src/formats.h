@@ -72,4 +72,10 @@ inline ap_int<16> core_command_hi(const ap_uint<CoreCommandWireBits>& beat) {
     return beat.range(108, 93);
 }
 
+// Factor of a residual where words are int8; else 0.
+inline ap_uint<16> core_command_residual_multiplier(const ap_uint<CoreCommandWireBits>& beat) {
+#pragma HLS INLINE
+    return beat.range(124, 109);
+}
+
 #endif
