@@ -83,7 +83,7 @@ def table(design: Design, batch: int, found: Sequence[LayerCycles], runs: Sequen
 
 def efficiency(design: Design, board: Board, dram: DramModel, batches: Sequence[int], totals: Sequence[int]) -> None:
     """Prints the share of busy multipliers at each batch size beside its bounds; pools keep none busy."""
-    words, point = dram.awake_words, Point(t_r=design.t_r, t_p=design.t_p, t_c=design.t_c)
+    words, point = dram.awake_words(), Point(t_r=design.t_r, t_p=design.t_p, t_c=design.t_c)
     print(
         "\n| B | of the array | of the device's DSPs | roofline of device and memory | reached of it | `paper` dataflow, same array |"
     )
@@ -102,7 +102,7 @@ def efficiency(design: Design, board: Board, dram: DramModel, batches: Sequence[
 
 def losses(design: Design, dram: DramModel, batches: Sequence[int], found: Sequence[Sequence[LayerCycles]]) -> None:
     """Prints shares of the time in which no multiplier is busy: memory, tiles that do not divide, waiting."""
-    words = dram.awake_words
+    words = dram.awake_words()
     print("\n| B | layers | memory | beats | waiting |\n|---:|---|---:|---:|---:|")
     for batch, cycles in zip(batches, found, strict=True):
         total = sum(one.cycles for one in cycles)

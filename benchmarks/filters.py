@@ -68,7 +68,7 @@ def roofline(found: ExactRanking) -> float:
     question = found.question
     work = question.workload
     layers = work.filtered([pair.producer for pair in work.filters])
-    rates = {"macs_per_cycle": question.board.dsp, "words_per_cycle": question.dram.awake_words}
+    rates = {"macs_per_cycle": question.board.dsp, "words_per_cycle": question.dram.awake_words()}
     return question.board.clock_hz / sum(roofline_cycles(layer, batch=1, **rates) for layer in layers)
 
 

@@ -80,7 +80,7 @@ class Row:
         cycles = self.counted.total(work.layers, batch)
         roof = sum(
             roofline_cycles(
-                layer, batch=batch, macs_per_cycle=board.dsp, words_per_cycle=self.question.dram.awake_words
+                layer, batch=batch, macs_per_cycle=board.dsp, words_per_cycle=self.question.dram.awake_words()
             )
             for layer in work.layers
         )

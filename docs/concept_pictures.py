@@ -323,7 +323,7 @@ def roofline() -> Sheet:
     """Layers of ResNet-50 on a ZC706's array at batches of 1 and 8, below memory and compute."""
     board = load_board("zc706")
     design = _resnet50_design()
-    macs, words = float(design.array.t_p * design.array.t_c), DramModel.of(board, design.memory).awake_words
+    macs, words = float(design.array.t_p * design.array.t_c), DramModel.of(board, design.memory).awake_words()
     peak = 2 * macs * board.clock_hz / 1e9
     sheet = Sheet(WIDTH, 320, "The roofline of ResNet-50 on a ZC706")
     left, right, top, bottom = 70.0, WIDTH - 20, 40.0, 270.0

@@ -36,8 +36,8 @@ MEASURED = "measured"  # the model of a design whose times are those of a proces
 B_MAX_LIMIT = 16  # a slot mask has 32 bits: twice the largest batch, so that new samples load while a batch runs
 _ARRAY_FIELDS = ("t_r", "t_p", "t_c", "stackable", "split", "weight_slots", "out_words")  # as the file has them
 _CHAIN_FIELDS = ("piece", "broken")  # likewise, absent where no chain breaks
-_WORD_FIELD = "word_bits"  # likewise, absent where words have 16 bits
-_CORE_PARAMETERS = ("TR", "TP", "TC", "AccBits", "WeightSlots", "OutWords", "InWords", "Stackable", "Split", "WordBits")
+_WORD_FIELDS = ("word_bits", "field_bits")  # likewise, absent where words have 16 bits
+_CORE_PARAMETERS = ("TR", "TP", "TC", "AccBits", "WeightSlots", "OutWords", "InWords", "Stackable", "Split")
 _POOL_PARAMETERS = ("PoolWindows", "PoolRows")
 _FILTER_PARAMETERS = (
     "FilterKernel",
@@ -62,7 +62,7 @@ _OF_THE_NPU = (
     *_WHOLE,
 )
 # Fields that a file has only where they say something.
-_OPTIONAL = {"joins", "parts", "hardware", "facts", "core", "activation", _WORD_FIELD, *_CHAIN_FIELDS}
+_OPTIONAL = {"joins", "parts", "hardware", "facts", "core", "activation", *_WORD_FIELDS, *_CHAIN_FIELDS}
 ACTIVATIONS = ("lut", "dsp")  # where the multipliers of an activation unit lie
 CORES = ("hls", "rtl")  # the one that Vivado HLS makes, and the reference core in SystemVerilog
 _T = TypeVar("_T")
@@ -354,7 +354,7 @@ class Design:
         >>> tiny_design().changed(t_p=7, port_bits=512).input_words
         32
         """
-        names = (*_ARRAY_FIELDS, *_CHAIN_FIELDS, _WORD_FIELD)
+        names = (*_ARRAY_FIELDS, *_CHAIN_FIELDS, *_WORD_FIELDS)
         inside = {name: numbers.pop(name) for name in names if name in numbers}
         array = _behind(replace(self.array, **inside), numbers.get("port_bits", self.port_bits))
         acc_bits = min(self.acc_bits, acc_bits_for(array.word_bits))
@@ -550,12 +550,17 @@ class Design:
     def core_parameters(self) -> dict[str, int]:
         """Numbers for `fluidnpu_core`: its own of `rtl_parameters`, and how its chains break where they do.
 
+        With 8-bit words also how wide the field of the lower of a chain's two sums is.
+
         >>> from fluidnpu.dse.testing import tiny_design
         >>> tiny_design().changed(piece=2, broken=2).core_parameters()["Piece"]
         2
         """
         numbers = {name: value for name, value in self.rtl_parameters().items() if name in _CORE_PARAMETERS}
-        return numbers | ({"Piece": self.array.piece, "Broken": self.array.broken} if self.array.broken else {})
+        array = self.array
+        chains = {"Piece": array.piece, "Broken": array.broken} if array.broken else {}
+        fields = {} if self.word_bits == 16 else {"WordBits": self.word_bits, "FieldBits": array.field_bits}
+        return numbers | chains | fields
 
     def matches(self, workload: Workload) -> bool:
         """Tell if this design was made for these layers and exits; names and exit rates may differ.
@@ -731,7 +736,7 @@ class Design:
             body["hardware"] = self.hardware.facts()
         array = body.pop("array")
         body |= {name: array[name] for name in (*_ARRAY_FIELDS, *_CHAIN_FIELDS)}
-        body |= {_WORD_FIELD: self.word_bits} if self.word_bits != 16 else {}
+        body |= {name: array[name] for name in _WORD_FIELDS if self.word_bits != 16}
         body["plans"] = [
             [[plan.k.value, plan.b_r, int(plan.row_lanes), plan.block] for plan in row] for row in self.plans
         ]
@@ -766,7 +771,7 @@ class Design:
             )
         body = {key: value for key, value in raw.items() if key != "digest"}
         older = set() if schema == SCHEMA else {"facts"}
-        names = {f.name for f in fields(cls)} - {"array", *older} | {*_ARRAY_FIELDS, *_CHAIN_FIELDS, _WORD_FIELD}
+        names = {f.name for f in fields(cls)} - {"array", *older} | {*_ARRAY_FIELDS, *_CHAIN_FIELDS, *_WORD_FIELDS}
         if set(body) | _OPTIONAL - older != names:
             odd = sorted((set(body) | _OPTIONAL - older) ^ names)
             raise DesignError(
@@ -786,7 +791,7 @@ class Design:
     def _of_fields(cls, body: dict[str, Any]) -> Design:
         """The design of a file's fields, as JSON has them."""
         inside = {name: body.pop(name) for name in _ARRAY_FIELDS}
-        inside |= {name: body.pop(name) for name in (*_CHAIN_FIELDS, _WORD_FIELD) if name in body}
+        inside |= {name: body.pop(name) for name in (*_CHAIN_FIELDS, *_WORD_FIELDS) if name in body}
         return cls(
             **{
                 **body,

@@ -22,7 +22,7 @@ from fluidnpu.models.graph import FilterPair
 
 from .design import B_MAX_LIMIT, CORES, Design
 from .errors import DesignError
-from .hardware.array import stream_words
+from .hardware.array import WORD_BITS, acc_bits_for, stream_words
 from .hardware.clock import at_predicted_clock
 from .hardware.dram import DramModel
 from .hardware.filtering import Filterings, filterings
@@ -108,6 +108,7 @@ class Target:
     lanes: int = 0
     activation: bool = False
     acc_bits: int = 48
+    word_bits: int = 16
     stackable: bool = True
 
     def __post_init__(self) -> None:
@@ -117,7 +118,7 @@ class Target:
     @classmethod
     def of(cls, design: Design, board: Board, core: str = CORES[0]) -> Target:
         """The place that a design was made for; its beats keep their width where it merges no pair."""
-        usual = not design.has_filter and design.out_words == stream_words(board, design.memory)
+        usual = not design.has_filter and design.out_words == stream_words(board, design.memory, design.word_bits)
         return cls(
             board=board,
             memory=design.memory,
@@ -129,6 +130,7 @@ class Target:
             lanes=0 if usual else design.out_words,
             activation=design.activation is not None,
             acc_bits=design.acc_bits,
+            word_bits=design.word_bits,
             stackable=design.stackable,
         )
 
@@ -145,7 +147,7 @@ class Target:
     @property
     def out_words(self) -> int:
         """Words of a beat of outputs."""
-        return self.lanes or stream_words(self.board, self.memory)
+        return self.lanes or stream_words(self.board, self.memory, self.word_bits)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,6 +165,8 @@ class Question:
     `lanes`: of the filter in which depthwise layers are merged with those before (ADR 70); 0: there is none;
     by default a search with the model "exact" looks at 0 and LANES for networks with such pairs.
 
+    `bits`: of a word, 16 or 8 (ADR 75).
+
     `mix`: networks with their shares of requests, for one array that serves them all; `workload` then has
     their layers one after another (`of_mix`). Work and time are those of a request on average.
     """
@@ -178,6 +182,7 @@ class Question:
     acc_bits: int = 48
     evaluations: int | None = None
     lanes: int | None = None
+    bits: int = 16
     mix: tuple[tuple[Workload, float], ...] = ()
     facts: Board = field(init=False, repr=False, compare=False)
 
@@ -189,6 +194,10 @@ class Question:
         if self.model == "paper":  # which knows no pool but on its own
             object.__setattr__(self, "workload", self.workload.unmerged)
             object.__setattr__(self, "mix", tuple((work.unmerged, share) for work, share in self.mix))
+        if self.bits not in WORD_BITS or isinstance(self.bits, bool):
+            raise DesignError(f"bits of a word must be 16 or 8, not {self.bits!r}")
+        if self.bits != 16 and self.model == "paper":
+            raise DesignError("words must have 16 bits for the paper's model, which knows no others, not 8")
         self._check_lanes()
         _ = self.target  # looks at the core
         if self.objective not in OBJECTIVES:
@@ -222,6 +231,11 @@ class Question:
     def with_lanes(self, lanes: int) -> Question:
         """The same question of NPUs with a filter of some lanes, or without one at 0."""
         return replace(self, lanes=lanes, board=self.facts)
+
+    @property
+    def word_bytes(self) -> int:
+        """Bytes of a word."""
+        return self.bits // 8
 
     @property
     def of_lanes(self) -> tuple[Question, ...]:
@@ -303,7 +317,8 @@ class Question:
             filterings=filterings(self.workload.filtered([pair.producer for pair in self.pairs])),
             lanes=self.lanes or 0,
             activation=any(layer.activation or layer.residual_spread for layer in self.workload.layers),
-            acc_bits=self.acc_bits,
+            acc_bits=min(self.acc_bits, acc_bits_for(self.bits)),
+            word_bits=self.bits,
         )
 
     @cached_property

@@ -24,6 +24,7 @@ def design_for(
     buffer_words: int = 1 << 20,
     activation: str | None = None,
     word_bits: int = 16,
+    field_bits: int = 18,
 ) -> Design:
     """A design of any size for a workload, with one plan for all layers (default: R-batching).
 
@@ -48,6 +49,7 @@ def design_for(
         stackable=stackable,
         split=split,
         word_bits=word_bits,
+        field_bits=field_bits,
     )
     return Design(
         network=workload.name,

@@ -19,7 +19,7 @@ from ..hardware.array import Array, Floats, ceil_div, floor_div, pool_beats
 from ..hardware.dram import DramModel, Rates
 from ..hardware.filtering import filter_cycles
 from ..hardware.roofline import touched_words
-from ..hardware.row_buffer import WORD_BYTES, row_bytes
+from ..hardware.row_buffer import row_bytes
 from ..hardware.row_buffer import rows as image_rows
 from .mapping import LayerMapping
 from .model import Machine
@@ -52,7 +52,7 @@ class Candidates:
     @cached_property
     def rates(self) -> Rates:
         """Words that the memory moves in a cycle."""
-        return self.dram.rates(self.port_words, self.stripes)
+        return self.dram.rates(self.port_words, self.stripes, self.array.word_bytes)
 
 
 def block_sizes(layer: LayerShape, mapping: LayerMapping) -> tuple[int, ...]:
@@ -95,7 +95,7 @@ def lower_bound(
     )
     tiles = layer.groups * (full + 1)
     blocks = np.ceil(beats / block)
-    turn = array.row_distance() if on.hls else array.t_p + 3
+    turn = array.row_distance() if on.hls else np.minimum(array.turnaround, array.t_p + 3)
     # The last P-tile of a command has nothing behind it to wait for.
     core = blocks * tiles * (p_tiles - 1) * np.maximum(block, np.maximum(np.minimum(tile_full, tile_last), turn))
     core = np.maximum(core - (blocks * block - beats) * tiles * (p_tiles - 1), p_tiles * tiles * beats)
@@ -118,7 +118,7 @@ def lower_bound(
         least = np.minimum(least, block)
         for kernel_row in sorted({0, window.kernel[0] - 1}):
             needed = _first_rows(layer, mapping, least, kernel_row)
-            first = needed * row_bytes(layer, window) / WORD_BYTES / on.rates.burst
+            first = needed * row_bytes(layer, window, array.word_bytes) / array.word_bytes / on.rates.burst
             begins = np.floor(kernel_row * layer.p / window.kernel[0] / width)
             sums = np.where(p_tiles > 1, first + np.maximum(p_tiles - 2 - begins, 0.0) * least, 0.0)
             most = np.maximum(most, first + core - (begins + 1) * block)

@@ -31,7 +31,7 @@ from ..hardware.activation import LANE_PIECES, TABLE_PIECES, piece_rows, pieces,
 from ..hardware.array import Array, Floats, Ints, Mode, ceil_div, pool_beats
 from ..hardware.dram import DramModel, Rates
 from ..hardware.filtering import filter_bytes, filter_cycles, filter_rows
-from ..hardware.row_buffer import WORD_BYTES, row_bytes, rows
+from ..hardware.row_buffer import row_bytes, rows
 from ..paper.plans import Plans
 from .bound import block_sizes
 from .mapping import LayerMapping, joins, layer_key, mappings
@@ -53,6 +53,10 @@ class _Run:
     @cached_property
     def array(self) -> Array[int]:
         return self.machine.array
+
+    @cached_property
+    def word_bytes(self) -> int:
+        return self.array.word_bytes
 
     @cached_property
     def window(self) -> Window:
@@ -144,7 +148,7 @@ class _Run:
         feed = block * self.feed
         if self.mapping.pool:
             return np.maximum(feed, block * ceil_div(self.cols, self.array.out_words))
-        sent = max(self.tile_beats, self.machine.row_distance or self.array.t_p + 4)
+        sent = max(self.tile_beats, self.machine.row_distance or min(self.array.turnaround, self.array.t_p + 4))
         longest = np.maximum(_both(block, np.asarray(self.tile_words / self.rates.port)), sent)
         return np.maximum(feed, self.p_tiles * longest)
 
@@ -157,13 +161,13 @@ class _Run:
 
     def needed_words(self, blocks: Ints) -> Floats:
         """Words of the input buffer that the windows of such blocks take."""
-        return np.asarray(self.mapping.needed_bytes_of(self.layer, blocks) / WORD_BYTES)
+        return np.asarray(self.mapping.needed_bytes_of(self.layer, blocks, self.word_bytes) / self.word_bytes)
 
     @cached_property
     def input_words(self) -> float:
         """Words of all input rows."""
         _, _, sample_rows = rows(self.window)
-        return self.mapping.batch * sample_rows * row_bytes(self.layer, self.window) / WORD_BYTES
+        return self.mapping.batch * sample_rows * row_bytes(self.layer, self.window, self.word_bytes) / self.word_bytes
 
     @cached_property
     def residual(self) -> float:
@@ -181,7 +185,7 @@ class _Run:
     def filter_words(self) -> float:
         """Words of the weights of a filter."""
         rows = int(filter_rows(self.layer, self.array))
-        return filter_bytes(rows, self.array.out_words, self.machine.port_bytes) / WORD_BYTES
+        return filter_bytes(rows, self.array.out_words, self.machine.port_bytes) / self.word_bytes
 
     @cached_property
     def burst(self) -> float:
@@ -258,7 +262,7 @@ def ranked_plans(layer: LayerShape, machine: Machine, dram: DramModel, batch: in
     refuse it.
     """
     held = piece_rows(layer, machine.array) <= LANE_PIECES
-    rates = dram.rates(machine.port_words, machine.stripes)
+    rates = dram.rates(machine.port_words, machine.stripes, machine.array.word_bytes)
     ranked: list[tuple[float, int, int, RankedPlan]] = []
     smallest: tuple[int, int, LayerMapping] | None = None
     for order, mapping in enumerate(mappings(layer, batch, stackable=machine.array.stackable)):

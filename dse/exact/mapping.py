@@ -19,7 +19,7 @@ from fluidnpu.models import Kind, LayerShape
 
 from ..design import BatchPlan, Stack
 from ..hardware.array import Array, Floats, Ints, Mode, N, ceil_div
-from ..hardware.row_buffer import needed_bytes, needed_bytes_of
+from ..hardware.row_buffer import needed_bytes_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,13 +48,15 @@ class LayerMapping:
         """Rows of lane 0 in the whole layer."""
         return ceil_div(self.batch * layer.r, 2) if self.row_lanes else self.b_r * layer.r
 
-    def needed_bytes(self, layer: LayerShape, block: int) -> int:
+    def needed_bytes(self, layer: LayerShape, block: int, word_bytes: int = 2) -> int:
         """Bytes of the input buffer that row blocks of `block` beats need."""
-        return needed_bytes(layer, batch=self.batch, block=block, row_lanes=self.row_lanes, b_r=self.b_r)
+        return int(self.needed_bytes_of(layer, (block,), word_bytes)[0])
 
-    def needed_bytes_of(self, layer: LayerShape, blocks: Sequence[int] | Ints) -> Ints:
+    def needed_bytes_of(self, layer: LayerShape, blocks: Sequence[int] | Ints, word_bytes: int = 2) -> Ints:
         """As `needed_bytes`, for each of many blocks."""
-        return _needed_bytes(layer_key(layer), self, tuple(map(int, blocks))) if len(blocks) else np.zeros(0, np.int64)
+        if not len(blocks):
+            return np.zeros(0, np.int64)
+        return _needed_bytes(layer_key(layer), self, tuple(map(int, blocks)), word_bytes)
 
     def plan(self, block: int) -> BatchPlan:
         """The FBCB entry."""
@@ -112,9 +114,16 @@ def _most_joined(layer: LayerShape, array: Array[N]) -> npt.NDArray[Any]:
 
 
 @lru_cache(maxsize=1 << 16)
-def _needed_bytes(layer: LayerShape, mapping: LayerMapping, blocks: tuple[int, ...]) -> Ints:
+def _needed_bytes(layer: LayerShape, mapping: LayerMapping, blocks: tuple[int, ...], word_bytes: int) -> Ints:
     """Remembered, since a search asks about many arrays with banks and buffers of few sizes."""
-    needed = needed_bytes_of(layer, np.array(blocks), batch=mapping.batch, row_lanes=mapping.row_lanes, b_r=mapping.b_r)
+    needed = needed_bytes_of(
+        layer,
+        np.array(blocks),
+        batch=mapping.batch,
+        row_lanes=mapping.row_lanes,
+        b_r=mapping.b_r,
+        word_bytes=word_bytes,
+    )
     needed.flags.writeable = False
     return needed
 

@@ -68,8 +68,11 @@ class Machine:
                 raise DesignError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.row_distance and not 2 <= self.row_distance <= 62:  # calls are bits of a whole number
             raise DesignError(f"row_distance must be 0, or lie in 2..62, not {self.row_distance}")
-        if self.array.t_p < 3:
-            raise DesignError(f"t_p must be at least 3 to carry a 48-bit bias in one slot, not {self.array.t_p}")
+        if self.array.t_p < (least := self.array.bias_words):
+            raise DesignError(
+                f"t_p must be at least {least} to carry a column's header of {least * self.array.word_bits} bits in one "
+                f"slot, not {self.array.t_p}"
+            )
         if self.line_words % self.port_words:
             raise DesignError(f"line_words must be a multiple of {self.port_words} port words, not {self.line_words}")
         if self.line_words < self.array.in_words:
@@ -134,6 +137,8 @@ class Machine:
             split=bool(parameters["Split"]),
             broken=parameters.get("Broken", 0),
             piece=parameters["Piece"] if parameters.get("Broken", 0) else 0,
+            word_bits=parameters.get("WordBits", 16),
+            field_bits=parameters.get("FieldBits", 18),
         )
         return cls(
             array=array,
@@ -147,8 +152,8 @@ class Machine:
 
     @property
     def port_words(self) -> int:
-        """Words of 16 bits that a memory port carries in a cycle."""
-        return self.port_bytes // 2
+        """Words that a memory port carries in a cycle."""
+        return self.port_bytes // self.array.word_bytes
 
     def numbers(self) -> dict[str, int]:
         """The kernel's numbers by name."""
@@ -159,10 +164,14 @@ class Machine:
             "in_words": array.in_words,
             "out_words": array.out_words,
             "late": array.late,
+            "turnaround": array.turnaround,
+            "finish_steps": array.finish_steps,
             "row_distance": self.row_distance,
             "half_shift": int(array.split),
             "port_words": self.port_words,
-            "buffer_bytes": 2 * self.buffer_words,
+            "buffer_bytes": array.word_bytes * self.buffer_words,
+            "word_shift": array.word_bytes.bit_length() - 1,
+            "chain_columns": array.chain_columns,
             "biases_per_beat": array.biases_per_beat,
             "bias_depth": 2 * array.bias_beats(array.columns),
         }
@@ -275,8 +284,8 @@ def layer_numbers(job: LayerJob, machine: Machine) -> dict[str, int]:
     tiles, last_cols = (job.columns - 1) // columns, (job.columns - 1) % columns + 1
     full, last = array.tile_beats(mode, columns), array.tile_beats(mode, last_cols)
     group_beats = tiles * (p_tiles * full + array.bias_beats(columns)) + p_tiles * last + array.bias_beats(last_cols)
-    contiguous = not job.pool and job.dilation_w == 1 and job.in_pixel_bytes == 2 * job.group_words
-    rows = InputRows.of(job, machine.port_bytes)
+    contiguous = not job.pool and job.dilation_w == 1 and job.in_pixel_bytes == array.word_bytes * job.group_words
+    rows = InputRows.of(job, machine.port_bytes, array.word_bytes)
     factors = (
         job.stride_h, job.stride_w, job.kernel_h - 1, job.dilation_w, job.kernel_h, taps, job.out_w,
         job.batch if job.row_lanes else job.b_r, job.batch - job.b_r, last, full, tiles, job.groups,
@@ -317,7 +326,7 @@ def layer_numbers(job: LayerJob, machine: Machine) -> dict[str, int]:
         "block_words": group_beats * job.groups * array.weight_words,
         "plan_cycles": plan_cycles,
     }
-    bytes_of_part = 0 if job.pool else ceil_div(2 * values["block_words"], PIECES_AT) * PIECES_AT
+    bytes_of_part = 0 if job.pool else ceil_div(array.word_bytes * values["block_words"], PIECES_AT) * PIECES_AT
     multiplies = USES[job.activation] == "product"
     values |= {
         "adds": job.has_residual and not multiplies,

@@ -76,12 +76,13 @@ def synthetic_job(
     high, wide = (
         (window.out[i] - 1) * window.stride[i] + (window.kernel[i] - 1) * window.dilation[i] + 1 for i in (0, 1)
     )
-    pixel, outputs = 2 * window.channels, 2 * layer.c * layer.groups
+    word = array.word_bytes
+    pixel, outputs = word * window.channels, word * layer.c * layer.groups
     across = window.out[1] if layer.behind is None else layer.behind.out[1]
     (rise, apart), pitch = window.out_step, outputs * across * window.out_step[1]
     # A residual of one word a pixel is a map of one channel.
     beside = (
-        (2 * across * window.out_step[1] * rise, 2 * apart)
+        (word * across * window.out_step[1] * rise, word * apart)
         if layer.residual_spread
         else (pitch * rise, outputs * apart)
     )
@@ -392,8 +393,16 @@ def _bounds_of_some(question: Question, space: Space, batches: Sequence[int], pr
     target = question.target
     t_r, t_p, t_c = (axis.astype(np.float64) for axis in (space.t_r, space.t_p, space.t_c))
     on = Candidates(
-        array=Array.on(target.board, target.memory, t_r=t_r, t_p=t_p, t_c=t_c, lanes=target.lanes),
-        port_words=target.ports.port_bits // 16,
+        array=Array.on(
+            target.board,
+            target.memory,
+            t_r=t_r,
+            t_p=t_p,
+            t_c=t_c,
+            lanes=target.lanes,
+            word_bits=target.word_bits,
+        ),
+        port_words=target.ports.port_bits // target.word_bits,
         stripes=target.ports.stripes,
         hls=target.core == "hls",
         dram=question.dram,

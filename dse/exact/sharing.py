@@ -23,7 +23,7 @@ from fluidnpu.models import LayerShape, Workload
 from ..errors import FitError
 from ..hardware.activation import LANE_PIECES, piece_rows, too_many_pieces
 from ..hardware.array import Array
-from ..hardware.row_buffer import BUFFER_WORDS, WORD_BYTES, needed_bytes
+from ..hardware.row_buffer import BUFFER_WORDS, needed_bytes
 from ..paper.model import Point
 from ..paper.plans import Plans, buildable_plan, plan_all
 from ..question import Question
@@ -60,7 +60,7 @@ def share_memory(question: Question, point: Point) -> Shared:
     # The paper's model knows no core, so its plans do not depend on one.
     counted = target if question.model == "exact" else replace(target, core="rtl")
     shares = []
-    for fitted in trade_offs(point, target, _most_buffer_words(workload, b_max)):
+    for fitted in trade_offs(point, target, _most_buffer_words(question)):
         machine = Machine.on(counted, fitted.array, fitted.buffer_words)
         found = estimated_plans(workload, machine, question.dram, b_max, question.layer_shares, pairs=question.pairs)
         shares.append((found, fitted))
@@ -80,9 +80,9 @@ def check_windows(question: Question, least: Point) -> None:
     workload, target = question.workload, question.target.bare
     if any(layer.window is None for layer in workload.layers):
         return
-    shares = trade_offs(least, target, _most_buffer_words(workload, question.b_max))
+    shares = trade_offs(least, target, _most_buffer_words(question))
     room = max(fitted.buffer_words for fitted in shares)
-    if max(map(_least_buffer_bytes, workload.layers)) > 2 * room:
+    if _least_buffer_bytes(question)[0] > question.word_bytes * room:
         raise _too_small(question, room, "beside the fewest PEs")
 
 
@@ -96,22 +96,32 @@ def _check_pieces(workload: Workload, array: Array[int]) -> None:
 
 def _too_small(question: Question, buffer_words: int, beside: str) -> FitError:
     """Return the error for a board without room for a row of the windows of some layer."""
-    least, layer = max((_least_buffer_bytes(layer), layer.name) for layer in question.workload.layers)
+    least, layer = _least_buffer_bytes(question)
+    room = question.word_bytes * buffer_words
     return FitError(
         f"board '{question.target.board.name}' is too small: the windows of one row of layer '{layer}' need an input buffer "
-        f"of {least} bytes, and {beside} there is room for {2 * buffer_words}",
+        f"of {least} bytes, and {beside} there is room for {room}",
         resource="buffer_bytes",
         needed=least,
-        available=2 * buffer_words,
+        available=room,
     )
 
 
-def _least_buffer_bytes(layer: LayerShape) -> int:
-    assert layer.window is not None
-    return needed_bytes(layer, batch=1, block=layer.window.out[1])
+def _least_buffer_bytes(question: Question) -> tuple[int, str]:
+    """Bytes of the buffer that a row of windows needs, of the layer that needs most; and its name."""
+
+    def least(layer: LayerShape) -> int:
+        assert layer.window is not None
+        return needed_bytes(layer, batch=1, block=layer.window.out[1], word_bytes=question.word_bytes)
+
+    return max((least(layer), layer.name) for layer in question.workload.layers)
 
 
-def _most_buffer_words(workload: Workload, b_max: int) -> int:
+def _most_buffer_words(question: Question) -> int:
     """Words of an input buffer, a power of two, in which a whole batch of any layer fits."""
-    most = max(needed_bytes(layer, batch=b_max, block=b_max * layer.r) for layer in workload.layers)
-    return max(BUFFER_WORDS, 1 << (most // WORD_BYTES - 1).bit_length())
+    batch, word_bytes = question.b_max, question.word_bytes
+    most = max(
+        needed_bytes(layer, batch=batch, block=batch * layer.r, word_bytes=word_bytes)
+        for layer in question.workload.layers
+    )
+    return max(BUFFER_WORDS, 1 << (most // word_bytes - 1).bit_length())

@@ -47,6 +47,7 @@ def explore(
     core: str = CORES[0],
     evaluations: int | None = None,
     lanes: int | None = None,
+    bits: int = 16,
     progress: Progress | None = None,
 ) -> Exploration:
     """Search the arrays that can be built, and make the design of the best that was found.
@@ -65,6 +66,7 @@ def explore(
         core=core,
         evaluations=evaluations,
         lanes=lanes,
+        bits=bits,
     )
     return answer(question, progress)
 
@@ -139,7 +141,8 @@ def _exact_answer(ranking: Ranking, exact: ExactRanking) -> Exploration:
         fit=best.fit,
         notes=(
             f"{exact.bounded} arrays can be built, {exact.evaluated} were counted, and {others}",
-            f"counted with '{design.memory}' memory, {question.dram.total_words:.1f} words a cycle; each layer has tensors of its own there",
+            f"counted with '{design.memory}' memory, {question.dram.words(question.word_bytes):.1f} words a cycle; each layer "
+            "has tensors of its own there",
             _memory_note(design),
             *best.fit.unit_note,
             *best.fit.filter_note,
@@ -309,7 +312,7 @@ def _design(question: Question, shared: Shared, latency: LatencyTable, *, publis
         model=question.model,
         core=question.core if question.model == "exact" else None,
         published_t_r=published_t_r,
-        acc_bits=question.acc_bits,
+        acc_bits=question.target.acc_bits,
         memory=ports.name,
         port_bits=ports.port_bits,
         stripes=ports.stripes,

@@ -190,7 +190,7 @@ class Exploration:
         return tuple(100 * value / self.design.peak_gops for value in self.layer_gops(layer))
 
     def layer_operations_per_word(self, layer: int, batch: int) -> float:
-        """Operations (two a MAC) over 16-bit words: the place of a layer on the roofline; 0 as `layer_gops`.
+        """Operations (two a MAC) over words: the place of a layer on the roofline; 0 as `layer_gops`.
 
         The words are those on the busiest of the `paper` model's three ports; under the `exact` model those
         that must cross the memory's pins.
@@ -209,7 +209,11 @@ class Exploration:
     @property
     def words_per_cycle(self) -> float:
         """Words that memory moves in a cycle at its best: the roof over `layer_operations_per_word`."""
-        return self.design.out_words if self.layer_cycles is None else self.question.dram.awake_words
+        return (
+            self.design.out_words
+            if self.layer_cycles is None
+            else self.question.dram.awake_words(self.question.word_bytes)
+        )
 
     @property
     def objective_gops(self) -> float:

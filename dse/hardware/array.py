@@ -27,7 +27,10 @@ N = TypeVar("N", int, Ints, Floats)
 _NUMBERS = ("t_r", "t_p", "t_c", "weight_slots", "in_words")  # of an array, each with a value of its own in a space
 _CHAINS = ("piece", "broken")  # likewise; zero where no chain breaks
 WORD_BITS = (16, 8)  # widths of a word that an NPU can have; a DSP slice multiplies as many of 8 bits as fit 16
+FIELD_BITS = {"DSP48E1": 17, "DSP48E2": 18}  # of the lower of two sums in a chain of slices (ADR 75)
 _ACC_BITS = {16: 48, 8: 32}
+_FINISH_STEPS = {16: 8, 8: 15}  # of `core_finish`
+_TURNAROUND = 4
 _HEADER_BITS = {16: 48, 8: 64}  # of a column's header among the weights: a bias, with 8 bits also M and S (ADR 75)
 
 
@@ -108,7 +111,7 @@ def line_words(in_words: N) -> N:
 
 
 def chain_columns(word_bits: int) -> int:
-    """Columns that share a chain of DSP slices: a slice has one product of 16-bit words, or two of 8-bit ones.
+    """Columns that share a chain of DSP slices: one product a slice of 16-bit words, two of 8-bit ones.
 
     >>> chain_columns(16), chain_columns(8)
     (1, 2)
@@ -159,7 +162,9 @@ class Array(Generic[N]):
     of `t_p` weights in a beat. `in_words`, `out_words`: words of a beat of inputs and of outputs.
     `stackable`: pairs of PEs join (k = 2) or make two lanes. `split`: trees split (k = 1/2). `broken`: chains
     of multiply-accumulates of the reference core that break into pieces of `piece` words, the last shorter
-    (ADR 39); both zero where none does. Raises DesignError.
+    (ADR 39); both zero where none does. With 8 bits all chains break alike, at `piece` or where the lower of
+    their two sums, of `field_bits`, would be lost (ADR 75); with 16 that number says nothing. Raises
+    DesignError.
     """
 
     t_r: N
@@ -173,6 +178,7 @@ class Array(Generic[N]):
     piece: N | int = 0
     broken: N | int = 0
     word_bits: int = 16
+    field_bits: int = 18
 
     def __post_init__(self) -> None:
         for name in (*_NUMBERS, "out_words"):
@@ -193,6 +199,10 @@ class Array(Generic[N]):
         columns = chain_columns(self.word_bits)
         if columns == 1:
             return
+        if self.field_bits not in FIELD_BITS.values():
+            raise DesignError(f"field_bits must be 17 or 18, not {self.field_bits!r}")
+        if np.any(np.greater(self.broken, 0) & np.not_equal(self.broken, self.chains)):
+            raise DesignError(f"all chains break where words have 8 bits, or none, not {self.broken} of {self.chains}")
         if self.split:
             raise DesignError("trees must not split where words have 8 bits, since each chain has two columns already")
         step = columns * (2 if self.stackable else 1)
@@ -243,6 +253,7 @@ class Array(Generic[N]):
             out_words=lanes or stream_words(board, memory, word_bits),
             stackable=stackable,
             word_bits=word_bits,
+            **({"field_bits": FIELD_BITS[board.dsp_primitive]} if chain_columns(word_bits) > 1 else {}),
         )
 
     def only(self, keep: npt.NDArray[np.bool_] | Ints | slice) -> Array[Ints]:
@@ -263,7 +274,7 @@ class Array(Generic[N]):
     @property
     def _common(self) -> dict[str, Any]:
         """What all arrays side by side share."""
-        return {name: getattr(self, name) for name in ("out_words", "stackable", "split", "word_bits")}
+        return {name: getattr(self, name) for name in ("out_words", "stackable", "split", "word_bits", "field_bits")}
 
     def _many(self, name: str) -> npt.NDArray[Any]:
         """A number with as many values as there are arrays."""
@@ -295,7 +306,7 @@ class Array(Generic[N]):
         """
         slots: N = columns
         if mode is Mode.WIDE:
-            slots = 2 * columns
+            slots = 2 * (ceil_div(columns, self.chain_columns) * self.chain_columns)
         elif mode is Mode.SPLIT:
             slots = ceil_div(columns, 2)
         return ceil_div(slots, self.weight_slots)
@@ -346,7 +357,7 @@ class Array(Generic[N]):
 
     @property
     def breaks(self) -> N | int:
-        """Cycles by which a chain in pieces is later: one for each place where it breaks.
+        """Cycles by which a chain of 16-bit words in pieces is later: one for each place where it breaks.
 
         >>> Array(t_r=64, t_p=27, t_c=64, weight_slots=1, in_words=54, piece=9, broken=4).breaks
         2
@@ -359,7 +370,34 @@ class Array(Generic[N]):
     @property
     def late(self) -> N:
         """Cycles from a beat to the last sums that it finishes, which may be read that many cycles later."""
-        return self.t_p + (3 + int(self.stackable) + self.breaks)
+        if self.chain_columns == 1:
+            return self.t_p + (3 + int(self.stackable) + self.breaks)
+        segment = self.segment
+        sums = log2_ceil(ceil_div(self.t_p, segment))
+        return segment + (6 + int(self.stackable) + (int(sums) if isinstance(segment, int) else cast(N, sums)))
+
+    @property
+    def segment(self) -> N:
+        """Words of the longest part of a chain of 8-bit words whose slices are cascaded.
+
+        >>> chain = {"t_r": 64, "t_c": 64, "weight_slots": 2, "word_bits": 8}
+        >>> [Array(t_p=t_p, in_words=2 * t_p, field_bits=17, **chain).segment for t_p in (14, 16, 17, 40)]
+        [14, 16, 9, 14]
+        """
+        span = np.where(np.greater(self.broken, 0), self.piece, self.t_p)
+        parts = -(-span // (1 << self.field_bits - 13))  # of so many words the lower sum is told modulo 4
+        words: Any = -(-span // parts)
+        return int(words) if isinstance(self.t_p, int) else words
+
+    @property
+    def turnaround(self) -> N:
+        """Cycles from a row to itself in the next P-tile; sums of 8-bit words are met behind the chain."""
+        return self.late if self.chain_columns == 1 else cast(N, self.t_p * 0 + _TURNAROUND)
+
+    @property
+    def finish_steps(self) -> int:
+        """Steps from the sums of a beat to its words."""
+        return _FINISH_STEPS[self.word_bits]
 
     def row_distance(self, *, ultra: bool = False) -> N:
         """The fewest calls of the HLS core between writing and reading a row.

@@ -17,11 +17,12 @@ from fluidnpu.boards import Board
 from ..errors import DesignError
 
 _AXI3_BURST = 16
+_RATE_BYTES = 2  # of a word in which a `DramModel` gives its rates, whatever words an NPU has
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rates:
-    """Words of 16 bits that move in a cycle at best, infinite without a limit.
+    """Words that move in a cycle at best, infinite without a limit.
 
     `port`: one port in one direction; `total`: all ports together; both with the time of refresh taken off.
     `burst`: one port between two refreshes, when no other port moves any.
@@ -103,19 +104,23 @@ class DramModel:
         """Share of the time in which the memory does not refresh."""
         return 1.0 - (self.refresh_cycles / self.refresh_interval_cycles if self.refresh_cycles else 0.0)
 
-    @property
-    def awake_words(self) -> float:
-        """Words a cycle of all ports together, refresh counted; 0 for no limit."""
-        return self.total_words * self.awake
+    def words(self, word_bytes: int) -> float:
+        """Words of that size a cycle of all ports together; 0 for no limit."""
+        return self.total_words * _RATE_BYTES / word_bytes
 
-    def rates(self, port_words: int, stripes: int = 1) -> Rates:
-        """The rates of masters of `port_words`, each spread over `stripes` ports.
+    def awake_words(self, word_bytes: int = _RATE_BYTES) -> float:
+        """Words of that size a cycle of all ports together, refresh counted; 0 for no limit."""
+        return self.words(word_bytes) * self.awake
 
-        >>> DramModel(link_words=3.0, total_words=4.0, refresh_interval_cycles=10, refresh_cycles=1).rates(4)
-        Rates(port=2.7, total=3.6, burst=3.0)
+    def rates(self, port_words: int, stripes: int = 1, word_bytes: int = _RATE_BYTES) -> Rates:
+        """The rates of masters of `port_words`, each spread over `stripes` ports, in words of that size.
+
+        >>> dram = DramModel(link_words=3.0, total_words=4.0, refresh_interval_cycles=10, refresh_cycles=1)
+        >>> dram.rates(4), dram.rates(8, word_bytes=1)
+        (Rates(port=2.7, total=3.6, burst=3.0), Rates(port=5.4, total=7.2, burst=6.0))
         """
-        port = min(port_words, self.link_words * stripes or inf) * self.awake
-        total = self.awake_words or inf
+        port = min(port_words, self.link_words * _RATE_BYTES / word_bytes * stripes or inf) * self.awake
+        total = self.awake_words(word_bytes) or inf
         return Rates(port=port, total=total, burst=min(port, total) / self.awake)
 
 

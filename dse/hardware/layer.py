@@ -12,7 +12,7 @@ class LayerGeometry:
 
     Offsets and distances are bytes; `*_offset` counts from the base of a sample's slot. `group_words`: input
     channels of one group (all channels of a pool). `columns`: output channels of one group. Group g reads
-    from `in_offset + 2 * g * group_words` and writes to `out_offset + 2 * g * columns`.
+    from word g * group_words from `in_offset` and writes to word g * columns from `out_offset`.
 
     A `pool_kernel` of 2 or 3 says that outputs pass a max pool of stride 2 before they are stored (ADR 51):
     `out_offset` and its distances are then those of the pooled map, `pool_top` and `pool_left` the rows above

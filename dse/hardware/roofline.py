@@ -42,7 +42,7 @@ def _touched(window: Window, axis: int) -> int:
 
 
 def layer_words(layer: LayerShape, batch: int) -> int:
-    """Words of 16 bits that must cross the memory's pins: weights, inputs, residual, outputs, each once.
+    """Words that must cross the memory's pins: weights, inputs, residual, outputs, each once.
 
     Of outputs that pass a pool or a filter, those behind it; a layer that is merged moves nothing itself.
     """

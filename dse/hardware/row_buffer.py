@@ -23,7 +23,6 @@ from ..errors import DesignError
 from .array import Ints, ceil_div
 from .layer import LayerGeometry
 
-WORD_BYTES = 2
 BUFFER_WORDS = 1 << 15  # least input buffer of a design
 MOST_PORT_BYTES = 64  # slots begin on such a boundary, so wider ports see rows shifted against each other
 
@@ -48,8 +47,8 @@ class InputRows:
     tap_h: int  # from a tap to the one below
 
     @classmethod
-    def of(cls, layer: LayerGeometry, port_bytes: int) -> InputRows:
-        """The rows of a layer behind a port of that width.
+    def of(cls, layer: LayerGeometry, port_bytes: int, word_bytes: int = 2) -> InputRows:
+        """The rows of a layer behind a port of that width, of words of that size.
 
         >>> from fluidnpu.dse.hardware.layer import LayerGeometry
         >>> conv = LayerGeometry(
@@ -61,9 +60,9 @@ class InputRows:
         """
         rise, span, sample_rows = window_rows(layer.kernel_h, layer.stride_h, layer.dilation_h, layer.out_h)
         apart = (layer.out_w - 1) * layer.stride_w + (layer.kernel_w - 1) * layer.dilation_w
-        row_bytes = apart * layer.in_pixel_bytes + WORD_BYTES * layer.groups * layer.group_words
+        row_bytes = apart * layer.in_pixel_bytes + word_bytes * layer.groups * layer.group_words
         row_step = layer.in_row_bytes * (layer.stride_h if layer.kernel_h == 1 else 1)
-        least = row_bytes + port_bytes - WORD_BYTES
+        least = row_bytes + port_bytes - word_bytes
         pitch = least + (row_step - least) % port_bytes
         return cls(
             row_bytes=row_bytes,
@@ -92,11 +91,11 @@ def rows(window: Window) -> tuple[int, int, int]:
     return window_rows(window.kernel[0], window.stride[0], window.dilation[0], window.out[0])
 
 
-def row_bytes(layer: LayerShape, window: Window) -> int:
+def row_bytes(layer: LayerShape, window: Window, word_bytes: int = 2) -> int:
     """Bytes of an input row from its first window's first word to its last window's last."""
     groups = layer.groups * (layer.p // (window.kernel[0] * window.kernel[1])) if layer.kind is Kind.GEMM else layer.c
     apart = (window.out[1] - 1) * window.stride[1] + (window.kernel[1] - 1) * window.dilation[1]
-    return WORD_BYTES * (apart * window.channels + groups)
+    return word_bytes * (apart * window.channels + groups)
 
 
 def needed_bytes(
@@ -107,6 +106,7 @@ def needed_bytes(
     row_lanes: bool = False,
     b_r: int | None = None,
     port_bytes: int = MOST_PORT_BYTES,
+    word_bytes: int = 2,
 ) -> int:
     """Least capacity of the buffer in bytes for row blocks of `block` beats.
 
@@ -115,7 +115,15 @@ def needed_bytes(
     `b_r` below `batch` means lanes by samples. Behind the widest port rows lie at their furthest from each
     other.
     """
-    needed = needed_bytes_of(layer, np.array([block]), batch=batch, row_lanes=row_lanes, b_r=b_r, port_bytes=port_bytes)
+    needed = needed_bytes_of(
+        layer,
+        np.array([block]),
+        batch=batch,
+        row_lanes=row_lanes,
+        b_r=b_r,
+        port_bytes=port_bytes,
+        word_bytes=word_bytes,
+    )
     return int(needed[0])
 
 
@@ -127,6 +135,7 @@ def needed_bytes_of(
     row_lanes: bool = False,
     b_r: int | None = None,
     port_bytes: int = MOST_PORT_BYTES,
+    word_bytes: int = 2,
 ) -> Ints:
     """As `needed_bytes`, for each of many sizes of a block."""
     window = layer.window
@@ -134,7 +143,7 @@ def needed_bytes_of(
         raise DesignError(f"layer '{layer.name}' needs a window before its rows can be placed")
     by_samples = b_r is not None and b_r < batch
     rise, span, sample_rows = rows(window)
-    pitch = row_bytes(layer, window) + 2 * port_bytes - 2 * WORD_BYTES
+    pitch = row_bytes(layer, window, word_bytes) + 2 * port_bytes - 2 * word_bytes
     sample_pitch = ceil_div(sample_rows * pitch, port_bytes) * port_bytes
     total = window.out[0] * window.out[1] * (b_r if by_samples and b_r else batch)
     # The blocks of the first size, one after another, then those of the second, ...

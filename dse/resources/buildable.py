@@ -158,6 +158,7 @@ def buildable(space: Space, target: Target, *, buffer_words: int = BUFFER_WORDS,
         t_c=space.t_c,
         stackable=target.stackable,
         lanes=target.lanes,
+        word_bits=target.word_bits,
     )
     shape = NpuShape.at(target, array, buffer_words)
     for need in (_beat, _dsp):

@@ -15,7 +15,6 @@ from .queues import SKID_DEPTH, Queue, step_queue
 from .records import jit
 
 GENERATIONS = 4
-STEPS = 8  # of post-processing, in core_finish
 
 
 class Rings(NamedTuple):
@@ -140,8 +139,8 @@ def _step_drain(core: Core, layer: Layer, setup: Setup, commands: Commands) -> N
         drain.lane1 |= last_beat
     core.out_skid.push = 0
     if enable:  # post-processing moves
-        core.out_skid.push = core.finish_valid >> STEPS - 1 & 1
-        core.finish_valid = (core.finish_valid << 1 | issue) & (1 << STEPS) - 1
+        core.out_skid.push = core.finish_valid >> setup.finish_steps - 1 & 1
+        core.finish_valid = (core.finish_valid << 1 | issue) & (1 << setup.finish_steps) - 1
 
 
 @jit
@@ -200,7 +199,7 @@ def _step_sequencer(core: Core, layer: Layer, setup: Setup, commands: Commands) 
     if pool_ready:
         core.pool_valid = takes and layer.pool != 0 and last_inner
     if issue:
-        sequencer.age = setup.late
+        sequencer.age = setup.turnaround
     elif sequencer.age:
         sequencer.age -= 1
     if not layer.pool:
@@ -223,6 +222,12 @@ def _step_bias(bias: Bias, setup: Setup, rings: Rings, release: int) -> None:
         bias.index = 0 if beat_ends else bias.index + 1
         bias.popped += beat_ends
     bias.held += ends - release
+
+
+@jit
+def wide_slots(cols: int, setup: Setup) -> int:
+    """Slots of a wide P-tile: two halves of every column, of whole chains."""
+    return 2 * ((cols + setup.chain_columns - 1) // setup.chain_columns * setup.chain_columns)
 
 
 @jit
@@ -265,7 +270,7 @@ def _step_loader(core: Core, layer: Layer, setup: Setup, commands: Commands, rin
         rings.header_cols[bias.pushed & setup.bias_mask] = cols
         bias.pushed += 1
     elif layer.wide:
-        wanted = 2 * cols
+        wanted = wide_slots(cols, setup)
     elif layer.split:
         wanted = (cols + 1) >> 1
     core.weight_skid.pop = 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .commands import COMMAND_QUEUE, Command, Commands, place_of
-from .core import Core
+from .core import Core, wide_slots
 from .parameters import Layer, Setup
 from .queues import SKID_DEPTH, Queue
 from .records import jit, jit_apart
@@ -120,7 +120,7 @@ def _load_weights(hls: HlsCore, weights: Queue, layer: Layer, setup: Setup, comm
     if not loader.in_header:
         step = setup.weight_slots
         if layer.wide:
-            wanted = 2 * wanted
+            wanted = wide_slots(wanted, setup)
         elif layer.split:
             wanted = (wanted + 1) >> 1
     loader.beat += 1

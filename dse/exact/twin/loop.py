@@ -193,7 +193,7 @@ def _step_weights(npu: Npu, layer: Layer, ahead: Layer, more: bool, setup: Setup
     look_ahead(sequencer, m0, npu.masters.m2_read, ahead, more, setup)
     step_sequencer(sequencer, planned, layer)
     if sequencer.may_issue:
-        issue_command(sequencer, npu.commands, npu.weights, layer)
+        issue_command(sequencer, npu.commands, npu.weights, layer, setup)
     step_read_master(m0, setup)
     if layer.has_residual or sequencer.ahead > PLAN:
         step_read_master(npu.masters.m2_read, setup)
@@ -287,7 +287,7 @@ def run(
         **numbers,
         "port_shift": numbers["port_bytes"].bit_length() - 1,
         "stripe_shift": numbers["stripes"].bit_length() - 1,
-        "line_shift": numbers["line_words"].bit_length(),
+        "line_shift": numbers["line_words"].bit_length() - 1 + numbers["word_shift"],
         "late_mask": late - 1,
         "bias_mask": bias - 1,
         "slots": [*slots, *[0] * (MAX_SLOTS - len(slots))],

@@ -53,7 +53,7 @@ def all_written(outputs: OutputWriter, master: WriteMaster, commands: Commands) 
 def _pack(outputs: OutputWriter, queue: Queue, setup: Setup) -> None:
     """Pack words of a beat up to the end of the port word or row."""
     address = outputs.address
-    space = setup.port_words - (address >> 1 & setup.port_words - 1)
+    space = setup.port_words - (address >> setup.word_shift & setup.port_words - 1)
     piece = min(setup.out_words - outputs.taken, outputs.rest, space)
     outputs.rest -= piece
     outputs.taken += piece
@@ -67,7 +67,7 @@ def _pack(outputs: OutputWriter, queue: Queue, setup: Setup) -> None:
     outputs.any = 1
     outputs.full = piece == space
     outputs.pack_addr = address & -setup.port_bytes
-    outputs.address = address + 2 * piece
+    outputs.address = address + (piece << setup.word_shift)
 
 
 @jit

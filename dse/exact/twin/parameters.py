@@ -20,6 +20,8 @@ class Setup:
     in_words: int
     weight_slots: int
     out_words: int
+    word_shift: int  # log2 of the bytes of a word
+    chain_columns: int  # columns that share a chain of slices
     port_words: int
     port_bytes: int
     max_burst: int
@@ -29,6 +31,8 @@ class Setup:
     biases_per_beat: int
     bias_depth: int
     late: int  # cycles from a beat to the sum it finishes
+    turnaround: int  # cycles from a row's beat until that of its next P-tile
+    finish_steps: int  # of post-processing, in core_finish
     row_distance: int  # of the HLS core; 0: the core in SystemVerilog
     half_shift: int  # log2 of the halves of a bank of the HLS core
     stripes: int

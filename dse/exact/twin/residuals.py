@@ -77,11 +77,12 @@ def _unpack_rows(
 @jit
 def _ask_row(residuals: ResidualReader, m2: ReadMaster, layer: Layer, setup: Setup) -> None:
     address = residuals.address
-    skip = address >> 1 & setup.port_words - 1
-    if not req_ready(m2, address - 2 * skip):
+    skip = address >> setup.word_shift & setup.port_words - 1
+    if not req_ready(m2, address - (skip << setup.word_shift)):
         return
     words = 1 if layer.residual_spread else residuals.cols
-    request(m2, address - 2 * skip, 2 * (skip + words + setup.port_words - 1) >> setup.port_shift)
+    port_words = (skip + words + setup.port_words - 1 << setup.word_shift) >> setup.port_shift
+    request(m2, address - (skip << setup.word_shift), port_words)
     job = residuals.jobs[residuals.asked & JOB_QUEUE - 1]
     job.words = residuals.cols
     job.skip = skip

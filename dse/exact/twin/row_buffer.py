@@ -145,7 +145,7 @@ def _meets_fill(rows: RowBuffer, pair: Pair, setup: Setup) -> bool:
     """Tell if a port word is written into a bank that the second segment reads."""
     if not rows.arrives:
         return False
-    end = (pair.second_place >> 1 & setup.line_words - 1) + pair.second_words
+    end = (pair.second_place >> setup.word_shift & setup.line_words - 1) + pair.second_words
     if end > setup.line_words:
         return True
     row = rows.queue[rows.arrived & ROW_QUEUE - 1]

@@ -15,6 +15,7 @@ from .records import jit, jit_apart
 from .weights import WeightStreamer
 
 DESCRIPTOR_BYTES = 128
+PIECE_BYTES = 4
 BLOCKS_AHEAD = 2
 SLOTS, AWAIT, BEGIN, COMMANDS, DRAIN, DONE = range(6)
 # Of the layer that begins next; from ASK to LOADED its pieces come, as in `fluidnpu_piece_loader`.
@@ -130,7 +131,7 @@ def load_pieces(sequencer: Sequencer, m2: ReadMaster, layer: Layer, setup: Setup
         sequencer.left -= 1
         sequencer.slot += 1
         ends = sequencer.left == 0
-        if ends or sequencer.section == WEIGHTS or 2 * sequencer.slot == setup.port_words:
+        if ends or sequencer.section == WEIGHTS or PIECE_BYTES * sequencer.slot == setup.port_bytes:
             sequencer.slot = 0
             m2.data_ready = 1
         if ends:
@@ -182,7 +183,7 @@ def step_sequencer(sequencer: Sequencer, planned: bool, layer: Layer) -> None:
 
 
 @jit
-def _next_command(sequencer: Sequencer, layer: Layer, last_tile: bool, last_group: bool) -> None:
+def _next_command(sequencer: Sequencer, layer: Layer, last_tile: bool, last_group: bool, setup: Setup) -> None:
     """Advance to the next column tile, group or row block."""
     sequencer.block_open = 1
     sequencer.first += layer.tile_columns
@@ -190,7 +191,7 @@ def _next_command(sequencer: Sequencer, layer: Layer, last_tile: bool, last_grou
         return
     sequencer.first = 0
     sequencer.group += 1
-    sequencer.group_out += 2 * layer.columns
+    sequencer.group_out += layer.columns << setup.word_shift
     if not last_group:
         return
     beats = min(sequencer.left0, layer.block)
@@ -202,7 +203,9 @@ def _next_command(sequencer: Sequencer, layer: Layer, last_tile: bool, last_grou
 
 
 @jit
-def issue_command(sequencer: Sequencer, commands: Commands, weights: WeightStreamer, layer: Layer) -> None:
+def issue_command(
+    sequencer: Sequencer, commands: Commands, weights: WeightStreamer, layer: Layer, setup: Setup
+) -> None:
     """Issue the next command; behind the layer's last the sequencer waits for the outputs."""
     command = commands.ring[place_of(commands.issued)]
     remaining = layer.columns - sequencer.first
@@ -211,8 +214,9 @@ def issue_command(sequencer: Sequencer, commands: Commands, weights: WeightStrea
     command.beats = min(sequencer.left0, layer.block)
     command.lane1_beats = min(sequencer.left1, command.beats)
     command.cols = min(remaining, layer.tile_columns)
-    command.in_shift = 2 * (sequencer.first if layer.pool else sequencer.group * layer.group_words)
-    command.out_shift = sequencer.group_out + 2 * sequencer.first
+    words = sequencer.first if layer.pool else sequencer.group * layer.group_words
+    command.in_shift = words << setup.word_shift
+    command.out_shift = sequencer.group_out + (sequencer.first << setup.word_shift)
     command.block_last = last_tile and last_group
     command.layer_last = last_tile and last_group and sequencer.left0 <= layer.block
     if not sequencer.block_open and not layer.pool:
@@ -228,4 +232,4 @@ def issue_command(sequencer: Sequencer, commands: Commands, weights: WeightStrea
         commands.units = commands.issued
     if command.layer_last:
         sequencer.state = DRAIN
-    _next_command(sequencer, layer, last_tile, last_group)
+    _next_command(sequencer, layer, last_tile, last_group, setup)

@@ -83,6 +83,6 @@ def step_weights(
         m0.data_ready = 1
     weights.jobs -= unpack.begins
     if asks:
-        request(m0, layer.weights, 2 * (layer.block_words + setup.port_words - 1) >> setup.port_shift)
+        request(m0, layer.weights, (layer.block_words + setup.port_words - 1 << setup.word_shift) >> setup.port_shift)
         weights.jobs += 1
         weights.blocks -= 1

@@ -106,7 +106,7 @@ def _rows_needed(windows: Windows, layer: Layer, other: bool) -> int:
 
 
 @jit
-def _place(windows: Windows, layer: Layer, other: bool) -> int:
+def _place(windows: Windows, layer: Layer, other: bool, setup: Setup) -> int:
     """Place in the buffer of the window's next word, of the current row or the `other` one in its beat."""
     walker, window = windows.walker, windows.window
     sample, offset = walker.now.sample, walker.now.offset
@@ -117,20 +117,20 @@ def _place(windows: Windows, layer: Layer, other: bool) -> int:
             offset = walker.now.row_offset + layer.step_h
         else:
             sample, offset = sample + 1, 0
-    reach = window.tap_row * layer.tap_h + window.tap_column * layer.tap_w + 2 * window.word
+    reach = window.tap_row * layer.tap_h + window.tap_column * layer.tap_w + (window.word << setup.word_shift)
     return sample * layer.sample_pitch + offset + walker.shift + reach
 
 
 @jit
-def _cut_rows(windows: Windows, queue: SegmentQueue, layer: Layer) -> int:
+def _cut_rows(windows: Windows, queue: SegmentQueue, layer: Layer, setup: Setup) -> int:
     """Cut one segment, or two of a beat. Returns the number of rows that end."""
     first, behind, walker = windows.first, windows.behind, windows.walker
     max_pool = layer.max_pool != 0
     beat_start = windows.position == 0
     lane_ends = ends_beat(walker)
-    other_row = _place(windows, layer, True)
+    other_row = _place(windows, layer, True, setup)
     _cut(windows, layer, first, windows.position)
-    same_row = _place(windows, layer, False)
+    same_row = _place(windows, layer, False, setup)
     position = windows.position + first.words
     beat_ends = first.row_ends != 0 and lane_ends
     if layer.pool:
@@ -196,7 +196,7 @@ def step_windows(windows: Windows, queue: SegmentQueue, layer: Layer, setup: Set
     last_pass = layer.pool != 0 or windows.tile + pass_open + 1 == layer.p_tiles
     tile_ends = False
     if walker.active and has_room(queue):
-        walks = _cut_rows(windows, queue, layer)
+        walks = _cut_rows(windows, queue, layer, setup)
         if walks:
             tile_ends = windows.ends != 0 and walker.beat + 1 == walker.beats
             _end_rows(windows, layer, walks, tile_ends)
