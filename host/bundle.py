@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fluidnpu.dse import Design, DesignError
 from fluidnpu.hls import Program, ProgramError
-from fluidnpu.hls.program import WORD_BYTES, crossing
+from fluidnpu.hls.program import crossing
 from fluidnpu.models.files import write_files
 from fluidnpu.scheduler.placement import Profile
 
@@ -64,7 +64,7 @@ class Bundle:
         for stage in range(len(blocks) - 1):
             with contextlib.suppress(ProgramError):
                 place = self.program.tensors[crossing(self.program, stage)]
-                crosses = WORD_BYTES * place.height * place.width * place.channels
+                crosses = place.word_bytes * place.height * place.width * place.channels
                 blocks[stage] = replace(blocks[stage], cut_bytes=crosses)
         return replace(profile, blocks=tuple(blocks), slot_bytes=self.program.slot_bytes)
 

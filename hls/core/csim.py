@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.dse import Design
+from fluidnpu.models.numeric import WORDS, Stored
 
 from ..errors import CsimError
 from .dialect import Dialect
@@ -37,7 +38,6 @@ from .render import render_core
 from .streams import LayerStreams
 
 _log = logging.getLogger(__name__)
-Int16 = npt.NDArray[np.int16]
 
 MAGIC = 0x0F1D0B00
 # Little optimisation, since most cores take longer to compile than to run.
@@ -199,8 +199,8 @@ class CoreSimulator:
             env={**os.environ, "FLUIDNPU_CSIM_STALLS": str(stalls)},
         )
 
-    def run(self, streams: LayerStreams) -> tuple[Int16, int]:
-        """Run one layer: (output beats (beats, out_words) int16, saturations).
+    def run(self, streams: LayerStreams) -> tuple[Stored, int]:
+        """Run one layer: (output beats (beats, out_words), saturations).
 
         CsimError when the core reads too much or too little, or stops.
         """
@@ -214,7 +214,7 @@ class CoreSimulator:
         if len(head) < 16:
             raise self._died()
         magic, beats, left, saturations = struct.unpack("<4i", head)
-        words = sink.read(2 * self.design.out_words * beats)
+        words = sink.read(self.design.word_bytes * self.design.out_words * beats)
         calls = sink.read(8)
         if magic != MAGIC or len(calls) != 8:
             raise self._died()
@@ -223,7 +223,8 @@ class CoreSimulator:
             raise CsimError(
                 f"the core left {left} input beats unread and wrote {beats} output beats of {streams.outputs}"
             )
-        return np.frombuffer(words, "<i2").reshape(beats, self.design.out_words), saturations
+        dtype = WORDS[self.design.word_bits].dtype
+        return np.frombuffer(words, dtype).reshape(beats, self.design.out_words), saturations
 
     def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
         assert self._process.stdin is not None
@@ -260,9 +261,9 @@ def job(streams: LayerStreams) -> bytes:
     """Encode one layer as the test bench reads it."""
     parts = (streams.command_words(), streams.input, streams.weight, streams.residual)
     head = struct.pack("<6i", MAGIC, *(len(part) for part in parts), streams.outputs)
-    return head + b"".join(np.ascontiguousarray(part, "<i2").tobytes() for part in parts)
+    return head + b"".join(part.tobytes() for part in parts)
 
 
-def expectation(output: Int16, saturations: int) -> bytes:
+def expectation(output: Stored, saturations: int) -> bytes:
     """Encode the answer that the test bench must give to one job."""
-    return struct.pack("<4i", MAGIC, len(output), 0, saturations) + np.ascontiguousarray(output, "<i2").tobytes()
+    return struct.pack("<4i", MAGIC, len(output), 0, saturations) + output.tobytes()

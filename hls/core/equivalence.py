@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode
 from fluidnpu.models import QuantisedNetwork, golden
+from fluidnpu.models.numeric import Stored
 
 from ..errors import ProgramError
 from ..program.compiler import compile_program
@@ -21,7 +22,6 @@ from ..program.program import Program
 from .csim import CoreSimulator
 from .streams import activated_output, layer_streams, output_maps, store_output
 
-Int16 = npt.NDArray[np.int16]
 Progress = Callable[[int, int], None]  # (layer runs done, layer runs in all)
 
 
@@ -123,7 +123,7 @@ def csim_network(
     """Run every layer of `qnet` in C simulation for each batch size (default 1..b_max) and compare with
     golden.
 
-    `images` (N, H, W, C): stored int16, or an input of `qnet.quantise_input`; batch b uses the first b of
+    `images` (N, H, W, C): as stored, or an input of `qnet.quantise_input`; batch b uses the first b of
     them. With `chain`, each layer reads the core's own outputs, so the whole network runs on it; without,
     golden's. `ultra_banks`: as for `render_core`. ProgramError for batch sizes out of range, CsimError as
     `CoreSimulator`.
@@ -136,7 +136,7 @@ def csim_network(
             f"batch sizes must lie in 1..{most} for {len(images)} images and b_max {design.b_max}, not {sizes}"
         )
     program = compile_program(qnet, design)
-    stored = images if images.dtype == np.int16 else qnet.quantise_input(images)
+    stored = images if images.dtype == qnet.dtype else qnet.quantise_input(images)
     checks: list[LayerCheck] = []
     with CoreSimulator(design, cache, ultra_banks=ultra_banks) as core:
         for size in sizes:
@@ -148,7 +148,7 @@ def csim_network(
 
 
 def _run_batch(
-    qnet: QuantisedNetwork, program: Program, core: CoreSimulator, images: Int16, chain: bool
+    qnet: QuantisedNetwork, program: Program, core: CoreSimulator, images: Stored, chain: bool
 ) -> Iterable[LayerCheck]:
     batch = len(images)
     slots = program.new_slots(batch)
@@ -179,7 +179,8 @@ def _run_batch(
         elif not chain:
             for view, value in zip(views, expected, strict=True):
                 view[...] = value
-        whole = tensors.setdefault(layer.output, np.zeros((batch, *qnet.network.tensors[layer.output]), np.int16))
+        shape = (batch, *qnet.network.tensors[layer.output])
+        whole = tensors.setdefault(layer.output, np.full(shape, qnet.zeros[layer.output], qnet.dtype))
         layer.written(whole)[...] = expected
         yield LayerCheck(
             layer=layer.name,
@@ -193,7 +194,7 @@ def _run_batch(
         )
 
 
-def _first(got: Int16, expected: Int16) -> Difference | None:
+def _first(got: Stored, expected: Stored) -> Difference | None:
     places = np.argwhere(got != expected)
     if not len(places):
         return None

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from fluidnpu.dse import Design
 
 from ..program.compiler import check_buildable
-from ..program.layout import BIAS_WORDS
+from ..program.layout import header_bits
 from ..views.formats import render_format_header
 from .dialect import Dialect, in_dialect
 
@@ -191,7 +191,7 @@ class CoreText:
             Constant("Halves", self.halves, "independent halves of a bank"),
             Constant("BankDepth", -(-d.t_r // self.halves), "rows of a half"),
             Constant("SumBits", 33 + (2 * d.t_p - 1).bit_length(), "bits of the sum of 2 TP products"),
-            Constant("BiasesPerSlot", d.t_p // BIAS_WORDS, "48-bit biases in a weight slot"),
+            Constant("BiasesPerSlot", d.t_p // d.array.bias_words, f"{header_bits(d)}-bit biases in a weight slot"),
             Constant("LineWords", line, "columns of a row of outputs, in whole beats and one more"),
             Constant("LinesAhead", LINES_AHEAD, "beats of a row on their way to post-processing"),
             Constant("CreditBits", LINES_AHEAD.bit_length(), "bits of a count of them"),

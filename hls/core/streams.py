@@ -17,6 +17,7 @@ import numpy.typing as npt
 from fluidnpu.dse import Design, Mode
 from fluidnpu.dse.hardware import pool_beats
 from fluidnpu.models import golden
+from fluidnpu.models.numeric import WORDS, Stored
 
 from ..errors import FormatError, StreamError
 from ..formats.table import CORE_COMMAND, NO_WEIGHTS, KindCode
@@ -26,9 +27,7 @@ from ..program.filtering import layer_filter
 from ..program.layout import column_tiles, part_words, unpack_weights
 from ..program.pieces import layer_unit
 from ..program.pooling import pooled_map
-from ..program.program import WORD_BYTES
 
-Int16 = npt.NDArray[np.int16]
 Int64 = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
 
@@ -98,18 +97,18 @@ class Tile:
 class LayerStreams:
     """The streams of one layer.
 
-    Beats are rows of int16 words, word 0 first; `outputs` is the number of output beats to expect. `factor`
+    Beats are rows of words, word 0 first; `outputs` is the number of output beats to expect. `factor`
     are the residual beats of a product, which go to the activation unit: one for each output beat.
     """
 
     commands: tuple[Command, ...]
-    input: Int16  # (beats, input_words)
-    weight: Int16  # (beats, weight_slots * t_p)
-    residual: Int16  # (beats, out_words)
+    input: Stored  # (beats, input_words)
+    weight: Stored  # (beats, weight_slots * t_p)
+    residual: Stored  # (beats, out_words)
     outputs: int
-    factor: Int16 = field(default_factory=lambda: np.zeros((0, 0), np.int16))  # (beats, out_words)
+    factor: Stored = field(default_factory=lambda: np.zeros((0, 0), np.int16))  # (beats, out_words)
 
-    def command_words(self) -> Int16:
+    def command_words(self) -> npt.NDArray[np.int16]:
         """The `cmd` stream as int16 (commands, 8)."""
         size = CORE_COMMAND.wire_bits // 8
         packed = b"".join(command.pack().to_bytes(size, "little") for command in self.commands)
@@ -153,6 +152,7 @@ def tiles(descriptor: Descriptor, run: FbcbEntry, design: Design) -> Iterator[Ti
             cols=cols,
             shift=descriptor.shift,
             residual_shift=descriptor.residual_shift,
+            residual_multiplier=descriptor.residual_multiplier,
             has_residual=int(descriptor.adds),
             last=int(place == len(places)),
             lo=descriptor.lo,
@@ -174,18 +174,18 @@ def _p_tiles(descriptor: Descriptor, mode: Mode, design: Design) -> int:
 
 
 def layer_streams(
-    descriptor: Descriptor, fbcb_word: int, design: Design, slots: Int16, weights: bytes = b""
+    descriptor: Descriptor, fbcb_word: int, design: Design, slots: Stored, weights: bytes = b""
 ) -> LayerStreams:
     """Compute every beat that the data plane sends for one layer.
 
-    `slots` int16 (batch, slot words): the active samples in ascending slot number. `weights`: the weight
+    `slots` (batch, slot words): the active samples in ascending slot number. `weights`: the weight
     image. FbcbError for a bad FBCB word, StreamError when the image lacks the layer's weights.
     """
     run = decode_layer(design, fbcb_word, descriptor, len(slots))
     plan = list(tiles(descriptor, run, design))
-    inputs: list[Int16] = [np.zeros((0, design.input_words), np.int16)]
+    inputs: list[Stored] = [np.zeros((0, design.input_words), slots.dtype)]
     block: tuple[int, int] | None = None  # (first row, group) of the beats at hand: column tiles of a group share them
-    beats = np.zeros((0, design.input_words), np.int16)
+    beats = inputs[0]
     for tile in plan:
         if descriptor.kind != KindCode.GEMM:
             inputs.append(_pool_beats(descriptor, tile, design, slots))
@@ -193,7 +193,7 @@ def layer_streams(
             if block != (int(tile.lanes[0][0]), tile.group):
                 block, beats = (int(tile.lanes[0][0]), tile.group), _gemm_beats(descriptor, tile, design, slots)
             inputs.append(beats)
-    residual, none = _residual_beats(descriptor, plan, design, slots), np.zeros((0, design.out_words), np.int16)
+    residual, none = _residual_beats(descriptor, plan, design, slots), np.zeros((0, design.out_words), slots.dtype)
     return LayerStreams(
         commands=tuple(tile.command for tile in plan),
         input=np.concatenate(inputs),
@@ -210,7 +210,7 @@ def output_beats(command: Command, design: Design) -> int:
 
 
 def scatter_output(
-    descriptor: Descriptor, fbcb_word: int, design: Design, output: Int16, slots: Int16, weights: bytes = b""
+    descriptor: Descriptor, fbcb_word: int, design: Design, output: Stored, slots: Stored, weights: bytes = b""
 ) -> int:
     """Write the core's output stream (beats, out_words) to slot memory in place, as the data plane does.
 
@@ -224,8 +224,8 @@ def scatter_output(
 
 
 def activated_output(
-    descriptor: Descriptor, fbcb_word: int, design: Design, output: Int16, slots: Int16, weights: bytes
-) -> tuple[Int16, int]:
+    descriptor: Descriptor, fbcb_word: int, design: Design, output: Stored, slots: Stored, weights: bytes
+) -> tuple[Stored, int]:
     """The beats (beats, out_words) of the core's output stream behind the activation unit, and the words that
     it saturated.
 
@@ -241,11 +241,11 @@ def activated_output(
     values, saturated = layer_unit(descriptor, run.mode, design, weights).run(maps, factor)
     pixels = values.reshape(-1, values.shape[3])
     parts = [_in_beats(pixels[tile.output_rows[:, None], _channels(descriptor, tile)], design) for tile in plan]
-    return np.concatenate([np.zeros((0, design.out_words), np.int16), *parts]), saturated
+    return np.concatenate([np.zeros((0, design.out_words), values.dtype), *parts]), saturated
 
 
 def store_output(
-    descriptor: Descriptor, fbcb_word: int, design: Design, output: Int16, slots: Int16, weights: bytes = b""
+    descriptor: Descriptor, fbcb_word: int, design: Design, output: Stored, slots: Stored, weights: bytes = b""
 ) -> int:
     """Write the stream behind the unit to slot memory in place; return the words that a filter saturated."""
     run = decode_layer(design, fbcb_word, descriptor, len(slots))
@@ -268,8 +268,8 @@ def store_output(
 
 
 def left_output(
-    descriptor: Descriptor, fbcb_word: int, design: Design, output: Int16, batch: int, weights: bytes = b""
-) -> Int16:
+    descriptor: Descriptor, fbcb_word: int, design: Design, output: Stored, batch: int, weights: bytes = b""
+) -> Stored:
     """The beats (beats, out_words) of a stream behind the unit that are left behind its pool or filter, in
     order.
 
@@ -280,7 +280,7 @@ def left_output(
     maps, _ = _left_maps(descriptor, fbcb_word, design, output, batch, weights)
     size = descriptor.out_h, descriptor.out_w
     rows, columns = ({last: at for at, last in enumerate(_window_ends(descriptor, axis))} for axis in range(2))
-    left = [np.zeros((0, design.out_words), np.int16)]
+    left = [np.zeros((0, design.out_words), maps.dtype)]
     for tile in tiles(descriptor, run, design):
         samples, place = np.divmod(tile.output_rows, descriptor.out_h * descriptor.out_w)
         for sample, y, x in zip(samples, *np.divmod(place, descriptor.out_w), strict=True):
@@ -296,8 +296,8 @@ def left_output(
 
 
 def _left_maps(
-    descriptor: Descriptor, fbcb_word: int, design: Design, output: Int16, batch: int, weights: bytes
-) -> tuple[Int16, int]:
+    descriptor: Descriptor, fbcb_word: int, design: Design, output: Stored, batch: int, weights: bytes
+) -> tuple[Stored, int]:
     """The maps (batch, rows, columns, channels) behind a pool or a filter, and the words that the latter
     saturated.
     """
@@ -318,17 +318,17 @@ def _window_ends(descriptor: Descriptor, axis: int) -> list[int]:
     return [min(size - 1, 2 * window - before + descriptor.pool_kernel - 1) for window in range(count)]
 
 
-def output_maps(descriptor: Descriptor, word: int, design: Design, output: Int16, batch: int) -> Int16:
+def output_maps(descriptor: Descriptor, word: int, design: Design, output: Stored, batch: int) -> Stored:
     """The maps (batch, out_h, out_w, channels) of a stream of output beats, before a pool or a filter."""
     whole = _whole_map(descriptor)
-    slots = np.zeros((batch, descriptor.out_h * whole.out_row_bytes // WORD_BYTES), np.int16)
+    slots = np.zeros((batch, descriptor.out_h * whole.out_row_bytes // descriptor.word_bytes), output.dtype)
     store_output(whole, word, design, output, slots)
     return slots.reshape(batch, descriptor.out_h, descriptor.out_w, -1)
 
 
 def _whole_map(descriptor: Descriptor) -> Descriptor:
     """The layer without a pool or a filter behind it, its outputs alone from the first word on."""
-    pixel = WORD_BYTES * descriptor.groups * descriptor.columns
+    pixel = descriptor.word_bytes * descriptor.groups * descriptor.columns
     return replace(
         descriptor,
         pool_kernel=0,
@@ -342,11 +342,11 @@ def _whole_map(descriptor: Descriptor) -> Descriptor:
     )
 
 
-def _store_map(descriptor: Descriptor, maps: Int16, slots: Int16) -> None:
+def _store_map(descriptor: Descriptor, maps: Stored, slots: Stored) -> None:
     """Write maps (batch, rows, columns, channels) where a layer stores its outputs."""
     rows, columns, channels = (np.arange(size) for size in maps.shape[1:])
     first = rows[:, None] * descriptor.out_row_bytes + columns * descriptor.out_pixel_bytes + descriptor.out_offset
-    slots[:, first[:, :, None] // WORD_BYTES + channels] = maps
+    slots[:, first[:, :, None] // descriptor.word_bytes + channels] = maps
 
 
 # -- addresses, in words -------------------------------------------------------------------------------------
@@ -356,8 +356,9 @@ def window_addresses(descriptor: Descriptor, rows: Rows, group: int) -> tuple[Ro
     """Each row's sample, and the word address (rows, taps) of the first word of each tap of its window."""
     samples, place = np.divmod(rows, descriptor.out_h * descriptor.out_w)
     out_row, out_column = np.divmod(place, descriptor.out_w)
-    row_words, pixel_words = descriptor.in_row_bytes // WORD_BYTES, descriptor.in_pixel_bytes // WORD_BYTES
-    start = descriptor.in_offset // WORD_BYTES + group * descriptor.group_words
+    word_bytes = descriptor.word_bytes
+    row_words, pixel_words = descriptor.in_row_bytes // word_bytes, descriptor.in_pixel_bytes // word_bytes
+    start = descriptor.in_offset // word_bytes + group * descriptor.group_words
     first = start + out_row * descriptor.stride_h * row_words + out_column * descriptor.stride_w * pixel_words
     kernel_row = np.arange(descriptor.kernel_h) * descriptor.dilation_h * row_words
     kernel_column = np.arange(descriptor.kernel_w) * descriptor.dilation_w * pixel_words
@@ -365,11 +366,11 @@ def window_addresses(descriptor: Descriptor, rows: Rows, group: int) -> tuple[Ro
     return samples, first[:, None] + taps[None, :]
 
 
-def toeplitz_rows(descriptor: Descriptor, rows: Rows, group: int, slots: Int16) -> Int16:
+def toeplitz_rows(descriptor: Descriptor, rows: Rows, group: int, slots: Stored) -> Stored:
     """The windows (rows, P) of flattened (sample, row) numbers: the left operand of the layer's GEMM."""
     samples, taps = window_addresses(descriptor, rows, group)
     address = taps[:, :, None] + np.arange(descriptor.group_words)
-    gathered: Int16 = slots[samples[:, None, None], address]
+    gathered: Stored = slots[samples[:, None, None], address]
     return gathered.reshape(len(rows), -1)
 
 
@@ -386,7 +387,7 @@ def _output_address(
     """
     samples, place = np.divmod(tile.output_rows, descriptor.out_h * descriptor.out_w)
     row, column = np.divmod(place, descriptor.out_w)
-    first = (offset + row * strides[0] + column * strides[1]) // WORD_BYTES
+    first = (offset + row * strides[0] + column * strides[1]) // descriptor.word_bytes
     channels = np.zeros(tile.command.cols, np.int64) if spread else _channels(descriptor, tile)
     return samples[:, None], first[:, None] + channels
 
@@ -399,21 +400,21 @@ def _channels(descriptor: Descriptor, tile: Tile) -> Int64:
 # -- beats ---------------------------------------------------------------------------------------------------
 
 
-def _gemm_beats(descriptor: Descriptor, tile: Tile, design: Design, slots: Int16) -> Int16:
+def _gemm_beats(descriptor: Descriptor, tile: Tile, design: Design, slots: Stored) -> Stored:
     """Input beats of one GEMM command: P-tile by P-tile, one beat a row, lane 1 in the upper half."""
     command = tile.command
     width = design.tile(command.mode)[0]
-    beats = np.zeros((command.p_tiles, command.beats, design.input_words), np.int16)
+    beats = np.zeros((command.p_tiles, command.beats, design.input_words), slots.dtype)
     for lane, rows in enumerate(tile.lanes):
         if len(rows):
-            padded = np.zeros((len(rows), command.p_tiles * width), np.int16)
+            padded = np.zeros((len(rows), command.p_tiles * width), slots.dtype)
             padded[:, : gemm_words(descriptor)] = toeplitz_rows(descriptor, rows, tile.group, slots)
             words = padded.reshape(len(rows), command.p_tiles, width).transpose(1, 0, 2)
             beats[:, : len(rows), lane * design.t_p : lane * design.t_p + width] = words
     return beats.reshape(-1, design.input_words)
 
 
-def _pool_beats(descriptor: Descriptor, tile: Tile, design: Design, slots: Int16) -> Int16:
+def _pool_beats(descriptor: Descriptor, tile: Tile, design: Design, slots: Stored) -> Stored:
     """Input beats of one pool command: rows in order, a channel a word, one beat a tap.
 
     A beat of a max pool is the larger of two taps.
@@ -421,7 +422,7 @@ def _pool_beats(descriptor: Descriptor, tile: Tile, design: Design, slots: Int16
     command = tile.command
     samples, taps = window_addresses(descriptor, tile.lanes[0], 0)
     address = taps[:, :, None] + tile.first_column + np.arange(command.cols)
-    beats = np.zeros((command.beats, command.p_tiles, design.input_words), np.int16)
+    beats = np.zeros((command.beats, command.p_tiles, design.input_words), slots.dtype)
     words = slots[samples[:, None, None], address]
     if command.mode is Mode.MAX_POOL:
         words = np.maximum(words[:, ::2], words[:, np.minimum(np.arange(1, words.shape[1] + 1, 2), words.shape[1] - 1)])
@@ -429,9 +430,9 @@ def _pool_beats(descriptor: Descriptor, tile: Tile, design: Design, slots: Int16
     return beats.reshape(-1, design.input_words)
 
 
-def _residual_beats(descriptor: Descriptor, plan: Sequence[Tile], design: Design, slots: Int16) -> Int16:
+def _residual_beats(descriptor: Descriptor, plan: Sequence[Tile], design: Design, slots: Stored) -> Stored:
     """Residual beats of a layer, for the core or for the activation unit."""
-    parts = [np.zeros((0, design.out_words), np.int16)]
+    parts = [np.zeros((0, design.out_words), slots.dtype)]
     strides = descriptor.residual_row_bytes, descriptor.residual_pixel_bytes
     for tile in plan if descriptor.has_residual else ():
         spread = bool(descriptor.residual_spread)
@@ -440,25 +441,25 @@ def _residual_beats(descriptor: Descriptor, plan: Sequence[Tile], design: Design
     return np.concatenate(parts)
 
 
-def _in_beats(words: Int16, design: Design) -> Int16:
+def _in_beats(words: Stored, design: Design) -> Stored:
     """Words (rows, cols) of a tile as beats (beats, out_words), zero where a lane has no column."""
     rows, cols = words.shape
-    beats = np.zeros((rows, -(-cols // design.out_words) * design.out_words), np.int16)
+    beats = np.zeros((rows, -(-cols // design.out_words) * design.out_words), words.dtype)
     beats[:, :cols] = words
     return beats.reshape(-1, design.out_words)
 
 
-def _weight_beats(descriptor: Descriptor, mode: Mode, design: Design, weights: bytes, plan: Sequence[Tile]) -> Int16:
+def _weight_beats(descriptor: Descriptor, mode: Mode, design: Design, weights: bytes, plan: Sequence[Tile]) -> Stored:
     """The layer's part of the image, repeated for each row block."""
     beat_words = design.weight_slots * design.t_p
     if descriptor.kind != KindCode.GEMM or descriptor.merged:
-        return np.zeros((0, beat_words), np.int16)
+        return np.zeros((0, beat_words), WORDS[design.word_bits].dtype)
     words = layer_part(descriptor, mode, design, weights)
     blocks = len({int(tile.lanes[0][0]) for tile in plan})
     return np.tile(words.reshape(-1, beat_words), (blocks, 1))
 
 
-def layer_part(descriptor: Descriptor, mode: Mode, design: Design, weights: bytes) -> Int16:
+def layer_part(descriptor: Descriptor, mode: Mode, design: Design, weights: bytes) -> Stored:
     """Read a GEMM layer's weights for one mode from the weight image; StreamError when they are not there."""
     start = descriptor.weights[mode]
     if start == NO_WEIGHTS:
@@ -466,13 +467,13 @@ def layer_part(descriptor: Descriptor, mode: Mode, design: Design, weights: byte
     size = part_words(
         p=gemm_words(descriptor), columns=descriptor.columns, groups=descriptor.groups, mode=mode, design=design
     )
-    if start + WORD_BYTES * size > len(weights):
+    if start + design.word_bytes * size > len(weights):
         raise StreamError(f"the weights of this layer must end within the image of {len(weights)} bytes")
-    return np.frombuffer(weights, "<i2", count=size, offset=start)
+    return np.frombuffer(weights, WORDS[design.word_bits].dtype, count=size, offset=start)
 
 
-def unpack_layer(descriptor: Descriptor, mode: Mode, design: Design, weights: bytes) -> tuple[Int16, Int64]:
-    """Read a layer's weights (groups, P, columns) and biases (groups * columns,) from the image."""
+def unpack_layer(descriptor: Descriptor, mode: Mode, design: Design, weights: bytes) -> tuple[Stored, Int64]:
+    """Read a layer's weights (groups, P, columns) and `headers` (groups * columns,) from the image."""
     words = layer_part(descriptor, mode, design, weights).reshape(descriptor.groups, -1)
     shape = {"p": gemm_words(descriptor), "columns": descriptor.columns}
     groups = [unpack_weights(group, **shape, mode=mode, design=design) for group in words]

@@ -7,21 +7,23 @@ simulation; every other form of the core is checked against the same bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode
+from fluidnpu.models.numeric import WORDS, Stored, Word
 
 from ..program.fbcb import deepest_block
-from ..program.layout import GEMM_MODES, Int16, pack_weights
+from ..program.layout import GEMM_MODES, headers, pack_weights
 from .csim import expectation, job
 from .reference_core import execute_streams_reference
 from .streams import Command, LayerStreams, output_beats
 
 ROWS = 7  # most beats of a command: small, since every project carries these files
 SEED = 2019
-BOUNDS = ((-32768, 32767), (0, 32767), (-20000, 20000), (0, 20000))  # none, ReLU, and two that cut
+BOUNDS = ((-32768, 32767), (0, 32767), (-20000, 20000), (0, 20000))  # none, ReLU, and two that cut; of int16
 
 
 class _Random:
@@ -50,7 +52,7 @@ def core_modes(design: Design) -> tuple[Mode, ...]:
     return tuple(sorted(modes))
 
 
-def core_vectors(design: Design, seed: int = SEED) -> Iterator[tuple[LayerStreams, Int16, int]]:
+def core_vectors(design: Design, seed: int = SEED) -> Iterator[tuple[LayerStreams, Stored, int]]:
     """Draw (streams, output beats, saturations): a job of three commands a mode, then one of all."""
     rng = _Random(seed)
     modes = core_modes(design)
@@ -79,7 +81,7 @@ def _job(rng: _Random, modes: list[Mode], design: Design) -> LayerStreams:
         weight=np.concatenate([_weights(rng, command, design) for command in commands]),
         residual=np.concatenate(
             [
-                _words(rng, beats * command.has_residual, design.out_words)
+                _words(rng, beats * command.has_residual, design.out_words, WORDS[design.word_bits])
                 for command, beats in zip(commands, outputs, strict=True)
             ]
         ),
@@ -95,7 +97,7 @@ def _command(rng: _Random, mode: Mode, design: Design, last: bool) -> Command:
     p_tiles = rng.integer(1, 4)
     words = p_tiles * design.tile(mode)[0]
     lo, hi = BOUNDS[rng.integer(0, len(BOUNDS))]
-    return Command(
+    command = Command(
         mode=mode,
         beats=beats,
         lane1_beats=rng.integer(0, beats + 1) if mode is Mode.LANES else 0,
@@ -109,11 +111,25 @@ def _command(rng: _Random, mode: Mode, design: Design, last: bool) -> Command:
         lo=lo,
         hi=hi,
     )
+    return command if design.word_bits == 16 else _of_bytes(rng, command, gemm)
 
 
-def _input(rng: _Random, command: Command, design: Design) -> Int16:
+def _of_bytes(rng: _Random, command: Command, gemm: bool) -> Command:
+    """The same command for words of 8 bits: columns have scales, and a residual has guard bits."""
+    guard = rng.integer(0, 8) * command.has_residual if gemm else command.shift
+    return replace(
+        command,
+        shift=guard,
+        residual_shift=0,
+        residual_multiplier=rng.integer(1, 1 << 8 + guard) * command.has_residual,
+        lo=command.lo >> 8,
+        hi=command.hi >> 8,
+    )
+
+
+def _input(rng: _Random, command: Command, design: Design) -> Stored:
     """Random beats, with the zeros that ADR 4 requires where the mode uses no words."""
-    beats = _words(rng, command.beats * command.p_tiles, design.input_words)
+    beats = _words(rng, command.beats * command.p_tiles, design.input_words, WORDS[design.word_bits])
     if command.mode not in GEMM_MODES:
         beats[:, command.cols :] = 0
         return beats
@@ -125,17 +141,26 @@ def _input(rng: _Random, command: Command, design: Design) -> Int16:
     return beats
 
 
-def _weights(rng: _Random, command: Command, design: Design) -> Int16:
-    """Random weights and biases, small enough for partial sums of the design's `acc_bits`."""
+def _weights(rng: _Random, command: Command, design: Design) -> Stored:
+    """Random weights and headers, small enough for partial sums of the design's `acc_bits`."""
     beat_words = design.weight_slots * design.t_p
+    word = WORDS[design.word_bits]
     if command.mode not in GEMM_MODES:
-        return np.zeros((0, beat_words), np.int16)
+        return np.zeros((0, beat_words), word.dtype)
     p = command.p_tiles * design.tile(command.mode)[0]
-    most = min(32767, (1 << (design.acc_bits - 18)) // p)
-    weights = rng.integers(-most, most + 1, (p, command.cols)).astype(np.int16)
+    most = min(word.highest, (1 << (design.acc_bits - word.bits - 2)) // p)
+    weights = rng.integers(-most, most + 1, (p, command.cols)).astype(word.dtype)
     bias = rng.integers(-(1 << (design.acc_bits - 6)), 1 << (design.acc_bits - 6), (command.cols,)) >> 8
-    return pack_weights(weights, bias, command.mode, design).reshape(-1, beat_words)
+    header = headers(bias, *_scales(rng, command, p)) if word is WORDS[8] else bias
+    return pack_weights(weights, header, command.mode, design).reshape(-1, beat_words)
 
 
-def _words(rng: _Random, beats: int, words: int) -> Int16:
-    return rng.integers(-32768, 32768, (beats, words)).astype(np.int16)
+def _scales(rng: _Random, command: Command, p: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Multipliers and shifts of columns of `p` words, with which most results are words and some are not."""
+    at = 22 + p.bit_length() // 2 - command.shift
+    shifts = rng.integers(at - 1, at + 2, (command.cols,))
+    return rng.integers(1 << 15, 1 << 17, (command.cols,)), shifts
+
+
+def _words(rng: _Random, beats: int, words: int, word: Word) -> Stored:
+    return rng.integers(word.lowest, word.highest + 1, (beats, words)).astype(word.dtype)

@@ -17,8 +17,10 @@ from .filtering import filter_fits as filter_fits
 from .filtering import filter_of as filter_of
 from .filtering import filter_words as filter_words
 from .filtering import pack_rows as pack_rows
+from .layout import headers as headers
 from .layout import pack_weights as pack_weights
 from .layout import part_words as part_words
+from .layout import scales as scales
 from .layout import unpack_weights as unpack_weights
 from .linking import link as link
 from .pieces import PIECE_BYTES as PIECE_BYTES
@@ -27,6 +29,5 @@ from .pieces import pack_pieces as pack_pieces
 from .pieces import pieces_at as pieces_at
 from .pieces import unit_of as unit_of
 from .pooling import pooled_map as pooled_map
-from .program import WORD_BYTES as WORD_BYTES
 from .program import digest_build_id as digest_build_id
 from .row_buffer import buffer_bytes as buffer_bytes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,9 +17,9 @@ from ..formats.table import NO_WEIGHTS, KindCode
 from .descriptor import Descriptor
 from .fbcb import decode_layer, encode_fbcb
 from .filtering import filter_fields, packed_filter
-from .layout import BIAS_WORDS, join_groups, pack_weights
+from .layout import header_bits, headers, join_groups, pack_weights
 from .pieces import OF_POOLS, packed_pieces, unit_fields
-from .program import ADDRESS_LIMIT, ALIGNMENT, WORD_BYTES, ExitOutput, Program, TensorOutput, TensorPlace, align
+from .program import ADDRESS_LIMIT, ALIGNMENT, ExitOutput, Program, TensorOutput, TensorPlace, align
 from .row_buffer import buffer_bytes
 
 KIND_CODE = {kind: KindCode[kind.name] for kind in Kind}
@@ -32,8 +32,9 @@ def compile_program(qnet: QuantisedNetwork, design: Design) -> Program:
     network = qnet.network
     check_buildable(design)
     check_made_for(design, network)
+    check_width(design, qnet)
     check_unit(design, network)
-    tensors = place_tensors(network)
+    tensors = place_tensors(network, qnet.bits // 8, qnet.zeros)
     weights = bytearray()
     descriptors, fbcb = [], []
     for index, qlayer in enumerate(qnet.layers):
@@ -74,19 +75,21 @@ def compile_program(qnet: QuantisedNetwork, design: Design) -> Program:
         tail=network.tail,
         class_names=network.class_names,
         data=SHIPPED_DATA if network.metadata.get("data") == SHIPPED_DATA else "",
+        bits=qnet.bits,
     )
 
 
 def _unit(qnet: QuantisedNetwork, tensor: str) -> float:
     """The real value of one unit of a tensor."""
-    return float(qnet.formats[tensor].real(np.ones(1, np.int16))[0])
+    return float(replace(qnet.formats[tensor], zero=0).real(np.ones(1, np.int16))[0])
 
 
 def check_buildable(design: Design) -> None:
     """Raise ProgramError for a design that the search may consider but no core of ADR 4 can be."""
-    if design.t_p < BIAS_WORDS:
+    if design.t_p < design.array.bias_words:
         raise ProgramError(
-            f"t_p must be at least {BIAS_WORDS} to carry a 48-bit bias in one weight slot, not {design.t_p}"
+            f"t_p must be at least {design.array.bias_words} to carry a {header_bits(design)}-bit bias in one weight slot, "
+            f"not {design.t_p}"
         )
     if design.t_r > BEATS_LIMIT:
         raise ProgramError(f"t_r must be at most {BEATS_LIMIT}, the largest beat count of a command, not {design.t_r}")
@@ -101,6 +104,15 @@ def check_made_for(design: Design, network: Network) -> None:
         raise ProgramError(
             f"the design must be made for the layers and exits of network '{network.name}', and it was made for others "
             f"('{design.network}')"
+        )
+
+
+def check_width(design: Design, qnet: QuantisedNetwork) -> None:
+    """Raise ProgramError for a network quantised to words of another width than the design's."""
+    if qnet.bits != design.word_bits:
+        raise ProgramError(
+            f"the network must be quantised to the {design.word_bits} bits of the design's words, and "
+            f"'{qnet.network.name}' has {qnet.bits}"
         )
 
 
@@ -133,22 +145,42 @@ def check_pool(qlayer: QuantisedLayer, pool: QuantisedLayer) -> None:
             f"pool '{pool.layer.name}' must keep the {lo}..{hi} of layer '{qlayer.layer.name}' to be merged "
             f"with it, and it shifts by {pool.shift} and clips to {pool.lo}..{pool.hi}"
         )
-    if any(pool.layer.padding) and lo < 0:
+    if any(pool.layer.padding) and lo < pool.halo:
         raise ProgramError(
             f"pool '{pool.layer.name}' pads with zeros, so layer '{qlayer.layer.name}' must store no word below zero to be "
             f"merged with it, not {lo}..{hi}"
         )
 
 
-def place_tensors(network: Network) -> Mapping[str, TensorPlace]:
-    """Place every tensor in a slot: in the network's order, on 64-byte boundaries, with its largest halo."""
+def check_filter(depthwise: QuantisedLayer) -> None:
+    """Raise ProgramError for a depthwise layer whose halo is not made of words 0, as a filter has it."""
+    if any(depthwise.layer.padding) and depthwise.halo:
+        raise ProgramError(
+            f"layer '{depthwise.layer.name}' must be padded with words 0 to be a filter, and its input has {depthwise.halo} "
+            "for zero"
+        )
+
+
+def place_tensors(
+    network: Network, word_bytes: int = 2, zeros: Mapping[str, int] | None = None
+) -> Mapping[str, TensorPlace]:
+    """Place every tensor in a slot: in the network's order, on 64-byte boundaries, with its largest halo.
+
+    `zeros`: the word of each tensor that means 0, by its name.
+    """
     places: dict[str, TensorPlace] = {}
     offset = 0
     for name, (height, width, channels) in network.tensors.items():
         paddings = [(0, 0, 0, 0), *(layer.padding for layer in network.layers if layer.input == name)]
         top, left, bottom, right = (max(side) for side in zip(*paddings, strict=True))
         places[name] = TensorPlace(
-            offset=offset, height=height, width=width, channels=channels, halo=(top, left, bottom, right)
+            offset=offset,
+            height=height,
+            width=width,
+            channels=channels,
+            halo=(top, left, bottom, right),
+            word_bytes=word_bytes,
+            zero=zeros[name] if zeros else 0,
         )
         offset = align(offset + places[name].size)
     return places
@@ -199,6 +231,8 @@ def describe(
             residual_pixel_bytes=residual.pixel_bytes * layer.residual_step[1] if residual else 0,
             shift=qlayer.shift,
             residual_shift=qlayer.residual_shift,
+            residual_multiplier=qlayer.residual_multiplier,
+            byte_words=int(source.word_bytes == 1),
             lo=qlayer.lo,
             hi=qlayer.hi,
             weights=weights,
@@ -240,6 +274,7 @@ def _behind(qnet: QuantisedNetwork, design: Design, index: int) -> Behind | None
     if shape.filtering is not None:
         pair = next(pair for pair in qnet.network.filters if pair.producer == index)
         depthwise, rows = qnet.layers[pair.depthwise], int(filter_rows(shape, design.array))
+        check_filter(depthwise)
         fields = filter_fields(depthwise, shape.filtering, qnet.layers[index].layer.out_hw, rows)
         return Behind(layer=depthwise, fields=fields | pitch, rows=rows)
     return None
@@ -264,14 +299,15 @@ def _append_weights(
     if shape.kind is Kind.GEMM:
         kernel = qlayer.layer.kernel
         weights = join_groups(qlayer.weights, kernel[0] * kernel[1], join)
-        groups = list(zip(weights, qlayer.bias.reshape(len(weights), -1), strict=True))
+        header = headers(qlayer.bias, qlayer.multipliers, qlayer.shifts)
+        groups = list(zip(weights, header.reshape(len(weights), -1), strict=True))
     modes = {design.mode(index, batch) for batch in range(1, design.b_max + 1)}
     for mode in sorted(modes) if groups or count else ():
         image.extend(bytes(-len(image) % ALIGNMENT))
         parts[mode if groups else OF_POOLS] = len(image)
-        for group_weights, group_bias in groups:
+        for group_weights, group_header in groups:
             _check_p_tiles(qlayer.layer.name, len(group_weights), mode, design)
-            image += pack_weights(group_weights, group_bias, mode, design).astype("<i2").tobytes()
+            image += pack_weights(group_weights, group_header, mode, design).tobytes()
         if unit is not None and count:
             image.extend(bytes(-len(image) % ALIGNMENT))
             image += packed_pieces(unit, shape, mode, design).astype("<i2").tobytes()
@@ -298,10 +334,10 @@ def _fbcb_row(design: Design, layer: int, descriptor: Descriptor) -> list[int]:
         except FbcbError as error:
             raise ProgramError(f"layer '{design.layers[layer].name}': {error}") from None
         needed = buffer_bytes(descriptor, run)
-        if not descriptor.merged and needed > WORD_BYTES * design.buffer_words:
+        if not descriptor.merged and needed > design.word_bytes * design.buffer_words:
             raise ProgramError(
                 f"layer '{design.layers[layer].name}' at batch {batch}: row blocks of {run.block} beats need an input "
-                f"buffer of {needed} bytes, and the design has {WORD_BYTES * design.buffer_words}"
+                f"buffer of {needed} bytes, and the design has {design.word_bytes * design.buffer_words}"
             )
         words.append(word)
     return words

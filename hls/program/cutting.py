@@ -1,7 +1,7 @@
 """A part of a compiled program: some of its stages, without the heads that nobody asks. Pure; no I/O.
 
 A part runs the whole's own descriptors, weights and FBCB words, moved to places of their own, so it cannot
-differ from the whole in a bit. It begins with the tensor that crosses from the stage before, as int16, and
+differ from the whole in a bit. It begins with the tensor that crosses from the stage before, as stored, and
 samples that do not leave at its last exit go on with the next one.
 
 Parts are cut from the program, not compiled from the network: a bundle is enough, and what was verified is

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fluidnpu.dse.hardware import LayerGeometry
+from fluidnpu.models.numeric import WORDS, Word
 
 from ..errors import DescriptorError, FormatError
 from ..formats.format import Format
@@ -152,6 +153,16 @@ class Descriptor(LayerGeometry):
             lo, hi = getattr(self, f"{name}_lo"), getattr(self, f"{name}_hi")
             if not -32768 <= lo <= hi <= 32767:
                 raise DescriptorError(f"{name}_lo and {name}_hi must be ordered int16, not {lo}..{hi}")
+
+    @property
+    def word(self) -> Word:
+        """The kind of its words."""
+        return WORDS[8 if self.byte_words else 16]
+
+    @property
+    def word_bytes(self) -> int:
+        """Bytes of a word."""
+        return self.word.bytes
 
     @property
     def ordered(self) -> bool:

@@ -2,7 +2,8 @@
 I/O.
 
 They follow the pieces of the layer in front: rows of weights in the order of the output stream, which
-depends on the mode, and then the pieces of a table. Each part fills whole words of the memory's port.
+depends on the mode, and then the pieces of a table. Each part fills whole words of the memory's port. Rows
+are pairs of 16-bit words, whatever the width of the NPU's words: two weights of 8 bits share one.
 
 >>> from fluidnpu.dse.testing import tiny_design
 >>> taps = np.arange(50, dtype=np.int16).reshape(2, 25)
@@ -23,17 +24,19 @@ from fluidnpu.dse import Design, Mode
 from fluidnpu.dse.hardware import PRODUCTS, WEIGHT_PAIRS, filter_bytes, filter_steps
 from fluidnpu.models import Kind, Layer, QuantisedLayer
 from fluidnpu.models.graph import Activation, Filtering, Use
-from fluidnpu.models.numeric import Unit
+from fluidnpu.models.numeric import WORDS, Stored, Unit
 
 from ..errors import StreamError
 from ..formats.table import NO_WEIGHTS
 from .descriptor import TABLE_PIECES, Descriptor
-from .layout import BIAS_WORDS
+from .layout import Int64, header_bits, headers, scales
 from .pieces import PIECE_BYTES, beat_channels, pieces_at
-from .program import WORD_BYTES, align
+from .program import align
 
 Int16 = npt.NDArray[np.int16]
-Int64 = npt.NDArray[np.int64]
+
+
+CONSTANT_BYTES = 2  # of the words that rows and pieces consist of
 
 
 def filter_fields(depthwise: QuantisedLayer, filtering: Filtering, size: tuple[int, int], rows: int) -> dict[str, int]:
@@ -64,7 +67,8 @@ def filter_fields(depthwise: QuantisedLayer, filtering: Filtering, size: tuple[i
 
 def packed_filter(depthwise: QuantisedLayer, rows: int, mode: Mode, design: Design) -> bytes:
     """The constants of a filter as they lie in the image: rows of weights, then the pieces of a table."""
-    packed = pack_rows(depthwise.weights[:, :, 0], depthwise.bias, mode, design, count=rows)
+    header = headers(depthwise.bias, depthwise.multipliers, depthwise.shifts)
+    packed = pack_rows(depthwise.weights[:, :, 0], header, mode, design, count=rows)
     table = b"" if depthwise.unit is None else depthwise.unit.pieces.astype("<i2").tobytes()
     return packed.astype("<i2").tobytes() + table.ljust(align(len(table), _port_bytes(design)), b"\0")
 
@@ -76,7 +80,7 @@ def layer_filter(layer: Descriptor, mode: Mode, design: Design, weights: bytes) 
     start, size = filter_at(layer, mode, design), filter_words(layer, design)
     if start == NO_WEIGHTS:
         raise StreamError(f"the program stores no weights of a filter for mode {mode.name} in this layer")
-    if start + WORD_BYTES * size > len(weights):
+    if start + CONSTANT_BYTES * size > len(weights):
         raise StreamError(f"the filter of this layer must end within the image of {len(weights)} bytes")
     return filter_of(layer, mode, design, np.frombuffer(weights, "<i2", count=size, offset=start))
 
@@ -90,7 +94,8 @@ def filter_of(layer: Descriptor, mode: Mode, design: Design, words: Int16) -> Qu
     kernel, stride, channels = layer.filter_kernel, layer.filter_stride, layer.columns
     size = _row_words(layer, design)
     rows = words[:size].reshape(layer.filter_rows, WEIGHT_PAIRS, -1, 2)
-    taps, bias = unpack_rows(rows, channels=channels, kernel=kernel, mode=mode, design=design)
+    taps, header = unpack_rows(rows, channels=channels, kernel=kernel, mode=mode, design=design)
+    bias, multipliers, shifts = scales(header, design)
     unit = None
     if layer.filter_table:
         unit = Unit(
@@ -100,6 +105,7 @@ def filter_of(layer: Descriptor, mode: Mode, design: Design, words: Int16) -> Qu
             lo=layer.filter_unit_lo,
             hi=layer.filter_unit_hi,
             pieces=words[size : size + 2 * TABLE_PIECES].reshape(-1, 2),
+            bits=design.word_bits,
         )
     behind = layer.walk_h - layer.out_h, layer.walk_w - layer.out_w
     return QuantisedLayer(
@@ -118,6 +124,8 @@ def filter_of(layer: Descriptor, mode: Mode, design: Design, words: Int16) -> Qu
         ),
         weights=taps[:, :, None],
         bias=bias,
+        multipliers=multipliers,
+        shifts=shifts,
         shift=layer.filter_shift,
         lo=layer.filter_lo,
         hi=layer.filter_hi,
@@ -140,31 +148,33 @@ def filter_at(layer: Descriptor, mode: Mode, design: Design) -> int:
 
 
 def filter_words(layer: Descriptor, design: Design) -> int:
-    """Words of a filter's constants, without what fills the last word of the port."""
+    """16-bit words of a filter's constants, without what fills the last word of the port."""
     return _row_words(layer, design) + 2 * TABLE_PIECES * layer.filter_table
 
 
 def _row_words(layer: Descriptor, design: Design) -> int:
-    return filter_bytes(layer.filter_rows, design.out_words, _port_bytes(design)) // WORD_BYTES
+    return filter_bytes(layer.filter_rows, design.out_words, _port_bytes(design)) // CONSTANT_BYTES
 
 
 def _port_bytes(design: Design) -> int:
     return design.port_bits // 8
 
 
-def pack_rows(taps: Int16, bias: Int64, mode: Mode, design: Design, *, count: int) -> Int16:
-    """Put weights (channels, k * k) and biases (channels,) into rows: int16 (count, 6, lanes, 2).
+def pack_rows(taps: Stored, header: Int64, mode: Mode, design: Design, *, count: int) -> Int16:
+    """Put weights (channels, k * k) and `headers` (channels,) into rows: int16 (count, 6, lanes, 2).
 
-    A beat of a pixel has a row for each nine taps; the first has the bias. Lanes without a column, and rows
+    A beat of a pixel has a row for each nine taps; the first has the header. Lanes without a column, and rows
     behind the last beat, are zero. Lanes fill whole words of the memory's port.
     """
     channels, steps = len(taps), -(-taps.shape[1] // PRODUCTS)
-    order = beat_channels(channels, 1, mode, design)
-    nines = np.zeros((channels, steps * PRODUCTS), np.int16)
+    order, (first, end) = beat_channels(channels, 1, mode, design), _header_words(design)
+    nines = np.zeros((channels, steps * PRODUCTS), taps.dtype)
     nines[:, : taps.shape[1]] = taps
+    weights = np.zeros((channels, steps, first * CONSTANT_BYTES // design.word_bytes), taps.dtype)
+    weights[:, :, :PRODUCTS] = nines.reshape(channels, steps, PRODUCTS)
     words = np.zeros((channels + 1, steps, 2 * WEIGHT_PAIRS), np.int16)  # the last for a lane without a column
-    words[:-1, :, :PRODUCTS] = nines.reshape(channels, steps, PRODUCTS)
-    words[:-1, 0, PRODUCTS:] = (bias[:, None] >> np.array([0, 16, 32])).astype(np.uint16).view(np.int16)
+    words[:-1, :, :first] = weights.view("<i2")
+    words[:-1, 0, first:end] = (header[:, None] >> 16 * np.arange(end - first)).astype(np.int16)
     lanes = design.out_words
     rows = words[order].reshape(-1, lanes, steps, WEIGHT_PAIRS, 2).transpose(0, 2, 3, 1, 4)
     packed = np.zeros((count, WEIGHT_PAIRS, align(lanes, _port_bytes(design) // 4), 2), np.int16)
@@ -172,13 +182,22 @@ def pack_rows(taps: Int16, bias: Int64, mode: Mode, design: Design, *, count: in
     return packed
 
 
-def unpack_rows(packed: Int16, *, channels: int, kernel: int, mode: Mode, design: Design) -> tuple[Int16, Int64]:
-    """Invert `pack_rows`: weights int16 (channels, k * k) and biases int64 (channels,)."""
+def unpack_rows(packed: Int16, *, channels: int, kernel: int, mode: Mode, design: Design) -> tuple[Stored, Int64]:
+    """Invert `pack_rows`: weights (channels, k * k) of the design's words, and headers int64 (channels,)."""
     order, steps, lanes = beat_channels(channels, 1, mode, design), filter_steps(kernel), design.out_words
+    first, end = _header_words(design)
     rows = packed[: len(order) // lanes * steps, :, :lanes].reshape(-1, steps, WEIGHT_PAIRS, lanes, 2)
     words = rows.transpose(0, 3, 1, 2, 4).reshape(len(order), steps, 2 * WEIGHT_PAIRS)
     at = np.argsort(order[order >= 0])  # of each channel, among the lanes that have one
-    own = words[order >= 0][at]
-    low, middle, high = own[:, 0, PRODUCTS : PRODUCTS + BIAS_WORDS].astype(np.int64).T
-    taps = own[:, :, :PRODUCTS].reshape(channels, -1)[:, : kernel * kernel]
-    return np.ascontiguousarray(taps), (low & 0xFFFF) | (middle & 0xFFFF) << 16 | high << 32
+    own = np.ascontiguousarray(words[order >= 0][at])
+    parts = own[:, 0, first:end].astype(np.int64)
+    parts[:, :-1] &= 0xFFFF  # the last has the sign
+    taps = np.ascontiguousarray(own[:, :, :first]).view(WORDS[design.word_bits].dtype)[:, :, :PRODUCTS]
+    weights = np.ascontiguousarray(taps.reshape(channels, -1)[:, : kernel * kernel])
+    return weights, (parts << 16 * np.arange(end - first)).sum(axis=1)
+
+
+def _header_words(design: Design) -> tuple[int, int]:
+    """The first 16-bit word of a header in a lane's row, behind the weights, and the end of it."""
+    first = -(-PRODUCTS * design.word_bytes // CONSTANT_BYTES)
+    return first, first + header_bits(design) // 16

@@ -1,7 +1,8 @@
 """Packing of weights into the weight stream for every mode of the core, and its inverse. Arrays only; no I/O.
 
-The order is that of ADR 4: for each column tile a bias header, then one P-tile after another, each part
-padded with zero slots to whole beats. The image in memory has the same order, so the data plane only copies.
+The order is that of ADR 4: for each column tile a header, then one P-tile after another, each part padded
+with zero slots to whole beats. The image in memory has the same order, so the data plane only copies. A
+column's header is its bias; with words of 8 bits its multiplier and shift lie above it (ADR 75).
 
 >>> import numpy as np
 >>> from fluidnpu.dse import Mode
@@ -22,14 +23,15 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode
+from fluidnpu.models.numeric import WORDS, Stored
 
 from ..errors import LayoutError
 
-Int16 = npt.NDArray[np.int16]
 Int64 = npt.NDArray[np.int64]
 
 GEMM_MODES = (Mode.NORMAL, Mode.WIDE, Mode.LANES, Mode.SPLIT)
-BIAS_WORDS = 3  # a bias has 48 bits
+BIAS_BITS = {16: 48, 8: 32}  # of a column's header, by the bits of a word
+MULTIPLIER_BITS, SHIFT_AT, SHIFT_BITS = 17, 56, 6  # of a header of 64 bits, the multiplier from bit 32 on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +53,8 @@ class TileLayout:
 
     @property
     def biases_per_slot(self) -> int:
-        """Biases in one header slot; a design with t_p < 3 has none and cannot be built."""
-        return self.design.t_p // BIAS_WORDS
+        """Biases in one header slot; a design whose t_p is smaller than a header has none and cannot be built."""
+        return self.design.t_p // self.design.array.bias_words
 
     @property
     def bias_slots(self) -> int:
@@ -62,7 +64,8 @@ class TileLayout:
     @property
     def tile_slots(self) -> int:
         """Used slots of one P-tile."""
-        return {Mode.WIDE: 2 * self.cols, Mode.SPLIT: -(-self.cols // 2)}.get(self.mode, self.cols)
+        span, chain, share = _axes(self)
+        return span * chain * -(-self.cols // (chain * share))
 
     @property
     def bias_beats(self) -> int:
@@ -103,21 +106,53 @@ def part_words(*, p: int, columns: int, groups: int, mode: Mode, design: Design)
     return groups * sum(tile.words for tile in tiles)
 
 
-def pack_weights(weights: Int16, bias: Int64, mode: Mode, design: Design) -> Int16:
-    """Pack one group's weights (P, C) and biases (C,) into words in the order of the weight stream."""
+def headers(bias: Int64, multipliers: Int64, shifts: Int64) -> Int64:
+    """The header of each column, int64 (C,): its bias, below a multiplier and a shift where there are some.
+
+    >>> [hex(number) for number in headers(np.array([-1]), np.array([1 << 16]), np.array([3]))]
+    ['0x3010000ffffffff']
+    """
+    if not len(multipliers):
+        return bias
+    for name, numbers, bits in (("multiplier", multipliers, MULTIPLIER_BITS), ("shift", shifts, SHIFT_BITS)):
+        if numbers.shape != bias.shape or np.any((numbers < 0) | (numbers >> bits > 0)):
+            raise LayoutError(f"a {name} of {bits} bits must come with each of {len(bias)} biases, and others do")
+    _check_bias(bias, 8)
+    return (bias & (1 << BIAS_BITS[8]) - 1) | multipliers << BIAS_BITS[8] | shifts << SHIFT_AT
+
+
+def scales(header: Int64, design: Design) -> tuple[Int64, Int64, Int64]:
+    """Invert `headers`: (biases, multipliers, shifts), each (C,); the last two empty with words of 16 bits."""
+    if design.array.chain_columns == 1:
+        return header, header[:0], header[:0]
+    bias = (header & (1 << BIAS_BITS[8]) - 1).astype(np.uint32).view(np.int32).astype(np.int64)
+    multipliers = header >> BIAS_BITS[8] & (1 << MULTIPLIER_BITS) - 1
+    return bias, multipliers, header >> SHIFT_AT & (1 << SHIFT_BITS) - 1
+
+
+def _check_bias(bias: Int64, word_bits: int) -> None:
+    bits = BIAS_BITS[word_bits]
+    if np.any((bias < -(1 << bits - 1)) | (bias >= 1 << bits - 1)):
+        raise LayoutError(f"a bias must fit {bits} bits")
+
+
+def pack_weights(weights: Stored, header: Int64, mode: Mode, design: Design) -> Stored:
+    """Pack one group's weights (P, C) and `headers` (C,) into words in the order of the weight stream."""
     p, columns = weights.shape
     _check(mode, design)
-    if bias.shape != (columns,):
-        raise LayoutError(f"a group of {columns} columns needs as many biases, not an array of shape {bias.shape}")
+    if header.shape != (columns,):
+        raise LayoutError(f"a group of {columns} columns needs as many biases, not an array of shape {header.shape}")
+    if weights.dtype != WORDS[design.word_bits].dtype:
+        raise LayoutError(f"weights must be {WORDS[design.word_bits].dtype} for this design, not {weights.dtype}")
     parts = []
     for first, cols in column_tiles(columns, mode, design):
         tile = TileLayout(p=p, cols=cols, mode=mode, design=design)
-        parts.append(_pack_bias(bias[first : first + cols], tile))
+        parts.append(_pack_headers(header[first : first + cols], tile))
         parts.append(_pack_tile(weights[:, first : first + cols], tile))
     return np.concatenate(parts)
 
 
-def join_groups(weights: Int16, taps: int, count: int) -> Int16:
+def join_groups(weights: Stored, taps: int, count: int) -> Stored:
     """Join every `count` groups of weights (groups, P, C) into one, with zeros where groups do not meet.
 
     P is ordered (tap, channel of the group), so the channels of joined groups stand side by side in each tap.
@@ -133,71 +168,84 @@ def join_groups(weights: Int16, taps: int, count: int) -> Int16:
     return whole.reshape(groups // count, count * p, count * columns)
 
 
-def unpack_weights(words: Int16, *, p: int, columns: int, mode: Mode, design: Design) -> tuple[Int16, Int64]:
-    """Inverse of `pack_weights`: (weights (P, C) int16, biases (C,) int64) of one group."""
+def unpack_weights(words: Stored, *, p: int, columns: int, mode: Mode, design: Design) -> tuple[Stored, Int64]:
+    """Inverse of `pack_weights`: (weights (P, C) of the design's words, `headers` (C,) int64) of one group."""
     _check(mode, design)
     expected = part_words(p=p, columns=columns, groups=1, mode=mode, design=design)
     if words.shape != (expected,):
         raise LayoutError(f"{columns} columns of {p} words take {expected} words in this mode, not {words.shape}")
-    weights, bias = np.empty((p, columns), np.int16), np.empty(columns, np.int64)
+    weights, header = np.empty((p, columns), words.dtype), np.empty(columns, np.int64)
     at = 0
     for first, cols in column_tiles(columns, mode, design):
         tile = TileLayout(p=p, cols=cols, mode=mode, design=design)
-        header = tile.bias_beats * design.weight_slots * design.t_p
-        bias[first : first + cols] = _unpack_bias(words[at : at + header], tile)
-        weights[:, first : first + cols] = _unpack_tile(words[at + header : at + tile.words], tile)
+        size = tile.bias_beats * design.weight_slots * design.t_p
+        header[first : first + cols] = _unpack_headers(words[at : at + size], tile)
+        weights[:, first : first + cols] = _unpack_tile(words[at + size : at + tile.words], tile)
         at += tile.words
-    return weights, bias
+    return weights, header
 
 
 def _check(mode: Mode, design: Design) -> None:
     if mode not in GEMM_MODES:
         raise LayoutError(f"only GEMM modes have weights, not {mode.name}")
-    if design.t_p < BIAS_WORDS:
-        raise LayoutError(f"t_p must be at least {BIAS_WORDS} to carry a 48-bit bias in one slot, not {design.t_p}")
+    if design.t_p < design.array.bias_words:
+        raise LayoutError(
+            f"t_p must be at least {design.array.bias_words} to carry a header of {header_bits(design)} bits in one "
+            f"slot, not {design.t_p}"
+        )
 
 
-def _axes(tile: TileLayout) -> tuple[int, int]:
-    """(halves of the beat that a column spans, columns that share a slot)."""
-    return (2, 1) if tile.mode is Mode.WIDE else (1, 2) if tile.mode is Mode.SPLIT else (1, 1)
+def header_bits(design: Design) -> int:
+    """Bits of a column's header."""
+    return design.array.bias_words * design.word_bits
 
 
-def _pack_tile(weights: Int16, tile: TileLayout) -> Int16:
+def _axes(tile: TileLayout) -> tuple[int, int, int]:
+    """(halves of the beat that a column spans, columns whose halves come together, columns that share a
+    slot).
+    """
+    if tile.mode is Mode.WIDE:
+        return 2, tile.design.array.chain_columns, 1
+    return 1, 1, 2 if tile.mode is Mode.SPLIT else 1
+
+
+def _pack_tile(weights: Stored, tile: TileLayout) -> Stored:
     """(P, cols) -> words of all P-tiles of one command."""
-    span, share = _axes(tile)
+    span, chain, share = _axes(tile)
     width = tile.design.tile(tile.mode)[0] // span
-    pairs = -(-tile.cols // share)
-    padded = np.zeros((tile.p_tiles * span * width, pairs * share), np.int16)
+    padded = np.zeros((tile.p_tiles * span * width, tile.tile_slots * share // span), weights.dtype)
     padded[: tile.p, : tile.cols] = weights
-    slots = padded.reshape(tile.p_tiles, span, width, pairs, share).transpose(0, 3, 1, 4, 2)
-    beats = np.zeros((tile.p_tiles, tile.tile_beats * tile.design.weight_slots, tile.design.t_p), np.int16)
+    slots = padded.reshape(tile.p_tiles, span, width, -1, chain, share).transpose(0, 3, 1, 4, 5, 2)
+    beats = np.zeros((tile.p_tiles, tile.tile_beats * tile.design.weight_slots, tile.design.t_p), weights.dtype)
     beats[:, : tile.tile_slots] = slots.reshape(tile.p_tiles, tile.tile_slots, tile.design.t_p)
     return beats.reshape(-1)
 
 
-def _unpack_tile(words: Int16, tile: TileLayout) -> Int16:
-    span, share = _axes(tile)
+def _unpack_tile(words: Stored, tile: TileLayout) -> Stored:
+    span, chain, share = _axes(tile)
     width = tile.design.tile(tile.mode)[0] // span
-    pairs = -(-tile.cols // share)
     slots = words.reshape(tile.p_tiles, -1, tile.design.t_p)[:, : tile.tile_slots]
-    padded = slots.reshape(tile.p_tiles, pairs, span, share, width).transpose(0, 2, 4, 1, 3)
-    return padded.reshape(tile.p_tiles * span * width, pairs * share)[: tile.p, : tile.cols]
+    padded = slots.reshape(tile.p_tiles, -1, span, chain, share, width).transpose(0, 2, 5, 1, 3, 4)
+    return padded.reshape(tile.p_tiles * span * width, -1)[: tile.p, : tile.cols]
 
 
-def _pack_bias(bias: Int64, tile: TileLayout) -> Int16:
-    """(cols,) -> words of the bias header."""
-    if np.any((bias < -(1 << 47)) | (bias >= 1 << 47)):
-        raise LayoutError("a bias must fit 48 bits")
-    numbers = np.zeros(tile.bias_slots * tile.biases_per_slot, np.int64)
-    numbers[: tile.cols] = bias
-    words = (numbers[:, None] >> np.array([0, 16, 32])).astype(np.uint16).view(np.int16)
-    header = np.zeros((tile.bias_beats * tile.design.weight_slots, tile.design.t_p), np.int16)
-    header[: tile.bias_slots, : BIAS_WORDS * tile.biases_per_slot] = words.reshape(tile.bias_slots, -1)
+def _pack_headers(numbers: Int64, tile: TileLayout) -> Stored:
+    """(cols,) -> words of the header."""
+    bits, count = tile.design.word_bits, tile.design.array.bias_words
+    if header_bits(tile.design) == BIAS_BITS[bits]:
+        _check_bias(numbers, bits)
+    padded = np.zeros(tile.bias_slots * tile.biases_per_slot, np.int64)
+    padded[: tile.cols] = numbers
+    words = (padded[:, None] >> bits * np.arange(count)).astype(WORDS[bits].dtype)
+    header = np.zeros((tile.bias_beats * tile.design.weight_slots, tile.design.t_p), words.dtype)
+    header[: tile.bias_slots, : count * tile.biases_per_slot] = words.reshape(tile.bias_slots, -1)
     return header.reshape(-1)
 
 
-def _unpack_bias(words: Int16, tile: TileLayout) -> Int64:
-    slots = words.reshape(-1, tile.design.t_p)[: tile.bias_slots, : BIAS_WORDS * tile.biases_per_slot]
-    low, middle, high = slots.reshape(-1, BIAS_WORDS)[: tile.cols].astype(np.int64).T
-    bias: Int64 = (low & 0xFFFF) | (middle & 0xFFFF) << 16 | high << 32
-    return bias
+def _unpack_headers(words: Stored, tile: TileLayout) -> Int64:
+    bits, count = tile.design.word_bits, tile.design.array.bias_words
+    slots = words.reshape(-1, tile.design.t_p)[: tile.bias_slots, : count * tile.biases_per_slot]
+    each = slots.reshape(-1, count)[: tile.cols].astype(np.int64)
+    each[:, :-1] &= (1 << bits) - 1  # the last word has the sign
+    numbers: Int64 = (each << bits * np.arange(count)).sum(axis=1)
+    return numbers

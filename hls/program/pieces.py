@@ -28,7 +28,7 @@ from ..errors import StreamError
 from ..formats.table import NO_WEIGHTS, ActivationCode, KindCode
 from .descriptor import Descriptor
 from .layout import column_tiles, part_words
-from .program import WORD_BYTES, align
+from .program import align
 
 Int16 = npt.NDArray[np.int16]
 
@@ -92,6 +92,7 @@ def unit_of(layer: Descriptor, mode: Mode, design: Design, words: Int16) -> Unit
         lo=layer.activation_lo,
         hi=layer.activation_hi,
         pieces=given,
+        bits=design.word_bits,
     )
 
 
@@ -126,7 +127,7 @@ def pieces_at(layer: Descriptor, mode: Mode, design: Design) -> int:
         return NO_WEIGHTS
     p = layer.kernel_h * layer.kernel_w * layer.group_words
     words = part_words(p=p, columns=layer.columns, groups=layer.groups, mode=mode, design=design)
-    return align(start + WORD_BYTES * words)
+    return align(start + design.word_bytes * words)
 
 
 def beat_channels(columns: int, groups: int, mode: Mode, design: Design) -> npt.NDArray[np.intp]:

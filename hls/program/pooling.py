@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+
+from fluidnpu.models.numeric import Stored
 
 from .descriptor import Descriptor
 
-Int16 = npt.NDArray[np.int16]
 
-
-def pooled_map(maps: Int16, layer: Descriptor) -> Int16:
+def pooled_map(maps: Stored, layer: Descriptor) -> Stored:
     """The largest of each window of maps (batch, out_h, out_w, channels): what `fluidnpu_output_pool` lets
     through. Rows and columns beside a map are in no window.
 
@@ -27,8 +26,8 @@ def pooled_map(maps: Int16, layer: Descriptor) -> Int16:
     needed = [2 * (count - 1) + layer.pool_kernel for count in layer.pooled_hw]
     behind = [most - size - pad for most, size, pad in zip(needed, maps.shape[1:3], before, strict=True)]
     sides = ((0, 0), *((pad, max(0, end)) for pad, end in zip(before, behind, strict=True)), (0, 0))
-    padded: Int16 = np.pad(maps, sides, constant_values=np.iinfo(np.int16).min)
+    padded: Stored = np.pad(maps, sides, constant_values=np.iinfo(maps.dtype).min)
     high, wide = layer.pooled_hw
     taps = [(y, x) for y in range(layer.pool_kernel) for x in range(layer.pool_kernel)]
-    largest: Int16 = np.maximum.reduce([padded[:, y:, x:][:, : 2 * high : 2, : 2 * wide : 2] for y, x in taps])
+    largest: Stored = np.maximum.reduce([padded[:, y:, x:][:, : 2 * high : 2, : 2 * wide : 2] for y, x in taps])
     return largest

@@ -23,6 +23,7 @@ from fluidnpu.models.exits import Task
 from fluidnpu.models.files import write_files
 from fluidnpu.models.graph import Check, ExitCheck, MapCheck, Output, read_check
 from fluidnpu.models.images import Intake, checked_class_names
+from fluidnpu.models.numeric import WORDS, Stored
 from fluidnpu.models.tail import Tail, facts_of, tail_of
 
 from ..errors import DescriptorError, ProgramError
@@ -32,12 +33,10 @@ SCHEMA = 1
 SCHEMA_WITH_OUTPUTS = 2  # for programs that give out more than logits; older readers would lose it in silence
 SCHEMA_OF_PARTS = 3  # for parts of a program, likewise
 SCHEMA_WITH_TAIL = 4  # for programs whose outputs the host ends, likewise
-SCHEMAS = (SCHEMA, SCHEMA_WITH_OUTPUTS, SCHEMA_OF_PARTS, SCHEMA_WITH_TAIL)
+SCHEMA_OF_BYTES = 5  # for programs with words of 8 bits, likewise
+SCHEMAS = (SCHEMA, SCHEMA_WITH_OUTPUTS, SCHEMA_OF_PARTS, SCHEMA_WITH_TAIL, SCHEMA_OF_BYTES)
 ALIGNMENT = 64  # bytes; tensors, weight parts and slots begin on multiples of it
-WORD_BYTES = 2
 ADDRESS_LIMIT = 1 << 32  # offsets in descriptors and SLOT_BYTES have 32 bits
-
-Int16 = npt.NDArray[np.int16]
 
 
 def align(value: int, to: int = ALIGNMENT) -> int:
@@ -51,9 +50,10 @@ def align(value: int, to: int = ALIGNMENT) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class TensorPlace:
-    """The place of a tensor in a slot: NHWC int16 inside its stored halo (top, left, bottom, right).
+    """The place of a tensor in a slot: NHWC words inside its stored halo (top, left, bottom, right).
 
-    `offset` is the byte of the first stored word, halo included.
+    `offset` is the byte of the first stored word, halo included. A word has `word_bytes`, and `zero` is the
+    word of the real number 0, which fills the halo.
     """
 
     offset: int
@@ -61,6 +61,13 @@ class TensorPlace:
     width: int
     channels: int
     halo: tuple[int, int, int, int] = (0, 0, 0, 0)
+    word_bytes: int = 2
+    zero: int = 0
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy type of its words."""
+        return WORDS[8 * self.word_bytes].dtype
 
     @cached_property
     def stored_shape(self) -> tuple[int, int, int]:
@@ -71,7 +78,7 @@ class TensorPlace:
     @property
     def pixel_bytes(self) -> int:
         """Distance between neighbouring pixels of a row."""
-        return WORD_BYTES * self.channels
+        return self.word_bytes * self.channels
 
     @cached_property
     def row_bytes(self) -> int:
@@ -86,24 +93,42 @@ class TensorPlace:
     def at(self, row: int, column: int, channel: int = 0) -> int:
         """Byte offset in the slot of a word; negative rows and columns reach into the halo."""
         top, left, _, _ = self.halo
-        return self.offset + (row + top) * self.row_bytes + (column + left) * self.pixel_bytes + WORD_BYTES * channel
+        inside = (row + top) * self.row_bytes + (column + left) * self.pixel_bytes
+        return self.offset + inside + self.word_bytes * channel
 
-    def stored(self, slot: npt.NDArray[Any]) -> Int16:
-        """View (height, width, channels) of the tensor with its halo; `slot` is flat int16 or bytes."""
-        words = slot.view(np.int16)[self.offset // WORD_BYTES : (self.offset + self.size) // WORD_BYTES]
+    def stored(self, slot: npt.NDArray[Any]) -> Stored:
+        """View (height, width, channels) of the tensor with its halo; `slot` is flat, words or bytes."""
+        words = slot.view(self.dtype)[self.offset // self.word_bytes : (self.offset + self.size) // self.word_bytes]
         return words.reshape(self.stored_shape)
 
-    def view(self, slot: npt.NDArray[Any]) -> Int16:
+    def view(self, slot: npt.NDArray[Any]) -> Stored:
         """View (height, width, channels) of the tensor without its halo."""
         top, left, _, _ = self.halo
         return self.stored(slot)[top : top + self.height, left : left + self.width]
+
+    def padded(self, values: Stored) -> Stored:
+        """Values (height, width, channels) inside the halo."""
+        top, left, bottom, right = self.halo
+        return np.pad(values, ((top, bottom), (left, right), (0, 0)), constant_values=self.zero)
+
+    def real(self, values: Stored, scale: float) -> npt.NDArray[np.float64]:
+        """The real numbers of stored words, of which one step is `scale`."""
+        return (values.astype(np.int64) - self.zero) * scale
+
+    def facts(self) -> dict[str, Any]:
+        """Its entry in a file, where the width of a word stands once, and a zero of 0 nowhere."""
+        facts = asdict(self)
+        del facts["word_bytes"]
+        if not self.zero:
+            del facts["zero"]
+        return facts
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExitOutput:
     """The logits tensor of an exit; None at the end of a network without classes.
 
-    A logit is its stored int16 times `scale`; a sample leaves if the check is above `threshold`. The last
+    A logit is its stored word, less the zero of its tensor, times `scale`; a sample leaves if the check is above `threshold`. The last
     exit has none: every sample that is left leaves there.
     """
 
@@ -145,6 +170,7 @@ class Program:
     what thresholds are compared with. `class_names`: of the network's classes, or none. `tail`: what the host
     makes of `outputs`, whose outputs are then those of the user. `cut`: of a part of a program; its last exit
     has a threshold where samples go on, and its input is a tensor as stored where it begins in the middle.
+    `bits`: of a word of every tensor and weight, 16 or 8.
     """
 
     network: str
@@ -166,8 +192,15 @@ class Program:
     class_names: tuple[str, ...] = ()
     tail: Tail | None = None
     cut: Cut | None = None
+    bits: int = 16
 
     def __post_init__(self) -> None:
+        if self.bits not in WORDS:
+            raise ProgramError(f"words of a program must have 16 or 8 bits, not {self.bits}")
+        if any(place.word_bytes != self.word_bytes for place in self.tensors.values()) or any(
+            layer.word_bytes != self.word_bytes for layer in self.descriptors
+        ):
+            raise ProgramError(f"every layer and tensor must have words of {self.bits} bits, as its program has")
         if len(self.fbcb_words) != len(self.descriptors) * self.b_max:
             expected = len(self.descriptors) * self.b_max
             raise ProgramError(f"an FBCB must have layers * b_max = {expected} words, not {len(self.fbcb_words)}")
@@ -193,6 +226,16 @@ class Program:
             raise ProgramError("the tail of a program must read outputs of it, and it reads others")
         if len(self.stages) != len(self.exits):
             raise ProgramError(f"a program needs one exit for each of {len(self.stages)} stages, not {len(self.exits)}")
+
+    @property
+    def word_bytes(self) -> int:
+        """Bytes of a word."""
+        return WORDS[self.bits].bytes
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy type of words: int16 or int8."""
+        return WORDS[self.bits].dtype
 
     @property
     def thresholds(self) -> tuple[float, ...]:
@@ -291,28 +334,40 @@ class Program:
 
     # -- slots -----------------------------------------------------------------------------------------------
 
-    def new_slots(self, count: int) -> Int16:
-        """Zeroed slot memory of `count` samples, int16 (count, slot words); halos stay zero from here on."""
-        return np.zeros((count, self.slot_bytes // WORD_BYTES), np.int16)
+    def new_slots(self, count: int) -> Stored:
+        """Slot memory of `count` samples, (count, slot words): zeros and halos, which stay from here on."""
+        slots = np.zeros((count, self.slot_bytes // self.word_bytes), self.dtype)
+        for slot in slots:
+            self.fill_halos(slot)
+        return slots
 
-    def pack_sample(self, image: Int16) -> Int16:
-        """The input tensor of one sample (H, W, C) int16 with its zero halo, ready to copy into a slot."""
+    def fill_halos(self, slot: npt.NDArray[Any]) -> None:
+        """Fill the tensors of a zeroed slot whose zero is another word than 0; `slot` as for `read_tensor`."""
+        for place in self.tensors.values():
+            if place.zero:
+                place.stored(slot)[...] = place.zero
+
+    def pack_sample(self, image: Stored) -> Stored:
+        """The input tensor of one sample (H, W, C) as stored inside its halo, ready to copy into a slot."""
         place = self.tensors[self.input]
-        if image.shape != (place.height, place.width, place.channels) or image.dtype != np.int16:
+        if image.shape != (place.height, place.width, place.channels) or image.dtype != self.dtype:
             want = (place.height, place.width, place.channels)
-            raise ProgramError(f"a sample of '{self.network}' must be int16 {want}, not {image.dtype} {image.shape}")
-        top, left, bottom, right = place.halo
-        return np.pad(image, ((top, bottom), (left, right), (0, 0)))
+            raise ProgramError(
+                f"a sample of '{self.network}' must be {self.dtype} {want}, not {image.dtype} {image.shape}"
+            )
+        return place.padded(image)
 
-    def read_tensor(self, slot: npt.NDArray[Any], name: str) -> Int16:
-        """A copy (H, W, C) of a tensor; `slot` is flat and contiguous, int16 words or bytes."""
+    def read_tensor(self, slot: npt.NDArray[Any], name: str) -> Stored:
+        """A copy (H, W, C) of a tensor; `slot` is flat and contiguous, words or bytes."""
         return self._place(name).view(slot).copy()
 
-    def write_tensor(self, slot: npt.NDArray[Any], name: str, values: Int16) -> None:
+    def write_tensor(self, slot: npt.NDArray[Any], name: str, values: Stored) -> None:
         """Write a tensor (H, W, C) into a slot; its halo stays."""
         target = self._place(name).view(slot)
-        if values.shape != target.shape or values.dtype != np.int16:
-            raise ProgramError(f"tensor '{name}' must be int16 {target.shape}, not {values.dtype} {values.shape}")
+        if values.shape != target.shape or values.dtype != self.dtype:
+            raise ProgramError(
+                f"tensor '{name}' must be {self.dtype} {target.shape}, not {values.dtype} {values.shape}"
+            )
         target[...] = values
 
     def _place(self, name: str) -> TensorPlace:
@@ -333,7 +388,7 @@ class Program:
             "layers": len(self.descriptors),
             "weights_offset": self.weights_offset,
             "fbcb": list(self.fbcb_words),
-            "tensors": {name: asdict(place) for name, place in self.tensors.items()},
+            "tensors": {name: place.facts() for name, place in self.tensors.items()},
             "slot_bytes": self.slot_bytes,
             "stages": [list(stage) for stage in self.stages],
             "input": self.input,
@@ -355,6 +410,8 @@ class Program:
             body["tail"] = facts_of(self.tail)
         if self.cut is not None:
             body["cut"] = {**asdict(self.cut), "exits": list(self.cut.exits)}
+        if self.bits != 16:  # absent for the usual width, as in files of earlier versions
+            body["bits"] = self.bits
         body["digest"] = _digest(body)
         return {
             "program.json": (json.dumps(body, sort_keys=True, indent=1, allow_nan=False) + "\n").encode(),
@@ -363,6 +420,8 @@ class Program:
 
     @property
     def _schema(self) -> int:
+        if self.bits != 16:
+            return SCHEMA_OF_BYTES
         if self.tail is not None:
             return SCHEMA_WITH_TAIL
         return SCHEMA_OF_PARTS if self.cut else SCHEMA_WITH_OUTPUTS if self.outputs else SCHEMA
@@ -413,8 +472,10 @@ class Program:
             descriptors = tuple(Descriptor.unpack(part, older=True) for part in parts)
         except DescriptorError as error:
             raise ProgramError(f"program.bin is damaged: {error}") from None
+        bits = raw.get("bits", 16)
         places = {
-            name: TensorPlace(**{**place, "halo": tuple(place["halo"])}) for name, place in raw["tensors"].items()
+            name: TensorPlace(**{**place, "halo": tuple(place["halo"]), "word_bytes": bits // 8})
+            for name, place in raw["tensors"].items()
         }
         return cls(
             network=raw["network"],
@@ -439,6 +500,7 @@ class Program:
             class_names=checked_class_names(raw["classes"], "program.json") if "classes" in raw else (),
             tail=tail_of(raw["tail"]) if "tail" in raw else None,
             cut=Cut(**{**raw["cut"], "exits": tuple(raw["cut"]["exits"])}) if "cut" in raw else None,
+            bits=bits,
         )
 
 

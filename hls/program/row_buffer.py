@@ -11,7 +11,6 @@ from fluidnpu.models import Kind, LayerShape, Window
 from ..formats.table import KindCode
 from .descriptor import Descriptor
 from .fbcb import FbcbEntry
-from .program import WORD_BYTES
 
 
 def buffer_bytes(descriptor: Descriptor, run: FbcbEntry) -> int:
@@ -30,7 +29,9 @@ def buffer_bytes(descriptor: Descriptor, run: FbcbEntry) -> int:
             stride=(d.stride_h, d.stride_w),
             dilation=(d.dilation_h, d.dilation_w),
             out=(d.out_h, d.out_w),
-            channels=d.in_pixel_bytes // WORD_BYTES,
+            channels=d.in_pixel_bytes // d.word_bytes,
         ),
     )
-    return needed_bytes(layer, batch=run.batch, block=run.block, row_lanes=run.row_lanes, b_r=run.b_r)
+    return needed_bytes(
+        layer, batch=run.batch, block=run.block, row_lanes=run.row_lanes, b_r=run.b_r, word_bytes=d.word_bytes
+    )

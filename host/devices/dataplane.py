@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,6 @@ from fluidnpu.hls.formats import CORE_COMMAND, NO_WEIGHTS, KindCode
 from fluidnpu.hls.program import (
     DESCRIPTOR_BYTES,
     PIECE_BYTES,
-    WORD_BYTES,
     Descriptor,
     buffer_bytes,
     decode_layer,
@@ -31,15 +31,17 @@ from fluidnpu.hls.program import (
     part_words,
     pieces_at,
     pooled_map,
+    scales,
     unit_of,
     unpack_weights,
 )
 from fluidnpu.models import Kind, Layer, NetworkError, QuantisedLayer, golden
 from fluidnpu.models.graph import Activation, Use
+from fluidnpu.models.numeric import WORDS, Stored, Word
 
 from .memory import BusError, SimulatedMemory
 
-Int16s = npt.NDArray[np.int16]
+Int16s = npt.NDArray[np.int16]  # constants
 
 ALIGNMENT = 64  # of a program, of the weight image, of every weight part and of slots
 MOST_JOBS = 512  # whose layers are kept: stages by batch sizes, and those of damaged programs
@@ -65,20 +67,21 @@ class Slots:
 
 @dataclass(frozen=True, kw_only=True)
 class Region:
-    """A tensor in a slot: `offset`, `row`, `pixel` and `channel` strides in bytes, shape (height, width,
-    channels).
+    """A tensor of some kind of `word` in a slot: `offset`, `row`, `pixel` and `channel` strides in bytes, shape
+    (height, width, channels).
     """
 
     offset: int
     shape: tuple[int, int, int]
     row: int
     pixel: int
-    channel: int = 2
+    channel: int
+    word: Word
 
     @property
     def aligned(self) -> bool:
-        """True when every element is aligned to a 16-bit word."""
-        return not (self.offset | self.row | self.pixel) & 1
+        """True when every element is aligned to a word."""
+        return not (self.offset | self.row | self.pixel) % self.word.bytes
 
     def span(self, slots: Slots) -> tuple[int, int]:
         """Return (address, bytes) from its first word in the first active slot to its last in the last."""
@@ -89,11 +92,11 @@ class Region:
     def size(self) -> int:
         """Bytes from its first word to the end of its last, in one slot."""
         height, width, channels = self.shape
-        return (height - 1) * self.row + (width - 1) * self.pixel + (channels - 1) * self.channel + 2
+        return (height - 1) * self.row + (width - 1) * self.pixel + (channels - 1) * self.channel + self.word.bytes
 
-    def inside(self, slot: npt.NDArray[np.uint8]) -> Int16s:
-        """View the tensor in one slot's bytes, int16 of its shape."""
-        return np.ndarray(self.shape, np.int16, slot, self.offset, (self.row, self.pixel, self.channel))
+    def inside(self, slot: npt.NDArray[np.uint8]) -> Stored:
+        """View the tensor in one slot's bytes, words of its shape."""
+        return np.ndarray(self.shape, self.word.dtype, slot, self.offset, (self.row, self.pixel, self.channel))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,6 +172,8 @@ class DataPlane:
 
     def check(self, descriptor: Descriptor, word: int, slots: Slots, weights_base: int) -> Step:
         """Decode a layer for a batch and check that all its bytes exist. Raises LayerError with the cause."""
+        if descriptor.word_bytes != self._design.word_bytes:
+            raise LayerError(Cause.BAD_DESCRIPTOR)
         mode = self._mode(descriptor, word, len(slots.active))
         taps = descriptor.kernel_h * descriptor.kernel_w
         width = self._design.array.tile(mode)[0]
@@ -273,7 +278,7 @@ class DataPlane:
                 run = decode_layer(npu, word, d, batch)
             except FbcbError:
                 raise LayerError(Cause.BAD_FBCB) from None
-            if not d.merged and buffer_bytes(d, run) > 2 * npu.buffer_words:
+            if not d.merged and buffer_bytes(d, run) > npu.word_bytes * npu.buffer_words:
                 raise LayerError(Cause.BAD_FBCB)
             self._modes[d, word, batch] = run.mode
         return self._modes[d, word, batch]
@@ -288,16 +293,16 @@ class DataPlane:
             cached = self._decoded[d, weights_base, mode] = (checksum, self._decode(d, mode, *parts))
         return cached[1]
 
-    def _constants(self, d: Descriptor, mode: Mode, base: int) -> tuple[Int16s, Int16s, Int16s]:
+    def _constants(self, d: Descriptor, mode: Mode, base: int) -> tuple[Stored, Int16s, Int16s]:
         """Read a layer's weights, pieces and filter, each empty where it has none."""
         none = np.zeros(0, np.int16)
         return (
-            none if d.kind or d.merged else self._weights(d, mode, base),
+            none.astype(d.word.dtype) if d.kind or d.merged else self._weights(d, mode, base),
             self._pieces(d, mode, base) if d.pieces else none,
             self._filter(d, mode, base) if d.filter_kernel else none,
         )
 
-    def _weights(self, d: Descriptor, mode: Mode, base: int) -> Int16s:
+    def _weights(self, d: Descriptor, mode: Mode, base: int) -> Stored:
         offset = d.weights[int(mode)]
         if offset == NO_WEIGHTS:
             raise LayerError(Cause.BAD_FBCB)
@@ -305,7 +310,7 @@ class DataPlane:
             raise LayerError(Cause.BAD_DESCRIPTOR)
         p = d.kernel_h * d.kernel_w * d.group_words
         size = part_words(p=p, columns=d.columns, groups=d.groups, mode=mode, design=self._design)
-        return self._read(base + offset, 2 * size).view(np.int16)
+        return self._read(base + offset, d.word_bytes * size).view(d.word.dtype)
 
     def _pieces(self, d: Descriptor, mode: Mode, base: int) -> Int16s:
         offset = pieces_at(d, mode, self._design)
@@ -317,21 +322,18 @@ class DataPlane:
         offset = filter_at(d, mode, self._design)
         if offset == NO_WEIGHTS or not filter_fits(d, mode, self._design):
             raise LayerError(Cause.BAD_DESCRIPTOR)
-        return self._read(base + offset, WORD_BYTES * filter_words(d, self._design)).view(np.int16)
+        return self._read(base + offset, 2 * filter_words(d, self._design)).view(np.int16)
 
-    def _decode(self, d: Descriptor, mode: Mode, words: Int16s, pieces: Int16s, filtered: Int16s) -> Step:
+    def _decode(self, d: Descriptor, mode: Mode, words: Stored, pieces: Int16s, filtered: Int16s) -> Step:
         shape = (d.out_h, d.out_w, d.groups * d.columns)
-        source = Region(offset=d.in_offset, shape=_extent(d), row=d.in_row_bytes, pixel=d.in_pixel_bytes)
+        region = partial(Region, channel=d.word_bytes, word=d.word)
+        source = region(offset=d.in_offset, shape=_extent(d), row=d.in_row_bytes, pixel=d.in_pixel_bytes)
         stored = (*d.pooled_hw, shape[2])
-        target = Region(offset=d.out_offset, shape=stored, row=d.out_row_bytes, pixel=d.out_pixel_bytes)
-        residual = Region(
-            offset=d.residual_offset,
-            shape=shape,
-            row=d.residual_row_bytes,
-            pixel=d.residual_pixel_bytes,
-            channel=0 if d.residual_spread else 2,
-        )
-        if not all(region.aligned for region in (source, target, residual)):
+        target = region(offset=d.out_offset, shape=stored, row=d.out_row_bytes, pixel=d.out_pixel_bytes)
+        residual = region(offset=d.residual_offset, shape=shape, row=d.residual_row_bytes, pixel=d.residual_pixel_bytes)
+        if d.residual_spread:
+            residual = replace(residual, channel=0)
+        if not all(one.aligned for one in (source, target, residual)):
             raise LayerError(Cause.BAD_DESCRIPTOR)
         try:
             return Step(
@@ -345,10 +347,10 @@ class DataPlane:
         except NetworkError:  # an accumulator could wrap: no compiled program does, so the bytes are damaged
             raise LayerError(Cause.BAD_DESCRIPTOR) from None
 
-    def _layer(self, d: Descriptor, mode: Mode, words: Int16s, pieces: Int16s) -> QuantisedLayer:
+    def _layer(self, d: Descriptor, mode: Mode, words: Stored, pieces: Int16s) -> QuantisedLayer:
         """Build the layer for the golden model, without padding: its input is the extent with the halo."""
         kind = _KINDS[d.kind]
-        weights, bias = np.zeros((0, 0, 0), np.int16), np.zeros(0, np.int64)
+        weights, header = np.zeros((0, 0, 0), d.word.dtype), np.zeros(0, np.int64)
         if kind is Kind.GEMM:
             p = d.kernel_h * d.kernel_w * d.group_words
             groups = [
@@ -356,7 +358,8 @@ class DataPlane:
                 for part in words.reshape(d.groups, -1)
             ]
             weights = np.stack([matrix for matrix, _ in groups])
-            bias = np.concatenate([vector for _, vector in groups])
+            header = np.concatenate([vector for _, vector in groups])
+        bias, multipliers, shifts = scales(header, self._design)
         unit = unit_of(d, mode, self._design, pieces) if d.activation else None
         layer = Layer(
             name="descriptor",
@@ -376,8 +379,11 @@ class DataPlane:
             layer=layer,
             weights=weights,
             bias=bias,
+            multipliers=multipliers,
+            shifts=shifts,
             shift=d.shift,
             residual_shift=d.residual_shift,
+            residual_multiplier=d.residual_multiplier,
             lo=d.lo,
             hi=d.hi,
             unit=unit,
@@ -385,16 +391,16 @@ class DataPlane:
 
     # -- slots -----------------------------------------------------------------------------------------------
 
-    def _load(self, region: Region, slots: Slots) -> Int16s:
-        """Return the tensor of every active slot, int16 (batch, *shape): a view if adjacent, else a copy."""
+    def _load(self, region: Region, slots: Slots) -> Stored:
+        """Return the tensor of every active slot, words (batch, *shape): a view if adjacent, else a copy."""
         view = self._view(region, slots, Cause.BUS_READ)
         return view if len(view) == len(slots.active) else view[_indices(slots)]
 
-    def _view(self, region: Region, slots: Slots, cause: Cause) -> Int16s:
+    def _view(self, region: Region, slots: Slots, cause: Cause) -> Stored:
         """Return a view of the tensor in all slots from the first active to the last: (slots, *shape)."""
         count = slots.active[-1] - slots.active[0] + 1
         strides = (slots.stride, region.row, region.pixel, region.channel)
-        return np.ndarray((count, *region.shape), np.int16, self._bytes(region, slots, cause), strides=strides)
+        return np.ndarray((count, *region.shape), region.word.dtype, self._bytes(region, slots, cause), strides=strides)
 
     def _bytes(self, region: Region, slots: Slots, cause: Cause) -> npt.NDArray[np.uint8]:
         try:

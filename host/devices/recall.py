@@ -11,12 +11,10 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
+from fluidnpu.models.numeric import Stored
 
 from .dataplane import DataPlane, Region, Slots, Step
 
-Int16s = npt.NDArray[np.int16]
 Key = tuple[int, bytes]
 
 
@@ -39,7 +37,7 @@ class Recall:
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes, self._held_bytes = most_bytes, 0
         self._plans: dict[tuple[int, ...], _Plan] = {}
-        self._results: OrderedDict[Key, list[Int16s]] = OrderedDict()
+        self._results: OrderedDict[Key, list[Stored]] = OrderedDict()
         self.recalled = self.computed = 0  # samples in jobs
 
     def run(self, plane: DataPlane, steps: Sequence[Step], slots: Slots) -> int:
@@ -77,7 +75,7 @@ class Recall:
             self._plans[known] = _Plan(number=number, steps=tuple(steps), reads=tuple(reads), writes=tuple(writes))
         return self._plans[known]
 
-    def _keep(self, key: Key, results: list[Int16s]) -> None:
+    def _keep(self, key: Key, results: list[Stored]) -> None:
         self._held_bytes += len(key[1]) + sum(one.nbytes for one in results)
         if (before := self._results.pop(key, None)) is not None:
             self._held_bytes -= len(key[1]) + sum(one.nbytes for one in before)

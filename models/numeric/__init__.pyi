@@ -12,3 +12,6 @@ from .recording import record_classes as record_classes
 from .recording import record_exits as record_exits
 from .recording import record_scores as record_scores
 from .unit import Unit as Unit
+from .words import WORDS as WORDS
+from .words import Stored as Stored
+from .words import Word as Word

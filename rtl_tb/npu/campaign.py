@@ -16,7 +16,7 @@ from functools import partial
 
 from fluidnpu.dse import Design, DramModel
 from fluidnpu.hls import Cause
-from fluidnpu.hls.program import PIECE_BYTES, WORD_BYTES, decode_layer, filter_at, filter_words, part_words, pieces_at
+from fluidnpu.hls.program import PIECE_BYTES, decode_layer, filter_at, filter_words, part_words, pieces_at
 
 from . import coverage
 from .device import DECERR, SLVERR
@@ -190,7 +190,7 @@ def bad_address(world: World, layers: range, port: str) -> int | None:
         words = part_words(
             p=d.kernel_h * d.kernel_w * d.group_words, columns=d.columns, groups=d.groups, mode=mode, design=p.design
         )
-        return world.at(p.weights + d.weights[mode] + WORD_BYTES * world.rng.randrange(min(64, words)))
+        return world.at(p.weights + d.weights[mode] + d.word_bytes * world.rng.randrange(min(64, words)))
     if port == "m1":
         row, word = world.rng.randrange(d.kernel_h), world.rng.randrange(d.group_words)
         return world.at(sample + d.in_offset + row * d.in_row_bytes + 2 * word)

@@ -65,7 +65,7 @@ def test_damaged_programs_are_refused(chain: QuantisedNetwork, tmp_path: Path) -
     manifest.write_text(text.replace('"b_max": 4', '"b_max": 5'))
     refused("was changed by hand")
     manifest.write_text(json.dumps({**json.loads(text), "schema": 99}))
-    refused("must be a program of schema 1 to 4, not 99")
+    refused("must be a program of schema 1 to 5, not 99")
     body = {key: value for key, value in json.loads(text).items() if key not in ("digest", "tensors")}
     canonical = json.dumps(body, sort_keys=True, separators=(",", ":"))
     manifest.write_text(json.dumps({**body, "digest": hashlib.sha256(canonical.encode()).hexdigest()}))
