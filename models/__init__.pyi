@@ -17,8 +17,8 @@ from .images.image_set import shipped_file as shipped_file
 from .images.image_set import shipped_images as shipped_images
 from .numeric import golden as golden
 from .numeric.guard import accuracy_guard as accuracy_guard
-from .numeric.quantise import QuantisedLayer as QuantisedLayer
-from .numeric.quantise import QuantisedNetwork as QuantisedNetwork
+from .numeric.integers import QuantisedLayer as QuantisedLayer
+from .numeric.integers import QuantisedNetwork as QuantisedNetwork
 from .numeric.quantise import quantise as quantise
 from .onnx.from_torch import from_torch as from_torch
 from .onnx.reader import read_model as read_model

@@ -144,13 +144,14 @@ class Intake:
                 f"images of floats must lie in {least:g}..{most:g}, and {low:g}..{high:g} came; give uint8{remedy}"
             )
 
-    def codes(self, images: Pixels, unit: float) -> npt.NDArray[np.int16]:
-        """Return the input tensor in int16, one step being `unit` (a power of two), rounded and clipped."""
+    def codes(self, images: Pixels, unit: float, dtype: npt.DTypeLike = np.int16, zero: int = 0) -> npt.NDArray[Any]:
+        """Return the input tensor in integers, rounded and clipped: one step is `unit`, and 0 is `zero`."""
         found = self.arranged(images)
+        kind = (unit, np.dtype(dtype).name, zero)
         if found.dtype == np.uint8:
-            table = self._code_table(unit)
+            table = self._code_table(*kind)
             return table[0][found] if len(table) == 1 else _by_channel(table, found)
-        return _stored(self._values(found), unit)
+        return _stored(self._values(found), *kind)
 
     # -- what can come ---------------------------------------------------------------------------------------
 
@@ -165,14 +166,15 @@ class Intake:
         return 0 if self._table.shape[1] == 1 else np.arange(self.shape[2])
 
     @cached_property
-    def _tables(self) -> dict[float, npt.NDArray[np.int16]]:
+    def _tables(self) -> dict[tuple[float, str, int], npt.NDArray[Any]]:
         return {}
 
-    def _code_table(self, unit: float) -> npt.NDArray[np.int16]:
+    def _code_table(self, unit: float, dtype: str, zero: int) -> npt.NDArray[Any]:
         """Return the code of every uint8 pixel, (1 or channels, 256)."""
-        if unit not in self._tables:
-            self._tables[unit] = np.ascontiguousarray(_stored(self._table, unit).T)
-        return self._tables[unit]
+        kind = (unit, dtype, zero)
+        if kind not in self._tables:
+            self._tables[kind] = np.ascontiguousarray(_stored(self._table, *kind).T)
+        return self._tables[kind]
 
     @property
     def largest(self) -> float:
@@ -210,13 +212,14 @@ class Intake:
         )
 
 
-def _by_channel(table: npt.NDArray[np.int16], found: Pixels) -> npt.NDArray[np.int16]:
+def _by_channel(table: npt.NDArray[Any], found: Pixels) -> npt.NDArray[Any]:
     """Look pixels up channel by channel, which is several times faster than both indices at once."""
-    out = np.empty(found.shape, np.int16)
+    out = np.empty(found.shape, table.dtype)
     for channel, codes in enumerate(table):
         out[..., channel] = codes[found[..., channel]]
     return out
 
 
-def _stored(real: Doubles, unit: float) -> npt.NDArray[np.int16]:
-    return np.asarray(np.clip(np.rint(real / unit), _INT16.min, _INT16.max), np.int16)
+def _stored(real: Doubles, unit: float, dtype: str, zero: int) -> npt.NDArray[Any]:
+    ends = np.iinfo(dtype)
+    return np.asarray(np.clip(np.rint(real / unit) + zero, ends.min, ends.max), dtype)

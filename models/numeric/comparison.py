@@ -29,7 +29,7 @@ from ..graph.network import Network
 from ..graph.outputs import Output
 from . import golden
 from .float_reference import Images, Progress, channel_sizes, float_batches
-from .quantise import QuantisedNetwork
+from .integers import QuantisedNetwork
 from .words import INT16_MAX, INT16_MIN, Doubles, Int16s
 
 MOST_IMAGES, LEAST_IMAGES = 64, 4  # that are compared

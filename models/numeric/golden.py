@@ -1,13 +1,15 @@
-"""The golden model: the bit-exact definition of the NPU's arithmetic (ADR 3).
+"""The golden model: the bit-exact definition of the NPU's arithmetic (ADR 3, and ADR 75 at 8 bits).
 
 HLS C++, RTL, the simulated device and the driver are held to it. Sums run through float64 BLAS, which is
 exact here: a QuantisedLayer proves that no partial sum in any order exceeds 47 bits and a sign, a float64
-holds 53, and dividing by 2**shift beforehand changes exponents only. `np.rint` rounds half to even.
+holds 53, and dividing by 2**shift beforehand changes exponents only. At 8 bits sums have 31 bits and a sign,
+and 48 once they are multiplied. `np.rint` rounds half to even.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +18,8 @@ from ..errors import NetworkError
 from ..exits.rule import confidence, decide_exits, early_exit_predictions
 from ..graph.network import Layer
 from ..graph.shapes import Kind
-from .quantise import Images, QuantisedLayer, QuantisedNetwork
-from .words import INT16_MAX, INT16_MIN, Int16s
+from .integers import Images, QuantisedLayer, QuantisedNetwork
+from .words import INT16, Stored
 
 __all__ = [
     "confidence",
@@ -39,14 +41,14 @@ Floats = npt.NDArray[np.float64]
 _CHUNK_WORDS = 1 << 18  # of im2col a batch is cut into: 2 MiB, so that it stays in cache
 
 
-def _windows(layer: Layer, x: Int16s) -> Floats:
-    """Return every window of x (B, H, W, C), padded with zeros: a float64 view (B, h, w, kernel rows,
-    kernel columns, C).
+def _windows(layer: Layer, x: Stored, halo: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Return every window of x (B, H, W, C) within its halo: a view of floats (B, h, w, kernel rows, kernel
+    columns, C).
     """
     x = layer.cropped(x)
     top, left, bottom, right = (max(0, side) for side in layer.padding)
     batch, height, width, channels = x.shape
-    padded = np.zeros((batch, height + top + bottom, width + left + right, channels))
+    padded = np.full((batch, height + top + bottom, width + left + right, channels), halo, dtype)
     padded[:, top : top + height, left : left + width] = x
     sample, row, column, channel = padded.strides
     strides = (
@@ -62,14 +64,14 @@ def _windows(layer: Layer, x: Int16s) -> Floats:
     )
 
 
-def _gemm(qlayer: QuantisedLayer, x: Int16s) -> Floats:
-    """Return (bias + sum(x * w)) / 2**shift as float64 (B, h, w, channels), exact."""
+def _gemm(qlayer: QuantisedLayer, x: Stored) -> Floats:
+    """Return bias + sum(x * w), over 2**shift at 16 bits, as float64 (B, h, w, channels), exact."""
     layer = qlayer.layer
     weights = qlayer.float_weights
     if layer.kernel == (1, 1) and layer.stride == (1, 1) and not any(layer.padding) and layer.groups == 1:
-        sums: Floats = x.reshape(-1, x.shape[3]).astype(np.float64) @ weights[0] + qlayer.float_bias
+        sums: Floats = x.reshape(-1, x.shape[3]).astype(weights.dtype) @ weights[0] + qlayer.float_bias
         return sums.reshape(*x.shape[:3], layer.channels)
-    windows = _windows(layer, x)
+    windows = _windows(layer, x, qlayer.halo, weights.dtype)
     batch, height, width, kernel_h, kernel_w, channels = windows.shape
     rows = batch * height * width
     if layer.groups == 1:
@@ -78,13 +80,13 @@ def _gemm(qlayer: QuantisedLayer, x: Int16s) -> Floats:
         split = windows.reshape(rows, kernel_h * kernel_w, layer.groups, channels // layer.groups)
         sums = np.matmul(split.transpose(2, 0, 1, 3).reshape(layer.groups, rows, weights.shape[1]), weights)
         sums = sums.transpose(1, 0, 2).reshape(rows, layer.channels)
-    sums += qlayer.float_bias
+    sums = sums + qlayer.float_bias
     return sums.reshape(batch, height, width, layer.channels)
 
 
-def _pool(layer: Layer, x: Int16s) -> Floats:
+def _pool(layer: Layer, x: Stored, halo: int) -> Floats:
     """Reduce each window tap by tap; NumPy's own reductions over short axes are several times slower."""
-    windows = _windows(layer, x)
+    windows = _windows(layer, x, halo, np.float64)
     if windows[0, ..., 0].size == windows.shape[3] * windows.shape[4]:  # global: one window, reduce it at once
         return np.asarray(windows.sum(axis=(3, 4)) if layer.kind is Kind.SUM_POOL else windows.max(axis=(3, 4)))
     combine = np.add if layer.kind is Kind.SUM_POOL else np.maximum
@@ -94,50 +96,55 @@ def _pool(layer: Layer, x: Int16s) -> Floats:
     return value
 
 
-def _rounded(qlayer: QuantisedLayer, x: Int16s, residual: Int16s | None) -> Floats:
+def _rounded(qlayer: QuantisedLayer, x: Stored, residual: Stored | None) -> Floats:
     """Return the core's word before the clamp to lo and hi: integers in float64."""
     layer = qlayer.layer
-    if layer.kind is Kind.GEMM:
-        value = _gemm(qlayer, x)
-    else:
-        value = _pool(layer, x)
+    value = _gemm(qlayer, x) if layer.kind is Kind.GEMM else _pool(layer, x, qlayer.halo)
+    if qlayer.word is not INT16:
+        if layer.kind is Kind.GEMM:
+            np.rint(np.multiply(value, qlayer.factors, out=value), out=value)
+        if residual is not None and layer.adds:
+            value += residual * float(qlayer.residual_multiplier)
+        value *= 2.0**-qlayer.shift
+        return np.rint(value, out=value)
+    if layer.kind is not Kind.GEMM:
         value *= 2.0**-qlayer.shift
     if residual is not None and layer.adds:
         value += residual * 2.0 ** (qlayer.residual_shift - qlayer.shift)
     return np.rint(value, out=value)
 
 
-def _check(layer: Layer, x: Int16s, residual: Int16s | None) -> None:
-    if x.dtype != np.int16 or x.ndim != 4 or x.shape[1:] != layer.in_shape:
+def _check(qlayer: QuantisedLayer, x: Stored, residual: Stored | None) -> None:
+    layer, dtype = qlayer.layer, qlayer.word.dtype
+    if x.dtype != dtype or x.ndim != 4 or x.shape[1:] != layer.in_shape:
         raise NetworkError(
-            f"layer '{layer.name}' takes int16 (batch, {', '.join(map(str, layer.in_shape))}), not {x.dtype} {x.shape}"
+            f"layer '{layer.name}' takes {dtype} (batch, {', '.join(map(str, layer.in_shape))}), not {x.dtype} {x.shape}"
         )
     if (residual is None) != (layer.residual is None):
         raise NetworkError(f"layer '{layer.name}' {'must' if layer.residual else 'must not'} be given a residual")
     shape = (len(x), *layer.out_hw, layer.channels)
-    if residual is not None and (residual.shape != shape or residual.dtype != np.int16):
+    if residual is not None and (residual.shape != shape or residual.dtype != dtype):
         raise NetworkError(
-            f"the residual of layer '{layer.name}' must be int16 {shape}, not {residual.dtype} {residual.shape}"
+            f"the residual of layer '{layer.name}' must be {dtype} {shape}, not {residual.dtype} {residual.shape}"
         )
 
 
-def run_layer_counting(qlayer: QuantisedLayer, x: Int16s, residual: Int16s | None = None) -> tuple[Int16s, int]:
+def run_layer_counting(qlayer: QuantisedLayer, x: Stored, residual: Stored | None = None) -> tuple[Stored, int]:
     """Run one layer and also count its saturations.
 
-    They are the core's and the activation unit's words that lay outside int16 before the clamp to lo and hi.
+    They are the core's and the activation unit's words that no word holds before the clamp to lo and hi.
     """
     layer = qlayer.layer
-    _check(layer, x, residual)
+    _check(qlayer, x, residual)
     height, width = layer.out_hw
-    out = np.empty((len(x), height, width, layer.channels), np.int16)
+    out = np.empty((len(x), height, width, layer.channels), qlayer.word.dtype)
     step = max(1, _CHUNK_WORDS // (height * width * layer.kernel[0] * layer.kernel[1] * layer.in_shape[2]))
     saturated = 0
     for start in range(0, len(x), step):
         part = slice(start, start + step)
         added = None if residual is None else residual[part]
         value = _rounded(qlayer, x[part], added)
-        if value.size and (value.min() < INT16_MIN or value.max() > INT16_MAX):
-            saturated += int(np.count_nonzero((value < INT16_MIN) | (value > INT16_MAX)))
+        saturated += qlayer.word.beyond(value)
         out[part] = np.clip(value, qlayer.lo, qlayer.hi, out=value)
         if qlayer.unit is not None:
             out[part], more = qlayer.unit.run(out[part], added)
@@ -145,13 +152,13 @@ def run_layer_counting(qlayer: QuantisedLayer, x: Int16s, residual: Int16s | Non
     return out, saturated
 
 
-def run_layer(qlayer: QuantisedLayer, x: Int16s, residual: Int16s | None = None) -> Int16s:
-    """Run one layer on int16 (B, H, W, C), and its residual if it has one: int16 (B, h, w, channels)."""
+def run_layer(qlayer: QuantisedLayer, x: Stored, residual: Stored | None = None) -> Stored:
+    """Run one layer on words (B, H, W, C), and its residual if it has one: words (B, h, w, channels)."""
     return run_layer_counting(qlayer, x, residual)[0]
 
 
-def run_stage(qnet: QuantisedNetwork, stage: int, tensors: dict[str, Int16s]) -> dict[str, int]:
-    """Run one stage's layers on `tensors` (name to int16 (B, H, W, C)) in place; return each layer's
+def run_stage(qnet: QuantisedNetwork, stage: int, tensors: dict[str, Stored]) -> dict[str, int]:
+    """Run one stage's layers on `tensors` (name to words (B, H, W, C)) in place; return each layer's
     saturations.
 
     Stage 0 needs the network's input in `tensors`; stage s the tensors that earlier stages left there,
@@ -168,26 +175,26 @@ def run_stage(qnet: QuantisedNetwork, stage: int, tensors: dict[str, Int16s]) ->
             tensors[layer.output] = out
         else:
             if layer.output not in tensors:
-                tensors[layer.output] = np.zeros((len(out), *shape), np.int16)
+                tensors[layer.output] = np.full((len(out), *shape), qnet.zeros[layer.output], qnet.dtype)
             layer.written(tensors[layer.output])[...] = out
     return counts
 
 
-def stored_logits(qnet: QuantisedNetwork, exit_index: int, tensors: dict[str, Int16s]) -> Int16s:
-    """Return an exit's int16 logits (B, classes) from the tensors.
+def stored_logits(qnet: QuantisedNetwork, exit_index: int, tensors: dict[str, Stored]) -> Stored:
+    """Return an exit's stored logits (B, classes) from the tensors.
 
     Maps are (B, height * width * channels), and the end of a network without classes has (B, 0).
     """
     tensor = qnet.network.exits[exit_index].logits
     if tensor is None:
-        return np.zeros((len(tensors[qnet.network.input]), 0), np.int16)
+        return np.zeros((len(tensors[qnet.network.input]), 0), qnet.dtype)
     return tensors[tensor].reshape(len(tensors[tensor]), math.prod(qnet.network.tensors[tensor]))
 
 
-def _run(qnet: QuantisedNetwork, images: Images) -> tuple[list[Int16s], dict[str, int], dict[str, Int16s]]:
+def _run(qnet: QuantisedNetwork, images: Images) -> tuple[list[Stored], dict[str, int], dict[str, Stored]]:
     """Return the logits of each exit, the saturations of each layer, and the tensors of the outputs."""
-    logits: list[list[Int16s]] = [[] for _ in qnet.exits]
-    given: dict[str, list[Int16s]] = {output.tensor: [] for output in qnet.network.outputs}
+    logits: list[list[Stored]] = [[] for _ in qnet.exits]
+    given: dict[str, list[Stored]] = {output.tensor: [] for output in qnet.network.outputs}
     counts = dict.fromkeys((q.layer.name for q in qnet.layers), 0)
     widest = max(int(np.prod(shape)) for shape in qnet.network.tensors.values())
     step = max(1, 8 * _CHUNK_WORDS // widest // len(qnet.network.tensors))
@@ -203,20 +210,20 @@ def _run(qnet: QuantisedNetwork, images: Images) -> tuple[list[Int16s], dict[str
     return [np.concatenate(part) for part in logits], counts, outputs
 
 
-def run(qnet: QuantisedNetwork, images: Images) -> list[Int16s]:
-    """Return int16 logits (N, classes) of every exit for images that `quantise_input` takes; maps are flat,
+def run(qnet: QuantisedNetwork, images: Images) -> list[Stored]:
+    """Return stored logits (N, classes) of every exit for images that `quantise_input` takes; maps are flat,
     (N, height * width * channels).
     """
     return _run(qnet, images)[0]
 
 
-def run_counting(qnet: QuantisedNetwork, images: Images) -> tuple[list[Int16s], dict[str, int]]:
+def run_counting(qnet: QuantisedNetwork, images: Images) -> tuple[list[Stored], dict[str, int]]:
     """Return `run`, and the saturations of each layer over all images."""
     return _run(qnet, images)[:2]
 
 
-def run_outputs(qnet: QuantisedNetwork, images: Images) -> dict[str, Int16s]:
-    """Return every output that is no exit as stored, int16 (N, *shape), by its name;
+def run_outputs(qnet: QuantisedNetwork, images: Images) -> dict[str, Stored]:
+    """Return every output that is no exit as stored, (N, *shape), by its name;
     `QuantisedNetwork.output` gives real values.
     """
     found = _run(qnet, images)[2]

@@ -21,7 +21,8 @@ from . import golden
 from .comparison import Comparison, compare, named, sample
 from .equalisation import chosen_equalisation
 from .float_reference import Images, Progress, examine, run_float
-from .quantise import QuantisedNetwork, quantise
+from .integers import QuantisedNetwork
+from .quantise import quantise
 
 TOLERANCE_POINTS = 0.5
 MOST_ERROR = 0.02  # of the spread, rms; networks that int16 fits are at 0.00003 to 0.001 (ADR 65)

@@ -46,17 +46,18 @@ def _padded(network: Network) -> bool:
     return any(max(layer.padding) > 0 for layer in _readers(network))
 
 
-def fold_input(network: Network) -> tuple[Intake, Mapping[str, Parameters]]:
+def fold_input(network: Network, centred: bool = False) -> tuple[Intake, Mapping[str, Parameters]]:
     """Return the intake that is left to the host, and the parameters with the rest of it folded in.
 
-    A network without a record of its preprocessing is left as it is, and so are its integers.
+    `centred`: the host takes the mean off in any case, so that pixels take up both signs of few bits. A
+    network without a record of its preprocessing is left as it is, and so are its integers.
     """
     record = network.preprocessing
     if record is None or not _foldable(network):
         return network.intake, network.parameters
     channels = network.tensors[network.input][2]
     factor = np.broadcast_to(record.scale / np.array(record.std), channels)
-    centred = _padded(network)
+    centred = centred or _padded(network)
     offset = np.broadcast_to(0.0 if centred else np.array(record.mean) / np.array(record.std), channels)
     changed = {
         layer.name: _folded(layer, network.parameters[layer.name], layer.read(factor), layer.read(offset))

@@ -12,7 +12,7 @@ from ..exits.scores import scores
 from ..graph.checks import MapCheck
 from ..images.image_set import ImageSet
 from . import golden
-from .quantise import QuantisedNetwork
+from .integers import QuantisedNetwork
 
 
 def record_exits(qnet: QuantisedNetwork, images: ImageSet) -> tuple[npt.NDArray[np.float64], npt.NDArray[Any]]:

@@ -1,4 +1,4 @@
-"""The activation unit in integers: what it makes of the core's int16 words, exactly (ADR 69).
+"""The activation unit in integers: what it makes of the core's words, exactly (ADR 69, 75).
 
 >>> unit = Unit(use=Use.SLOPE, shift=15, pieces=np.array([[0, 8192]], np.int16))  # a quarter where negative
 >>> unit.run(np.array([[-100], [-99], [7]], np.int16))[0].ravel().tolist()
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..errors import QuantisationError
 from ..graph.activations import Use
-from .words import INT16_MAX, INT16_MIN, Int16s
+from .words import INT16, WORDS, Int16s, Stored, Word
 
 Int32s = npt.NDArray[np.int32]
 
@@ -32,20 +32,24 @@ class Unit:
 
     `pieces` int16 (n, 2) hold base and slope: the 258 pieces of a table, one for each channel of a slope
     (whose bases are 0) or an affine, none for a product. `window` is a table's p. `shift` is that of all
-    products. `lo` and `hi` clip what is stored. `error` is the largest, in steps of what is stored, beside
-    what the activation makes of the same word, where that fits int16; half a step is rounding alone.
+    products. `lo` and `hi` clip what is stored, words of so many `bits`. `error` is the largest, in steps of
+    what is stored, beside what the activation makes of the same word, where that fits a word; half a step is
+    rounding alone.
     """
 
     use: Use
     window: int = 0
     shift: int = 0
-    lo: int = INT16_MIN
-    hi: int = INT16_MAX
+    lo: int = INT16.lowest
+    hi: int = INT16.highest
     pieces: Int16s = field(default_factory=lambda: np.zeros((0, 2), np.int16), repr=False)
     error: float = 0.5
+    bits: int = INT16.bits
 
     def __post_init__(self) -> None:
         """Refuse what the hardware cannot hold. Raises QuantisationError."""
+        if self.bits not in WORDS:
+            raise QuantisationError(f"the activation unit has words of 16 or 8 bits, not {self.bits}")
         table = self.use is Use.TABLE
         count = PIECES if table else 0 if self.use is Use.PRODUCT else max(1, len(self.pieces))
         if self.pieces.shape != (count, 2) or self.pieces.dtype != np.int16:
@@ -61,14 +65,21 @@ class Unit:
             )
         if not 0 <= self.shift <= LARGEST_UNIT_SHIFT:
             raise QuantisationError(f"the activation unit needs a shift of 0..{LARGEST_UNIT_SHIFT}, not {self.shift}")
-        if not INT16_MIN <= self.lo <= self.hi <= INT16_MAX:
-            raise QuantisationError(f"the activation unit needs int16 bounds lo <= hi, not {self.lo} and {self.hi}")
+        if not self.word.lowest <= self.lo <= self.hi <= self.word.highest:
+            raise QuantisationError(
+                f"the activation unit needs int{self.bits} bounds lo <= hi, not {self.lo} and {self.hi}"
+            )
 
-    def run(self, x: Int16s, residual: Int16s | None = None) -> tuple[Int16s, int]:
-        """Return what the unit stores for int16 words (..., channels), and how many of them saturated.
+    @property
+    def word(self) -> Word:
+        """The kind of its words."""
+        return WORDS[self.bits]
 
-        A product takes its `residual`, of a shape that broadcasts to x's. A word saturates where it lies
-        outside int16 before the clip.
+    def run(self, x: Stored, residual: Stored | None = None) -> tuple[Stored, int]:
+        """Return what the unit stores for words (..., channels), and how many of them saturated.
+
+        A product takes its `residual`, of a shape that broadcasts to x's. What is stored saturates where a
+        word cannot hold it before the clip.
         """
         if self.use is Use.TABLE:
             out, beyond = self._table
@@ -76,7 +87,7 @@ class Unit:
             return out[at], int(np.count_nonzero(beyond[at])) if beyond.any() else 0
         return self._stored(self._lines(x, residual))
 
-    def _lines(self, x: Int16s, residual: Int16s | None) -> Int32s:
+    def _lines(self, x: Stored, residual: Stored | None) -> Int32s:
         if self.use is Use.PRODUCT:
             if residual is None:
                 raise QuantisationError("the activation unit must be given what it multiplies by, and none came")
@@ -85,20 +96,17 @@ class Unit:
         value = _rounded(np.multiply(x, slope, dtype=np.int32), self.shift)
         return np.where(x < 0, value, x).astype(np.int32) if self.use is Use.SLOPE else value + base
 
-    def _stored(self, value: Int32s) -> tuple[Int16s, int]:
-        beyond = 0
-        if value.size and (value.min() < INT16_MIN or value.max() > INT16_MAX):
-            beyond = int(np.count_nonzero(_outside(value)))
-        return np.clip(value, self.lo, self.hi).astype(np.int16), beyond
+    def _stored(self, value: Int32s) -> tuple[Stored, int]:
+        return np.clip(value, self.lo, self.hi).astype(self.word.dtype), self.word.beyond(value)
 
     @cached_property
-    def _table(self) -> tuple[Int16s, npt.NDArray[np.bool_]]:
-        """What is stored for every word, and whether it saturated, both (65536,) by the word's bits."""
+    def _table(self) -> tuple[Stored, npt.NDArray[np.bool_]]:
+        """What is stored for every int16, and whether it saturated, both (65536,) by its bits."""
         words = np.arange(1 << 16, dtype=np.uint16).view(np.int16).astype(np.int32)
         piece, rest = placed(words, self.window)
         base, slope = self.pieces.astype(np.int32).T
         value = base[piece] + _rounded(slope[piece] * rest, self.shift)
-        return self._stored(value)[0], _outside(value)
+        return self._stored(value)[0], np.asarray((value < self.word.lowest) | (value > self.word.highest))
 
 
 def placed(words: Int32s, window: int) -> tuple[Int32s, Int32s]:
@@ -118,7 +126,3 @@ def placed(words: Int32s, window: int) -> tuple[Int32s, Int32s]:
 def _rounded(value: Int32s, shift: int) -> Int32s:
     """Return (value + (1 << shift >> 1)) >> shift, without that sum, which may need a 33rd bit."""
     return value if shift == 0 else ((value >> (shift - 1)) + 1) >> 1
-
-
-def _outside(value: Int32s) -> npt.NDArray[np.bool_]:
-    return np.asarray((value < INT16_MIN) | (value > INT16_MAX))

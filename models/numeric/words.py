@@ -1,15 +1,17 @@
-"""Stored words: int16, and the scale that gives their real numbers (ADR 3)."""
+"""Stored words, int16 or int8, and the scale that gives their real numbers (ADR 3, 75)."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any  # noqa: F401 -- in a string
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Int16s = npt.NDArray[np.int16]
+Stored = npt.NDArray[Any]  # int16 or int8, by the network's words
 # As strings, since NumPy 1.21, that of PYNQ v3 images, cannot subscript these types.
 Integers = npt.NDArray["np.integer[Any]"]
 Doubles = npt.NDArray[np.float64]
@@ -20,8 +22,53 @@ HEADROOM = 1.5  # unseen images may exceed the calibrated range by this factor b
 
 
 @dataclass(frozen=True, kw_only=True)
+class Word:
+    """What a network's stored words are: signed integers of so many bits, and what their sums may come to.
+
+    >>> INT8.lowest, INT8.highest, INT8.bytes
+    (-128, 127, 1)
+    """
+
+    bits: int
+    sum_bits: int  # of an accumulator, sign included
+    largest_shift: int
+    headroom: float  # by which unseen images may exceed the calibrated range before anything saturates
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of a word."""
+        return self.bits // 8
+
+    @property
+    def lowest(self) -> int:
+        """The least word."""
+        return -(1 << (self.bits - 1))
+
+    @property
+    def highest(self) -> int:
+        """The largest word."""
+        return (1 << (self.bits - 1)) - 1
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's type of the words."""
+        return np.dtype(f"i{self.bytes}")
+
+    def beyond(self, values: npt.NDArray[Any]) -> int:
+        """Count the values that a word cannot hold."""
+        if not values.size or (values.min() >= self.lowest and values.max() <= self.highest):
+            return 0
+        return int(np.count_nonzero((values < self.lowest) | (values > self.highest)))
+
+
+INT16 = Word(bits=16, sum_bits=48, largest_shift=47, headroom=HEADROOM)
+INT8 = Word(bits=8, sum_bits=32, largest_shift=31, headroom=1.0)
+WORDS: Mapping[int, Word] = {word.bits: word for word in (INT16, INT8)}
+
+
+@dataclass(frozen=True, kw_only=True)
 class Format:
-    """The scale of a tensor's int16 values.
+    """The scale of a tensor's stored values, and the one that means zero.
 
     >>> Format(fraction_bits=8).real(np.array([256, -128], np.int16))
     array([ 1. , -0.5])
@@ -29,25 +76,34 @@ class Format:
 
     fraction_bits: int
     gain: float = 1.0
+    zero: int = 0
+
+    def facts(self) -> dict[str, Any]:
+        """Return the fields in plain types; a zero point only where there is one."""
+        scale = {"fraction_bits": self.fraction_bits, "gain": self.gain}
+        return {**scale, "zero": self.zero} if self.zero else scale
 
     def real(self, stored: Integers) -> npt.NDArray[np.float64]:
         """The real values of stored integers."""
-        return np.asarray(stored, np.float64) * (math.ldexp(1.0, -self.fraction_bits) * self.gain)
+        steps = np.asarray(stored, np.float64) - self.zero if self.zero else np.asarray(stored, np.float64)
+        return steps * (math.ldexp(1.0, -self.fraction_bits) * self.gain)
 
     def steps(self, real: Doubles) -> Doubles:
         """Return real values in steps of a stored integer, not rounded."""
-        return np.asarray(real, np.float64) * (math.ldexp(1.0, self.fraction_bits) / self.gain)
+        steps = np.asarray(real, np.float64) * (math.ldexp(1.0, self.fraction_bits) / self.gain)
+        return steps + self.zero if self.zero else steps
 
-    def bounds(self, clip: tuple[float | None, float | None]) -> tuple[int, int]:
-        """Return real bounds in stored integers, within int16; an end of int16 where there is none.
+    def bounds(self, clip: tuple[float | None, float | None], word: Word = INT16) -> tuple[int, int]:
+        """Return real bounds in stored integers, within a word; an end of it where there is none.
 
         >>> Format(fraction_bits=8).bounds((0.0, 6.0))
         (0, 1536)
         """
         low, high = clip
         factor = math.ldexp(1.0, self.fraction_bits) / self.gain
-        lo = INT16_MIN if low is None else round(max(INT16_MIN, min(INT16_MAX, low * factor)))
-        hi = INT16_MAX if high is None else round(max(INT16_MIN, min(INT16_MAX, high * factor)))
+        least, most = word.lowest, word.highest
+        lo = least if low is None else round(max(least, min(most, low * factor + self.zero)))
+        hi = most if high is None else round(max(least, min(most, high * factor + self.zero)))
         return lo, hi
 
 
