@@ -92,6 +92,7 @@ _ELSEWHERE: Mapping[str, str] = {
     "fluidnpu_activation_lane": "fluidnpu_activation",
     "fluidnpu_multiplier": "fluidnpu_activation",
     "fluidnpu_output_filter_lane": "fluidnpu_output_filter",
+    "fluidnpu_output_filter_bytes": "fluidnpu_output_filter",
     "fluidnpu_beat_builder": "fluidnpu_row_buffer",
     "fluidnpu_row_addresses": "fluidnpu_output_writer",
 }

@@ -3,6 +3,7 @@
 /// The user's checker assumes the properties of the proof `guard`.
 module fluidnpu_beat_builder #(
   parameter int unsigned InWords = 8,
+  parameter int unsigned WordBits = 16,
   parameter int unsigned LineWords = 16,
   localparam int unsigned CountWidth = $clog2(InWords + 1),
   localparam int unsigned OffsetBits = $clog2(LineWords)
@@ -13,16 +14,16 @@ module fluidnpu_beat_builder #(
   input  logic                              valid_i,
   input  logic                              two_i,
   input  logic                              ends_i,
-  input  logic [1:0][1:0][LineWords*16-1:0] lines_i,
+  input  logic [1:0][1:0][LineWords*WordBits-1:0] lines_i,
   input  logic [1:0]                        odd_i,
   input  logic [1:0][OffsetBits-1:0]        offset_i,
   input  logic [1:0][CountWidth-1:0]        words_i,
   input  logic [1:0][CountWidth-1:0]        place_i,
   output logic                              beat_valid_o,
-  output logic [InWords*16-1:0]             beat_o
+  output logic [InWords*WordBits-1:0]             beat_o
 );
   (* anyseq *) logic                  valid;
-  (* anyseq *) logic [InWords*16-1:0] beat;
+  (* anyseq *) logic [InWords*WordBits-1:0] beat;
   assign beat_valid_o = valid;
   assign beat_o       = beat;
 endmodule

@@ -81,7 +81,7 @@
   logic [Sums-1:0] total_q;
   always_ff @(posedge clk_i) begin
     tap_0_q <= gen_tap[0].tap;
-    total_q <= chained + (first_i ? '0 : sum);
+    total_q <= gen_words.chained + (first_i ? '0 : gen_words.sum);
   end
 
   always_comb begin
@@ -118,21 +118,21 @@
       if (held_known_q[4]) assert (gen_pair[4].weights_q[at] == held_q[4]);
       if (held_known_q[5]) assert (gen_pair[5].weights_q[at] == held_q[5]);
       for (int unsigned p = 0; p < 4; p++) begin
-        if (reads_q[p]) assert (weights[2*p+1] == read_q[p][15:0]);
-        if (reads_2_q[p]) assert (weights[2*p+2] == read_2_q[p][31:16]);
+        if (reads_q[p]) assert (gen_words.weights[2*p+1] == read_q[p][15:0]);
+        if (reads_2_q[p]) assert (gen_words.weights[2*p+2] == read_2_q[p][31:16]);
       end
-      if (reads_q[4]) assert (weights[0] == read_q[4][15:0]);
-      if (reads_2_q[4]) assert (bias_low_q == read_2_q[4][31:16]);
-      if (bias_3_q) assert (bias_low_2_q == bias_low_3_q);
+      if (reads_q[4]) assert (gen_words.weights[0] == read_q[4][15:0]);
+      if (reads_2_q[4]) assert (gen_words.bias_low_q == read_2_q[4][31:16]);
+      if (bias_3_q) assert (gen_words.bias_low_2_q == bias_low_3_q);
       // Sums
-      if (old_q[0]) assert (sum == total_q);
+      if (old_q[0]) assert (gen_words.sum == total_q);
     end
   end
 `ifdef COVER
   always_comb begin
     cover (past_q && met_q[2] && met_deep_q[2] && !no_rows_q && column_4_q[31:16] == 16'd7);
     cover (past_q && window_known_q && window_q[Column+15:Column] == 16'd9 && columns_known_q);
-    cover (past_q && reads_2_q[3] && weights[8] == 16'd5 && bias_3_q);
+    cover (past_q && reads_2_q[3] && gen_words.weights[8] == 16'd5 && bias_3_q);
   end
 `endif
 `endif

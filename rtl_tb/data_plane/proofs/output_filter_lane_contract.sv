@@ -1,5 +1,6 @@
 /// Replaces fluidnpu_output_filter_lane in the proof of the filter: any words and saturations at all.
 module fluidnpu_output_filter_lane #(
+  parameter int unsigned WordBits = 16,
   parameter int unsigned Kernel = 3,
   parameter int unsigned Windows = 8,
   parameter int unsigned Rows = 64,
@@ -13,7 +14,7 @@ module fluidnpu_output_filter_lane #(
   localparam int unsigned Pairs = 6
 ) (
   input  logic                              clk_i,
-  input  logic [15:0]                       word_i,
+  input  logic [WordBits-1:0]                       word_i,
   input  logic [RowWidth-1:0]               row_i,
   input  logic                              no_rows_i,
   input  logic                              store_i,
@@ -26,15 +27,15 @@ module fluidnpu_output_filter_lane #(
   input  logic [Pairs-1:0][WeightWidth:0]   weight_i,
   input  logic                              first_i,
   input  logic [5:0]                        shift_i,
-  input  logic [15:0]                       lo_i,
-  input  logic [15:0]                       hi_i,
-  output logic [15:0]                       word_o,
+  input  logic [WordBits-1:0]                       lo_i,
+  input  logic [WordBits-1:0]                       hi_i,
+  output logic [WordBits-1:0]                       word_o,
   output logic                              saturated_o,
   input  logic                              write_i,
   input  logic [2:0]                        write_pair_i,
   input  logic [WeightWidth:0]              write_row_i,
   input  logic [31:0]                       write_words_i
 );
-  (* anyseq *) logic [16:0] any;
+  (* anyseq *) logic [WordBits:0] any;
   assign {saturated_o, word_o} = any;
 endmodule

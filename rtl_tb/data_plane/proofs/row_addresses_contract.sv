@@ -5,6 +5,7 @@
 module fluidnpu_row_addresses #(
   parameter int unsigned BMax = 4,
   parameter int unsigned PortWords = 8,
+  parameter int unsigned WordBits = 16,
   parameter int unsigned Depth = 8,
   parameter bit Pools = 1'b0,
   parameter bit Filters = 1'b0,

@@ -7,6 +7,7 @@
 /// knows a table alone, that of the filter, and no commands: each beat comes with the lanes that have a column.
 module fluidnpu_activation #(
   parameter int unsigned OutWords = 4,
+  parameter int unsigned WordBits = 16,
   parameter bit Behind = 1'b0,
   parameter bit Dsp = 1'b0,  // multipliers in DSP slices
   localparam int unsigned RowWidth = $clog2(fluidnpu_pkg::PieceRows)
@@ -20,14 +21,14 @@ module fluidnpu_activation #(
   input  fluidnpu_formats_pkg::tile_t  command_i,         // that command
   input  logic                         beat_valid_i,      // of the core
   output logic                         beat_ready_o,      // and is taken
-  input  logic [OutWords*16-1:0]       beat_i,            // that beat
+  input  logic [OutWords*WordBits-1:0] beat_i,            // that beat
   input  logic [OutWords-1:0]          used_i,            // behind a filter: its lanes that have a column
   input  logic                         residual_valid_i,  // of a layer that multiplies only; goes with a beat
   output logic                         residual_ready_o,  // and is taken
-  input  logic [OutWords*16-1:0]       residual_i,        // that residual
+  input  logic [OutWords*WordBits-1:0] residual_i,        // that residual
   output logic                         given_valid_o,     // in the order of the beats
   input  logic                         given_ready_i,     // and is taken
-  output logic [OutWords*16-1:0]       given_o,           // a lane without a column is 0
+  output logic [OutWords*WordBits-1:0] given_o,           // a lane without a column is 0
   input  logic                         bank_i,            // that was filled last
   input  logic                         write_i,           // a piece goes into the other bank, two cycles later
   input  logic [OutWords-1:0]          write_lanes_i,     // in these lanes
@@ -35,7 +36,7 @@ module fluidnpu_activation #(
   input  logic                         write_outer_i,     // not into the RAM: below the window, or with row 1 above it
   input  logic [31:0]                  write_piece_i,     // base in the low half, slope above
   input  logic                         clear_i,           // the count begins again
-  output logic [31:0]                  saturations_o      // words that int16 could not hold; saturates
+  output logic [31:0]                  saturations_o      // words that could not hold what they should; saturates
 );
   localparam int unsigned Steps = 12;  // of the lanes
   localparam int unsigned Depth = 32;  // beats from where they are taken to the queue's end
@@ -156,7 +157,7 @@ module fluidnpu_activation #(
   (* max_fanout = 64 *) logic [RowWidth-1:0] row_q;
   logic [Steps-2:1][OutWords-1:0]       used_at_q;  // of a beat of the filter
   logic [OutWords-1:0]                  used_q, saturated;
-  logic [OutWords-1:0][15:0]            words;
+  logic [OutWords-1:0][WordBits-1:0]    words;
 
   always_ff @(posedge clk_i) begin
     valid_q       <= rst_ni ? {valid_q[Steps-1:1], give} : '0;
@@ -173,22 +174,22 @@ module fluidnpu_activation #(
   end
 
   for (genvar i = 0; i < OutWords; i++) begin : gen_lane
-    fluidnpu_activation_lane #(.Dsp(Dsp)) lane (
-      .clk_i, .unit_i(unit_q), .bank_i(bank_q), .below_i(below_q), .above_i(above_q), .word_i(beat_i[16*i+:16]),
-      .residual_i(residual_i[16*i+:16]), .row_i(row_q), .used_i(used_q[i]), .word_o(words[i]), .saturated_o(saturated[i]),
+    fluidnpu_activation_lane #(.Dsp(Dsp), .WordBits(WordBits)) lane (
+      .clk_i, .unit_i(unit_q), .bank_i(bank_q), .below_i(below_q), .above_i(above_q), .word_i(beat_i[WordBits*i+:WordBits]),
+      .residual_i(residual_i[WordBits*i+:WordBits]), .row_i(row_q), .used_i(used_q[i]), .word_o(words[i]), .saturated_o(saturated[i]),
       .write_i(write_q[i]), .write_bank_i(write_bank_q), .write_row_i(write_row_q), .write_piece_i(write_piece_q)
     );
   end
 
   // -- those that leave
   logic                   fits, kept_valid, kept_ready, shown_valid;
-  logic [OutWords*16-1:0] kept, shown;
+  logic [OutWords*WordBits-1:0] kept, shown;
 
-  common_fifo #(.Width(OutWords * 16), .Depth(Depth)) queue (
+  common_fifo #(.Width(OutWords * WordBits), .Depth(Depth)) queue (
     .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(valid_q[Steps]), .ready_o(fits), .data_i(words),
     .valid_o(kept_valid), .ready_i(kept_ready), .data_o(kept), .level_o()
   );
-  common_skid #(.Width(OutWords * 16)) leaving (  // who takes them needs them early, and tells late
+  common_skid #(.Width(OutWords * WordBits)) leaving (  // who takes them needs them early, and tells late
     .clk_i, .rst_ni, .valid_i(kept_valid), .ready_o(kept_ready), .data_i(kept),
     .valid_o(shown_valid), .ready_i(uses_q && given_ready_i), .data_o(shown)
   );

@@ -4,23 +4,24 @@
 /// words has kept room for them.
 module fluidnpu_activation_lane #(
   parameter bit Dsp = 1'b0,
+  parameter int unsigned WordBits = 16,
   localparam int unsigned RowWidth = $clog2(fluidnpu_pkg::PieceRows)
 ) (
-  input  logic                clk_i,         // clock
-  input  fluidnpu_pkg::unit_t unit_i,        // of the layer
-  input  logic                bank_i,        // of the layer
-  input  logic [31:0]         below_i,       // of the layer's table: the piece below the window
-  input  logic [31:0]         above_i,       // and the one above it
-  input  logic signed [15:0]  word_i,        // 0
-  input  logic signed [15:0]  residual_i,    // 0
-  input  logic [RowWidth-1:0] row_i,         // 1: of the channel
-  input  logic                used_i,        // 11: the lane has a column
-  output logic [15:0]         word_o,        // 12; 0 where the lane has none
-  output logic                saturated_o,   // 12
-  input  logic                write_i,       // a piece
-  input  logic                write_bank_i,  // into this bank,
-  input  logic [RowWidth-1:0] write_row_i,   // this row
-  input  logic [31:0]         write_piece_i  // base in the low half, slope above
+  input  logic                       clk_i,         // clock
+  input  fluidnpu_pkg::unit_t        unit_i,        // of the layer
+  input  logic                       bank_i,        // of the layer
+  input  logic [31:0]                below_i,       // of the layer's table: the piece below the window
+  input  logic [31:0]                above_i,       // and the one above it
+  input  logic signed [WordBits-1:0] word_i,        // 0
+  input  logic signed [WordBits-1:0] residual_i,    // 0
+  input  logic [RowWidth-1:0]        row_i,         // 1: of the channel
+  input  logic                       used_i,        // 11: the lane has a column
+  output logic [WordBits-1:0]        word_o,        // 12; 0 where the lane has none
+  output logic                       saturated_o,   // 12
+  input  logic                       write_i,       // a piece
+  input  logic                       write_bank_i,  // into this bank,
+  input  logic [RowWidth-1:0]        write_row_i,   // this row
+  input  logic [31:0]                write_piece_i  // base in the low half, slope above
 );
   typedef struct packed {  // as in memory: the low half first
     logic signed [15:0] slope;
@@ -28,7 +29,7 @@ module fluidnpu_activation_lane #(
   } piece_t;
   typedef enum logic [1:0] {Inside, Below, Above, Other} source_e;
 
-  // -- 1: the word; 2: where its piece lies
+  // -- 1: the word, with its sign in front; 2: where its piece lies
   logic signed [15:0]  word_1_q, word_2_q, residual_1_q, residual_2_q;
   logic                outside_2_q, negative_2, passes;
   logic [RowWidth-1:0] row_2_q;
@@ -38,8 +39,8 @@ module fluidnpu_activation_lane #(
     segment = 7'(word_1_q >> (4'(unit_i.window) + 4'd1));
   end
   always_ff @(posedge clk_i) begin
-    word_1_q     <= word_i;
-    residual_1_q <= residual_i;
+    word_1_q     <= 16'(word_i);
+    residual_1_q <= 16'(residual_i);
     word_2_q     <= word_1_q;
     residual_2_q <= residual_1_q;
     outside_2_q  <= ((word_1_q[14:8] ^ {7{word_1_q[15]}}) & unit_i.beyond) != '0;
@@ -90,7 +91,7 @@ module fluidnpu_activation_lane #(
   end
 
   // -- 8: the product; 10: shifted, with the bit below it, which rounds; 11: the sum
-  logic signed [31:0] product_8;
+  logic signed [WordBits+15:0] product_8;
   logic signed [32:0] coarse_9_q;
   logic signed [15:0] base_5_q, base_6_q, base_7_q, base_8_q, base_9_q, base_10_q;
   logic signed [17:0] value_10_q;
@@ -100,13 +101,14 @@ module fluidnpu_activation_lane #(
   logic signed [18:0] sum_11_q;
   logic        [14:0] upper;  // bits of `coarse_9_q` that are the sign's unless the value needs more than 18
 
-  fluidnpu_multiplier #(.Dsp(Dsp)) multiplier (.clk_i, .a_i(factor_4_q), .b_i(slope_4_q), .product_o(product_8));
+  // A factor has no more bits than a word: a table of bytes has no value outside its window.
+  fluidnpu_multiplier #(.Dsp(Dsp), .ABits(WordBits)) multiplier (.clk_i, .a_i(factor_4_q[WordBits-1:0]), .b_i(slope_4_q), .product_o(product_8));
 
   assign fine  = 19'(coarse_9_q >>> unit_i.shift[2:0]);
   assign upper = coarse_9_q[32:18] ^ {15{coarse_9_q[32]}};
   assign sum   = {base_10_q[15], base_10_q[15], base_10_q[15], base_10_q, 1'b1} + {value_10_q[17], value_10_q, up_10_q};
   always_ff @(posedge clk_i) begin
-    coarse_9_q    <= $signed({product_8, 1'b0}) >>> {unit_i.shift[4:3], 3'd0};
+    coarse_9_q    <= 33'($signed({product_8, 1'b0})) >>> {unit_i.shift[4:3], 3'd0};
     value_10_q    <= fine[18:1];
     up_10_q       <= fine[0];
     over_10_q     <= (upper & (15'h7FFF << unit_i.shift[2:0])) != '0;
@@ -122,16 +124,16 @@ module fluidnpu_activation_lane #(
     base_10_q     <= base_9_q;
   end
 
-  // -- 12: what leaves. The bounds lie within int16, so that nothing is limited twice.
-  logic signed [15:0] word_12_q;
+  // -- 12: what leaves. The bounds lie within a word, so that nothing is limited twice.
+  logic [WordBits-1:0] word_12_q;
   logic               saturated_12_q;
 
   always_ff @(posedge clk_i) begin
-    saturated_12_q <= used_i && (over_11_q || sum_11_q[18:15] != {4{sum_11_q[18]}});
+    saturated_12_q <= used_i && (over_11_q || sum_11_q[18:WordBits-1] != {20 - WordBits{sum_11_q[18]}});
     if (!used_i) word_12_q <= '0;
-    else if (over_11_q ? negative_11_q : sum_11_q < 19'($signed(unit_i.lo))) word_12_q <= unit_i.lo;
-    else if (over_11_q || sum_11_q > 19'($signed(unit_i.hi))) word_12_q <= unit_i.hi;
-    else word_12_q <= sum_11_q[15:0];
+    else if (over_11_q ? negative_11_q : sum_11_q < 19'($signed(unit_i.lo))) word_12_q <= unit_i.lo[WordBits-1:0];
+    else if (over_11_q || sum_11_q > 19'($signed(unit_i.hi))) word_12_q <= unit_i.hi[WordBits-1:0];
+    else word_12_q <= sum_11_q[WordBits-1:0];
   end
   assign word_o      = word_12_q;
   assign saturated_o = saturated_12_q;

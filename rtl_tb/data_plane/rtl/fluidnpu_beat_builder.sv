@@ -5,25 +5,27 @@
 /// Lines come as the two banks give them.
 module fluidnpu_beat_builder #(
   parameter int unsigned InWords = 8,
+  parameter int unsigned WordBits = 16,
   parameter int unsigned LineWords = 16,
   localparam int unsigned CountWidth = $clog2(InWords + 1),
   localparam int unsigned OffsetBits = $clog2(LineWords)
 ) (
-  input  logic                              clk_i,         // clock
-  input  logic                              rst_ni,        // reset, synchronous
-  input  logic                              maximum_i,     // stands still while segments are under way
-  input  logic                              valid_i,       // a segment comes
-  input  logic                              two_i,         // the second is there too
-  input  logic                              ends_i,        // the beat, behind the last of them
-  input  logic [1:0][1:0][LineWords*16-1:0] lines_i,       // of each segment both banks
-  input  logic [1:0]                        odd_i,         // the segment begins in bank 1
-  input  logic [1:0][OffsetBits-1:0]        offset_i,      // words into its first line
-  input  logic [1:0][CountWidth-1:0]        words_i,       // of the segment
-  input  logic [1:0][CountWidth-1:0]        place_i,       // first word in the beat
-  output logic                              beat_valid_o,  // a beat is there
-  output logic [InWords*16-1:0]             beat_o         // that beat
+  input  logic                                    clk_i,         // clock
+  input  logic                                    rst_ni,        // reset, synchronous
+  input  logic                                    maximum_i,     // stands still while segments are under way
+  input  logic                                    valid_i,       // a segment comes
+  input  logic                                    two_i,         // the second is there too
+  input  logic                                    ends_i,        // the beat, behind the last of them
+  input  logic [1:0][1:0][LineWords*WordBits-1:0] lines_i,       // of each segment both banks
+  input  logic [1:0]                              odd_i,         // the segment begins in bank 1
+  input  logic [1:0][OffsetBits-1:0]              offset_i,      // words into its first line
+  input  logic [1:0][CountWidth-1:0]              words_i,       // of the segment
+  input  logic [1:0][CountWidth-1:0]              place_i,       // first word in the beat
+  output logic                                    beat_valid_o,  // a beat is there
+  output logic [InWords*WordBits-1:0]             beat_o         // that beat
 );
   localparam int unsigned Piece = InWords < LineWords ? InWords : LineWords;  // words of the longest segment
+  localparam int unsigned IndexBits = $clog2(WordBits);
 
   typedef struct packed {
     logic [1:0]                  odd;
@@ -35,15 +37,15 @@ module fluidnpu_beat_builder #(
 
   (* max_fanout = 64 *) logic [3:0] valid_q, ends_q;  // of the steps: lines, cut, placed, merged
   (* max_fanout = 64 *) where_t where_q;
-  logic [1:0][1:0][LineWords*16-1:0] lines_q;
-  logic [1:0][Piece*16-1:0]          cut_q;
+  logic [1:0][1:0][LineWords*WordBits-1:0] lines_q;
+  logic [1:0][Piece*WordBits-1:0]          cut_q;
   (* max_fanout = 64 *) logic [1:0][CountWidth-1:0] place_q;
   logic [1:0][InWords-1:0]           covers_d, covers_q, placed_covers_q;
-  logic [1:0][InWords*16-1:0]        placed_d, placed_q;
-  logic [InWords*16-1:0]             merged_d, merged_q, beat_d, part_q;
+  logic [1:0][InWords*WordBits-1:0]        placed_d, placed_q;
+  logic [InWords*WordBits-1:0]             merged_d, merged_q, beat_d, part_q;
   logic [InWords-1:0]                merged_covers_q, covered_q;
 
-  function automatic logic signed [15:0] larger(logic signed [15:0] a, logic signed [15:0] b);
+  function automatic logic signed [WordBits-1:0] larger(logic signed [WordBits-1:0] a, logic signed [WordBits-1:0] b);
     larger = a > b ? a : b;
   endfunction
 
@@ -55,19 +57,19 @@ module fluidnpu_beat_builder #(
       end
     end
     for (int unsigned i = 0; i < 2; i++) begin
-      placed_d[i] = (InWords * 16)'(cut_q[i]) << {place_q[i], 4'd0};
+      placed_d[i] = (InWords * WordBits)'(cut_q[i]) << {place_q[i], IndexBits'(0)};
       for (int unsigned w = 0; w < InWords; w++) begin
-        if (!covers_q[i][w]) placed_d[i][w*16+:16] = '0;
+        if (!covers_q[i][w]) placed_d[i][w*WordBits+:WordBits] = '0;
       end
     end
     merged_d = placed_q[0] | placed_q[1];
     beat_d   = part_q | merged_q;
     for (int unsigned w = 0; w < InWords; w++) begin
       if (maximum_i && placed_covers_q[0][w] && placed_covers_q[1][w]) begin
-        merged_d[w*16+:16] = larger(placed_q[0][w*16+:16], placed_q[1][w*16+:16]);
+        merged_d[w*WordBits+:WordBits] = larger(placed_q[0][w*WordBits+:WordBits], placed_q[1][w*WordBits+:WordBits]);
       end
       if (maximum_i && covered_q[w] && merged_covers_q[w]) begin
-        beat_d[w*16+:16] = larger(part_q[w*16+:16], merged_q[w*16+:16]);
+        beat_d[w*WordBits+:WordBits] = larger(part_q[w*WordBits+:WordBits], merged_q[w*WordBits+:WordBits]);
       end
     end
   end
@@ -78,7 +80,7 @@ module fluidnpu_beat_builder #(
     where_q <= {odd_i, offset_i, words_i, place_i, two_i};
     lines_q <= lines_i;  // a block RAM's own output register
     for (int unsigned i = 0; i < 2; i++) begin
-      cut_q[i] <= (Piece * 16)'((where_q.odd[i] ? {lines_q[i][0], lines_q[i][1]} : {lines_q[i][1], lines_q[i][0]}) >> {where_q.offset[i], 4'd0});
+      cut_q[i] <= (Piece * WordBits)'((where_q.odd[i] ? {lines_q[i][0], lines_q[i][1]} : {lines_q[i][1], lines_q[i][0]}) >> {where_q.offset[i], IndexBits'(0)});
     end
     place_q         <= where_q.place;
     covers_q        <= covers_d;

@@ -11,6 +11,7 @@ module fluidnpu_data_plane #(
   parameter int unsigned TC = 8,
   parameter int unsigned BMax = 4,
   parameter int unsigned AccBits = 48,
+  parameter int unsigned WordBits = 16,    // of a word: 16 or 8 (ADR 75)
   parameter int unsigned WeightSlots = 1,
   parameter int unsigned OutWords = 4,
   parameter int unsigned InWords = 8,
@@ -37,98 +38,98 @@ module fluidnpu_data_plane #(
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth,
   localparam int unsigned CommandBits = fluidnpu_formats_pkg::CoreCommandWireBits
 ) (
-  input  logic                           clk_i,                   // clock
-  input  logic                           rst_ni,                  // reset, synchronous
-  output logic                           irq_o,                   // the interrupt
+  input  logic                               clk_i,                   // clock
+  input  logic                               rst_ni,                  // reset, synchronous
+  output logic                               irq_o,                   // the interrupt
   // AXI4-Lite
-  input  logic [11:0]                    s_axil_awaddr,           // register to write
-  input  logic                           s_axil_awvalid,          // the write is asked for
-  output logic                           s_axil_awready,          // and is taken
-  input  logic [31:0]                    s_axil_wdata,            // its new value
-  input  logic [3:0]                     s_axil_wstrb,            // all bytes, or the write is refused
-  input  logic                           s_axil_wvalid,           // the value is there
-  output logic                           s_axil_wready,           // and is taken
-  output logic [1:0]                     s_axil_bresp,            // how the write went
-  output logic                           s_axil_bvalid,           // that answer is there
-  input  logic                           s_axil_bready,           // and is taken
-  input  logic [11:0]                    s_axil_araddr,           // register to read
-  input  logic                           s_axil_arvalid,          // the read is asked for
-  output logic                           s_axil_arready,          // and is taken
-  output logic [31:0]                    s_axil_rdata,            // the register's value
-  output logic [1:0]                     s_axil_rresp,            // how the read went
-  output logic                           s_axil_rvalid,           // the answer is there
-  input  logic                           s_axil_rready,           // and is taken
+  input  logic [11:0]                        s_axil_awaddr,           // register to write
+  input  logic                               s_axil_awvalid,          // the write is asked for
+  output logic                               s_axil_awready,          // and is taken
+  input  logic [31:0]                        s_axil_wdata,            // its new value
+  input  logic [3:0]                         s_axil_wstrb,            // all bytes, or the write is refused
+  input  logic                               s_axil_wvalid,           // the value is there
+  output logic                               s_axil_wready,           // and is taken
+  output logic [1:0]                         s_axil_bresp,            // how the write went
+  output logic                               s_axil_bvalid,           // that answer is there
+  input  logic                               s_axil_bready,           // and is taken
+  input  logic [11:0]                        s_axil_araddr,           // register to read
+  input  logic                               s_axil_arvalid,          // the read is asked for
+  output logic                               s_axil_arready,          // and is taken
+  output logic [31:0]                        s_axil_rdata,            // the register's value
+  output logic [1:0]                         s_axil_rresp,            // how the read went
+  output logic                               s_axil_rvalid,           // the answer is there
+  input  logic                               s_axil_rready,           // and is taken
   // m0: program and weights
-  output logic [AddrWidth-1:0]           m0_axi_araddr,           // first byte of a burst to read
-  output logic [7:0]                     m0_axi_arlen,            // its words, less one
-  output logic [2:0]                     m0_axi_arsize,           // log2 of the bytes of a word
-  output logic [1:0]                     m0_axi_arburst,          // INCR
-  output logic                           m0_axi_arvalid,          // the burst is asked for
-  input  logic                           m0_axi_arready,          // and is taken
-  input  logic [PortBytes*8-1:0]         m0_axi_rdata,            // a word read
-  input  logic [1:0]                     m0_axi_rresp,            // how its access went
-  input  logic                           m0_axi_rlast,            // it is the last of its burst
-  input  logic                           m0_axi_rvalid,           // the word is there
-  output logic                           m0_axi_rready,           // and is taken
+  output logic [AddrWidth-1:0]               m0_axi_araddr,           // first byte of a burst to read
+  output logic [7:0]                         m0_axi_arlen,            // its words, less one
+  output logic [2:0]                         m0_axi_arsize,           // log2 of the bytes of a word
+  output logic [1:0]                         m0_axi_arburst,          // INCR
+  output logic                               m0_axi_arvalid,          // the burst is asked for
+  input  logic                               m0_axi_arready,          // and is taken
+  input  logic [PortBytes*8-1:0]             m0_axi_rdata,            // a word read
+  input  logic [1:0]                         m0_axi_rresp,            // how its access went
+  input  logic                               m0_axi_rlast,            // it is the last of its burst
+  input  logic                               m0_axi_rvalid,           // the word is there
+  output logic                               m0_axi_rready,           // and is taken
   // m1: inputs
-  output logic [AddrWidth-1:0]           m1_axi_araddr,           // first byte of a burst to read
-  output logic [7:0]                     m1_axi_arlen,            // its words, less one
-  output logic [2:0]                     m1_axi_arsize,           // log2 of the bytes of a word
-  output logic [1:0]                     m1_axi_arburst,          // INCR
-  output logic                           m1_axi_arvalid,          // the burst is asked for
-  input  logic                           m1_axi_arready,          // and is taken
-  input  logic [PortBytes*8-1:0]         m1_axi_rdata,            // a word read
-  input  logic [1:0]                     m1_axi_rresp,            // how its access went
-  input  logic                           m1_axi_rlast,            // it is the last of its burst
-  input  logic                           m1_axi_rvalid,           // the word is there
-  output logic                           m1_axi_rready,           // and is taken
+  output logic [AddrWidth-1:0]               m1_axi_araddr,           // first byte of a burst to read
+  output logic [7:0]                         m1_axi_arlen,            // its words, less one
+  output logic [2:0]                         m1_axi_arsize,           // log2 of the bytes of a word
+  output logic [1:0]                         m1_axi_arburst,          // INCR
+  output logic                               m1_axi_arvalid,          // the burst is asked for
+  input  logic                               m1_axi_arready,          // and is taken
+  input  logic [PortBytes*8-1:0]             m1_axi_rdata,            // a word read
+  input  logic [1:0]                         m1_axi_rresp,            // how its access went
+  input  logic                               m1_axi_rlast,            // it is the last of its burst
+  input  logic                               m1_axi_rvalid,           // the word is there
+  output logic                               m1_axi_rready,           // and is taken
   // m2: residuals, constants, outputs
-  output logic [AddrWidth-1:0]           m2_axi_araddr,           // first byte of a burst to read
-  output logic [7:0]                     m2_axi_arlen,            // its words, less one
-  output logic [2:0]                     m2_axi_arsize,           // log2 of the bytes of a word
-  output logic [1:0]                     m2_axi_arburst,          // INCR
-  output logic                           m2_axi_arvalid,          // the burst is asked for
-  input  logic                           m2_axi_arready,          // and is taken
-  input  logic [PortBytes*8-1:0]         m2_axi_rdata,            // a word read
-  input  logic [1:0]                     m2_axi_rresp,            // how its access went
-  input  logic                           m2_axi_rlast,            // it is the last of its burst
-  input  logic                           m2_axi_rvalid,           // the word is there
-  output logic                           m2_axi_rready,           // and is taken
-  output logic [AddrWidth-1:0]           m2_axi_awaddr,           // first byte of a burst to write
-  output logic [7:0]                     m2_axi_awlen,            // its words, less one
-  output logic [2:0]                     m2_axi_awsize,           // log2 of the bytes of a word
-  output logic [1:0]                     m2_axi_awburst,          // INCR
-  output logic                           m2_axi_awvalid,          // the burst is asked for
-  input  logic                           m2_axi_awready,          // and is taken
-  output logic [PortBytes*8-1:0]         m2_axi_wdata,            // a word to write
-  output logic [PortBytes-1:0]           m2_axi_wstrb,            // which of its bytes are written
-  output logic                           m2_axi_wlast,            // it is the last of its burst
-  output logic                           m2_axi_wvalid,           // the word is there
-  input  logic                           m2_axi_wready,           // and is taken
-  input  logic [1:0]                     m2_axi_bresp,            // how a burst of writes went
-  input  logic                           m2_axi_bvalid,           // that answer is there
-  output logic                           m2_axi_bready,           // and is taken
+  output logic [AddrWidth-1:0]               m2_axi_araddr,           // first byte of a burst to read
+  output logic [7:0]                         m2_axi_arlen,            // its words, less one
+  output logic [2:0]                         m2_axi_arsize,           // log2 of the bytes of a word
+  output logic [1:0]                         m2_axi_arburst,          // INCR
+  output logic                               m2_axi_arvalid,          // the burst is asked for
+  input  logic                               m2_axi_arready,          // and is taken
+  input  logic [PortBytes*8-1:0]             m2_axi_rdata,            // a word read
+  input  logic [1:0]                         m2_axi_rresp,            // how its access went
+  input  logic                               m2_axi_rlast,            // it is the last of its burst
+  input  logic                               m2_axi_rvalid,           // the word is there
+  output logic                               m2_axi_rready,           // and is taken
+  output logic [AddrWidth-1:0]               m2_axi_awaddr,           // first byte of a burst to write
+  output logic [7:0]                         m2_axi_awlen,            // its words, less one
+  output logic [2:0]                         m2_axi_awsize,           // log2 of the bytes of a word
+  output logic [1:0]                         m2_axi_awburst,          // INCR
+  output logic                               m2_axi_awvalid,          // the burst is asked for
+  input  logic                               m2_axi_awready,          // and is taken
+  output logic [PortBytes*8-1:0]             m2_axi_wdata,            // a word to write
+  output logic [PortBytes-1:0]               m2_axi_wstrb,            // which of its bytes are written
+  output logic                               m2_axi_wlast,            // it is the last of its burst
+  output logic                               m2_axi_wvalid,           // the word is there
+  input  logic                               m2_axi_wready,           // and is taken
+  input  logic [1:0]                         m2_axi_bresp,            // how a burst of writes went
+  input  logic                               m2_axi_bvalid,           // that answer is there
+  output logic                               m2_axi_bready,           // and is taken
   // core
-  output logic                           core_rst_no,             // reset of the core, low while a job is dropped
-  output logic                           core_clear_o,            // the core's count begins again
-  input  logic [31:0]                    saturations_i,           // words that int16 could not hold, since then
-  output logic [CommandBits-1:0]         m_axis_cmd_tdata,        // a command
-  output logic                           m_axis_cmd_tvalid,       // is there
-  input  logic                           m_axis_cmd_tready,       // and is taken
-  output logic [InWords*16-1:0]          m_axis_input_tdata,      // an input beat
-  output logic                           m_axis_input_tvalid,     // is there
-  input  logic                           m_axis_input_tready,     // and is taken
-  output logic [WeightSlots*TP*16-1:0]   m_axis_weight_tdata,     // a weight beat
-  output logic                           m_axis_weight_tvalid,    // is there
-  input  logic                           m_axis_weight_tready,    // and is taken
-  output logic [OutWords*16-1:0]         m_axis_residual_tdata,   // a residual beat
-  output logic                           m_axis_residual_tvalid,  // is there
-  input  logic                           m_axis_residual_tready,  // and is taken
-  input  logic [OutWords*16-1:0]         s_axis_output_tdata,     // an output beat
-  input  logic                           s_axis_output_tvalid,    // is there
-  output logic                           s_axis_output_tready     // and is taken
+  output logic                               core_rst_no,             // reset of the core, low while a job is dropped
+  output logic                               core_clear_o,            // the core's count begins again
+  input  logic [31:0]                        saturations_i,           // words that a word could not hold, since then
+  output logic [CommandBits-1:0]             m_axis_cmd_tdata,        // a command
+  output logic                               m_axis_cmd_tvalid,       // is there
+  input  logic                               m_axis_cmd_tready,       // and is taken
+  output logic [InWords*WordBits-1:0]        m_axis_input_tdata,      // an input beat
+  output logic                               m_axis_input_tvalid,     // is there
+  input  logic                               m_axis_input_tready,     // and is taken
+  output logic [WeightSlots*TP*WordBits-1:0] m_axis_weight_tdata,     // a weight beat
+  output logic                               m_axis_weight_tvalid,    // is there
+  input  logic                               m_axis_weight_tready,    // and is taken
+  output logic [OutWords*WordBits-1:0]       m_axis_residual_tdata,   // a residual beat
+  output logic                               m_axis_residual_tvalid,  // is there
+  input  logic                               m_axis_residual_tready,  // and is taken
+  input  logic [OutWords*WordBits-1:0]       s_axis_output_tdata,     // an output beat
+  input  logic                               s_axis_output_tvalid,    // is there
+  output logic                               s_axis_output_tready     // and is taken
 );
-  localparam int unsigned PortWords = PortBytes / 2;
+  localparam int unsigned PortWords = PortBytes / (WordBits / 8);
   localparam int unsigned BeatCount = $clog2(InWords + 1);
   localparam int unsigned CommandQueue = 4;
 
@@ -137,6 +138,9 @@ module fluidnpu_data_plane #(
   end
   if (WeightSlots < 1 || OutWords < 1) begin : gen_illegal_beat
     $fatal(1, "WeightSlots and OutWords must be at least 1 in %m");
+  end
+  if (WordBits != 8 && WordBits != 16) begin : gen_illegal_word
+    $fatal(1, "WordBits must be 8 or 16 in %m");
   end
   if (AccBits < 32 || AccBits > 48) begin : gen_illegal_acc
     $fatal(1, "AccBits must lie in 32..48 in %m");
@@ -242,7 +246,7 @@ module fluidnpu_data_plane #(
   assign misaligned = settings.program_base[5:0] != '0 || settings.weights_base[5:0] != '0 || settings.slot_base[5:0] != '0 || settings.slot_bytes[5:0] != '0
       || settings.program_base[63:AddrWidth] != '0 || settings.weights_base[63:AddrWidth] != '0 || settings.slot_base[63:AddrWidth] != '0;
 
-  fluidnpu_sequencer #(.TC(TC), .InWords(InWords), .BMax(BMax)) sequencer (
+  fluidnpu_sequencer #(.TC(TC), .InWords(InWords), .WordBits(WordBits), .BMax(BMax)) sequencer (
     .clk_i, .rst_ni(part_rst_n[OfSequencer]), .control_i(control), .watchdog_i(watchdog), .read_error_i(read_error), .write_error_i(m2_write_error_q),
     .settings_i(settings), .misaligned_i(misaligned), .batch_i(batch), .progress_o(progress), .error_o(seq_error),
     .layer_ends_o(layer_ends), .fetch_layer_o(fetch_layer), .fetch_next_o(fetch_next), .fetch_o(fetch), .fetched_i(fetched), .lookup_o(lookup), .plan_valid_i(plan_valid), .plan_o(plan),
@@ -253,7 +257,7 @@ module fluidnpu_data_plane #(
   );
 
   fluidnpu_planner #(
-    .TP(TP), .TC(TC), .WeightSlots(WeightSlots), .OutWords(OutWords), .PortBytes(PortBytes), .Split(Split), .Pools(PoolRows != 0),
+    .TP(TP), .TC(TC), .WeightSlots(WeightSlots), .OutWords(OutWords), .PortBytes(PortBytes), .WordBits(WordBits), .Split(Split), .Pools(PoolRows != 0),
     .Activation(Activation), .FilterKernel(FilterKernel), .FilterWeights(FilterWeights), .FilterActivation(FilterActivation)
   ) planner (
     .clk_i, .rst_ni(job_rst_n[OfPlanner]), .start_i(plan), .descriptor_i(descriptor), .b_act_i(batch.b_act), .pool_o(pool), .plan_i(layer_plan),
@@ -337,13 +341,13 @@ module fluidnpu_data_plane #(
     .m_axi_rlast(m0_axi_rlast), .m_axi_rvalid(m0_axi_rvalid), .m_axi_rready(m0_axi_rready)
   );
 
-  fluidnpu_descriptor_fetch #(.PortWords(PortWords)) descriptors (
+  fluidnpu_descriptor_fetch #(.PortWords(PortBytes / 2)) descriptors (  // of 16 bits, whatever a word has
     .clk_i, .rst_ni(job_rst_n[OfDescriptors]), .fetch_i(fetch), .program_i(settings.program_base[AddrWidth-1:0]), .layer_i(fetch_layer),
     .fetched_o(fetched), .descriptor_o(descriptor), .fetch_valid_o(d_valid), .fetch_ready_i(m0_req_ready && d_turn_q), .fetch_addr_o(d_addr),
     .fetch_beats_o(d_beats), .data_valid_i(m0_data_valid && fetch), .data_ready_o(d_take), .data_i(m0_data)
   );
 
-  fluidnpu_weight_streamer #(.TP(TP), .WeightSlots(WeightSlots), .PortWords(PortWords)) weights (
+  fluidnpu_weight_streamer #(.TP(TP), .WeightSlots(WeightSlots), .PortWords(PortWords), .WordBits(WordBits)) weights (
     .clk_i, .rst_ni(job_rst_n[OfWeights]), .image_i(settings.weights_base[AddrWidth-1:0]), .layer_i(running), .block_valid_i(block_valid),
     .block_ready_o(block_take), .idle_o(weights_idle), .fetch_valid_o(w_valid), .fetch_ready_i(m0_req_ready && !d_turn_q), .fetch_addr_o(w_addr),
     .fetch_beats_o(w_beats), .data_valid_i(m0_data_valid && !fetch), .data_ready_o(w_take), .data_i(m0_data),
@@ -373,7 +377,7 @@ module fluidnpu_data_plane #(
     .second_place_o(cut_second_place), .oldest_o(cut_oldest)
   );
 
-  fluidnpu_segment_queue #(.CountWidth(BeatCount)) segments (
+  fluidnpu_segment_queue #(.CountWidth(BeatCount), .WordBits(WordBits)) segments (
     .clk_i, .rst_ni(job_rst_n[OfSegments]), .layer_start_i(layer_start), .span_i(running.span), .oldest_i(cut_oldest),
     .segment_valid_i(cut_valid), .segment_ready_o(cut_ready), .segment_parts_i(cut_parts), .segment_words_i(cut_words),
     .segment_place_i(cut_place), .second_valid_i(cut_two), .second_parts_i(cut_second_parts),
@@ -388,7 +392,7 @@ module fluidnpu_data_plane #(
   end
 
   fluidnpu_row_buffer #(
-    .BMax(BMax), .InWords(InWords), .PortWords(PortWords), .LineWords(LineWords), .Sets(Sets), .Ultra(UltraBuffer)
+    .BMax(BMax), .InWords(InWords), .PortWords(PortWords), .WordBits(WordBits), .LineWords(LineWords), .Sets(Sets), .Ultra(UltraBuffer)
   ) rows (
     .clk_i, .rst_ni(job_rst_n[OfRows]), .layer_start_i(layer_start), .slot_i(slot), .b_act_i(batch.b_act), .layer_i(running), .base_o(base),
     .oldest_i(oldest), .stuck_o(stuck), .segment_valid_i(segment_valid), .segment_ready_o(segment_ready),
@@ -416,7 +420,7 @@ module fluidnpu_data_plane #(
   logic [PortBytes*8-1:0] m2_data, o_data;
   logic [PortBytes-1:0] o_strb;
 
-  fluidnpu_residual_reader #(.BMax(BMax), .OutWords(OutWords), .PortWords(PortWords), .Spreads(Activation)) residuals (
+  fluidnpu_residual_reader #(.BMax(BMax), .OutWords(OutWords), .PortWords(PortWords), .WordBits(WordBits), .Spreads(Activation)) residuals (
     .clk_i, .rst_ni(job_rst_n[OfResiduals]), .layer_start_i(layer_start), .slot_i(slot), .layer_i(running), .command_valid_i(residual_valid),
     .command_ready_o(residual_take), .command_i(residual_command), .fetch_valid_o(r_valid), .fetch_ready_i(r_ready),
     .fetch_addr_o(r_addr), .fetch_beats_o(r_beats), .data_valid_i(r_data_valid), .data_ready_o(r_data_ready), .data_i(m2_data),
@@ -440,13 +444,13 @@ module fluidnpu_data_plane #(
   logic [31:0] write_piece;
   logic [WeightsWidth-1:0] weights_row;
   logic [2:0] weights_pair;
-  logic [PortWords*16-1:0] weights_words;
+  logic [PortWords*WordBits-1:0] weights_words;
   if (Activation || FilterKernel != 0) begin : gen_pieces
     logic turn, reads, p_valid, p_ready;
     logic [AddrWidth-1:0] p_addr;
     logic [23:0] p_beats;
 
-    fluidnpu_piece_loader #(.OutWords(OutWords), .PortWords(PortWords), .FilterWeights(FilterWeights)) pieces (
+    fluidnpu_piece_loader #(.OutWords(OutWords), .PortWords(PortWords), .WordBits(WordBits), .FilterWeights(FilterWeights)) pieces (
       .clk_i, .rst_ni(job_rst_n[OfPieces]), .image_i(settings.weights_base[AddrWidth-1:0]), .layer_i(planned), .planned_i(plan_whole),
       .loaded_o(pieces_loaded), .turn_o(turn), .reads_o(reads), .quiet_i(m2_read_idle && !m2_data_valid), .fetch_valid_o(p_valid),
       .fetch_ready_i(m2_req_ready), .fetch_addr_o(p_addr), .fetch_beats_o(p_beats), .data_valid_i(m2_data_valid),
@@ -475,17 +479,17 @@ module fluidnpu_data_plane #(
 
   // Outputs pass the unit on their way to memory. Residuals go to it where it multiplies by them, else to the core.
   logic activated_valid, activated_ready;
-  logic [OutWords*16-1:0] activated;
+  logic [OutWords*WordBits-1:0] activated;
   logic [31:0] unit_saturations, filter_saturations, behind_saturations;
   if (Activation) begin : gen_activation
     logic unit_valid, unit_take, multiplies_q, factors_ready, factor_valid, factor_ready;
-    logic [OutWords*16-1:0] factor;
+    logic [OutWords*WordBits-1:0] factor;
     fluidnpu_formats_pkg::tile_t unit_command;
     always_ff @(posedge clk_i) multiplies_q <= running.multiplies;  // a layer's residuals come later
     assign m_axis_residual_tvalid = residual_beat_valid && !multiplies_q;
     assign residual_beat_ready    = multiplies_q ? factors_ready : m_axis_residual_tready;
 
-    common_skid #(.Width(OutWords * 16)) factors (  // else the read master would wait for the core in the same cycle
+    common_skid #(.Width(OutWords * WordBits)) factors (  // else the read master would wait for the core in the same cycle
       .clk_i, .rst_ni(job_rst_n[OfUnit]), .valid_i(residual_beat_valid && multiplies_q), .ready_o(factors_ready),
       .data_i(m_axis_residual_tdata), .valid_o(factor_valid), .ready_i(factor_ready), .data_o(factor)
     );
@@ -494,7 +498,7 @@ module fluidnpu_data_plane #(
       .clk_i, .rst_ni(job_rst_n[OfUnit]), .clear_i(1'b0), .valid_i(give && running.activation != fluidnpu_formats_pkg::ActivationNone),
       .ready_o(unit_ready), .data_i(command), .valid_o(unit_valid), .ready_i(unit_take), .data_o(unit_command), .level_o()
     );
-    fluidnpu_activation #(.OutWords(OutWords), .Dsp(ActivationDsp)) unit (
+    fluidnpu_activation #(.OutWords(OutWords), .WordBits(WordBits), .Dsp(ActivationDsp)) unit (
       .clk_i, .rst_ni(job_rst_n[OfUnit]), .layer_start_i(layer_start), .layer_i(running), .command_valid_i(unit_valid),
       .command_ready_o(unit_take), .command_i(unit_command), .beat_valid_i(s_axis_output_tvalid),
       .beat_ready_o(s_axis_output_tready), .beat_i(s_axis_output_tdata), .used_i('0), .residual_valid_i(factor_valid),
@@ -515,11 +519,11 @@ module fluidnpu_data_plane #(
 
   // The filter's layer is over when the filter has visited all of its positions, those too at which nothing leaves.
   logic filtered_valid, filtered_ready, filter_idle;
-  logic [OutWords*16-1:0] filtered;
+  logic [OutWords*WordBits-1:0] filtered;
   if (FilterKernel != 0) begin : gen_filter
-    localparam int unsigned WordPairs = PortWords / 2;
+    localparam int unsigned WordPairs = PortBytes / 4;
     logic filter_valid, filter_take, filter_busy, summed_valid, summed_ready;
-    logic [OutWords*16-1:0] summed;
+    logic [OutWords*WordBits-1:0] summed;
     logic [OutWords-1:0] summed_lanes;
     logic [OutWords*32-1:0] weights_pairs;
     fluidnpu_formats_pkg::tile_t filter_command;
@@ -532,7 +536,7 @@ module fluidnpu_data_plane #(
       .valid_o(filter_valid), .ready_i(filter_take), .data_o(filter_command), .level_o()
     );
     fluidnpu_output_filter #(
-      .BMax(BMax), .OutWords(OutWords), .Kernel(FilterKernel), .Windows(FilterWindows), .Rows(FilterRows), .DeepRows(FilterDeepRows),
+      .BMax(BMax), .OutWords(OutWords), .WordBits(WordBits), .Kernel(FilterKernel), .Windows(FilterWindows), .Rows(FilterRows), .DeepRows(FilterDeepRows),
       .Weights(FilterWeights)
     ) filter (
       .clk_i, .rst_ni(job_rst_n[OfFilter]), .layer_start_i(layer_start), .layer_i(running), .command_valid_i(filter_valid),
@@ -545,7 +549,7 @@ module fluidnpu_data_plane #(
     assign filter_idle = !filter_valid && !filter_busy;
 
     if (FilterActivation) begin : gen_behind
-      fluidnpu_activation #(.OutWords(OutWords), .Behind(1'b1), .Dsp(ActivationDsp)) unit (
+      fluidnpu_activation #(.OutWords(OutWords), .WordBits(WordBits), .Behind(1'b1), .Dsp(ActivationDsp)) unit (
         .clk_i, .rst_ni(job_rst_n[OfBehind]), .layer_start_i(layer_start), .layer_i(running), .command_valid_i(1'b0),
         .command_ready_o(), .command_i('0), .beat_valid_i(summed_valid), .beat_ready_o(summed_ready), .beat_i(summed),
         .used_i(summed_lanes), .residual_valid_i(1'b0), .residual_ready_o(), .residual_i('0), .given_valid_o(filtered_valid),
@@ -578,7 +582,7 @@ module fluidnpu_data_plane #(
   end
 
   logic pooled_valid, pooled_ready;
-  logic [OutWords*16-1:0] pooled;
+  logic [OutWords*WordBits-1:0] pooled;
   if (PoolRows != 0) begin : gen_pool
     logic pool_valid, pool_take;
     fluidnpu_formats_pkg::tile_t pool_command;
@@ -586,7 +590,7 @@ module fluidnpu_data_plane #(
       .clk_i, .rst_ni(job_rst_n[OfPool]), .clear_i(1'b0), .valid_i(give && running.pool_kernel != '0), .ready_o(pool_ready), .data_i(command),
       .valid_o(pool_valid), .ready_i(pool_take), .data_o(pool_command), .level_o()
     );
-    fluidnpu_output_pool #(.BMax(BMax), .OutWords(OutWords), .Windows(PoolWindows), .Rows(PoolRows)) pool_unit (
+    fluidnpu_output_pool #(.BMax(BMax), .OutWords(OutWords), .WordBits(WordBits), .Windows(PoolWindows), .Rows(PoolRows)) pool_unit (
       .clk_i, .rst_ni(job_rst_n[OfPool]), .layer_start_i(layer_start), .layer_i(running), .command_valid_i(pool_valid),
       .command_ready_o(pool_take), .command_i(pool_command), .beat_valid_i(filtered_valid),
       .beat_ready_o(filtered_ready), .beat_i(filtered), .pooled_valid_o(pooled_valid),
@@ -599,7 +603,7 @@ module fluidnpu_data_plane #(
     assign filtered_ready  = pooled_ready;
   end
 
-  fluidnpu_output_writer #(.BMax(BMax), .OutWords(OutWords), .PortWords(PortWords), .Pools(PoolRows != 0), .Filters(FilterKernel != 0)) outputs (
+  fluidnpu_output_writer #(.BMax(BMax), .OutWords(OutWords), .PortWords(PortWords), .WordBits(WordBits), .Pools(PoolRows != 0), .Filters(FilterKernel != 0)) outputs (
     .clk_i, .rst_ni(job_rst_n[OfOutputs]), .layer_start_i(layer_start), .slot_i(slot), .layer_i(running), .command_valid_i(output_valid),
     .command_ready_o(output_take), .command_i(output_command), .layer_done_o(layer_done), .beat_valid_i(pooled_valid),
     .beat_ready_o(pooled_ready), .beat_i(pooled), .word_valid_o(o_valid), .word_ready_i(o_ready),

@@ -7,6 +7,7 @@
 module fluidnpu_output_filter #(
   parameter int unsigned BMax = 4,
   parameter int unsigned OutWords = 4,
+  parameter int unsigned WordBits = 16,
   parameter int unsigned Kernel = 3,     // the largest
   parameter int unsigned Windows = 8,    // beats of a pixel, those of all its column tiles
   parameter int unsigned Rows = 64,      // beats of a row of the map
@@ -24,10 +25,10 @@ module fluidnpu_output_filter #(
   input  fluidnpu_formats_pkg::tile_t  command_i,         // that command
   input  logic                         beat_valid_i,      // a beat of outputs is there
   output logic                         beat_ready_o,      // and is taken
-  input  logic [OutWords*16-1:0]       beat_i,            // that beat
+  input  logic [OutWords*WordBits-1:0] beat_i,            // that beat
   output logic                         filtered_valid_o,  // a beat of the filter's map is there
   input  logic                         filtered_ready_i,  // and is taken
-  output logic [OutWords*16-1:0]       filtered_o,        // that beat; a lane without a column is 0
+  output logic [OutWords*WordBits-1:0] filtered_o,        // that beat; a lane without a column is 0
   output logic [OutWords-1:0]          filtered_lanes_o,  // which have one; of a layer without a filter all
   output logic                         busy_o,            // a command is at hand: positions are still to come
   input  logic                         bank_i,            // that was filled last
@@ -37,12 +38,14 @@ module fluidnpu_output_filter #(
   input  logic [WeightWidth-1:0]       write_row_i,       // this row
   input  logic [OutWords*32-1:0]       write_pairs_i,     // that pair, of each lane
   input  logic                         clear_i,           // the count begins again
-  output logic [31:0]                  saturations_o      // words that int16 could not hold; saturates
+  output logic [31:0]                  saturations_o      // words that could not hold what they should; saturates
 );
   localparam int unsigned WindowWidth = Windows > 1 ? $clog2(Windows) : 1;
   localparam int unsigned RowWidth = Rows > 1 ? $clog2(Rows) : 1;
   localparam int unsigned ChoiceWidth = Kernel > 5 ? 5 : Kernel > 3 ? 3 : 1;
   localparam int unsigned Pairs = 6;
+  localparam bit Bytes = WordBits == 8;
+  localparam int unsigned SumsAt = Bytes ? 12 : 16;  // cycle in which sums of a window begin
   localparam int unsigned Tail = 18;  // from the last step of a window to its word
   localparam int unsigned Depth = 32;  // beats from where they are given to the queue's end
   localparam int unsigned CountWidth = $clog2(OutWords + 1);
@@ -57,7 +60,7 @@ module fluidnpu_output_filter #(
   logic [2:0]             steps_q;
   logic [ChoiceWidth-1:0] first_choice_q;
   (* max_fanout = 64 *) logic [5:0]  shift_q;
-  (* max_fanout = 64 *) logic [15:0] lo_q, hi_q;
+  (* max_fanout = 64 *) logic [WordBits-1:0] lo_q, hi_q;
 
   always_ff @(posedge clk_i) begin  // a layer's first beat comes later
     uses_q     <= layer_i.filter_kernel != '0;
@@ -65,8 +68,8 @@ module fluidnpu_output_filter #(
     one_step_q <= layer_i.filter_steps == 3'd1;
     deep_q     <= layer_i.filter_kernel > 4'd3;
     shift_q    <= layer_i.filter_shift;
-    lo_q       <= layer_i.filter_lo;
-    hi_q       <= layer_i.filter_hi;
+    lo_q       <= layer_i.filter_lo[WordBits-1:0];
+    hi_q       <= layer_i.filter_hi[WordBits-1:0];
     case (layer_i.filter_kernel)  // the first of a kernel's steps among those of all
       4'd2:    first_choice_q <= ChoiceWidth'(0);
       4'd3:    first_choice_q <= ChoiceWidth'(1);
@@ -161,7 +164,7 @@ module fluidnpu_output_filter #(
   place_t                 place_1_q, place_2_q, place_3_q;
   logic   [4:1]           valid_q;
   logic   [2:1][WeightWidth-1:0] weight_row_q;
-  (* max_fanout = 64 *) logic [OutWords*16-1:0] beat_1_q;
+  (* max_fanout = 64 *) logic [OutWords*WordBits-1:0] beat_1_q;
   (* max_fanout = 64 *) logic [RowWidth-1:0]    row_1_q, row_4_q;
   (* max_fanout = 64 *) logic [WindowWidth-1:0] window_4_q;
   (* max_fanout = 64 *) logic no_rows_3_q, no_columns_4_q, store_4_q, store_deep_4_q, valid_4_q;
@@ -215,7 +218,8 @@ module fluidnpu_output_filter #(
     first_5_q   <= valid_4_q;
     if (valid_4_q) lanes_5_q <= lanes_4_q;
   end
-  assign weight_at = {weight_at_q[5], weight_at_q[3], weight_at_q[10], weight_at_q[8], weight_at_q[6], weight_at_q[4]};
+  // Multipliers of bytes take all at once, and what follows them the last two pairs.
+  assign weight_at = Bytes ? {weight_at_q[10], weight_at_q[10], weight_at_q[10], {3{weight_at_q[4]}}} : {weight_at_q[5], weight_at_q[3], weight_at_q[10], weight_at_q[8], weight_at_q[6], weight_at_q[4]};
   if (Kernel > 3) begin : gen_steps
     logic [2:0] left_5_q;  // steps still to come, with this one
     always_ff @(posedge clk_i) begin
@@ -231,16 +235,16 @@ module fluidnpu_output_filter #(
   end
 
   // -- from a step to its sum, and from the last one to the word
-  (* max_fanout = 64 *) logic first_16_q;
-  logic [15:6]                     first_q;
+  (* max_fanout = 64 *) logic      first_sum_q;
+  logic [SumsAt-1:6]               first_q;
   logic [Tail-1:0]                 done_q;
   logic [Tail-2:0][CountWidth-1:0] lanes_q;
   logic [OutWords-1:0]             used_q, saturated;
-  logic [OutWords-1:0][15:0]       words, given_words;
+  logic [OutWords-1:0][WordBits-1:0] words, given_words;
 
   always_ff @(posedge clk_i) begin
-    first_q     <= {first_q[14:6], first_5_q};
-    first_16_q  <= first_q[15];
+    first_q     <= {first_q[SumsAt-2:6], first_5_q};
+    first_sum_q <= first_q[SumsAt-1];
     done_q      <= rst_ni ? {done_q[Tail-2:0], done_5} : '0;
     lanes_q     <= {lanes_q[Tail-3:0], lanes_5_q};
     for (int unsigned i = 0; i < OutWords; i++) used_q[i] <= 32'(lanes_q[Tail-2]) > i;
@@ -260,11 +264,11 @@ module fluidnpu_output_filter #(
   end
   for (genvar i = 0; i < OutWords; i++) begin : gen_lane
     fluidnpu_output_filter_lane #(
-      .Kernel(Kernel), .Windows(Windows), .Rows(Rows), .DeepRows(DeepRows), .Weights(Weights), .Cells(Cells)
+      .WordBits(WordBits), .Kernel(Kernel), .Windows(Windows), .Rows(Rows), .DeepRows(DeepRows), .Weights(Weights), .Cells(Cells)
     ) lane (
-      .clk_i, .word_i(beat_1_q[16*i+:16]), .row_i(row_1_q), .no_rows_i(no_rows_3_q), .store_i(store_4_q),
+      .clk_i, .word_i(beat_1_q[WordBits*i+:WordBits]), .row_i(row_1_q), .no_rows_i(no_rows_3_q), .store_i(store_4_q),
       .store_deep_i(store_deep_4_q), .row_store_i(row_4_q), .valid_i(valid_4_q), .window_i(window_4_q),
-      .no_columns_i(no_columns_4_q), .choice_i(choice_5_q), .weight_i(weight_at), .first_i(first_16_q),
+      .no_columns_i(no_columns_4_q), .choice_i(choice_5_q), .weight_i(weight_at), .first_i(first_sum_q),
       .shift_i(shift_q), .lo_i(lo_q), .hi_i(hi_q), .word_o(given_words[i]), .saturated_o(saturated[i]),
       .write_i(write_q[i]), .write_pair_i(write_pair_q), .write_row_i(write_row_q), .write_words_i(write_pairs_q[32*i+:32])
     );
@@ -274,17 +278,17 @@ module fluidnpu_output_filter #(
   // -- those that leave
   typedef struct packed {
     logic [OutWords-1:0]    lanes;
-    logic [OutWords*16-1:0] words;
+    logic [OutWords*WordBits-1:0] words;
   } beat_t;
   logic  fits, kept_valid, kept_ready, shown_valid, comes;
   beat_t kept, shown;
 
   assign comes = done_q[Tail-1];
-  common_fifo #(.Width(OutWords * 17), .Depth(Depth)) queue (
+  common_fifo #(.Width(OutWords * (WordBits + 1)), .Depth(Depth)) queue (
     .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(comes), .ready_o(fits), .data_i({used_q, words}),
     .valid_o(kept_valid), .ready_i(kept_ready), .data_o(kept), .level_o()
   );
-  common_skid #(.Width(OutWords * 17)) leaving (  // who takes them needs them early, and tells late
+  common_skid #(.Width(OutWords * (WordBits + 1))) leaving (  // who takes them needs them early, and tells late
     .clk_i, .rst_ni, .valid_i(kept_valid), .ready_o(kept_ready), .data_i(kept),
     .valid_o(shown_valid), .ready_i(uses_q && filtered_ready_i), .data_o(shown)
   );

@@ -8,6 +8,7 @@
 module fluidnpu_output_pool #(
   parameter int unsigned BMax = 4,
   parameter int unsigned OutWords = 4,
+  parameter int unsigned WordBits = 16,
   parameter int unsigned Windows = 8,  // beats of a pixel, those of all its column tiles
   parameter int unsigned Rows = 64     // beats of a row of the pooled map
 ) (
@@ -20,10 +21,10 @@ module fluidnpu_output_pool #(
   input  fluidnpu_formats_pkg::tile_t  command_i,        // that command
   input  logic                         beat_valid_i,     // a beat of outputs is there
   output logic                         beat_ready_o,     // and is taken
-  input  logic [OutWords*16-1:0]       beat_i,           // that beat
+  input  logic [OutWords*WordBits-1:0] beat_i,           // that beat
   output logic                         pooled_valid_o,   // a beat of the pooled map is there
   input  logic                         pooled_ready_i,   // and is taken
-  output logic [OutWords*16-1:0]       pooled_o          // that beat
+  output logic [OutWords*WordBits-1:0] pooled_o          // that beat
 );
   localparam int unsigned WindowWidth = Windows > 1 ? $clog2(Windows) : 1;
   localparam int unsigned RowWidth = Rows > 1 ? $clog2(Rows) : 1;
@@ -31,11 +32,11 @@ module fluidnpu_output_pool #(
   localparam int unsigned Depth = 8;   // of the queue
   localparam int unsigned LevelWidth = $clog2(Depth + 1);
 
-  typedef logic [OutWords*16-1:0] beat_t;
+  typedef logic [OutWords*WordBits-1:0] beat_t;
 
   function automatic beat_t larger(beat_t a, beat_t b);
     for (int unsigned i = 0; i < OutWords; i++)
-      larger[i*16+:16] = $signed(a[i*16+:16]) > $signed(b[i*16+:16]) ? a[i*16+:16] : b[i*16+:16];
+      larger[i*WordBits+:WordBits] = $signed(a[i*WordBits+:WordBits]) > $signed(b[i*WordBits+:WordBits]) ? a[i*WordBits+:WordBits] : b[i*WordBits+:WordBits];
   endfunction
 
   // -- the place of the beat at hand
@@ -133,11 +134,11 @@ module fluidnpu_output_pool #(
 
   logic  fits, kept_valid, kept_ready, left_valid;
   beat_t kept, left;
-  common_fifo #(.Width(OutWords * 16), .Depth(Depth)) queue (
+  common_fifo #(.Width(OutWords * WordBits), .Depth(Depth)) queue (
     .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(d_valid_q), .ready_o(fits), .data_i(d_beat_q),
     .valid_o(kept_valid), .ready_i(kept_ready), .data_o(kept), .level_o(level)
   );
-  common_skid #(.Width(OutWords * 16)) shown (  // who takes them needs them early, and tells late
+  common_skid #(.Width(OutWords * WordBits)) shown (  // who takes them needs them early, and tells late
     .clk_i, .rst_ni, .valid_i(kept_valid), .ready_o(kept_ready), .data_i(kept),
     .valid_o(left_valid), .ready_i(pools_q && pooled_ready_i), .data_o(left)
   );

@@ -8,8 +8,10 @@ module fluidnpu_output_writer #(
   parameter int unsigned BMax = 4,
   parameter int unsigned OutWords = 4,
   parameter int unsigned PortWords = 8,
+  parameter int unsigned WordBits = 16,
   parameter bit Pools = 1'b1,    // outputs can have passed a pool
   parameter bit Filters = 1'b0,  // or a filter
+  localparam int unsigned WordBytes = WordBits / 8,
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
 ) (
   input  logic                           clk_i,            // clock
@@ -23,14 +25,16 @@ module fluidnpu_output_writer #(
   output logic                           layer_done_o,     // the last row of the layer is handed over
   input  logic                           beat_valid_i,     // a beat of outputs is there
   output logic                           beat_ready_o,     // and is taken
-  input  logic [OutWords*16-1:0]         beat_i,           // that beat
+  input  logic [OutWords*WordBits-1:0]   beat_i,           // that beat
   output logic                           word_valid_o,     // a port word is there
   input  logic                           word_ready_i,     // and is taken
   output logic [AddrWidth-1:0]           word_addr_o,      // its first byte
-  output logic [PortWords*16-1:0]        word_data_o,      // its bytes
-  output logic [PortWords*2-1:0]         word_strb_o       // which of them are written
+  output logic [PortWords*WordBits-1:0]  word_data_o,      // its bytes
+  output logic [PortWords*WordBytes-1:0] word_strb_o       // which of them are written
 );
-  localparam int unsigned PortBits = $clog2(PortWords * 2);
+  localparam int unsigned ByteBits = $clog2(WordBytes);
+  localparam int unsigned IndexBits = $clog2(WordBits);
+  localparam int unsigned PortBits = $clog2(PortWords) + ByteBits;
   localparam int unsigned OffsetWidth = PortWords > 1 ? $clog2(PortWords) : 1;
   localparam int unsigned BeatWidth = $clog2(OutWords + 1);
   // Of sums of an offset and what is left of a row, or of a beat.
@@ -42,7 +46,7 @@ module fluidnpu_output_writer #(
   logic [11:0]           row_cols;
 
   // The pass of a command starts at once: its rows are needed for nothing else.
-  fluidnpu_row_addresses #(.BMax(BMax), .PortWords(PortWords), .Pools(Pools), .Filters(Filters)) rows (
+  fluidnpu_row_addresses #(.BMax(BMax), .PortWords(PortWords), .WordBits(WordBits), .Pools(Pools), .Filters(Filters)) rows (
     .clk_i, .rst_ni, .layer_start_i, .slot_i, .layer_i,
     .pool_i({layer_i.pool_kernel, layer_i.pool_top, layer_i.pool_left}),
     .step_h_i(layer_i.out_row), .step_w_i(layer_i.out_pixel), .offset_i(layer_i.out_offset),
@@ -64,8 +68,8 @@ module fluidnpu_output_writer #(
   // The port word being packed
   logic                        any_q, full_q, push, can_take;
   logic [AddrWidth-1:PortBits] pack_page_q;
-  logic [PortWords*16-1:0]     pack_q, placed;
-  logic [PortWords*2-1:0]      strobe_q, strobe;
+  logic [PortWords*WordBits-1:0]     pack_q, placed;
+  logic [PortWords*WordBytes-1:0] strobe_q, strobe;
 
   assign row_end   = RowEndWidth'(offset_q) + RowEndWidth'(rest_q);
   assign beat_end  = BeatEndWidth'(offset_q) + BeatEndWidth'(in_beat_q);
@@ -75,10 +79,10 @@ module fluidnpu_output_writer #(
 
   always_comb begin
     strobe = '0;
-    placed = (PortWords * 16)'((PortWords * 16 + OutWords * 16)'(beat_i >> {BeatWidth'(OutWords) - in_beat_q, 4'd0}) << {offset_q, 4'd0});
+    placed = (PortWords * WordBits)'((PortWords * WordBits + OutWords * WordBits)'(beat_i >> {BeatWidth'(OutWords) - in_beat_q, IndexBits'(0)}) << {offset_q, IndexBits'(0)});
     for (int unsigned i = 0; i < PortWords; i++) begin
-      if (i >= 32'(offset_q) && i < 32'(row_end) && i < 32'(beat_end)) strobe[2*i+:2] = 2'b11;
-      if (!strobe[2*i]) placed[i*16+:16] = '0;
+      if (i >= 32'(offset_q) && i < 32'(row_end) && i < 32'(beat_end)) strobe[i*WordBytes+:WordBytes] = '1;
+      if (!strobe[i*WordBytes]) placed[i*WordBits+:WordBits] = '0;
     end
   end
 
@@ -118,7 +122,7 @@ module fluidnpu_output_writer #(
       new_q    <= row_new;
       last_q   <= row_last;
       page_q   <= row_addr[AddrWidth-1:PortBits];
-      offset_q <= row_addr[1+:OffsetWidth] & OffsetWidth'(PortWords - 1);
+      offset_q <= row_addr[ByteBits+:OffsetWidth] & OffsetWidth'(PortWords - 1);
       rest_q   <= row_cols;
     end
     if (layer_start_i) layer_open_q <= 1'b1;

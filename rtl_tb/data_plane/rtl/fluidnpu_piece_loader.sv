@@ -9,44 +9,45 @@
 module fluidnpu_piece_loader #(
   parameter int unsigned OutWords = 4,
   parameter int unsigned PortWords = 8,
+  parameter int unsigned WordBits = 16,
   parameter int unsigned FilterWeights = 0,  // rows of a bank of the filter; 0: there is none
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth,
   localparam int unsigned RowWidth = $clog2(fluidnpu_pkg::PieceRows),
   localparam int unsigned FilterWidth = FilterWeights > 1 ? $clog2(FilterWeights) : 1
 ) (
-  input  logic                         clk_i,          // clock
-  input  logic                         rst_ni,         // reset, synchronous
-  input  logic [AddrWidth-1:0]         image_i,        // where the weight image begins
-  input  fluidnpu_formats_pkg::layer_t layer_i,        // that is planned; it stands some cycles before
-  input  logic                         planned_i,      // held until loaded_o
-  output logic                         loaded_o,       // its constants are in the bank, or it has none
-  output logic                         turn_o,         // nobody else may ask the read master
-  output logic                         reads_o,        // nor take its data
-  input  logic                         quiet_i,        // nothing is under way in the read master
-  output logic                         fetch_valid_o,  // request of all constants
-  input  logic                         fetch_ready_i,  // it is taken
-  output logic [AddrWidth-1:0]         fetch_addr_o,   // of the first port word
-  output logic [23:0]                  fetch_beats_o,  // port words
-  input  logic                         data_valid_i,   // a port word is there
-  output logic                         data_ready_o,   // and is taken
-  input  logic [PortWords*16-1:0]      data_i,         // its words
-  output logic                         bank_o,         // that was filled last: the next layer's
-  output logic                         write_o,        // a piece goes into the other bank of the unit
-  output logic                         write_behind_o, // of that behind the filter
-  output logic [OutWords-1:0]          write_lanes_o,  // in these lanes
-  output logic [RowWidth-1:0]          write_row_o,    // in this row
-  output logic                         write_outer_o,  // not into the RAM: below the window, or with row 1 above it
-  output logic [31:0]                  write_piece_o,  // base in the low half, slope above
-  output logic                         weights_o,        // a pair of weights goes into the other bank of the filter
-  output logic [OutWords-1:0]          weights_lanes_o,  // in these lanes
-  output logic [FilterWidth-1:0]       weights_row_o,    // in this row
-  output logic [2:0]                   weights_pair_o,   // which of its six
-  output logic [PortWords*16-1:0]      weights_words_o   // lane l takes pair l % (PortWords / 2)
+  input  logic                          clk_i,            // clock
+  input  logic                          rst_ni,           // reset, synchronous
+  input  logic [AddrWidth-1:0]          image_i,          // where the weight image begins
+  input  fluidnpu_formats_pkg::layer_t  layer_i,          // that is planned; it stands some cycles before
+  input  logic                          planned_i,        // held until loaded_o
+  output logic                          loaded_o,         // its constants are in the bank, or it has none
+  output logic                          turn_o,           // nobody else may ask the read master
+  output logic                          reads_o,          // nor take its data
+  input  logic                          quiet_i,          // nothing is under way in the read master
+  output logic                          fetch_valid_o,    // request of all constants
+  input  logic                          fetch_ready_i,    // it is taken
+  output logic [AddrWidth-1:0]          fetch_addr_o,     // of the first port word
+  output logic [23:0]                   fetch_beats_o,    // port words
+  input  logic                          data_valid_i,     // a port word is there
+  output logic                          data_ready_o,     // and is taken
+  input  logic [PortWords*WordBits-1:0] data_i,           // its words
+  output logic                          bank_o,           // that was filled last: the next layer's
+  output logic                          write_o,          // a piece goes into the other bank of the unit
+  output logic                          write_behind_o,   // of that behind the filter
+  output logic [OutWords-1:0]           write_lanes_o,    // in these lanes
+  output logic [RowWidth-1:0]           write_row_o,      // in this row
+  output logic                          write_outer_o,    // not into the RAM: below the window, or with row 1 above it
+  output logic [31:0]                   write_piece_o,    // base in the low half, slope above
+  output logic                          weights_o,        // a pair of weights goes into the other bank of the filter
+  output logic [OutWords-1:0]           weights_lanes_o,  // in these lanes
+  output logic [FilterWidth-1:0]        weights_row_o,    // in this row
+  output logic [2:0]                    weights_pair_o,   // which of its six
+  output logic [PortWords*WordBits-1:0] weights_words_o   // lane l takes pair l % WordPieces
 );
-  localparam int unsigned WordPieces = PortWords / 2;
+  localparam int unsigned WordPieces = PortWords * WordBits / 32;
   localparam int unsigned SlotWidth = WordPieces > 1 ? $clog2(WordPieces) : 1;
 
-  if (PortWords < 2 || PortWords > 32) begin : gen_illegal
+  if (WordPieces < 1 || WordPieces > 16) begin : gen_illegal
     $fatal(1, "a port word must hold whole pieces and at most the 64 bytes that pieces begin at a multiple of in %m");
   end
 

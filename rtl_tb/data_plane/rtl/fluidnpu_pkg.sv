@@ -5,6 +5,11 @@ package fluidnpu_pkg;
   localparam int unsigned MaxSlots = 32;
   localparam int unsigned PieceRows = 256;  // of a bank of the activation unit, in each of its lanes
 
+  // Words of a column's header in the weight image: its bias of 48 bits, or bias, multiplier and shift in 64 (ADR 75).
+  function automatic int unsigned header_words(int unsigned word_bits);
+    header_words = (word_bits == 8 ? 64 : 48) / word_bits;
+  endfunction
+
   // The max pool that outputs pass on their way to memory; kernel 0: none.
   typedef struct packed {
     logic [1:0] kernel;

@@ -11,6 +11,7 @@ module fluidnpu_planner #(
   parameter int unsigned WeightSlots = 1,
   parameter int unsigned OutWords = 4,
   parameter int unsigned PortBytes = 16,
+  parameter int unsigned WordBits = 16,
   parameter bit Split = 1'b0,
   parameter bit Pools = 1'b1,      // outputs can pass a max pool on their way to memory
   parameter bit Activation = 1'b0, // and an activation unit
@@ -32,11 +33,19 @@ module fluidnpu_planner #(
   output fluidnpu_formats_pkg::layer_t      layer_o        // the layer as it runs
 );
   localparam int unsigned Bytes = fluidnpu_formats_pkg::DescriptorBits / 8;
-  localparam int unsigned BiasesPerSlot = TP / 3;
+  localparam int unsigned WordBytes = WordBits / 8;
+  localparam int unsigned ByteBits = $clog2(WordBytes);
+  localparam int unsigned HeaderWords = fluidnpu_pkg::header_words(WordBits);
+  localparam int unsigned BiasesPerSlot = TP / HeaderWords;
+  localparam bit Pairs = WordBytes == 1;  // of columns, which share a chain: one without its neighbour is followed by zeros
+  localparam int unsigned UnitBits = 6 - ByteBits;  // log2 of the words in 64 bytes
   localparam int unsigned TablePieces = fluidnpu_pkg::PieceRows + 2;
 
-  if (TP < 3 || TC < 1 || WeightSlots < 1) begin : gen_illegal
-    $fatal(1, "TP must be at least 3 to carry a 48-bit bias in one slot, TC and WeightSlots at least 1 in %m");
+  if (TP < HeaderWords || TC < 1 || WeightSlots < 1) begin : gen_illegal
+    $fatal(1, "TP must be at least %0d to carry a column's header in one slot, TC and WeightSlots at least 1 in %m", HeaderWords);
+  end
+  if (Pairs && (Split || TC % 2 != 0 || WeightSlots % 2 != 0)) begin : gen_illegal_pairs
+    $fatal(1, "TC and WeightSlots must be even, and no tree splits, where words are bytes in %m");
   end
   if (Split && TP % 2 != 0) begin : gen_illegal_split
     $fatal(1, "TP must be even when trees split in %m");
@@ -47,7 +56,7 @@ module fluidnpu_planner #(
   logic [31:0] crc_q, part;
   (* max_fanout = 64 *) logic [$clog2(Bytes):0] byte_q;  // bytes that the checksum knows
   (* max_fanout = 64 *) logic checked_q;
-  logic        odd, zero, gemm, unknown, no_part, beyond, misfit, mergeable, faulty_q, malformed_q, refused;
+  logic        odd, zero, foreign, gemm, unknown, no_part, beyond, misfit, mergeable, faulty_q, malformed_q, refused;
   logic        long_q;  // more P-tiles than fit
   fluidnpu_formats_pkg::mode_e mode, plan_mode_q;
   logic [15:0] plan_block_q;
@@ -65,13 +74,14 @@ module fluidnpu_planner #(
     plan_block_q     <= plan_i.block;
   end
   always_comb begin
-    odd = descriptor_i.in_offset[0] || descriptor_i.in_row_bytes[0] || descriptor_i.in_pixel_bytes[0]
+    odd = WordBytes > 1 && (descriptor_i.in_offset[0] || descriptor_i.in_row_bytes[0] || descriptor_i.in_pixel_bytes[0]
         || descriptor_i.out_offset[0] || descriptor_i.out_row_bytes[0] || descriptor_i.out_pixel_bytes[0]
-        || descriptor_i.residual_offset[0] || descriptor_i.residual_row_bytes[0] || descriptor_i.residual_pixel_bytes[0];
+        || descriptor_i.residual_offset[0] || descriptor_i.residual_row_bytes[0] || descriptor_i.residual_pixel_bytes[0]);
     zero = descriptor_i.kernel_h == '0 || descriptor_i.kernel_w == '0 || descriptor_i.stride_h == '0
         || descriptor_i.stride_w == '0 || descriptor_i.dilation_h == '0 || descriptor_i.dilation_w == '0
         || descriptor_i.out_h == '0 || descriptor_i.out_w == '0 || descriptor_i.group_words == '0
         || descriptor_i.groups == '0 || descriptor_i.columns == '0;
+    foreign = descriptor_i.byte_words != Pairs || (Pairs ? descriptor_i.residual_shift != '0 : descriptor_i.residual_multiplier != '0);
     gemm = descriptor_i.kind == fluidnpu_formats_pkg::KindGemm;
     unknown = !gemm && descriptor_i.kind != fluidnpu_formats_pkg::KindMaxPool && descriptor_i.kind != fluidnpu_formats_pkg::KindSumPool;
     unique case (descriptor_i.kind)
@@ -135,7 +145,7 @@ module fluidnpu_planner #(
   endfunction
 
   always_ff @(posedge clk_i) begin
-    faulty_q <= descriptor_i.magic != fluidnpu_formats_pkg::DescriptorMagic || odd || zero || unknown
+    faulty_q <= descriptor_i.magic != fluidnpu_formats_pkg::DescriptorMagic || odd || zero || foreign || unknown
         || descriptor_i.shift > fluidnpu_formats_pkg::DescriptorShiftMost
         || descriptor_i.residual_shift > fluidnpu_formats_pkg::DescriptorResidualShiftMost
         || $signed(descriptor_i.lo) > $signed(descriptor_i.hi) || (!gemm && descriptor_i.groups != 16'd1)
@@ -198,7 +208,7 @@ module fluidnpu_planner #(
         columns    = 32'(Narrow);
         full_bias  = 32'(NarrowBias);
         full_tile  = 32'(WideTile);
-        last_slots = last_cols_q << 1;
+        last_slots = (last_cols_q + 32'(Pairs && last_cols_q[0])) << 1;
       end
       fluidnpu_formats_pkg::ModeLanes: begin
         columns   = 32'(Narrow);
@@ -335,15 +345,15 @@ module fluidnpu_planner #(
   assign flat        = descriptor_i.kernel_h == 8'd1;
   assign row_step    = flat ? jump_q : descriptor_i.in_row_bytes;
   assign rise        = flat ? 32'd1 : 32'(descriptor_i.stride_h);
-  assign apart       = row_bytes_q + 32'(PortBytes - 2);
+  assign apart       = row_bytes_q + 32'(PortBytes - WordBytes);
   always_ff @(posedge clk_i) begin  // settled two cycles behind what they depend on: the next operation takes as long
     sample_rows_q <= above_q + reach_h_q + 32'd1;
-    row_bytes_q   <= across_q + reach_w_q + (channels_q << 1);
+    row_bytes_q   <= across_q + reach_w_q + (channels_q << ByteBits);
     pitch_q       <= apart + ((row_step - apart) & 32'(PortBytes - 1));
   end
 
   assign odd_rows   = rows_q[0] && b_act_i[0];
-  assign contiguous = !pool_o && descriptor_i.dilation_w == 8'd1 && descriptor_i.in_pixel_bytes == {15'd0, descriptor_i.group_words, 1'b0};
+  assign contiguous = !pool_o && descriptor_i.dilation_w == 8'd1 && descriptor_i.in_pixel_bytes == 32'(descriptor_i.group_words) << ByteBits;
 
   assign bad_o.valid = busy_q && refused;
   assign bad_o.cause = malformed_q && !(descriptor_i.magic == fluidnpu_formats_pkg::DescriptorMagic && crc_q == fluidnpu_formats_pkg::DescriptorCrcResidue && plan_bad_q)
@@ -354,7 +364,7 @@ module fluidnpu_planner #(
   // Pieces begin at the next multiple of 64 bytes behind the part's weights. Settled long before the last operation.
   logic [31:0] piece_address_q, part_bytes_q;
   always_ff @(posedge clk_i) begin
-    part_bytes_q    <= gemm ? {block_words_q[30:5] + 26'(block_words_q[4:0] != '0), 6'd0} : '0;
+    part_bytes_q    <= gemm ? {block_words_q[UnitBits+:26] + 26'(block_words_q[UnitBits-1:0] != '0), 6'd0} : '0;
     piece_address_q <= part + part_bytes_q;
   end
 
@@ -371,7 +381,8 @@ module fluidnpu_planner #(
     layer_o.has_residual    = descriptor_i.has_residual && !multiplies;
     layer_o.multiplies      = multiplies;
     layer_o.shift           = 6'(descriptor_i.shift);
-    layer_o.residual_shift  = 5'(descriptor_i.residual_shift);
+    layer_o.residual_shift  = Pairs ? '0 : 5'(descriptor_i.residual_shift);
+    if (Pairs) layer_o.residual_multiplier = descriptor_i.residual_multiplier;
     layer_o.lo              = descriptor_i.lo;
     layer_o.hi              = descriptor_i.hi;
     layer_o.kernel_h        = descriptor_i.kernel_h;

@@ -5,6 +5,7 @@ module fluidnpu_residual_reader #(
   parameter int unsigned BMax = 4,
   parameter int unsigned OutWords = 4,
   parameter int unsigned PortWords = 8,
+  parameter int unsigned WordBits = 16,
   parameter bit Spreads = 1'b0,
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
 ) (
@@ -22,12 +23,13 @@ module fluidnpu_residual_reader #(
   output logic [23:0]                    fetch_beats_o,    // its port words
   input  logic                           data_valid_i,     // a word is there
   output logic                           data_ready_o,     // and is taken
-  input  logic [PortWords*16-1:0]        data_i,           // that word
+  input  logic [PortWords*WordBits-1:0]  data_i,           // that word
   output logic                           beat_valid_o,     // a residual beat is there
   input  logic                           beat_ready_i,     // and is taken
-  output logic [OutWords*16-1:0]         beat_o            // that beat
+  output logic [OutWords*WordBits-1:0]   beat_o            // that beat
 );
-  localparam int unsigned PortBits = $clog2(PortWords * 2);
+  localparam int unsigned ByteBits = $clog2(WordBits / 8);
+  localparam int unsigned PortBits = $clog2(PortWords) + ByteBits;
   localparam int unsigned SkipWidth = PortWords > 1 ? $clog2(PortWords) : 1;
   localparam int unsigned WordsWidth = (SkipWidth > 12 ? SkipWidth : 12) + 1;
   localparam int unsigned JobQueue = 32;  // rows asked for ahead, to hide the latency of memory when rows are short
@@ -47,7 +49,7 @@ module fluidnpu_residual_reader #(
     if (spreads) walked.out_shift = '0;
   end
 
-  fluidnpu_row_addresses #(.BMax(BMax), .PortWords(PortWords)) rows (
+  fluidnpu_row_addresses #(.BMax(BMax), .PortWords(PortWords), .WordBits(WordBits)) rows (
     .clk_i, .rst_ni, .layer_start_i, .slot_i, .layer_i,
     .pool_i('0), .step_h_i(layer_i.residual_row), .step_w_i(layer_i.residual_pixel), .offset_i(layer_i.residual_offset),
     .command_valid_i, .command_ready_o, .command_i(walked),
@@ -64,7 +66,7 @@ module fluidnpu_residual_reader #(
 
   assign row_words     = spreads ? 12'd1 : row_cols;
 
-  assign skip          = row_addr[1+:SkipWidth] & SkipWidth'(PortWords - 1);
+  assign skip          = row_addr[ByteBits+:SkipWidth] & SkipWidth'(PortWords - 1);
   assign fetch_valid_o = asks_q && job_ready;
   assign fetch_addr_o  = {page_q, PortBits'(0)};
   assign fetch_beats_o = beats_q;
@@ -88,8 +90,8 @@ module fluidnpu_residual_reader #(
   );
 
   logic                   unpack_take;
-  logic [OutWords*16-1:0] unpacked;
-  fluidnpu_unpack #(.PortWords(PortWords), .BeatWords(OutWords), .WordsWidth(WordsWidth)) unpack (
+  logic [OutWords*WordBits-1:0] unpacked;
+  fluidnpu_unpack #(.PortWords(PortWords), .BeatWords(OutWords), .WordBits(WordBits), .WordsWidth(WordsWidth)) unpack (
     .clk_i, .rst_ni, .job_valid_i(head_valid), .job_ready_o(head_ready), .job_skip_i(head[12+:SkipWidth]),
     .job_words_i(WordsWidth'(spreads ? 12'd1 : head[11:0])), .port_valid_i(data_valid_i), .port_ready_o(data_ready_o), .port_i(data_i),
     .beat_valid_o, .beat_ready_i(unpack_take), .beat_o(unpacked), .left_o(), .missing_o()
@@ -103,7 +105,7 @@ module fluidnpu_residual_reader #(
     always_comb begin  // lanes that the row has no column for stay zero
       beat_o = unpacked;
       for (int unsigned i = 1; i < OutWords; i++) begin
-        if (spreads && !(last_q && i >= 32'(rest_q))) beat_o[i*16+:16] = unpacked[i*16+:16] | unpacked[15:0];
+        if (spreads && !(last_q && i >= 32'(rest_q))) beat_o[i*WordBits+:WordBits] = unpacked[i*WordBits+:WordBits] | unpacked[WordBits-1:0];
       end
     end
     always_ff @(posedge clk_i) begin

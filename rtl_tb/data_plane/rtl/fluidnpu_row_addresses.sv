@@ -6,6 +6,7 @@
 module fluidnpu_row_addresses #(
   parameter int unsigned BMax = 4,
   parameter int unsigned PortWords = 8,
+  parameter int unsigned WordBits = 16,
   parameter int unsigned Depth = 8,  // rows
   parameter bit Pools = 1'b0,        // without, `pool_i` is none
   parameter bit Filters = 1'b0,      // without, the layer's filter is not looked at
@@ -32,7 +33,8 @@ module fluidnpu_row_addresses #(
   output logic                           busy_o            // a command is at hand: positions are still to come
 );
   localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1;
-  localparam int unsigned PortBits = $clog2(PortWords * 2);
+  localparam int unsigned ByteBits = $clog2(WordBits / 8);
+  localparam int unsigned PortBits = $clog2(PortWords) + ByteBits;
   localparam int unsigned Steps = 3;  // in which an address is added up
 
   if (Depth <= Steps) begin : gen_illegal
@@ -112,7 +114,7 @@ module fluidnpu_row_addresses #(
     addr_2_q   <= slot_i[sample_1_q] + AddrWidth'(offset_1_q);
     behind_2_q <= cols_s_q[0] - 12'd1;
     addr_3_q   <= addr_2_q;
-    end_3_q    <= addr_2_q + AddrWidth'({behind_2_q, 1'b0});
+    end_3_q    <= addr_2_q + (AddrWidth'(behind_2_q) << ByteBits);
     cols_s_q   <= {cols_s_q[1:0], cols_q};
     last_s_q   <= {last_s_q[1:0], last_q && (filters ? filtering.last : row.ends_pass)};
     if (valid_q[2]) end_q <= end_3_q[AddrWidth-1:PortBits];

@@ -11,6 +11,7 @@ module fluidnpu_row_buffer #(
   parameter int unsigned BMax = 4,
   parameter int unsigned InWords = 8,
   parameter int unsigned PortWords = 8,
+  parameter int unsigned WordBits = 16,
   parameter int unsigned LineWords = 16,
   parameter int unsigned Sets = 64,  // lines of one bank
   parameter bit Ultra = 1'b0,        // in UltraRAM: UltraScale+ only
@@ -42,12 +43,14 @@ module fluidnpu_row_buffer #(
   output logic [23:0]                    fetch_beats_o,    // its port words
   input  logic                           data_valid_i,     // a word is there
   output logic                           data_ready_o,     // and is taken
-  input  logic [PortWords*16-1:0]        data_i,           // that word
+  input  logic [PortWords*WordBits-1:0]  data_i,           // that word
   output logic                           beat_valid_o,     // an input beat is there
   input  logic                           beat_ready_i,     // and is taken
-  output logic [InWords*16-1:0]          beat_o            // that beat
+  output logic [InWords*WordBits-1:0]    beat_o            // that beat
 );
-  localparam int unsigned PortBytes = 2 * PortWords;
+  localparam int unsigned WordBytes = WordBits / 8;
+  localparam int unsigned ByteBits = $clog2(WordBytes);
+  localparam int unsigned PortBytes = WordBytes * PortWords;
   localparam int unsigned PortBits = $clog2(PortBytes);
   localparam int unsigned OffsetBits = $clog2(LineWords);
   localparam int unsigned LineBits = $clog2(2 * Sets);
@@ -55,7 +58,7 @@ module fluidnpu_row_buffer #(
   localparam int unsigned Parts = LineWords / PortWords;
   localparam int unsigned PartBits = $clog2(Parts);
   localparam int unsigned PlaceBits = LineBits + PartBits;  // number of a port word in the ring
-  localparam logic [31:0] Capacity = 32'(2 * Sets * LineWords * 2);
+  localparam logic [31:0] Capacity = 32'(2 * Sets * LineWords * WordBytes);
   localparam int unsigned BeatQueue = 16;
   localparam int unsigned BuildSteps = 5;  // cycles from the RAM's answer to the beat, that one included
   localparam int unsigned RowQueue = 8;
@@ -215,13 +218,13 @@ module fluidnpu_row_buffer #(
   logic [1:0]                        s1_bank_q;  // of each segment, as what follows
   logic [1:0][OffsetBits-1:0]        s1_offset_q;
   logic [1:0][CountWidth-1:0]        s1_words_q, s1_place_q;
-  logic [1:0][1:0][LineWords*16-1:0] bank_q;
+  logic [1:0][1:0][LineWords*WordBits-1:0] bank_q;
   logic [1:0][LineBits-1:0]          line, next_line;
   logic [$clog2(BeatQueue+1)-1:0]    beat_level;
 
   always_comb begin
-    line[0] = segment_i.addr[1+OffsetBits+:LineBits];
-    line[1] = second_i.addr[1+OffsetBits+:LineBits];
+    line[0] = segment_i.addr[ByteBits+OffsetBits+:LineBits];
+    line[1] = second_i.addr[ByteBits+OffsetBits+:LineBits];
     for (int unsigned i = 0; i < 2; i++) next_line[i] = line[i] + 1'b1;
     if (layer_i.sample_lanes) begin
       line[0][LineBits-1]      = segment_i.lane;
@@ -234,7 +237,7 @@ module fluidnpu_row_buffer #(
   // The shared ports of the banks: those that the second segment needs, and the one that a fill uses.
   logic       crosses;  // the second segment ends in the line behind its first
   logic [1:0] reads, fills;
-  assign crosses = 32'(second_i.addr[1+:OffsetBits]) + 32'(second_words_i) > LineWords;
+  assign crosses = 32'(second_i.addr[ByteBits+:OffsetBits]) + 32'(second_words_i) > LineWords;
   always_comb begin
     for (int unsigned b = 0; b < 2; b++) begin
       reads[b] = crosses || line[1][0] == 1'(b);
@@ -260,18 +263,18 @@ module fluidnpu_row_buffer #(
       logic here;
       assign here = fills[b] && 32'(to & PlaceBits'(Parts - 1)) == p;
       if (Ultra) begin : gen_ultra
-        (* ram_style = "ultra" *)logic [PortWords*16-1:0] words_q[Sets];
+        (* ram_style = "ultra" *)logic [PortWords*WordBits-1:0] words_q[Sets];
         always_ff @(posedge clk_i) begin
           if (here) words_q[shared] <= data_i;
-          else if (take_two) bank_q[1][b][p*PortWords*16+:PortWords*16] <= words_q[shared];
-          if (take) bank_q[0][b][p*PortWords*16+:PortWords*16] <= words_q[set];
+          else if (take_two) bank_q[1][b][p*PortWords*WordBits+:PortWords*WordBits] <= words_q[shared];
+          if (take) bank_q[0][b][p*PortWords*WordBits+:PortWords*WordBits] <= words_q[set];
         end
       end else begin : gen_block
-        (* ram_style = "block" *)logic [PortWords*16-1:0] words_q[Sets];
+        (* ram_style = "block" *)logic [PortWords*WordBits-1:0] words_q[Sets];
         always_ff @(posedge clk_i) begin
           if (here) words_q[shared] <= data_i;
-          else if (take_two) bank_q[1][b][p*PortWords*16+:PortWords*16] <= words_q[shared];
-          if (take) bank_q[0][b][p*PortWords*16+:PortWords*16] <= words_q[set];
+          else if (take_two) bank_q[1][b][p*PortWords*WordBits+:PortWords*WordBits] <= words_q[shared];
+          if (take) bank_q[0][b][p*PortWords*WordBits+:PortWords*WordBits] <= words_q[set];
         end
       end
     end
@@ -284,26 +287,26 @@ module fluidnpu_row_buffer #(
       s1_two_q       <= take_two;
       s1_ends_q      <= take_two ? second_i.ends_beat : segment_i.ends_beat;
       s1_bank_q[0]   <= line[0][0];
-      s1_offset_q[0] <= segment_i.addr[1+:OffsetBits];
+      s1_offset_q[0] <= segment_i.addr[ByteBits+:OffsetBits];
       s1_words_q[0]  <= segment_words_i;
       s1_place_q[0]  <= segment_place_i;
       s1_bank_q[1]   <= line[1][0];
-      s1_offset_q[1] <= second_i.addr[1+:OffsetBits];
+      s1_offset_q[1] <= second_i.addr[ByteBits+:OffsetBits];
       s1_words_q[1]  <= second_words_i;
       s1_place_q[1]  <= second_place_i;
     end
   end
 
   logic                  built;
-  logic [InWords*16-1:0] built_beat;
-  fluidnpu_beat_builder #(.InWords(InWords), .LineWords(LineWords)) builder (
+  logic [InWords*WordBits-1:0] built_beat;
+  fluidnpu_beat_builder #(.InWords(InWords), .WordBits(WordBits), .LineWords(LineWords)) builder (
     .clk_i, .rst_ni, .maximum_i(layer_i.mode == fluidnpu_formats_pkg::ModeMaxPool),
     .valid_i(s1_valid_q), .two_i(s1_two_q), .ends_i(s1_ends_q), .lines_i(bank_q), .odd_i(s1_bank_q), .offset_i(s1_offset_q),
     .words_i(s1_words_q), .place_i(s1_place_q), .beat_valid_o(built), .beat_o(built_beat)
   );
 
   logic out_ready;
-  common_fifo #(.Width(InWords * 16), .Depth(BeatQueue)) beats (
+  common_fifo #(.Width(InWords * WordBits), .Depth(BeatQueue)) beats (
     .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(built), .ready_o(out_ready), .data_i(built_beat),
     .valid_o(beat_valid_o), .ready_i(beat_ready_i), .data_o(beat_o), .level_o(beat_level)
   );
@@ -311,8 +314,8 @@ module fluidnpu_row_buffer #(
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
       if (built) assert (out_ready);
-      if (take) assert (32'(segment_words_i) <= LineWords && segment_words_i != '0 && !segment_i.addr[0]);
-      if (take_two) assert (32'(second_words_i) <= LineWords && second_words_i != '0 && !second_i.addr[0]);
+      if (take) assert (32'(segment_words_i) <= LineWords && segment_words_i != '0 && (segment_i.addr & 32'(WordBytes - 1)) == '0);
+      if (take_two) assert (32'(second_words_i) <= LineWords && second_words_i != '0 && (second_i.addr & 32'(WordBytes - 1)) == '0);
       if (s1_valid_q) assert (32'(s1_place_q[0]) + 32'(s1_words_q[0]) <= InWords);
       if (s1_valid_q && s1_two_q) assert (32'(s1_place_q[1]) + 32'(s1_words_q[1]) <= InWords);
       if (ask) assert (addr[lane][PortBits-1:0] == offset_q[lane][PortBits-1:0]);

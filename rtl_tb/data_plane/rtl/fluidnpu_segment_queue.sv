@@ -7,7 +7,8 @@
 /// two steps; three cycles later than the parts a segment is shown.
 module fluidnpu_segment_queue #(
   parameter int unsigned CountWidth = 4,
-  parameter int unsigned Depth = 16  // pairs, 4 at least
+  parameter int unsigned Depth = 16,  // pairs, 4 at least
+  parameter int unsigned WordBits = 16
 ) (
   input  logic                           clk_i,            // clock
   input  logic                           rst_ni,           // reset, synchronous
@@ -35,6 +36,8 @@ module fluidnpu_segment_queue #(
   output logic [CountWidth-1:0]          second_words_o,   // its words
   output logic [CountWidth-1:0]          second_place_o    // its first word in the beat
 );
+  localparam int unsigned ByteBits = $clog2(WordBits / 8);
+
   if (Depth < 4) begin : gen_illegal
     $fatal(1, "Depth must be at least 4 in %m");
   end
@@ -101,8 +104,8 @@ module fluidnpu_segment_queue #(
     parts_two_q    <= second_valid_i;
     parts_oldest_q <= oldest_i;
     sums_q         <= sums_d;
-    reach_q[0]     <= parts_q.row_reach + parts_q.column_reach + {7'd0, parts_q.word, 1'b0};
-    reach_q[1]     <= second_parts_q.row_reach + second_parts_q.column_reach + {7'd0, second_parts_q.word, 1'b0};
+    reach_q[0]     <= parts_q.row_reach + parts_q.column_reach + (32'(parts_q.word) << ByteBits);
+    reach_q[1]     <= second_parts_q.row_reach + second_parts_q.column_reach + (32'(second_parts_q.word) << ByteBits);
     if (!rst_ni) begin
       parts_valid_q <= 1'b0;
       sums_valid_q  <= 1'b0;

@@ -8,6 +8,7 @@
 module fluidnpu_sequencer #(
   parameter int unsigned TC = 8,
   parameter int unsigned InWords = 8,
+  parameter int unsigned WordBits = 16,
   parameter int unsigned BMax = 4,
   parameter int unsigned FlushCycles = 16  // the core's reset is held at least so long
 ) (
@@ -53,6 +54,7 @@ module fluidnpu_sequencer #(
   typedef enum logic [2:0] {Rest, Fetch, Lookup, Plan, Planned, Refused} ahead_e;  // of the layer that begins next
   localparam int unsigned SampleWidth = BMax > 1 ? $clog2(BMax) : 1;
   localparam int unsigned Narrow = TC / 2 > 0 ? TC / 2 : 1;
+  localparam int unsigned ByteBits = $clog2(WordBits / 8);
 
   if (FlushCycles > 31 || 2 * TC > 4095 || InWords > 4095) begin : gen_illegal
     $fatal(1, "FlushCycles must lie in 0..31, and a column tile must have at most 4095 columns in %m");
@@ -146,8 +148,8 @@ module fluidnpu_sequencer #(
     command_o.beats       = beats_q;
     command_o.lane1_beats = lane1_q;
     command_o.cols        = last_tile ? remaining[11:0] : tile_columns[11:0];
-    command_o.in_shift    = running_q.pool ? {15'd0, first_q, 1'b0} : group_in_q;
-    command_o.out_shift   = group_out_q + {15'd0, first_q, 1'b0};
+    command_o.in_shift    = running_q.pool ? 32'(first_q) << ByteBits : group_in_q;
+    command_o.out_shift   = group_out_q + (32'(first_q) << ByteBits);
     command_o.block_first = !block_open_q;
     command_o.block_last  = last_tile && last_group;
     command_o.layer_last  = last_tile && last_group && last_block;
@@ -224,8 +226,8 @@ module fluidnpu_sequencer #(
           if (last_tile) begin
             first_q     <= '0;
             group_q     <= group_q + 16'd1;
-            group_in_q  <= group_in_q + {15'd0, running_q.group_words, 1'b0};
-            group_out_q <= group_out_q + {15'd0, running_q.columns, 1'b0};
+            group_in_q  <= group_in_q + (32'(running_q.group_words) << ByteBits);
+            group_out_q <= group_out_q + (32'(running_q.columns) << ByteBits);
             if (last_group) begin
               group_q      <= '0;
               group_in_q   <= '0;

@@ -6,28 +6,30 @@
 module fluidnpu_unpack #(
   parameter int unsigned PortWords = 8,
   parameter int unsigned BeatWords = 4,
+  parameter int unsigned WordBits = 16,
   parameter int unsigned WordsWidth = 32,  // of the number of words of a job, with those that it skips
   localparam int unsigned SkipWidth = PortWords > 1 ? $clog2(PortWords) : 1
 ) (
-  input  logic                      clk_i,         // clock
-  input  logic                      rst_ni,        // reset, synchronous
-  input  logic                      job_valid_i,   // a job is there
-  output logic                      job_ready_o,   // and is taken
-  input  logic [SkipWidth-1:0]      job_skip_i,    // words before its first
-  input  logic [WordsWidth-1:0]     job_words_i,   // its words
-  input  logic                      port_valid_i,  // a port word is there
-  output logic                      port_ready_o,  // and is taken
-  input  logic [PortWords*16-1:0]   port_i,        // that word
-  output logic                      beat_valid_o,  // a beat is there
-  input  logic                      beat_ready_i,  // and is taken
-  output logic [BeatWords*16-1:0]   beat_o,        // that beat
-  output logic [WordsWidth-1:0]     left_o,        // words of the job still to be given
-  output logic [WordsWidth-1:0]     missing_o      // words still to come from the port, with those to be skipped
+  input  logic                          clk_i,         // clock
+  input  logic                          rst_ni,        // reset, synchronous
+  input  logic                          job_valid_i,   // a job is there
+  output logic                          job_ready_o,   // and is taken
+  input  logic [SkipWidth-1:0]          job_skip_i,    // words before its first
+  input  logic [WordsWidth-1:0]         job_words_i,   // its words
+  input  logic                          port_valid_i,  // a port word is there
+  output logic                          port_ready_o,  // and is taken
+  input  logic [PortWords*WordBits-1:0] port_i,        // that word
+  output logic                          beat_valid_o,  // a beat is there
+  input  logic                          beat_ready_i,  // and is taken
+  output logic [BeatWords*WordBits-1:0] beat_o,        // that beat
+  output logic [WordsWidth-1:0]         left_o,        // words of the job still to be given
+  output logic [WordsWidth-1:0]         missing_o      // words still to come from the port, with those to be skipped
 );
   localparam int unsigned Room = PortWords + BeatWords;
   localparam int unsigned CountWidth = $clog2(Room + 1);
+  localparam int unsigned IndexBits = $clog2(WordBits);
 
-  logic [Room*16-1:0]    store_q, shifted, filled;
+  logic [Room*WordBits-1:0]    store_q, shifted, filled;
   (* max_fanout = 64 *) logic [CountWidth-1:0] count_q;  // here and below: for every word of the store
   logic [CountWidth-1:0] count_after, gained;
   logic [WordsWidth-1:0] left_q, missing_q, job_missing;
@@ -58,9 +60,9 @@ module fluidnpu_unpack #(
   assign skip         = begins ? job_skip_i : skip_q;
   assign gained       = CountWidth'(PortWords) - CountWidth'(skip);
   assign count_after  = ends ? '0 : give ? count_q - CountWidth'(BeatWords) : count_q;
-  assign shifted      = ends ? '0 : give ? store_q >> (BeatWords * 16) : store_q;
+  assign shifted      = ends ? '0 : give ? store_q >> (BeatWords * WordBits) : store_q;
   // Words are skipped at the beginning of a job only, when nothing is stored.
-  assign filled       = skip != '0 ? (Room * 16)'(port_i >> {skip, 4'd0}) : (Room * 16)'(port_i) << {count_after, 4'd0};
+  assign filled       = skip != '0 ? (Room * WordBits)'(port_i >> {skip, IndexBits'(0)}) : (Room * WordBits)'(port_i) << {count_after, IndexBits'(0)};
   assign left_o       = left_q;
   assign missing_o    = missing_q;
 
@@ -68,9 +70,9 @@ module fluidnpu_unpack #(
   assign job_one_port = job_missing <= WordsWidth'(PortWords);
 
   always_comb begin
-    beat_o = store_q[BeatWords*16-1:0];
+    beat_o = store_q[BeatWords*WordBits-1:0];
     for (int unsigned i = 0; i < BeatWords; i++) begin
-      if (last_beat_q && i >= 32'(CountWidth'(left_q))) beat_o[i*16+:16] = '0;
+      if (last_beat_q && i >= 32'(CountWidth'(left_q))) beat_o[i*WordBits+:WordBits] = '0;
     end
   end
 

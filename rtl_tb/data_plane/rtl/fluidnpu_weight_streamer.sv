@@ -6,25 +6,26 @@ module fluidnpu_weight_streamer #(
   parameter int unsigned TP = 4,
   parameter int unsigned WeightSlots = 1,
   parameter int unsigned PortWords = 8,
+  parameter int unsigned WordBits = 16,
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth
 ) (
-  input  logic                         clk_i,          // clock
-  input  logic                         rst_ni,         // reset, synchronous
-  input  logic [AddrWidth-1:0]         image_i,        // where the weight image begins
-  input  fluidnpu_formats_pkg::layer_t layer_i,        // the layer
-  input  logic                         block_valid_i,  // a row block begins
-  output logic                         block_ready_o,  // its weights are asked for
-  output logic                         idle_o,         // every block asked for has been taken by the core
-  output logic                         fetch_valid_o,  // a request for them
-  input  logic                         fetch_ready_i,  // and is taken
-  output logic [AddrWidth-1:0]         fetch_addr_o,   // its first byte
-  output logic [31:0]                  fetch_beats_o,  // more than 2^24: a fully connected layer behind a narrow port
-  input  logic                         data_valid_i,   // a word is there
-  output logic                         data_ready_o,   // and is taken
-  input  logic [PortWords*16-1:0]      data_i,         // that word
-  output logic                         beat_valid_o,   // a weight beat is there
-  input  logic                         beat_ready_i,   // and is taken
-  output logic [WeightSlots*TP*16-1:0] beat_o          // that beat
+  input  logic                               clk_i,          // clock
+  input  logic                               rst_ni,         // reset, synchronous
+  input  logic [AddrWidth-1:0]               image_i,        // where the weight image begins
+  input  fluidnpu_formats_pkg::layer_t       layer_i,        // the layer
+  input  logic                               block_valid_i,  // a row block begins
+  output logic                               block_ready_o,  // its weights are asked for
+  output logic                               idle_o,         // every block asked for has been taken by the core
+  output logic                               fetch_valid_o,  // a request for them
+  input  logic                               fetch_ready_i,  // and is taken
+  output logic [AddrWidth-1:0]               fetch_addr_o,   // its first byte
+  output logic [31:0]                        fetch_beats_o,  // more than 2^24: a fully connected layer behind a narrow port
+  input  logic                               data_valid_i,   // a word is there
+  output logic                               data_ready_o,   // and is taken
+  input  logic [PortWords*WordBits-1:0]      data_i,         // that word
+  output logic                               beat_valid_o,   // a weight beat is there
+  input  logic                               beat_ready_i,   // and is taken
+  output logic [WeightSlots*TP*WordBits-1:0] beat_o          // that beat
 );
   localparam int unsigned SkipWidth = PortWords > 1 ? $clog2(PortWords) : 1;
 
@@ -33,8 +34,8 @@ module fluidnpu_weight_streamer #(
   logic [31:0] head, left;
   assign idle_o = !block_valid_i && !head_valid && left == '0;
 
-  if (PortWords * 2 > 64) begin : gen_illegal
-    $fatal(1, "weight parts begin on 64-byte boundaries, so a port has at most 32 words in %m");
+  if (PortWords * WordBits > 512) begin : gen_illegal
+    $fatal(1, "weight parts begin on 64-byte boundaries, so a port has at most 64 bytes in %m");
   end
 
   assign fetch_valid_o = block_valid_i && job_ready;
@@ -49,7 +50,7 @@ module fluidnpu_weight_streamer #(
     .valid_o(head_valid), .ready_i(head_ready), .data_o(head), .level_o()
   );
 
-  fluidnpu_unpack #(.PortWords(PortWords), .BeatWords(WeightSlots * TP)) unpack (
+  fluidnpu_unpack #(.PortWords(PortWords), .BeatWords(WeightSlots * TP), .WordBits(WordBits)) unpack (
     .clk_i, .rst_ni, .job_valid_i(head_valid), .job_ready_o(head_ready), .job_skip_i(SkipWidth'(0)), .job_words_i(head),
     .port_valid_i(data_valid_i), .port_ready_o(data_ready_o), .port_i(data_i),
     .beat_valid_o, .beat_ready_i, .beat_o, .left_o(left), .missing_o()
