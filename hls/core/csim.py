@@ -27,7 +27,6 @@ from types import TracebackType
 from typing import IO
 
 import numpy as np
-import numpy.typing as npt
 
 from fluidnpu.dse import Design
 from fluidnpu.models.numeric import WORDS, Stored

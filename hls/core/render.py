@@ -18,9 +18,10 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from fluidnpu.dse import Design
+from fluidnpu.models.numeric import WORDS, Word
 
 from ..program.compiler import check_buildable
-from ..program.layout import header_bits
+from ..program.layout import BIAS_BITS, MULTIPLIER_BITS, SHIFT_AT, SHIFT_BITS, header_bits
 from ..views.formats import render_format_header
 from .dialect import Dialect, in_dialect
 
@@ -29,22 +30,23 @@ if TYPE_CHECKING:
 
 CORE_FILES = (  # `.j2`: rendered; the others are copied
     "params.h.j2",
-    "fluidnpu_core.h",
-    "words.h",
-    "command.h",
+    "fluidnpu_core.h.j2",
+    "words.h.j2",
+    "command.h.j2",
     "banks.h",
-    "loader.h",
+    "loader.h.j2",
     "fill.h",
-    "multiply.h",
+    "multiply.h.j2",
     "pool.h",
     "output_walk.h",
-    "drain.h",
+    "drain.h.j2",
     "array.h.j2",
-    "post.h",
+    "post.h.j2",
     "fluidnpu_core.cpp.j2",
-    "tb_core.cpp",
+    "tb_core.cpp.j2",
 )
 
+FIELD_BITS = {"DSP48E1": 17, "DSP48E2": 18}  # of a lower weight's products; its multiplier takes 8 bits more
 LINES_AHEAD = 32  # beats in flight; more than the latency from reading a row to the credit for its beat
 
 
@@ -93,6 +95,46 @@ class CoreText:
 
     design: Design
     ultra_banks: int = 0  # of finished rows first, then of partial sums
+
+    @property
+    def word(self) -> Word:
+        """The kind of the design's words."""
+        return WORDS[self.design.word_bits]
+
+    @property
+    def word_bits(self) -> int:
+        """Bits of a word."""
+        return self.word.bits
+
+    @property
+    def packed(self) -> bool:
+        """True where a DSP multiplies a word by the weights of two columns."""
+        return self.design.array.chain_columns > 1
+
+    @property
+    def header_words(self) -> int:
+        """Words of a column's header."""
+        return self.design.array.bias_words
+
+    @property
+    def bias_bits(self) -> int:
+        """Bits of a bias."""
+        return BIAS_BITS[self.word_bits]
+
+    @property
+    def residual(self) -> str:
+        """The field of a command that scales a residual."""
+        return "residual_multiplier" if self.packed else "residual_shift"
+
+    @property
+    def stacked_column(self) -> str:
+        """C++ for the column that PE j makes where two PEs work on a column, or on a row of each lane."""
+        return "(j / 4 * 2 + j % 2)" if self.packed else "j / 2"
+
+    @property
+    def stacked_pes(self) -> tuple[str, str]:
+        """C++ for the two PEs of column k there."""
+        return ("k / 2 * 4 + k % 2", "k / 2 * 4 + k % 2 + 2") if self.packed else ("2 * k", "2 * k + 1")
 
     @property
     def banks(self) -> int:
@@ -155,7 +197,7 @@ class CoreText:
         """Bits of the widest beat, rounded up to a multiple of 1024."""
         d = self.design
         words = max(d.input_words, d.t_p * d.weight_slots, d.out_words)
-        return 1024 * -(-16 * words // 1024)
+        return 1024 * -(-d.word_bits * words // 1024)
 
     @property
     def row_distance(self) -> int:
@@ -190,12 +232,27 @@ class CoreText:
             Constant("Banks", self.banks, "banks of finished rows: one a PE, and one a channel of a pool"),
             Constant("Halves", self.halves, "independent halves of a bank"),
             Constant("BankDepth", -(-d.t_r // self.halves), "rows of a half"),
-            Constant("SumBits", 33 + (2 * d.t_p - 1).bit_length(), "bits of the sum of 2 TP products"),
+            Constant("SumBits", 2 * d.word_bits + 1 + (2 * d.t_p - 1).bit_length(), "bits of the sum of 2 TP products"),
             Constant("BiasesPerSlot", d.t_p // d.array.bias_words, f"{header_bits(d)}-bit biases in a weight slot"),
             Constant("LineWords", line, "columns of a row of outputs, in whole beats and one more"),
             Constant("LinesAhead", LINES_AHEAD, "beats of a row on their way to post-processing"),
             Constant("CreditBits", LINES_AHEAD.bit_length(), "bits of a count of them"),
             Constant("RowDistance", self.row_distance, "fewest cycles between writing and reading a row"),
+            *(self._pair_constants if self.packed else ()),
+        )
+
+    @property
+    def _pair_constants(self) -> tuple[Constant, ...]:
+        """The constants of a core whose DSPs multiply by two weights at once."""
+        facts = self.design.facts
+        field = FIELD_BITS[facts.dsp_primitive if facts else min(FIELD_BITS)]
+        return (
+            Constant("FieldBits", field, "bits of a lower field"),
+            Constant("Piece", 1 << field - 15, "products that a lower field holds"),
+            Constant("PieceBits", field - 15, "bits of a count of them"),
+            Constant("MultiplierBits", MULTIPLIER_BITS, "bits of the multiplier of a column"),
+            Constant("ShiftAt", SHIFT_AT, "first bit of its shift in a header"),
+            Constant("ShiftBits", SHIFT_BITS, "bits of that"),
         )
 
 

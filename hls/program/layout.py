@@ -53,7 +53,7 @@ class TileLayout:
 
     @property
     def biases_per_slot(self) -> int:
-        """Biases in one header slot; a design whose t_p is smaller than a header has none and cannot be built."""
+        """Biases in one header slot; none where t_p is less than a header, which cannot be built."""
         return self.design.t_p // self.design.array.bias_words
 
     @property
@@ -122,7 +122,7 @@ def headers(bias: Int64, multipliers: Int64, shifts: Int64) -> Int64:
 
 
 def scales(header: Int64, design: Design) -> tuple[Int64, Int64, Int64]:
-    """Invert `headers`: (biases, multipliers, shifts), each (C,); the last two empty with words of 16 bits."""
+    """Invert `headers`: (biases, multipliers, shifts), each (C,); the last two are empty at 16 bits."""
     if design.array.chain_columns == 1:
         return header, header[:0], header[:0]
     bias = (header & (1 << BIAS_BITS[8]) - 1).astype(np.uint32).view(np.int32).astype(np.int64)
@@ -169,7 +169,7 @@ def join_groups(weights: Stored, taps: int, count: int) -> Stored:
 
 
 def unpack_weights(words: Stored, *, p: int, columns: int, mode: Mode, design: Design) -> tuple[Stored, Int64]:
-    """Inverse of `pack_weights`: (weights (P, C) of the design's words, `headers` (C,) int64) of one group."""
+    """Inverse of `pack_weights`: (weights (P, C) of the design's words, `headers` (C,)) of one group."""
     _check(mode, design)
     expected = part_words(p=p, columns=columns, groups=1, mode=mode, design=design)
     if words.shape != (expected,):

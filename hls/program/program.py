@@ -128,8 +128,8 @@ class TensorPlace:
 class ExitOutput:
     """The logits tensor of an exit; None at the end of a network without classes.
 
-    A logit is its stored word, less the zero of its tensor, times `scale`; a sample leaves if the check is above `threshold`. The last
-    exit has none: every sample that is left leaves there.
+    A logit is its stored word, less the zero of its tensor, times `scale`; a sample leaves if the check is
+    above `threshold`. The last exit has none: every sample that is left leaves there.
     """
 
     name: str
@@ -342,7 +342,7 @@ class Program:
         return slots
 
     def fill_halos(self, slot: npt.NDArray[Any]) -> None:
-        """Fill the tensors of a zeroed slot whose zero is another word than 0; `slot` as for `read_tensor`."""
+        """Fill the tensors of a zeroed slot whose zero is not the word 0; `slot` as for `read_tensor`."""
         for place in self.tensors.values():
             if place.zero:
                 place.stored(slot)[...] = place.zero

@@ -37,7 +37,7 @@ from fluidnpu.hls.program import (
 )
 from fluidnpu.models import Kind, Layer, NetworkError, QuantisedLayer, golden
 from fluidnpu.models.graph import Activation, Use
-from fluidnpu.models.numeric import WORDS, Stored, Word
+from fluidnpu.models.numeric import Stored, Word
 
 from .memory import BusError, SimulatedMemory
 
@@ -67,8 +67,8 @@ class Slots:
 
 @dataclass(frozen=True, kw_only=True)
 class Region:
-    """A tensor of some kind of `word` in a slot: `offset`, `row`, `pixel` and `channel` strides in bytes, shape
-    (height, width, channels).
+    """A tensor in a slot: `offset`, `row`, `pixel` and `channel` strides in bytes, shape (height, width,
+    channels), and the kind of its words.
     """
 
     offset: int
