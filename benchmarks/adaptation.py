@@ -106,6 +106,7 @@ class Changing:
         requests: Sequence[Request],
         reasons: Sequence[str],
         labels: Sequence[int] | None,
+        confidences: Sequence[float] | None,
     ) -> frozenset[int]:
         """Change the set."""
         if self.left:

@@ -11,7 +11,7 @@ import click
 
 from fluidnpu import scheduler
 from fluidnpu.host import oip, serving
-from fluidnpu.scheduler import comparison, tuning
+from fluidnpu.scheduler import comparison, exits, tuning
 from fluidnpu.scheduler.policies import SERVING_POLICY
 
 from .. import show
@@ -53,6 +53,7 @@ class ServeOptions(NetworkOptions):
     adapt: Path | None
     distance: int | None
     shadow: float | None
+    certify: str | None
     registers: str | None
     reserved: str | None
     decisions: Path | None
@@ -115,6 +116,12 @@ class ServeOptions(NetworkOptions):
     metavar="SHARE",
     help="of those that leave early, the share that runs on while alarmed  [default: 0.25]",
 )
+@click.option(
+    "--certify",
+    metavar="eta=0.99[,risk=0.05][,share=1%]",
+    help="let thresholds follow a certificate: at every moment at least eta of the answers are the last exit's, with "
+    "probability 1 - risk; of those that leave early, a share runs on",
+)
 @ADDRESSES
 @click.option("--decisions", type=PATH, metavar="FOLDER", help="log every decision, for simulate --replay")
 @click.option("--no-warm-up", is_flag=True, help="call a model ready before it has computed a batch of each size")
@@ -160,6 +167,7 @@ def prepared(options: ServeOptions) -> tuple[oip.ServeOptions, serving.Models]:
         power=read_power(options.power),
         adapt=None if options.adapt is None else tuning.AdaptationPlan.read(options.adapt),
         watching=_watching(options),
+        certify=None if options.certify is None else exits.Promise.of(options.certify),
         warm=not options.no_warm_up,
         **physical(options.registers, options.reserved),
     )

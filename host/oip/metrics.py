@@ -10,6 +10,8 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from fluidnpu.scheduler.tuning import Certifier
+
 from ..errors import DeviceError
 from ..serving.model import Model
 from ..serving.models import Models
@@ -120,6 +122,26 @@ def _of_exits(model: Model) -> Iterator[Row]:
         yield "adapt_shadow_seconds", (), seen.shadow_ns / 1e9
         yield "adapt_labels", (), seen.labels
         yield "adapt_late_batches", (), seen.late_batches
+    if model.certifier is not None:
+        yield from _of_certificate(model.certifier)
+
+
+def _of_certificate(certifier: Certifier) -> Iterator[Row]:
+    """Yield what is certified, and what it costs."""
+    certificate = certifier.certificate
+    yield "certified_promise", (), certificate.promise.eta
+    yield "certified_kept", ("whole",), certificate.whole.kept
+    yield "certified_kept", ("stretch",), certificate.stretch.kept
+    for exit, tally in enumerate(certificate.exits):
+        yield "certified_exit_kept", (exit,), tally.kept
+    for name, tally in sorted(certificate.tenants.copy().items()):
+        if name:
+            yield "certified_tenant_kept", (name,), tally.kept
+    yield "certified_answers", (), certificate.whole.answers
+    yield "certified_differing", (), certificate.whole.differing
+    yield "certified_shadows", (), certifier.shadows
+    yield "certified_shadow_seconds", (), certifier.shadow_ns / 1e9
+    yield "certified_resets", (), certificate.resets
 
 
 def _of_sampled(job: SampledJob, jobs: int) -> Iterator[Row]:

@@ -70,5 +70,6 @@ def _of(model: Model) -> dict[str, Any]:
             for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
         },
         "recent": [[reply.end_ns // 1_000, reply.latency_ns // 1_000, reply.exit, reply.met] for reply in replies],
+        **({} if model.certifier is None else {"certificate": model.certifier.report()}),
         "runs": [[run.start_ns // 1_000, run.end_ns // 1_000, run.stage, run.batch, run.waiting] for run in runs],
     }

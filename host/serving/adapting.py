@@ -40,6 +40,13 @@ def active_exits(
     return ActiveExits(part_times(driver.program, design), exits, rates, criteria.obey)
 
 
+def certified_exits(driver: Driver, criteria: Criteria) -> ActiveExits:
+    """Return the table of a network whose thresholds a certificate sets; every head runs, for evidence."""
+    latency, early = driver.design.latency, driver.design.stages - 1
+    times = PartTimes(whole=latency, bare=latency)
+    return ActiveExits(times, ExitSet((1.0,) * early), (0.0,) * early + (1.0,), criteria.obey)
+
+
 def described_exits(
     program: Program, active: ActiveExits, adaptation: Adaptation | None, adoption_ns: Sequence[int]
 ) -> dict[str, Any]:

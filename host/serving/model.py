@@ -29,6 +29,7 @@ from fluidnpu.scheduler.exits import (
     ExitProfile,
     Mode,
     PowerModel,
+    Promise,
     Recorded,
     parse_criterion,
 )
@@ -42,7 +43,7 @@ from fluidnpu.scheduler.tenants import (
     network_of_tenants,
     room_for,
 )
-from fluidnpu.scheduler.tuning import Adaptation, AdaptationEvent
+from fluidnpu.scheduler.tuning import Adaptation, AdaptationEvent, Certifier
 
 from ..bundle import Bundle
 from ..devices.device import Device
@@ -61,7 +62,7 @@ from ..errors import (
     QueueFullError,
     ServerClosedError,
 )
-from .adapting import active_exits, changed_exits, described_exits
+from .adapting import active_exits, certified_exits, changed_exits, described_exits
 from .apart import Apart
 from .decisions import DecisionLog
 from .options import (
@@ -128,6 +129,7 @@ class Model:
         self.sampler: Sampler | None = None  # of an NPU that counts by itself
         self._bundles: tuple[Bundle, ...] = ()
         self._engines: tuple[Run | None, ...] = ()  # of their tails
+        self._certified_program = ""
         self._previous: tuple[tuple[Bundle, ...], tuple[Run | None, ...]] = (), ()  # what was served before
         self._server: Server | None = None
         self._driver: Driver | None = None
@@ -142,6 +144,7 @@ class Model:
         self._usual, self._tenancy = [self.options.criteria] * len(self.names), self.options.tenancy
         self.shared: Shared | None = None
         self.adaptation: Adaptation | None = None
+        self.certifier: Certifier | None = None
         self.meter: PowerMeter | None = None  # of this machine's board, where it has sensors
 
     # -- what is served --------------------------------------------------------------------------------------
@@ -302,6 +305,10 @@ class Model:
         """
         with self._gate:
             server = self.server
+            if criteria is not None and self.certifier is not None:
+                raise ConflictError(
+                    f"model '{self.name}' is certified, so its thresholds decide and no other criterion"
+                )
             try:
                 modes: dict[str, Mode] = {}
                 usual = None if criteria is None else server.criteria_of(network).bound(criteria)
@@ -340,15 +347,20 @@ class Model:
 
         Raises ProtocolError, ModelUnavailableError.
         """
-        return described_exits(self.bundle.program, self.active, self.adaptation, self.server.adoption_ns)
+        said = described_exits(self.bundle.program, self.active, self.adaptation, self.server.adoption_ns)
+        return said if self.certifier is None else said | {"certificate": self.certifier.report()}
 
     def change_exits(self, thresholds: Mapping[str, float | None], why: str) -> None:
         """Set thresholds of early exits by name, None for an inactive one; the others stay as they are.
 
-        It takes effect with the next batch, and a reload undoes it. Raises ProtocolError,
-        ModelUnavailableError.
+        It takes effect with the next batch, and a reload undoes it. Raises ConflictError where a certificate
+        sets them, ProtocolError, ModelUnavailableError.
         """
         active = self.active
+        if self.certifier is not None:
+            raise ConflictError(
+                f"the thresholds of model '{self.name}' must be those of its certificate, not set by hand"
+            )
         try:
             active.change(changed_exits(self.bundle.program, active, thresholds), why)
         except SchedulerError as error:
@@ -594,7 +606,7 @@ class Model:
             rule=criteria,
             networks=of_tenant,
             active=active,
-            watch=self.adaptation,
+            watch=self.adaptation if self.certifier is None else self.certifier,
             attempts=self.options.attempts,
             queue_limit=self.options.queue,
             observers=observers,
@@ -607,6 +619,8 @@ class Model:
     def _table(self, driver: Driver, criteria: Sequence[Criteria]) -> ActiveExits | None:
         """Return the table of active exits, and begin to adapt it where that is asked for."""
         plan, design = self.options.adapt, driver.design
+        if self.options.certify is not None:
+            return self._certified(driver, criteria[0], self.options.certify)
         ends = zip(driver.program.stages, driver.program.segments, strict=True)
         fixed = len(self.names) > 1 or design.stages == 1 or self._usual[0] is not None
         if fixed or any(end < first for (first, _), end in ends):
@@ -617,15 +631,40 @@ class Model:
         self.adaptation = Adaptation(active, plan, self.options.watching, told=self._tell)
         return active
 
+    def _certified(self, driver: Driver, criteria: Criteria, promise: Promise) -> ActiveExits:
+        """Return the table that a certificate sets; one of the same program goes on, after a failure, too."""
+        active = certified_exits(driver, criteria)
+        before = self.certifier if driver.program.digest == self._certified_program else None
+        if before is not None:
+            before.certificate.give_up()
+        self._certified_program = driver.program.digest
+        self.certifier = Certifier(
+            active,
+            promise,
+            batch=driver.design.b_max,
+            criteria=criteria,
+            certificate=None if before is None else before.certificate,
+            told=self._tell,
+        )
+        return active
+
     def _tell(self, event: AdaptationEvent) -> None:
-        _log.warning(
-            "model '%s', request %d: %s: %s; %s", self.name, event.requests, event.kind, event.why, event.exits
+        _log.log(
+            logging.INFO if event.routine else logging.WARNING,
+            "model '%s', request %d: %s: %s; %s",
+            self.name,
+            event.requests,
+            event.kind,
+            event.why,
+            event.exits,
         )
 
     def _check_policy(self, bundles: Sequence[Bundle]) -> None:
         """Refuse a policy, a criterion or a plan that does not fit a design, before anything is stopped."""
         designs = [bundle.design for bundle in bundles]
         joined_design(bundles)
+        if self.options.certify is not None:
+            self._check_certified(bundles)
         if self.options.adapt is not None:
             if len(designs) > 1:
                 raise DriverUsageError(f"exits adapt where an NPU serves one network, not {len(designs)}")
@@ -649,6 +688,22 @@ class Model:
                 raise DriverUsageError(
                     f"an NPU has room for {MASK_SLOTS - 1} tenants, not {len(self._tenancy.tenants)}"
                 )
+
+    def _check_certified(self, bundles: Sequence[Bundle]) -> None:
+        """Refuse a certificate for what has no classes to compare, or thresholds that others set."""
+        program, name = bundles[0].program, self.names[0]
+        if self.options.adapt is not None:
+            raise DriverUsageError("exits must follow a certificate or adapt by a plan, not both")
+        if len(bundles) > 1:
+            raise DriverUsageError(f"a certificate is for an NPU that serves one network, not {len(bundles)}")
+        if self._usual[0] is not None:
+            raise DriverUsageError("a certificate sets thresholds, so no other usual criterion fits it")
+        if isinstance(program.check, MapCheck):
+            raise DriverUsageError(f"a certificate compares classes, and the exits of '{name}' give maps")
+        if program.onward:
+            raise DriverUsageError(f"a certificate needs the last exit, and '{name}' is a part that ends before it")
+        if len(program.exits) == 1:
+            raise DriverUsageError(f"a network must have an early exit to be certified, and '{name}' has none")
 
     def _power(self, design: Design) -> PowerModel | None:
         """Return the watts that were given, or those of the board."""

@@ -226,7 +226,7 @@ class Runtime:
         else:
             started = [sample.start_ns for sample in batch]
             reasons = self._exits[network].leaving(run.requests, started, exit, end, checked)
-        answered = self.ledger.finish(run, end, reasons, labels, worked_ns=job.npu_ns)
+        answered = self.ledger.finish(run, end, reasons, labels, worked_ns=job.npu_ns, confidences=checked)
         rows = dict(zip(batch, zip(logits, labels, sures, strict=True), strict=True))
         for sample, (row, label, sure) in rows.items():
             if sample.status is Status.WAITING:

@@ -190,12 +190,14 @@ class Watcher(Protocol):
         requests: Sequence[Request],
         reasons: Sequence[str],
         labels: Sequence[int] | None,
+        confidences: Sequence[float] | None,
     ) -> frozenset[int]:
-        """Take note of a run's end: who left (those with a reason), and the classes that the exit named.
+        """Take note of a run's end: who left (those with a reason), and what the exit said.
 
-        `requests` are the samples without shadows. `labels` is None where the
-        simulator knows none, or where the head did not run. Returns the ids of leavers whose samples are to
-        run on to the last exit, as shadows; their answers leave now.
+        `requests` are the samples without shadows. `labels` are the classes that it named, and `confidences`
+        what thresholds are compared with; None where the simulator knows none, or where the head did not run.
+        Returns the ids of leavers whose samples are to run on to the last exit, as shadows; their answers
+        leave now.
         """
 
     def shadow_ended(self, now_ns: int, request_id: int, label: int | None) -> None:

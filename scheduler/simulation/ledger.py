@@ -266,11 +266,12 @@ class Ledger(Generic[F]):
         labels: Sequence[int] | None = None,
         shadows: frozenset[int] | None = None,
         worked_ns: int | None = None,
+        confidences: Sequence[float] | None = None,
     ) -> list[F]:
         """End a run: who has a reason is answered and leaves, the others wait for the next stage.
 
         Return the flights that are answered now. A shadow runs to the last stage, whatever its reason.
-        `labels`: the classes that the exit named, for the watcher. `shadows`: ids of those answered whose
+        `labels`, `confidences`: what the exit said, for the watcher. `shadows`: ids of those answered whose
         samples run on (None: the watcher is asked). `worked_ns`: the NPU's own time (None: that of the run).
         """
         stage, flights, last = run.stage, self._running, run.stage in self._last
@@ -278,7 +279,7 @@ class Ledger(Generic[F]):
             self._run_ends.append(end_ns)
         head, adapts = self.runs_head(stage), self._exits is not None
         if shadows is None:
-            shadows = _NOBODY if self._watch is None else self._watched(end_ns, stage, flights, reasons, labels)
+            shadows = self._watched(end_ns, stage, flights, reasons, labels, confidences)
         size = len(flights)
         if worked_ns is None:
             worked_ns = end_ns - self._began_ns
@@ -298,7 +299,7 @@ class Ledger(Generic[F]):
             flight.batch = size
             if flight.terms.anytime and self._is_taken(flight):
                 self._close(flight)
-                if not reason and self._watch is not None:
+                if self._watch is not None:
                     self._watch.gone(flight.request.id)
             elif reason:
                 flight.end_ns, flight.exit, flight.because = end_ns, stage, reason
@@ -452,7 +453,13 @@ class Ledger(Generic[F]):
         return self.networks.slots[network] - self._held[network]
 
     def _watched(
-        self, now_ns: int, stage: int, flights: Sequence[F], reasons: Sequence[str], labels: Sequence[int] | None
+        self,
+        now_ns: int,
+        stage: int,
+        flights: Sequence[F],
+        reasons: Sequence[str],
+        labels: Sequence[int] | None,
+        confidences: Sequence[float] | None,
     ) -> frozenset[int]:
         """Tell the watcher of a run; return the ids of the leavers that run on as shadows."""
         if self._watch is None or self.active is None:
@@ -466,6 +473,7 @@ class Ledger(Generic[F]):
             [flights[k].request for k in seen],
             [reasons[k] for k in seen],
             None if labels is None else [labels[k] for k in seen],
+            None if confidences is None else [confidences[k] for k in seen],
         )
 
     def _run_on(self, flight: F) -> Request:

@@ -1,6 +1,7 @@
 from .adapting.adaptation import Adaptation as Adaptation
 from .adapting.adaptation import AdaptationEvent as AdaptationEvent
 from .adapting.adaptation import Watching as Watching
+from .adapting.certifying import Certifier as Certifier
 from .adapting.drift import simulate_drift as simulate_drift
 from .adapting.plan import AdaptationPlan as AdaptationPlan
 from .plan import COUNTS_FILE as COUNTS_FILE

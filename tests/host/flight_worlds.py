@@ -118,6 +118,7 @@ class Scripted:
         requests: Sequence[Request],
         reasons: Sequence[str],
         labels: Sequence[int] | None,
+        confidences: Sequence[float] | None,
     ) -> frozenset[int]:
         self.runs += 1
         if self.runs in self.draw.changes:

@@ -60,13 +60,17 @@ class Watching:
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptationEvent:
-    """One thing that adaptation noticed or did. `requests` counts those that had begun."""
+    """One thing that adaptation noticed or did. `requests` counts those that had begun.
+
+    `routine`: one of many, for a log of details.
+    """
 
     kind: str
     at_ns: int
     requests: int
     why: str
     exits: ExitSet
+    routine: bool = False
 
 
 @dataclass(slots=True)
@@ -208,6 +212,7 @@ class Adaptation:
         requests: Sequence[Request],
         reasons: Sequence[str],
         labels: Sequence[int] | None,
+        confidences: Sequence[float] | None = None,
     ) -> frozenset[int]:
         """Count a run, look for a change, and choose the leavers that run on."""
         with self._lock:
