@@ -118,7 +118,7 @@ class Target:
     @classmethod
     def of(cls, design: Design, board: Board, core: str = CORES[0]) -> Target:
         """The place that a design was made for; its beats keep their width where it merges no pair."""
-        usual = not design.has_filter and design.out_words == stream_words(board, design.memory, design.word_bits)
+        usual = not design.has_filter and design.out_words == stream_words(board, design.memory)
         return cls(
             board=board,
             memory=design.memory,
@@ -147,7 +147,7 @@ class Target:
     @property
     def out_words(self) -> int:
         """Words of a beat of outputs."""
-        return self.lanes or stream_words(self.board, self.memory, self.word_bits)
+        return self.lanes or stream_words(self.board, self.memory)
 
 
 @dataclass(frozen=True, kw_only=True)

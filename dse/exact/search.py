@@ -33,9 +33,9 @@ from ..hardware.filtering import filter_rows, filterings
 from ..hardware.pooling import pooled_beats
 from ..paper.model import Point
 from ..paper.plans import Plans
-from ..paper.search import Space, legal_space
+from ..paper.search import Space
 from ..question import Progress, Question
-from ..resources.buildable import MIN_T_C, MIN_T_P, buildable
+from ..resources.buildable import buildable, least_point, target_space
 from ..resources.fit import Fit, fit
 from .bound import LEAST_PLAN_CYCLES, Candidates, block_sizes, lower_bound, moving_bound
 from .estimate import PLAN_CYCLES, RankedPlan, estimated_plan, ranked_plans
@@ -47,7 +47,6 @@ _log = logging.getLogger(__name__)
 TRIES = 6  # plans of a layer's best mapping that are evaluated behind the first
 JOINS = 3  # numbers of joined groups that are evaluated, those of the best estimates
 NEAR = 0.99  # a plan whose bound promises less than a hundredth more is not evaluated
-LEAST = Point(t_r=2, t_p=MIN_T_P, t_c=MIN_T_C)  # the smallest array that can be built
 SLACK = 64  # cycles by which the leads of two plans of a layer may differ
 POINTS = 256  # arrays that are bounded at a time
 _ALIGNMENT = 4096
@@ -566,17 +565,18 @@ def _grounds(question: Question) -> list[tuple[Question, Space]]:
     first, *others = question.of_lanes
     grounds = [(first, _buildable_space(first))]
     for other in others:
-        space = buildable(legal_space(other.board), other.target).space
+        space = buildable(target_space(other.target), other.target).space
         if len(space):
             grounds.append((other, space))
     return grounds
 
 
 def _buildable_space(question: Question) -> Space:
-    space = buildable(legal_space(question.board), question.target).space
+    least = least_point(question.target)
+    space = buildable(target_space(question.target), question.target).space
     if not len(space):
-        fit(LEAST, question.target)  # raises, naming what even the smallest design lacks
-    check_windows(question, LEAST)
+        fit(least, question.target)  # raises, naming what even the smallest design lacks
+    check_windows(question, least)
     return space
 
 

@@ -20,7 +20,7 @@ from fluidnpu.models import Kind, LayerShape, Workload
 
 from ..design import CORES, Design, LatencyTable, Part
 from ..errors import DesignError, FitError
-from ..exact.search import LEAST, ExactRanking, search_exact
+from ..exact.search import ExactRanking, search_exact
 from ..exact.sharing import Shared, share_memory
 from ..jit import has_numba
 from ..paper.latency import POOL_NOTE, stage_latency
@@ -28,7 +28,7 @@ from ..paper.model import Point, gops, total_ticks
 from ..paper.plans import plan_all, published_plan
 from ..paper.search import Ranking, rank
 from ..question import MODELS, OBJECTIVES, Progress, Question
-from ..resources.buildable import buildable
+from ..resources.buildable import buildable, least_point
 from ..resources.fit import LOGIC_NOTE, Fit, fit
 from .memory import in_memory
 from .placing import unknown_columns
@@ -201,13 +201,13 @@ def _first_that_fits(question: Question, ranking: Ranking) -> tuple[Point, Share
     if why_not.resource == "buffer_bytes":
         raise why_not
     # Raises, naming what even the smallest design lacks; else it lacks the bits that the model counts.
-    fit(LEAST, question.target)
-    board = question.board
+    board, least = question.board, least_point(question.target)
+    fit(least, question.target)
     raise FitError(
-        f"board '{board.name}' is too small: the smallest design that can be built needs {LEAST.memory_bits} bits of on-chip memory, "
+        f"board '{board.name}' is too small: the smallest design that can be built needs {least.memory_bits} bits of on-chip memory, "
         f"and it has {board.paper_memory_bits}",
         resource="memory_bits",
-        needed=LEAST.memory_bits,
+        needed=least.memory_bits,
         available=board.paper_memory_bits,
     )
 

@@ -16,9 +16,9 @@ import numpy as np
 from ..exact.search import lower_bounds
 from ..hardware.array import Floats, Ints
 from ..paper.model import operations_rate
-from ..paper.search import Space, evaluate, legal_space, pareto_front
+from ..paper.search import Space, evaluate, pareto_front
 from ..question import Question
-from ..resources.buildable import Buildable, buildable, ram_bits
+from ..resources.buildable import Buildable, buildable, ram_bits, target_space
 
 DEPTHS = (512, 1024, 2048, 4096)  # rows; the RAM of a bank changes at such steps
 
@@ -64,7 +64,7 @@ class Front:
 def front(question: Question) -> Front:
     """The front of a question's board for its workload."""
     board, weights = question.board, question.batch_weights
-    designs = buildable(_at_depths(legal_space(board)), question.target)
+    designs = buildable(_at_depths(target_space(question.target)), question.target)
     if not len(designs):
         return Front(designs=designs, objective=np.zeros(0), latency_ms=np.zeros(0), candidates=0)
     words = question.target.out_words

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..errors import FitError
-from ..exact.search import LEAST
 from ..question import Question
+from ..resources.buildable import least_point
 from ..resources.fit import fit
 
 
@@ -49,7 +49,7 @@ def _with(question: Question, memory: str) -> Question:
 
 def _refusal(question: Question) -> FitError | None:
     try:
-        fit(LEAST, question.target.bare)
+        fit(least_point(question.target), question.target.bare)
     except FitError as error:
         return error
     return None

@@ -9,9 +9,9 @@ from functools import partial
 
 from ..exact.search import Evaluation, evaluate_array
 from ..hardware.array import Array
-from ..paper.search import Space, legal_space
+from ..paper.search import Space
 from ..question import Question
-from ..resources.buildable import buildable
+from ..resources.buildable import buildable, target_space
 from ..resources.columns import MOST_BREAKS
 from ..resources.fit import Fit
 
@@ -30,7 +30,7 @@ def price_of_columns(question: Question, fitted: Fit) -> str:
     left = _left_out(question)
     out = f"; {left} arrays are left out, whose chains would need more than {MOST_BREAKS} breaks" if left else ""
     if not array.broken:
-        return f"each of the {array.t_c} chains of {array.t_p} lies whole in a column of DSP slices{out}"
+        return f"each of the {array.chains} chains of {array.t_p} lies whole in a column of DSP slices{out}"
     batches = sorted({1, question.b_max})
     ours, theirs = (evaluate_array(question, one, batches) for one in (fitted, with_whole_chains(fitted)))
     return f"{chains_in_pieces(array)}, which costs {_cost(question, ours, theirs, batches)}{out}"
@@ -68,7 +68,7 @@ def chains_in_pieces(array: Array[int]) -> str:
     """
     *first, last = map(str, pieces(array))
     told = " and ".join((", ".join(first), last))
-    return f"{array.broken} of {array.t_c} chains of {array.t_p} break into pieces of {told} to fit the columns of DSP slices"
+    return f"{array.broken} of {array.chains} chains of {array.t_p} break into pieces of {told} to fit the columns of DSP slices"
 
 
 def _cost(question: Question, ours: Evaluation, theirs: Evaluation, batches: list[int]) -> str:
@@ -83,8 +83,8 @@ def _cost(question: Question, ours: Evaluation, theirs: Evaluation, batches: lis
 def _left_out(question: Question) -> int:
     """The number of arrays that could be built if columns did not matter."""
     free = replace(question, board=replace(question.board, dsp_columns=(), sources={}))
-    return _pairs(buildable(legal_space(free.board), free.target).space) - _pairs(
-        buildable(legal_space(question.board), question.target).space
+    return _pairs(buildable(target_space(free.target), free.target).space) - _pairs(
+        buildable(target_space(question.target), question.target).space
     )
 
 

@@ -28,6 +28,7 @@ _NUMBERS = ("t_r", "t_p", "t_c", "weight_slots", "in_words")  # of an array, eac
 _CHAINS = ("piece", "broken")  # likewise; zero where no chain breaks
 WORD_BITS = (16, 8)  # widths of a word that an NPU can have; a DSP slice multiplies as many of 8 bits as fit 16
 FIELD_BITS = {"DSP48E1": 17, "DSP48E2": 18}  # of the lower of two sums in a chain of slices (ADR 75)
+_FIELD_BITS = 18  # where nothing is said of the device
 _ACC_BITS = {16: 48, 8: 32}
 _FINISH_STEPS = {16: 8, 8: 15}  # of `core_finish`
 _TURNAROUND = 4
@@ -119,6 +120,15 @@ def chain_columns(word_bits: int) -> int:
     return 16 // word_bits
 
 
+def header_words(word_bits: int) -> int:
+    """Words of a weight slot that hold the header of one column: its bias, with 8 bits also M and S.
+
+    >>> header_words(16), header_words(8)
+    (3, 8)
+    """
+    return _HEADER_BITS[word_bits] // word_bits
+
+
 def weight_slots_for(t_p: N, port_bits: int, word_bits: int = 16) -> N:
     """Enough slots for one beat to carry at least one port word, so the core never throttles the port.
 
@@ -130,19 +140,19 @@ def weight_slots_for(t_p: N, port_bits: int, word_bits: int = 16) -> N:
     [4, 4, 2]
     """
     columns = chain_columns(word_bits)
-    return columns * ceil_div(port_bits, columns * word_bits * t_p)
+    return -(-port_bits // (columns * word_bits * t_p)) * columns
 
 
-def stream_words(board: Board, memory: str | None = None, word_bits: int = 16) -> int:
-    """Words of a beat of outputs: as the `paper` model has it, and at least one port word.
+def stream_words(board: Board, memory: str | None = None) -> int:
+    """Words of a beat of outputs: as the `paper` model has it, and at least one port word of 16-bit words.
+
+    With 8 bits they are as many, since each takes a multiplier, and outputs are seldom what is waited for.
 
     >>> from fluidnpu.boards import load_board
     >>> stream_words(load_board("zc706"), "ps"), stream_words(load_board("zc706"), "pl")
     (8, 32)
-    >>> stream_words(load_board("zc706"), "pl", word_bits=8)
-    64
     """
-    return max(board.paper_words_per_cycle, board.memory(memory).port_bits // word_bits)
+    return max(board.paper_words_per_cycle, board.memory(memory).port_bits // 16)
 
 
 def pool_beats(taps: int, *, maximum: bool) -> int:
@@ -178,7 +188,7 @@ class Array(Generic[N]):
     piece: N | int = 0
     broken: N | int = 0
     word_bits: int = 16
-    field_bits: int = 18
+    field_bits: int = _FIELD_BITS
 
     def __post_init__(self) -> None:
         for name in (*_NUMBERS, "out_words"):
@@ -250,25 +260,25 @@ class Array(Generic[N]):
             t_c=t_c,
             weight_slots=weight_slots_for(t_p, port_bits, word_bits),
             in_words=input_words(t_p, port_bits, stackable=stackable, word_bits=word_bits),
-            out_words=lanes or stream_words(board, memory, word_bits),
+            out_words=lanes or stream_words(board, memory),
             stackable=stackable,
             word_bits=word_bits,
-            **({"field_bits": FIELD_BITS[board.dsp_primitive]} if chain_columns(word_bits) > 1 else {}),
+            field_bits=FIELD_BITS[board.dsp_primitive] if chain_columns(word_bits) > 1 else _FIELD_BITS,
         )
 
     def only(self, keep: npt.NDArray[np.bool_] | Ints | slice) -> Array[Ints]:
         """Some of many arrays, by mask or by indices."""
-        picked = {name: self._many(name)[keep] for name in (*_NUMBERS, *_CHAINS)}
+        picked: dict[str, Any] = {name: self._many(name)[keep] for name in (*_NUMBERS, *_CHAINS)}
         return Array(**picked, **self._common)
 
     def at(self, index: int) -> Array[int]:
         """One of many arrays."""
-        picked = {name: int(self._many(name)[index]) for name in (*_NUMBERS, *_CHAINS)}
+        picked: dict[str, Any] = {name: int(self._many(name)[index]) for name in (*_NUMBERS, *_CHAINS)}
         return Array(**picked, **self._common)
 
     def side_by_side(self) -> Array[Floats]:
         """The same numbers in float64: one array becomes a row of one."""
-        picked = {name: np.atleast_1d(self._many(name).astype(float)) for name in (*_NUMBERS, *_CHAINS)}
+        picked: dict[str, Any] = {name: np.atleast_1d(self._many(name).astype(float)) for name in (*_NUMBERS, *_CHAINS)}
         return Array(**picked, **self._common)
 
     @property
@@ -322,8 +332,8 @@ class Array(Generic[N]):
 
     @property
     def bias_words(self) -> int:
-        """Words of a weight slot that hold the header of one column: its bias, with 8 bits also M and S."""
-        return _HEADER_BITS[self.word_bits] // self.word_bits
+        """Words of a weight slot that hold the header of one column."""
+        return header_words(self.word_bits)
 
     @property
     def chain_columns(self) -> int:
@@ -372,9 +382,14 @@ class Array(Generic[N]):
         """Cycles from a beat to the last sums that it finishes, which may be read that many cycles later."""
         if self.chain_columns == 1:
             return self.t_p + (3 + int(self.stackable) + self.breaks)
-        segment = self.segment
-        sums = log2_ceil(ceil_div(self.t_p, segment))
-        return segment + (6 + int(self.stackable) + (int(sums) if isinstance(segment, int) else cast(N, sums)))
+        levels: Any = log2_ceil(ceil_div(self.t_p, self.segment))  # of the sum of all segments
+        late: Any = self.segment + levels + (6 + int(self.stackable))
+        return int(late) if isinstance(self.t_p, int) else late  # type: ignore[no-any-return]  # as many
+
+    @property
+    def longest(self) -> int:
+        """Most words of a chain of two columns whose lower sum two bits beside it can still tell."""
+        return 1 << self.field_bits - 13
 
     @property
     def segment(self) -> N:
@@ -385,14 +400,14 @@ class Array(Generic[N]):
         [14, 16, 9, 14]
         """
         span = np.where(np.greater(self.broken, 0), self.piece, self.t_p)
-        parts = -(-span // (1 << self.field_bits - 13))  # of so many words the lower sum is told modulo 4
+        parts = -(-span // self.longest)
         words: Any = -(-span // parts)
-        return int(words) if isinstance(self.t_p, int) else words
+        return int(words) if isinstance(self.t_p, int) else words  # type: ignore[no-any-return]  # as many
 
     @property
     def turnaround(self) -> N:
         """Cycles from a row to itself in the next P-tile; sums of 8-bit words are met behind the chain."""
-        return self.late if self.chain_columns == 1 else cast(N, self.t_p * 0 + _TURNAROUND)
+        return self.late if self.chain_columns == 1 else self.t_p * 0 + _TURNAROUND
 
     @property
     def finish_steps(self) -> int:

@@ -31,6 +31,7 @@ from .pooling import pooled_beats
 
 PRODUCTS = 9  # multipliers of a lane
 WEIGHT_PAIRS = 6  # pairs of 16-bit words of a lane in a row of weights: nine weights, three words of a bias
+PACKED_PAIRS = 5  # of these that hold anything with 8-bit words: nine weights, bias, M and S (ADR 75)
 SHALLOW_KERNEL = 3  # the largest that needs no more than the two rows above
 
 Filterings = tuple[tuple[int, int, int, bool], ...]  # columns and pixels of a row of a layer, kernel, a table behind

@@ -58,14 +58,15 @@ class Space:
         return bits
 
 
-def legal_space(board: Board) -> Space:
+def legal_space(board: Board, columns: int = 1) -> Space:
     """Every <T_P, T_C> within the board's DSPs, T_R the largest even number whose tile buffers fit.
 
+    So many `columns` of an array share each DSP, one in the publication.
     In the order of T_P, then T_C. Points with no room for two rows are left out; DesignError when none is
     left.
     """
     widths = np.arange(1, board.dsp + 1, dtype=np.int64)
-    per_width = board.dsp // widths
+    per_width = columns * (board.dsp // widths)
     t_p = np.repeat(widths, per_width)
     t_c = np.arange(len(t_p), dtype=np.int64) - np.repeat(np.cumsum(per_width) - per_width, per_width) + 1
     t_r = 2 * ((board.paper_memory_bits - 32 * t_p * t_c) // (64 * (t_p + t_c)))

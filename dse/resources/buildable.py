@@ -6,9 +6,8 @@ flip-flops are calibrated estimates (`logic`), and their whole interval must fit
 UltraRAM first, since nothing else uses it, the rest to block RAM: `UltraBanks` of the core.
 
 >>> from fluidnpu.boards import load_board
->>> from fluidnpu.dse.paper.search import legal_space
 >>> zc706 = Target(board=load_board("zc706"), memory="pl")
->>> built = buildable(legal_space(zc706.board), zc706)
+>>> built = buildable(target_space(zc706), zc706)
 >>> index = int(np.flatnonzero((built.space.t_p == 7) & (built.space.t_c == 128))[0])
 >>> built.space[index], int(built.ramb18[index])
 (Point(t_r=1024, t_p=7, t_c=128), 887)
@@ -27,19 +26,29 @@ import numpy.typing as npt
 from fluidnpu.boards import Board
 
 from ..errors import FitError
-from ..hardware.array import Array, Floats, Ints, ceil_div
+from ..hardware.array import Array, Floats, Ints, ceil_div, chain_columns, header_words
 from ..hardware.row_buffer import BUFFER_WORDS
-from ..paper.search import Space
+from ..paper.model import Point
+from ..paper.search import Space, legal_space
 from ..question import Target
-from .columns import MOST_BREAKS, chains, cuts
+from .columns import MOST_BREAKS, WHOLE, Cut, chains, cuts, fewest_segments
 from .logic import interval_pct, logic_uses, npu_logic
-from .primitives import NpuShape, accumulator_ramb18, buffer_uram288, dsp, fixed_ramb18, ultra_banks, uram288
+from .primitives import (
+    SCALE_DSPS,
+    NpuShape,
+    accumulator_ramb18,
+    buffer_uram288,
+    dsp,
+    filter_dsp,
+    fixed_ramb18,
+    scale_dsp,
+    ultra_banks,
+    uram288,
+)
 
 DEPTH_STEP = 512  # the count of primitives changes at multiples of this only
 MAX_T_R = 65_534  # even, and `beats` of a core command has 16 bits (ADR 4)
 MAX_T_C = 4_095  # `cols` of a core command has 12 bits (ADR 4)
-MIN_T_P = 3  # a 48-bit bias is three words of one weight slot (ADR 4)
-MIN_T_C = 2  # stackable PEs come in pairs
 HLS_BEAT_BITS = 4096  # the widest number of Vivado HLS, by its manuals: AP_INT_MAX_W at most
 
 _RAMB18_BITS, _URAM288_BITS = 18 * 1024, 288 * 1024
@@ -147,7 +156,7 @@ def buildable(space: Space, target: Target, *, buffer_words: int = BUFFER_WORDS,
     `judge` tells which points keep a limit; `Limit.enforce` raises FitError instead of leaving a point out.
     """
     board = target.board
-    for limit in (_narrowest, _fewest, _most):
+    for limit in (_narrowest, _fewest, _most, _together):
         space = space.only(judge(limit(space, target), len(space)))
     t_r = np.maximum(2, np.minimum(space.t_r, MAX_T_R) // 2 * 2)
     array = Array.on(
@@ -183,14 +192,37 @@ def buildable(space: Space, target: Target, *, buffer_words: int = BUFFER_WORDS,
     return built
 
 
+def least_point(target: Target) -> Point:
+    """The smallest array that can be built: a slot holds a header, and columns and chains come in pairs."""
+    return Point(t_r=2, t_p=header_words(target.word_bits), t_c=_step(target))
+
+
+def target_space(target: Target) -> Space:
+    """Every array within the DSPs of a target, before anything else is looked at."""
+    return legal_space(target.board, chain_columns(target.word_bits))
+
+
+def _step(target: Target) -> int:
+    """Columns that come together: of a pair of PEs, and of a chain."""
+    return chain_columns(target.word_bits) * (2 if target.stackable else 1)
+
+
 def _narrowest(space: Space, target: Target) -> Limit:
     says = "a design that can be built needs t_p of at least {needed}, not {available}"
-    return Limit(resource="t_p", needed=MIN_T_P, available=space.t_p, says=says)
+    return Limit(resource="t_p", needed=least_point(target).t_p, available=space.t_p, says=says)
+
+
+def _together(space: Space, target: Target) -> Limit:
+    """Columns of a chain and of a pair of chains are all there, or none."""
+    step = _step(target)
+    says = f"t_c must be a multiple of {step} where words have 8 bits, not {{t_c}}"
+    odd = np.mod(space.t_c, step) if target.word_bits != 16 else 0
+    return Limit(resource="t_c", needed=odd, available=0, says=says, facts={"t_c": space.t_c})
 
 
 def _fewest(space: Space, target: Target) -> Limit:
     says = "a design that can be built needs t_c of at least {needed}, not {available}"
-    return Limit(resource="t_c", needed=MIN_T_C if target.stackable else 1, available=space.t_c, says=says)
+    return Limit(resource="t_c", needed=least_point(target).t_c, available=space.t_c, says=says)
 
 
 def _most(space: Space, target: Target) -> Limit:
@@ -241,6 +273,11 @@ def _in_pieces(shape: NpuShape, target: Target) -> NpuShape:
     if not _asks_columns(target):
         return shape
     array = cast(Array[Ints], shape.array)
+    if array.chain_columns > 1:
+        found = [cut or WHOLE for cut in _segments(shape, target)]
+        piece = np.array([cut.piece for cut in found], dtype=np.int64)
+        broken = np.array([cut.broken for cut in found], dtype=np.int64)
+        return replace(shape, array=replace(array, piece=piece, broken=broken))
     piece, broken = cuts(
         target.board.dsp_columns,
         np.asarray(array.t_p),
@@ -249,6 +286,14 @@ def _in_pieces(shape: NpuShape, target: Target) -> NpuShape:
         lanes=_filter_lanes(shape),
     )
     return replace(shape, array=replace(array, piece=piece, broken=broken))
+
+
+def _segments(shape: NpuShape, target: Target) -> list[Cut | None]:
+    """How the chains of each of many arrays of 8-bit words break for the columns; None: they have no room."""
+    array, pairs = shape.array, (scale_dsp(shape) + filter_dsp(shape)) // SCALE_DSPS
+    each = zip(np.ravel(array.t_p).tolist(), np.ravel(array.chains).tolist(), strict=True)
+    columns = tuple(target.board.dsp_columns)
+    return [fewest_segments(columns, t_p, chains, array.longest, pairs) for t_p, chains in each]
 
 
 def _columns(shape: NpuShape, target: Target) -> Limit:
@@ -260,13 +305,16 @@ def _columns(shape: NpuShape, target: Target) -> Limit:
     )
     board, array = target.board, shape.array
     held = chains(board.dsp_columns, np.asarray(array.t_p), _filter_lanes(shape))
-    needed = array.t_c if _asks_columns(target) else 0
-    available = np.where(np.greater(array.broken, 0), array.t_c, held)
+    needed = array.chains if _asks_columns(target) else 0
+    if array.chain_columns > 1 and _asks_columns(target):
+        room = np.array([cut is not None for cut in _segments(shape, target)], dtype=bool)
+        held = np.where(room, array.chains, np.minimum(held, array.chains - 1))
+    available = np.where(np.greater(array.broken, 0), array.chains, held)
     return Limit(resource="dsp_columns", needed=needed, available=available, says=says, facts=_facts(shape, board))
 
 
 def _filter_lanes(shape: NpuShape) -> int:
-    return shape.array.out_words if shape.filter_kernel else 0
+    return shape.array.out_words if shape.filter_kernel and shape.array.chain_columns == 1 else 0
 
 
 def _buffer(shape: NpuShape, target: Target) -> Limit:

@@ -117,8 +117,10 @@ def _heights(columns: Columns) -> list[int]:
     return [height for height, count in sorted(columns, reverse=True) for _ in range(count)]
 
 
-def _packed(heights: Sequence[int], length: int, whole: int, piece: int, broken: int, lanes: int = 0) -> bool:
-    """Tell if `lay` finds room: the longest first, each where there is room first; then lanes of a filter."""
+def _packed(
+    heights: Sequence[int], length: int, whole: int, piece: int, broken: int, lanes: int = 0, lane: int = FILTER_CHAIN
+) -> bool:
+    """Tell if `lay` finds room: the longest first, each where there is room first; then all `lanes`."""
     pieces, rest = broken * (length // piece), length % piece
     tails = broken if rest else 0
     for height in heights:
@@ -129,8 +131,34 @@ def _packed(heights: Sequence[int], length: int, whole: int, piece: int, broken:
         if tails:
             ended = min(tails, left // rest)
             tails, left = tails - ended, left - ended * rest
-        lanes -= min(lanes, left // FILTER_CHAIN)
+        lanes -= min(lanes, left // lane)
     return not (whole or pieces or tails or lanes)
+
+
+@lru_cache(maxsize=1 << 16)
+def fewest_segments(
+    columns: tuple[tuple[int, int], ...], length: int, number: int, longest: int, pairs: int = 0
+) -> Cut | None:
+    """Find how chains of two columns (ADR 75) must break for the columns to hold them all, beside `pairs`
+    of slices that multiply by M; None where they have no room.
+
+    They break alike: no part is longer than `longest` words, and the sums of parts meet in LUTs. WHOLE where
+    the columns ask for no more parts than that.
+
+    >>> [fewest_segments(((144, 11), (48, 3)), t_p, 64, 32, 64) for t_p in (24, 25, 20)]
+    [Cut(piece=0, broken=0), Cut(piece=13, broken=64), Cut(piece=0, broken=0)]
+    """
+    if length * number + 2 * pairs > sum(height * count for height, count in columns):
+        return None
+    heights = _heights(columns)
+    fewest = -(-length // longest)
+    for parts in range(fewest, fewest + MOST_BREAKS + 1):
+        shortest = -(-length // parts)
+        highest = min(longest, -(-length // (parts - 1)) - 1) if parts > 1 else min(longest, length)
+        for piece in range(shortest, highest + 1):
+            if _packed(heights, length, 0, piece, number, pairs, lane=2):
+                return WHOLE if parts == fewest and piece == shortest else Cut(piece, number)
+    return None
 
 
 def broken_elements(number: int, broken: int, *, stackable: bool = True) -> tuple[int, ...]:

@@ -49,6 +49,14 @@ UNIT_LANE = {"lut": {"lut": 552, "ff": 393}, "dsp": {"lut": 400, "ff": 270}}
 # Yosys maps 4, 8 and 16 lanes of a kernel of 3, and 4 lanes of 5 and of 7.
 FILTER = {"lut": 614, "ff": 488}
 FILTER_LANE = {3: {"lut": 620, "ff": 651}, 5: {"lut": 1248, "ff": 1013}, 7: {"lut": 2421, "ff": 1465}}
+# Two products a slice (ADR 75): for each slice its share of a side channel, for each chain the end of its two
+# sums and their accumulators, for each lane a requantiser, as Yosys maps chains of 14 and 24 words and a
+# lane.
+PACKED: dict[str, dict[str, float]] = {
+    "slice": {"lut": 4.1, "ff": 13.4},
+    "chain": {"lut": 170, "ff": 244},
+    "lane": {"lut": 205, "ff": 199},
+}
 Terms = dict[str, Floats]
 _SRL_DELAY = 32  # steps of one LUT used as a shift register
 _SHORTEST_SRL = 3
@@ -88,11 +96,25 @@ def logic_uses(kind: str, shape: NpuShape) -> dict[str, Floats]:
     pools, lanes = np.greater(shape.pool_rows, 0), shape.array.out_words
     return {
         **{part.replace("_", " "): part_logic(part, kind, shape) for part in PARTS},
+        "packed chains": packed_logic(kind, shape),
         "stripes": np.asarray(striped * STRIPE_BIT[kind]),
-        "output pool": np.asarray(pools * (POOL[kind] + 16 * lanes * POOL_BIT[kind])),
+        "output pool": np.asarray(pools * (POOL[kind] + shape.array.word_bits * lanes * POOL_BIT[kind])),
         "activation unit": shape.units * unit_logic(kind, lanes, shape.unit_dsps // max(1, shape.units)),
         "filter": filter_logic(kind, shape),
     }
+
+
+def packed_logic(kind: str, shape: NpuShape) -> Floats:
+    """LUTs ("lut") or flip-flops ("ff") that 8-bit words take in the core besides: zero with 16-bit ones.
+
+    Chains of two columns with their side channels, two accumulators each, and lanes that multiply by M.
+    """
+    array = shape.array
+    if array.chain_columns == 1:
+        return np.asarray(0.0)
+    chains, lanes = np.asarray(array.chains), array.out_words
+    parts = {"slice": np.asarray(array.slices), "chain": chains, "lane": np.asarray(lanes)}
+    return np.asarray(sum(PACKED[name][kind] * count for name, count in parts.items()), dtype=np.float64)
 
 
 def filter_logic(kind: str, shape: NpuShape) -> Floats:
@@ -147,15 +169,14 @@ def _core_luts(s: NpuShape) -> dict[str, Any]:
         "one": 1,
         "slice bits": _slice_bits(s),
         "memory LUTs": _stored(core_memories(s), s.family),
-        "shift registers": _skews(s) * 16 * _shift_luts(s.array.t_p) + _lags(s)[1],
-        "lanes": lanes,
-        "lane bits": lanes * acc,
+        "shift registers": _skewed_bits(s) * _skew_luts(s) + _lags(s)[1],
+        **_lanes(s, 1),
         "gather bits": gathered + lanes * acc * _mux(clusters),
         "bias bits": acc * _mux(s.array.biases_per_beat),
         "pool bits": 2 * _POOL_BITS * np.asarray(s.array.in_words),
-        "choice bits": 16 * np.asarray(s.array.t_p) * (stackable + _weight_bus(s)[1]),
-        "pair bits": stackable * (np.asarray(s.array.t_c) // 2) * acc,
-        "load comparators": _LOAD_COMPARATOR * np.asarray(s.array.t_c),
+        "choice bits": np.asarray(s.array.t_p) * (stackable * s.array.word_bits + 16 * _weight_bus(s)[1]),
+        "pair bits": stackable * (np.asarray(s.array.t_c) // 2) * _sum_bits(s),
+        "load comparators": _LOAD_COMPARATOR * np.asarray(s.array.chains),
         "split bits": split * np.asarray(s.array.t_c) * acc,
         "bank bits": _bank_bits(s),
     }
@@ -166,13 +187,12 @@ def _core_ffs(s: NpuShape) -> dict[str, Any]:
     return {
         "one": 1,
         "slice bits": 2 * _slice_bits(s),
-        "lanes": lanes,
-        "lane bits": 7 * lanes * acc,
+        **_lanes(s, 7),
         "gather bits": _gather_bits(s)[0] + lanes * acc,
         "pool bits": 2 * _POOL_BITS * np.asarray(s.array.in_words),
-        "skews": _skews(s) * 48 + _lags(s)[0],
-        "load bits": np.asarray(s.array.macs) + np.asarray(s.array.broken) * s.array.breaks,
-        "pair bits": stackable * (np.asarray(s.array.t_c) // 2) * acc,
+        "skews": _skewed_bits(s) * 3 + _lags(s)[0],
+        "load bits": np.asarray(s.array.slices) + np.asarray(s.array.broken) * s.array.breaks,
+        "pair bits": stackable * (np.asarray(s.array.t_c) // 2) * _sum_bits(s),
         "split bits": split * np.asarray(s.array.t_c) * acc,
         "bank selects": _bank_selects(s),
     }
@@ -180,26 +200,27 @@ def _core_ffs(s: NpuShape) -> dict[str, Any]:
 
 def _data_plane_luts(s: NpuShape) -> dict[str, Any]:
     """Shifters dominate: each word to or from a port of n words crosses a multiplexer of n inputs."""
-    port, beat, inputs = s.port_bytes // 2, np.asarray(s.array.weight_words), np.asarray(s.array.in_words)
+    bits, beat, inputs = s.array.word_bits, np.asarray(s.array.weight_words), np.asarray(s.array.in_words)
+    port = s.port_bytes // 2
     return {
         "one": 1,
         "wide port": port / 4 - 1,
-        "unpacked bits": 16 * (beat + s.array.out_words) * (1.75 + port / 4),
-        "packed bits": 16 * s.array.out_words * (1 + port / 4),
-        "input bits": 2 * 16 * inputs * _INPUT * log2_ceil(s.array.line_words),
+        "unpacked bits": bits * (beat + s.array.out_words) * (1.75 + port / 4),
+        "packed bits": bits * s.array.out_words * (1 + port / 4),
+        "input bits": 2 * bits * inputs * _INPUT * log2_ceil(s.array.line_words),
         "slot bits": 2 * 40 * s.b_max,
         "memory LUTs": _stored((*data_plane_memories(s), *data_plane_queues(s)), s.family),
     }
 
 
 def _data_plane_ffs(s: NpuShape) -> dict[str, Any]:
-    words = np.asarray(s.array.weight_words) + s.array.out_words
+    bits, words = s.array.word_bits, np.asarray(s.array.weight_words) + s.array.out_words
     return {
         "one": 1,
         "wide port": s.port_bytes / 8 - 1,
-        "word bits": 16 * words,
-        "beat bits": 16 * _BEATS * np.asarray(s.array.in_words),
-        "line bits": 16 * _LINES * np.asarray(s.array.line_words),
+        "word bits": bits * words,
+        "beat bits": bits * _BEATS * np.asarray(s.array.in_words),
+        "line bits": bits * _LINES * np.asarray(s.array.line_words),
         "slot bits": 40 * s.b_max,
     }
 
@@ -215,17 +236,39 @@ _TERMS: dict[tuple[str, str], Callable[[NpuShape], dict[str, Any]]] = {
 def _slice_bits(s: NpuShape) -> Ints:
     """Data bits of the core's register slices: input, weight, residual, output."""
     words = np.asarray(s.array.in_words) + np.asarray(s.array.weight_words) + 2 * s.array.out_words
-    return np.asarray(16 * words)
+    return np.asarray(s.array.word_bits * words)
 
 
-def _skews(s: NpuShape) -> Ints:
-    """Different vectors of t_p words that are skewed: inputs of both halves of pairs, and the weight bus."""
-    return 1 + int(s.array.stackable) + _weight_bus(s)[0]
+def _skewed_bits(s: NpuShape) -> Ints:
+    """Bits of a place of the vectors that are skewed: inputs of both halves of pairs, and the weight bus.
+
+    The bus has the words of all columns of a chain, whose bits are those of one word of 16.
+    """
+    return (1 + int(s.array.stackable)) * s.array.word_bits + 16 * _weight_bus(s)[0]
+
+
+def _skew_luts(s: NpuShape) -> Ints:
+    """LUTs that skew a bit of each word of a vector; each segment of a chain of 8-bit words by itself."""
+    if s.array.chain_columns == 1:
+        return _shift_luts(s.array.t_p)
+    return np.asarray(-(-np.asarray(s.array.t_p) // s.array.segment) * _shift_luts(s.array.segment))
+
+
+def _lanes(s: NpuShape, registers: int) -> dict[str, Any]:
+    """The terms of post-processing with 16-bit words; that of 8-bit ones is mapped with `packed_logic`."""
+    lanes = s.array.out_words if s.array.chain_columns == 1 else 0
+    return {"lanes": lanes, "lane bits": registers * lanes * s.acc_bits}
+
+
+def _sum_bits(s: NpuShape) -> int:
+    """Bits that the adder of a pair has for each column."""
+    return s.acc_bits if s.array.chain_columns == 1 else s.array.field_bits + 3
 
 
 def _weight_bus(s: NpuShape) -> tuple[Ints, Ints]:
     """Different vectors of `core_weight_bus`, and the number of them that choose between slots."""
-    slots, t_c = np.broadcast_arrays(np.asarray(s.array.weight_slots), np.asarray(s.array.t_c))
+    lanes = np.asarray(s.array.weight_slots) // s.array.chain_columns
+    slots, t_c = np.broadcast_arrays(lanes, np.asarray(s.array.chains))
     if not s.array.stackable:
         return slots, np.zeros_like(slots)
     pairs, where = np.unique(np.stack([slots.ravel(), (t_c // 2 % slots).ravel()]), axis=1, return_inverse=True)
@@ -265,6 +308,8 @@ def _lags(s: NpuShape) -> tuple[Ints, Ints]:
 
     Words of inputs for both halves of pairs, and of the lanes of the weight bus that such chains listen to.
     """
+    if s.array.chain_columns > 1:
+        return np.asarray(0), np.asarray(0)
     t_p, piece = np.asarray(s.array.t_p), np.asarray(s.array.piece)
     halves = 1 + int(s.array.stackable)
     pairs = -(-np.asarray(s.array.broken) // halves)
@@ -304,13 +349,13 @@ def _gather_bits(s: NpuShape) -> tuple[Ints, Ints]:
 
 def _bank_bits(s: NpuShape) -> Ints:
     """Multiplexed bits behind banks that are put together of several chunks of rows."""
-    blocks = _mux(block_chunks(s.bank_rows, s.acc_bits, s.family)) * (s.banks - s.ultra_banks)
-    return np.asarray(s.acc_bits * (blocks + _mux(ultra_chunks(s.bank_rows)) * s.ultra_banks))
+    blocks = _mux(block_chunks(s.bank_rows, s.bank_bits, s.family)) * (s.banks - s.ultra_banks)
+    return np.asarray(s.bank_bits * (blocks + _mux(ultra_chunks(s.bank_rows)) * s.ultra_banks))
 
 
 def _bank_selects(s: NpuShape) -> Ints:
     """Registers that remember the chunk of rows that each bank reads."""
-    blocks = log2_ceil(block_chunks(s.bank_rows, s.acc_bits, s.family)) * (s.banks - s.ultra_banks)
+    blocks = log2_ceil(block_chunks(s.bank_rows, s.bank_bits, s.family)) * (s.banks - s.ultra_banks)
     return np.asarray(blocks + log2_ceil(ultra_chunks(s.bank_rows)) * s.ultra_banks)
 
 

@@ -22,7 +22,7 @@ from fluidnpu.boards import Board
 
 from ..design import Design
 from ..hardware.array import Array, Ints, log2_ceil
-from ..hardware.filtering import PRODUCTS, SHALLOW_KERNEL, WEIGHT_PAIRS, FilterRoom, filter_room
+from ..hardware.filtering import PACKED_PAIRS, PRODUCTS, SHALLOW_KERNEL, WEIGHT_PAIRS, FilterRoom, filter_room
 from ..hardware.pooling import pool_room
 from ..hardware.row_buffer import BUFFER_WORDS
 from ..question import Target
@@ -41,6 +41,8 @@ _SHORTEST_DSP_PRODUCT = 9  # bits, below which Yosys multiplies in logic
 _ROW_QUEUE = 8
 
 BIAS_GENERATIONS = 4
+SCALE_BITS = 17 + 6  # of M and S
+SCALE_DSPS = 2  # of a lane that multiplies a sum by M
 PIECE_ROWS, PIECE_BITS = 256, 32  # of each of the two banks of a lane of the activation unit
 
 
@@ -160,10 +162,21 @@ class NpuShape:
 
     @property
     def banks(self) -> Number:
-        """Accumulator banks: for every PE one that accumulates and one that drains; twice that if split."""
-        t_c = self.array.t_c
-        drains = np.maximum(t_c, self.array.in_words) if self.pool_banks else t_c
-        return (2 if self.array.split else 1) * (t_c + drains)
+        """Accumulator banks: of every chain one that accumulates and one that drains; twice that if split."""
+        chains = self.array.chains
+        pooled = -(-self.array.in_words // self.array.chain_columns)
+        drains = np.maximum(chains, pooled) if self.pool_banks else chains
+        return (2 if self.array.split else 1) * (chains + drains)
+
+    @property
+    def bank_bits(self) -> int:
+        """Bits of a row of a bank: the sums of all columns of a chain, side by side."""
+        return self.acc_bits * self.array.chain_columns
+
+    @property
+    def header_bits(self) -> int:
+        """Bits of a column's header behind the loader: its bias, with 8-bit words also M and S (ADR 75)."""
+        return self.acc_bits + (SCALE_BITS if self.array.chain_columns > 1 else 0)
 
     @property
     def bank_rows(self) -> Number:
@@ -173,12 +186,14 @@ class NpuShape:
     @property
     def beat_bits(self) -> Ints:
         """Bits of the widest beat of the core's streams."""
-        return 16 * np.maximum(np.maximum(self.array.in_words, self.array.weight_words), self.array.out_words)
+        return self.array.word_bits * np.maximum(
+            np.maximum(self.array.in_words, self.array.weight_words), self.array.out_words
+        )
 
     @property
     def place_bits(self) -> int:
         """Bits that number a port word in the input buffer."""
-        return int(log2_ceil(2 * self.buffer_words // self.port_bytes))
+        return int(log2_ceil(self.array.word_bytes * self.buffer_words // self.port_bytes))
 
 
 def _filter_numbers(room: FilterRoom) -> dict[str, Any]:
@@ -215,8 +230,8 @@ def core_memories(shape: NpuShape) -> tuple[Memory, ...]:
     biases, groups = array.biases_per_beat, log2_ceil(-(-array.columns // array.out_words))
     beats = -(-array.columns // biases)
     return (
-        Memory(name="bias headers", count=1, depth=2 * beats, width=12 + biases * shape.acc_bits, forwards=True),
-        Memory(name="biases", count=array.out_words, depth=BIAS_GENERATIONS << groups, width=shape.acc_bits),
+        Memory(name="bias headers", count=1, depth=2 * beats, width=12 + biases * shape.header_bits, forwards=True),
+        Memory(name="biases", count=array.out_words, depth=BIAS_GENERATIONS << groups, width=shape.header_bits),
         Memory(name="load commands", count=1, depth=4, width=32, forwards=True),
         Memory(name="beat commands", count=1, depth=4, width=36, forwards=True),
         Memory(name="drain commands", count=1, depth=4, width=109, forwards=True),
@@ -242,30 +257,31 @@ def _filter_memories(shape: NpuShape) -> tuple[Memory, ...]:
     if not shape.filter_kernel:
         return ()
     lanes, shallow = shape.array.out_words, min(shape.filter_kernel, SHALLOW_KERNEL) - 1
-    deep = shape.filter_kernel - SHALLOW_KERNEL
+    deep, bits = shape.filter_kernel - SHALLOW_KERNEL, shape.array.word_bits
+    pairs = PACKED_PAIRS if shape.array.chain_columns > 1 else WEIGHT_PAIRS
     banks = 2 << log2_ceil(shape.filter_weights)
-    above = Memory(name="deep filter rows", count=lanes, depth=shape.filter_deep_rows, width=16 * deep, kind="block")
+    above = Memory(name="deep filter rows", count=lanes, depth=shape.filter_deep_rows, width=bits * deep, kind="block")
     return (
-        Memory(name="filter rows", count=lanes, depth=shape.filter_rows, width=16 * shallow, kind="block"),
+        Memory(name="filter rows", count=lanes, depth=shape.filter_rows, width=bits * shallow, kind="block"),
         *([above] if deep > 0 else []),
-        Memory(name="filter weights", count=WEIGHT_PAIRS * lanes, depth=banks, width=32, kind="block"),
+        Memory(name="filter weights", count=pairs * lanes, depth=banks, width=32, kind="block"),
     )
 
 
 def filter_windows(shape: NpuShape) -> Memory:
     """The windows at hand in a filter: of each lane, as many columns to the left as it needs."""
     kernel = shape.filter_kernel
-    width = 16 * kernel * (kernel - 1)
+    width = shape.array.word_bits * kernel * (kernel - 1)
     lanes = shape.array.out_words
     return Memory(name="filter windows", count=lanes, depth=shape.filter_windows, width=width, kind="distributed")
 
 
 def input_lines(shape: NpuShape) -> Memory:
     """The input buffer: two banks of lines, a memory for each port word of a line."""
-    port_words, lines = shape.port_bytes // 2, np.asarray(shape.array.line_words)
+    port_words, lines = shape.port_bytes // shape.array.word_bytes, np.asarray(shape.array.line_words)
     kind = "ultra" if shape.ultra_buffer else "dual"
     depth = shape.buffer_words // (2 * lines)
-    return Memory(name="input lines", count=2 * lines // port_words, depth=depth, width=16 * port_words, kind=kind)
+    return Memory(name="input lines", count=2 * lines // port_words, depth=depth, width=8 * shape.port_bytes, kind=kind)
 
 
 def mapped(memory: Memory, family: str) -> Mapped:
@@ -290,7 +306,7 @@ def data_plane_queues(shape: NpuShape) -> tuple[Memory, ...]:
         Memory(name="weight jobs", count=1, depth=2, width=32, forwards=True),
         Memory(name="residual jobs", count=1, depth=32, width=_residual_job(shape), forwards=True),
         Memory(name="rows", count=1, depth=_ROW_QUEUE, width=1 + shape.place_bits + 24, forwards=True),
-        Memory(name="beats", count=1, depth=8, width=16 * shape.array.in_words, forwards=True),
+        Memory(name="beats", count=1, depth=8, width=shape.array.word_bits * shape.array.in_words, forwards=True),
         Memory(name="unit commands", count=int(shape.unit), depth=8, width=_COMMAND_BITS, forwards=True),
         Memory(name="pool commands", count=_pools(shape), depth=8, width=_COMMAND_BITS, forwards=True),
         Memory(name="pooled beats", count=_pools(shape), depth=8, width=_out_bits(shape), forwards=True),
@@ -306,21 +322,33 @@ def _pools(shape: NpuShape) -> int:
 
 
 def _out_bits(shape: NpuShape) -> int:
-    return 16 * shape.array.out_words
+    return shape.array.word_bits * shape.array.out_words
 
 
 def _residual_job(shape: NpuShape) -> int:
-    return int(log2_ceil(shape.port_bytes // 2)) + 12
+    return int(log2_ceil(shape.port_bytes // shape.array.word_bytes)) + 12
 
 
 def dsp(shape: NpuShape) -> Number:
-    """DSPs of a whole NPU: one a multiply-accumulate, the engine's, those of its units and of a filter."""
-    return shape.array.macs + engine_dsp(shape) + shape.unit_dsps + filter_dsp(shape)
+    """DSPs of a whole NPU: those of its core, the engine's, those of its units and of a filter."""
+    return core_dsp(shape) + engine_dsp(shape) + shape.unit_dsps + filter_dsp(shape)
+
+
+def core_dsp(shape: NpuShape) -> Number:
+    """DSPs of the core: one a product; with 8-bit words one for two, and those that multiply by M."""
+    return shape.array.slices + scale_dsp(shape)
+
+
+def scale_dsp(shape: NpuShape) -> int:
+    """DSPs that multiply the sums of the core by M; none with 16-bit words."""
+    return SCALE_DSPS * shape.array.out_words if shape.array.chain_columns > 1 else 0
 
 
 def filter_dsp(shape: NpuShape) -> int:
-    """DSPs of a filter: nine a lane."""
-    return PRODUCTS * shape.array.out_words if shape.filter_kernel else 0
+    """DSPs of a filter: nine a lane; with 8-bit words its products are logic, and M takes some."""
+    if not shape.filter_kernel:
+        return 0
+    return scale_dsp(shape) if shape.array.chain_columns > 1 else PRODUCTS * shape.array.out_words
 
 
 def engine_dsp(shape: NpuShape) -> int:
@@ -344,7 +372,7 @@ def uram288(shape: NpuShape) -> Number:
 
 def bank_uram288(shape: NpuShape) -> Number:
     """URAM288s of the accumulator banks."""
-    return shape.ultra_banks * ultra_rams(shape.bank_rows, shape.acc_bits)
+    return shape.ultra_banks * ultra_rams(shape.bank_rows, shape.bank_bits)
 
 
 def buffer_uram288(shape: NpuShape) -> Number:
@@ -360,7 +388,7 @@ def buffer_uram288(shape: NpuShape) -> Number:
 
 def accumulator_ramb18(shape: NpuShape) -> Ints:
     """RAMB18s of the accumulator banks that do not lie in UltraRAM."""
-    return np.asarray((shape.banks - shape.ultra_banks) * block_rams(shape.bank_rows, shape.acc_bits, shape.family))
+    return np.asarray((shape.banks - shape.ultra_banks) * block_rams(shape.bank_rows, shape.bank_bits, shape.family))
 
 
 def fixed_ramb18(shape: NpuShape) -> dict[str, Ints]:
@@ -398,7 +426,7 @@ def part_primitives(part: str, shape: NpuShape) -> dict[str, Ints]:
     fixed = fixed_ramb18(shape)
     if part == "core":
         rams = accumulator_ramb18(shape) + fixed["biases"]
-        return {"dsp": np.asarray(shape.array.macs), "ramb18": rams, "uram288": np.asarray(bank_uram288(shape))}
+        return {"dsp": np.asarray(core_dsp(shape)), "ramb18": rams, "uram288": np.asarray(bank_uram288(shape))}
     rams = np.asarray(sum(count for use, count in fixed.items() if use != "biases"))
     return {
         "dsp": np.asarray(engine_dsp(shape) + shape.unit_dsps + filter_dsp(shape)),
@@ -420,4 +448,4 @@ def hls_banks_in_ultraram(shape: NpuShape, board: Board) -> int:
 def ultra_banks(shape: NpuShape, board: Board) -> Ints:
     """Accumulator banks that a board's UltraRAM holds beside the input buffer: all, or as many as fit."""
     left = np.maximum(0, board.uram288 - buffer_uram288(shape))
-    return np.minimum(shape.banks, left // ultra_rams(shape.bank_rows, shape.acc_bits))
+    return np.minimum(shape.banks, left // ultra_rams(shape.bank_rows, shape.bank_bits))

@@ -16,12 +16,13 @@ from fluidnpu.dse.exact.bound import Candidates, lower_bound
 from fluidnpu.dse.exact.estimate import PLAN_CYCLES, estimated_plan, estimated_plans
 from fluidnpu.dse.exact.mapping import joins, mappings
 from fluidnpu.dse.exact.model import Machine, layer_cost
-from fluidnpu.dse.exact.search import LEAST, best_plan, evaluate_array, lower_bounds, merged_pairs, synthetic_job
+from fluidnpu.dse.exact.search import best_plan, evaluate_array, lower_bounds, merged_pairs, synthetic_job
 from fluidnpu.dse.exact.sharing import share_memory
 from fluidnpu.dse.hardware.array import Array
 from fluidnpu.dse.hardware.roofline import layer_words, roofline_cycles
 from fluidnpu.dse.paper.search import Space
 from fluidnpu.dse.question import LANES, Question, Target
+from fluidnpu.dse.resources.buildable import least_point
 from fluidnpu.dse.resources.fit import fit
 from fluidnpu.dse.resources.logic import filter_logic
 from fluidnpu.dse.resources.primitives import NpuShape, fixed_ramb18
@@ -216,7 +217,7 @@ def test_lanes_fit_though_the_smallest_array_has_no_room_for_a_filter() -> None:
     wide = replace(EXPAND, c=960), replace(DEPTHWISE, groups=960), replace(PROJECT, p=960)
     question = Question(workload=replace(WORK, layers=wide), board=BOARD, b_max=1, evaluations=1, lanes=32)
     with pytest.raises(FitError, match="RAMB18 \\(filter: "):
-        fit(LEAST, question.target)
+        fit(least_point(question.target), question.target)
     assert answer(question).fit.lanes == 32
 
 
