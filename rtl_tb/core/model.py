@@ -19,12 +19,12 @@ import numpy.typing as npt
 
 from fluidnpu.dse import Design
 from fluidnpu.hls.core import LayerStreams
+from fluidnpu.models.numeric import Stored
 
 from ..common.sources import edited, needed, sources
 from ..errors import SimulationError
 from ..simulation.verilator import LIBRARY, Build
 
-Int16 = npt.NDArray[np.int16]
 Cycles = npt.NDArray[np.uint64]
 
 TOP = "fluidnpu_core"
@@ -70,7 +70,7 @@ class CoreRun:
     `cycles[stream]`: the cycle of every handshake, cycle 0 being the first after reset.
     """
 
-    output: Int16  # (beats, out_words)
+    output: Stored  # (beats, out_words)
     saturations: int
     cycles: Mapping[str, Cycles]
 
@@ -141,7 +141,7 @@ class CoreModel:
             "input": streams.input,
             "weight": streams.weight,
             "residual": streams.residual,
-            "output": np.zeros((streams.outputs, self.parameters["OutWords"]), np.int16),
+            "output": np.zeros((streams.outputs, self.parameters["OutWords"]), streams.input.dtype),
         }
         cycles = {name: np.zeros(len(words), np.uint64) for name, words in data.items()}
         work = sum(len(words) for words in data.values())
@@ -149,7 +149,7 @@ class CoreModel:
         limit = limit_cycles or int((work * 16 + 4000) / (1.0 - min(0.99, max(shares.values()))))
         beats = {name: np.ascontiguousarray(words) for name, words in data.items()}
         ports = {
-            name: _Stream(words.ctypes.data, len(words), 2 * words.shape[1], int(shares[name] * 65536), 0,
+            name: _Stream(words.ctypes.data, len(words), words.strides[0], int(shares[name] * 65536), 0,
                           cycles[name].ctypes.data)
             for name, words in beats.items()
         }  # fmt: skip

@@ -7,9 +7,8 @@
 module core_bias #(
   parameter int unsigned BiasesPerBeat = 1,
   parameter int unsigned Columns = 8,
-  parameter int unsigned AccBits = 48,
+  parameter int unsigned Width = 48,
   parameter int unsigned OutWords = 4,
-  localparam int unsigned BiasBits = 48,
   localparam int unsigned Generations = 4,
   localparam int unsigned Groups = (Columns + OutWords - 1) / OutWords,
   localparam int unsigned GroupBits = Groups > 1 ? $clog2(Groups) : 1
@@ -19,19 +18,19 @@ module core_bias #(
   input  logic                                   header_valid_i,     // a header beat comes
   output logic                                   header_ready_o,     // and is taken
   input  logic [11:0]                            header_cols_i,      // columns of its command
-  input  logic [BiasesPerBeat-1:0][BiasBits-1:0] header_i,           // its biases
+  input  logic [BiasesPerBeat-1:0][Width-1:0]    header_i,           // its biases, each with what comes with it
   output logic                                   ready_o,            // all biases of the next command to be fetched are loaded
   input  logic                                   release_i,          // that command has been fetched
   output logic [1:0]                             generation_o,       // which biases are those of that command
   input  logic [1:0]                             read_generation_i,  // whose biases are read
   input  logic [GroupBits-1:0]                   read_group_i,       // columns group * OutWords and up
-  output logic [OutWords-1:0][AccBits-1:0]       bias_o              // their biases, a cycle later
+  output logic [OutWords-1:0][Width-1:0]         bias_o              // their biases, a cycle later
 );
   localparam int unsigned HeaderBeats = (Columns + BiasesPerBeat - 1) / BiasesPerBeat;
   localparam int unsigned IndexBits = BiasesPerBeat > 1 ? $clog2(BiasesPerBeat) : 1;
   localparam int unsigned LaneBits = OutWords > 1 ? $clog2(OutWords) : 1;
 
-  logic [BiasesPerBeat-1:0][AccBits-1:0] pushed, beat;
+  logic [BiasesPerBeat-1:0][Width-1:0] beat;
   logic [11:0]                           cols, column_q;
   logic                                  beat_valid, write, last_column, last_index;
   logic [IndexBits-1:0]                  index_q;
@@ -39,12 +38,8 @@ module core_bias #(
   logic [GroupBits-1:0]                  group_q;
   logic [1:0]                            write_generation_q, read_generation_q, held_q;
 
-  for (genvar i = 0; i < BiasesPerBeat; i++) begin : gen_narrow
-    assign pushed[i] = header_i[i][AccBits-1:0];
-  end
-
-  common_fifo #(.Width(12 + BiasesPerBeat * AccBits), .Depth(2 * HeaderBeats)) u_beats (
-    .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(header_valid_i), .ready_o(header_ready_o), .data_i({header_cols_i, pushed}),
+  common_fifo #(.Width(12 + BiasesPerBeat * Width), .Depth(2 * HeaderBeats)) u_beats (
+    .clk_i, .rst_ni, .clear_i(1'b0), .valid_i(header_valid_i), .ready_o(header_ready_o), .data_i({header_cols_i, header_i}),
     .valid_o(beat_valid), .ready_i(write && (last_column || last_index)), .data_o({cols, beat}), .level_o()
   );
 
@@ -78,7 +73,7 @@ module core_bias #(
   end
 
   for (genvar o = 0; o < OutWords; o++) begin : gen_lane
-    logic [AccBits-1:0] store_q[Generations << GroupBits];
+    logic [Width-1:0] store_q[Generations << GroupBits];
 
     always_ff @(posedge clk_i) begin
       if (write && lane_q == LaneBits'(o)) store_q[{write_generation_q, group_q}] <= beat[index_q];

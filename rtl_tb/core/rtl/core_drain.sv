@@ -103,7 +103,7 @@ module core_drain #(
       view_q       <= first_view;
       lane1_view_q <= ViewBits'(LaneBase) + first_view;
       group_q      <= '0;
-      finish_q     <= {cmd_i.hi, cmd_i.lo, cmd_i.shift, cmd_i.residual_shift};
+      finish_q     <= {cmd_i.hi, cmd_i.lo, cmd_i.shift, cmd_i.residual_shift, cmd_i.residual_multiplier};
     end else if (issue) begin
       left_q  <= last_beat ? cols_q : left_q - 12'(OutWords);
       lane1_q <= last_beat || lane1_q;

@@ -7,9 +7,11 @@ module core_gather #(
   parameter int unsigned Channels = 8,  // of a pooled row
   parameter int unsigned TC = 8,
   parameter int unsigned AccBits = 48,
+  parameter int unsigned WordBits = 16,
   parameter int unsigned OutWords = 4,
   parameter bit Stackable = 1'b1,
   parameter bit Split = 1'b0,
+  localparam int unsigned PoolBits = WordBits + core_pkg::TapBits,
   localparam int unsigned Banks = Split ? 2 * TC : TC,
   localparam int unsigned Pairs = TC / 2,
   localparam bit Aligned = !Stackable || Pairs % OutWords == 0,
@@ -25,7 +27,7 @@ module core_gather #(
   input  logic                                  clk_i,             // clock
   input  logic                                  enable_i,          // both steps move
   input  logic [Banks-1:0][AccBits-1:0]         rows_i,            // the row fetched of every output bank
-  input  logic [Channels-1:0][core_pkg::PoolBits-1:0] pool_row_i,  // the row fetched of the pool
+  input  logic [Channels-1:0][PoolBits-1:0]          pool_row_i,  // the row fetched of the pool
   input  logic [ViewBits-1:0]                   view_i,            // which of them go to the lanes
   output logic [OutWords-1:0][AccBits-1:0]      sums_o             // a sum for each lane, two steps later
 );

@@ -5,8 +5,9 @@
 /// empties them. As that comes late in a cycle, the tile's last beat and the last tile are found out a step
 /// ahead.
 module core_loader #(
-  parameter int unsigned TP = 4,
-  parameter int unsigned WeightSlots = 1
+  parameter int unsigned BiasesPerBeat = 1,
+  parameter int unsigned WeightSlots = 1,
+  parameter int unsigned ChainColumns = 1  // columns that share a slice
 ) (
   input  logic                                clk_i,           // clock
   input  logic                                rst_ni,          // reset, synchronous
@@ -21,7 +22,6 @@ module core_loader #(
   output logic                                loaded_o,        // the waiting weights are whole
   input  logic                                swap_i           // they become the active ones
 );
-  localparam int unsigned BiasesPerBeat = TP / 3 * WeightSlots;
   localparam int unsigned Bits = $clog2((1 << 13) + WeightSlots + BiasesPerBeat);  // twice the columns, and a beat
 
   logic            in_tile_q, loaded_q, take, last_beat, last_slots_q, last_tile_q, tile_ends, load;
@@ -31,7 +31,7 @@ module core_loader #(
 
   always_comb begin
     wanted = Bits'(cmd_i.cols);
-    if (cmd_i.mode == fluidnpu_formats_pkg::ModeWide) wanted = Bits'({cmd_i.cols, 1'b0});
+    if (cmd_i.mode == fluidnpu_formats_pkg::ModeWide) wanted = Bits'({cmd_i.cols, 1'b0}) + (ChainColumns > 1 && cmd_i.cols[0] ? Bits'(2) : '0);
     if (cmd_i.mode == fluidnpu_formats_pkg::ModeSplit) wanted = (Bits'(cmd_i.cols) + 1'b1) >> 1;
   end
 

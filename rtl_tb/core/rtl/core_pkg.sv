@@ -9,8 +9,17 @@ package core_pkg;
   localparam int unsigned HeadRegister = 1;
   localparam int unsigned HeadDirect = 2;
 
-  localparam int unsigned FinishBits = 43;
-  localparam int unsigned PoolBits = 32;  // up to 65535 taps of int16
+  localparam int unsigned FinishBits = 59;
+  localparam int unsigned TapBits = 16;  // up to 65535 taps of a pool
+  localparam int unsigned MultiplierBits = 17;  // of a channel, with words of 8 bits
+
+  /// A column's header with words of 8 bits.
+  typedef struct packed {
+    logic [5:0]                shift;
+    logic [MultiplierBits-1:0] multiplier;
+    logic [31:0]               bias;
+  } scaled_bias_t;
+  localparam scaled_bias_t PoolBias = '{default: '0, multiplier: MultiplierBits'(1)};  // of a pool
 
   /// Control of one output beat in post-processing.
   typedef struct packed {
@@ -18,6 +27,7 @@ package core_pkg;
     logic [15:0] lo;
     logic [5:0]  shift;
     logic [4:0]  residual_shift;
+    logic [15:0] residual_multiplier;  // with words of 8 bits, instead
   } finish_t;
 
   /// Control of one beat on its way through the array: the bank it ends in, and how. All zero without a beat.

@@ -2,17 +2,19 @@
 ///
 /// A finished row waits in the sums until it is taken.
 module core_pool #(
-  parameter int unsigned Channels = 8
+  parameter int unsigned Channels = 8,
+  parameter int unsigned WordBits = 16,
+  localparam int unsigned PoolBits = WordBits + core_pkg::TapBits
 ) (
   input  logic                                        clk_i,      // clock
   input  logic                                        rst_ni,     // reset, synchronous
   input  core_pkg::taps_t                             beat_i,     // a beat of taps comes
   input  logic                                        maximum_i,  // the pool takes the maximum, or else the sum
-  input  logic [Channels-1:0][15:0]                   taps_i,     // a tap of each channel
+  input  logic [Channels-1:0][WordBits-1:0] taps_i,     // a tap of each channel
   output logic                                        ready_o,    // and is taken
   output logic                                        valid_o,    // a finished row waits
   input  logic                                        take_i,     // and is taken
-  output logic [Channels-1:0][core_pkg::PoolBits-1:0] row_o       // the row taken last
+  output logic [Channels-1:0][PoolBits-1:0] row_o       // the row taken last
 );
   logic valid_q;
 
@@ -25,9 +27,9 @@ module core_pool #(
   end
 
   for (genvar i = 0; i < Channels; i++) begin : gen_channel
-    logic signed [core_pkg::PoolBits-1:0] tap, value_q, row_q;
+    logic signed [PoolBits-1:0] tap, value_q, row_q;
 
-    assign tap = core_pkg::PoolBits'($signed(taps_i[i]));
+    assign tap = PoolBits'($signed(taps_i[i]));
     always_ff @(posedge clk_i) begin
       if (beat_i.valid && ready_o) begin
         if (beat_i.first) value_q <= tap;

@@ -1,17 +1,19 @@
 /// Delays word i of a vector by i / Step cycles, as a systolic chain takes it.
 ///
-/// `Step` is one for a whole chain, and the length of a piece for a chain that breaks into pieces.
+/// `Step` is one for a whole chain, and the length of a piece for a chain that breaks into pieces. `Segment` is the
+/// length of chains side by side: each begins anew, and all end together, so that the first may be shorter.
 module core_skew #(
   parameter int unsigned Words = 4,
   parameter int unsigned Width = 16,
-  parameter int unsigned Step = 1
+  parameter int unsigned Step = 1,
+  parameter int unsigned Segment = Words
 ) (
   input  logic                        clk_i,   // clock
   input  logic [Words-1:0][Width-1:0] data_i,  // words of one cycle
-  output logic [Words-1:0][Width-1:0] data_o   // word i, i / Step cycles late
+  output logic [Words-1:0][Width-1:0] data_o   // each word, late
 );
   for (genvar i = 0; i < Words; i++) begin : gen_word
-    localparam int unsigned Cycles = i / Step;
+    localparam int unsigned Cycles = (i + Segment - 1 - (Words - 1) % Segment) % Segment / Step;
 
     if (Cycles == 0) begin : gen_now
       assign data_o[i] = data_i[i];

@@ -9,6 +9,7 @@ module core_weight_bus #(
   parameter int unsigned TC = 8,
   parameter int unsigned WeightSlots = 1,
   parameter bit Stackable = 1'b1,
+  parameter int unsigned Segment = TP,  // of `core_skew`
   localparam int unsigned Pairs = Stackable ? TC / 2 : TC
 ) (
   input  logic                                 clk_i,    // clock
@@ -30,8 +31,8 @@ module core_weight_bus #(
       lower_q <= wide ? slots_i[(2*lane)%WeightSlots] : slots_i[lane];
       upper_q <= wide ? slots_i[(2*lane+1)%WeightSlots] : lanes ? slots_i[lane] : slots_i[(lane+Pairs)%WeightSlots];
     end
-    core_skew #(.Words(TP)) u_lower (.clk_i, .data_i(lower_q), .data_o(lower_o[lane]));
-    core_skew #(.Words(TP)) u_upper (.clk_i, .data_i(upper_q), .data_o(upper_o[lane]));
+    core_skew #(.Words(TP), .Segment(Segment)) u_lower (.clk_i, .data_i(lower_q), .data_o(lower_o[lane]));
+    core_skew #(.Words(TP), .Segment(Segment)) u_upper (.clk_i, .data_i(upper_q), .data_o(upper_o[lane]));
   end
 
   for (genvar j = 0; j < TC; j++) begin : gen_load

@@ -18,39 +18,45 @@ module fluidnpu_core #(
   parameter int unsigned UltraBanks = 0,  // accumulator banks in UltraRAM, PE by PE; the rest is block RAM
   parameter int unsigned Piece = TP,      // words of a piece, of the chains that break
   parameter int unsigned Broken = 0,      // PEs whose chains break into pieces, to fit columns of DSP slices
+  parameter int unsigned WordBits = 16,   // or 8: two columns share a slice (ADR 75)
+  parameter int unsigned FieldBits = Cells == core_pkg::CellsDsp48e1 ? 17 : 18,  // of words of 8 bits: a slice's lower sum
   parameter int unsigned InWords = Stackable ? 2 * TP : TP,
   localparam int unsigned CommandBits = fluidnpu_formats_pkg::CoreCommandWireBits
 ) (
   input  logic                             clk_i,             // clock
   input  logic                             rst_ni,            // reset, synchronous
   input  logic                             clear_i,           // the count begins again
-  output logic [31:0]                      saturations_o,     // words that int16 could not hold; saturates
+  output logic [31:0]                      saturations_o,     // words that could not be held; saturates
   input  logic                             cmd_valid_i,       // a command is there
   output logic                             cmd_ready_o,       // and is taken
   input  logic [CommandBits-1:0]           cmd_i,             // that command
   input  logic                             input_valid_i,     // an input beat is there
   output logic                             input_ready_o,     // and is taken
-  input  logic [16*InWords-1:0]            input_i,           // its words
+  input  logic [WordBits*InWords-1:0]       input_i,           // its words
   input  logic                             weight_valid_i,    // a weight beat is there
   output logic                             weight_ready_o,    // and is taken
-  input  logic [16*TP*WeightSlots-1:0]     weight_i,          // its weights
+  input  logic [WordBits*TP*WeightSlots-1:0] weight_i,         // its weights
   input  logic                             residual_valid_i,  // a residual beat is there
   output logic                             residual_ready_o,  // and is taken
-  input  logic [16*OutWords-1:0]           residual_i,        // its words
+  input  logic [WordBits*OutWords-1:0]      residual_i,        // its words
   output logic                             output_valid_o,    // an output beat is there
   input  logic                             output_ready_i,    // and is taken
-  output logic [16*OutWords-1:0]           output_o           // its words
+  output logic [WordBits*OutWords-1:0]      output_o           // its words
 );
   localparam int unsigned Columns = Split ? 2 * TC : TC;
   localparam int unsigned Banks = Columns;
   localparam int unsigned HalfRows = Split ? (TR + 1) / 2 : 0;
   localparam int unsigned Rows = Split ? HalfRows : TR;
   localparam int unsigned RowBits = Rows > 1 ? $clog2(Rows) : 1;
-  localparam int unsigned BiasesPerSlot = TP < 3 ? 1 : TP / 3;  // an illegal TP is to reach its message below
+  localparam bit Scaled = WordBits == 8;
+  localparam int unsigned BiasWords = Scaled ? 8 : 3;
+  localparam int unsigned BiasWidth = Scaled ? $bits(core_pkg::scaled_bias_t) : AccBits;
+  localparam int unsigned BiasesPerSlot = TP < BiasWords ? 1 : TP / BiasWords;  // an illegal TP is to reach its message below
   localparam int unsigned BiasesPerBeat = BiasesPerSlot * WeightSlots;
   localparam int unsigned Breaks = Broken > 0 ? (TP - 1) / Piece : 0;
-  localparam int unsigned Turnaround = (Stackable ? TP + 4 : TP + 3) + Breaks;
+  localparam int unsigned Turnaround = Scaled ? 4 : (Stackable ? TP + 4 : TP + 3) + Breaks;
   localparam int unsigned QueueDepth = 4;
+  localparam int unsigned DrainBits = fluidnpu_formats_pkg::CoreCommandBits - (Scaled ? 0 : 16);  // no residual's multiplier
 
   // Numbers of views as core_gather lays them out.
   localparam int unsigned Pairs = TC / 2;
@@ -81,6 +87,15 @@ module fluidnpu_core #(
   end
   if (Columns > 4095 || TP > 4095) begin : gen_illegal_columns
     $fatal(1, "a column tile must have at most 4095 columns in %m");
+  end
+  if (WordBits != 16 && WordBits != 8) begin : gen_illegal_words
+    $fatal(1, "WordBits must be 16 or 8 in %m");
+  end
+  if (Scaled && (AccBits != 32 || Split || TP < 8 || WeightSlots % 2 != 0 || TC % (Stackable ? 4 : 2) != 0)) begin : gen_illegal_bytes
+    $fatal(1, "WordBits = 8 needs AccBits = 32, no split trees, TP >= 8, an even WeightSlots, and TC a multiple of 4 when Stackable, else of 2, in %m");
+  end
+  if (Scaled && FieldBits != 17 && FieldBits != 18) begin : gen_illegal_field
+    $fatal(1, "FieldBits must be 17 or 18 in %m");
   end
   if (InWords < (Stackable ? 2 * TP : TP)) begin : gen_illegal_in_words
     $fatal(1, "InWords must be at least 2 * TP when Stackable, else TP, in %m");
@@ -114,6 +129,7 @@ module fluidnpu_core #(
   logic     one_beat, one_tile;  // of the command
   logic [31:0] load_fields;
   logic [37:0] beat_fields;
+  logic [DrainBits-1:0] drain_fields;
 
   assign cmd         = cmd_i[fluidnpu_formats_pkg::CoreCommandBits-1:0];
   assign cmd_ready_o = load_ready && beat_ready && drain_ready;
@@ -129,10 +145,11 @@ module fluidnpu_core #(
     .data_i({cmd.mode, cmd.beats, cmd.p_tiles, cmd.beats == 16'd1, cmd.p_tiles == 16'd1}), .valid_o(beat_cmd_valid),
     .ready_i(beat_take), .data_o(beat_fields), .level_o()
   );
-  common_fifo #(.Width(fluidnpu_formats_pkg::CoreCommandBits), .Depth(QueueDepth), .Shown(1'b1)) u_drain_queue (
-    .clk_i, .rst_ni(part_rst_n[OfQueues]), .clear_i(1'b0), .valid_i(push), .ready_o(drain_ready), .data_i(cmd), .valid_o(drain_cmd_valid),
-    .ready_i(drain_take), .data_o(drain_cmd), .level_o()
+  common_fifo #(.Width(DrainBits), .Depth(QueueDepth), .Shown(1'b1)) u_drain_queue (
+    .clk_i, .rst_ni(part_rst_n[OfQueues]), .clear_i(1'b0), .valid_i(push), .ready_o(drain_ready), .data_i(cmd[DrainBits-1:0]),
+    .valid_o(drain_cmd_valid), .ready_i(drain_take), .data_o(drain_fields), .level_o()
   );
+  assign drain_cmd = fluidnpu_formats_pkg::CoreCommandBits'(drain_fields);
 
   // Two of the queues keep only what their walkers look at.
   always_comb begin
@@ -144,18 +161,18 @@ module fluidnpu_core #(
 
   // Register slices cut the paths between data plane and core.
   logic                                 x_valid, x_take, slots_valid, slots_take, residual_valid, residual_take;
-  logic [16*OutWords-1:0]               residual;
-  logic [InWords-1:0][15:0]             x;
-  logic [WeightSlots-1:0][TP-1:0][15:0] slots;
+  logic [WordBits*OutWords-1:0]               residual;
+  logic [InWords-1:0][WordBits-1:0]     x;
+  logic [WeightSlots-1:0][TP-1:0][WordBits-1:0] slots;
 
-  common_skid #(.Width(16 * InWords)) u_input (
+  common_skid #(.Width(WordBits * InWords)) u_input (
     .clk_i, .rst_ni(part_rst_n[OfSlices]), .valid_i(input_valid_i), .ready_o(input_ready_o), .data_i(input_i), .valid_o(x_valid), .ready_i(x_take), .data_o(x)
   );
-  common_skid #(.Width(16 * TP * WeightSlots)) u_weight (
+  common_skid #(.Width(WordBits * TP * WeightSlots)) u_weight (
     .clk_i, .rst_ni(part_rst_n[OfSlices]), .valid_i(weight_valid_i), .ready_o(weight_ready_o), .data_i(weight_i), .valid_o(slots_valid),
     .ready_i(slots_take), .data_o(slots)
   );
-  common_skid #(.Width(16 * OutWords)) u_residual (
+  common_skid #(.Width(WordBits * OutWords)) u_residual (
     .clk_i, .rst_ni(part_rst_n[OfSlices]), .valid_i(residual_valid_i), .ready_o(residual_ready_o), .data_i(residual_i), .valid_o(residual_valid),
     .ready_i(residual_take), .data_o(residual)
   );
@@ -165,21 +182,27 @@ module fluidnpu_core #(
   core_pkg::load_t                  load;
   logic [1:0]                       bias_generation, read_generation;
   logic [GroupBits-1:0]             group;
-  logic [BiasesPerBeat-1:0][47:0]   header;
-  logic [OutWords-1:0][AccBits-1:0] bias;
+  logic [BiasesPerBeat-1:0][BiasWidth-1:0] header;
+  logic [OutWords-1:0][BiasWidth-1:0]      bias;
   core_pkg::beat_t                  beat;
   core_pkg::fetch_t                 fetch;
 
-  core_loader #(.TP(TP), .WeightSlots(WeightSlots)) u_loader (
+  core_loader #(.BiasesPerBeat(BiasesPerBeat), .WeightSlots(WeightSlots), .ChainColumns(Scaled ? 2 : 1)) u_loader (
     .clk_i, .rst_ni(part_rst_n[OfLoader]), .cmd_valid_i(load_cmd_valid), .cmd_ready_o(load_take), .cmd_i(load_cmd),
     .weight_valid_i(slots_valid), .weight_ready_o(slots_take),
     .bias_valid_o(header_valid), .bias_ready_i(header_ready), .load_o(load), .loaded_o(loaded),
     .swap_i(beat.swap)
   );
   for (genvar i = 0; i < BiasesPerBeat; i++) begin : gen_header
-    assign header[i] = slots[i/BiasesPerSlot][i%BiasesPerSlot*3+:3];
+    logic [BiasWords*WordBits-1:0] words;
+    assign words = slots[i/BiasesPerSlot][i%BiasesPerSlot*BiasWords+:BiasWords];
+    if (Scaled) begin : gen_scaled
+      assign header[i] = {words[56+:6], words[32+:core_pkg::MultiplierBits], words[31:0]};
+    end else begin : gen_plain
+      assign header[i] = words[BiasWidth-1:0];
+    end
   end
-  core_bias #(.BiasesPerBeat(BiasesPerBeat), .Columns(Columns), .AccBits(AccBits), .OutWords(OutWords)) u_bias (
+  core_bias #(.BiasesPerBeat(BiasesPerBeat), .Columns(Columns), .Width(BiasWidth), .OutWords(OutWords)) u_bias (
     .clk_i, .rst_ni(part_rst_n[OfBias]), .header_valid_i(header_valid), .header_ready_o(header_ready), .header_cols_i(load_cmd.cols),
     .header_i(header), .ready_o(bias_ready), .release_i(fetch.command), .generation_o(bias_generation),
     .read_generation_i(read_generation), .read_group_i(group), .bias_o(bias)
@@ -189,7 +212,7 @@ module fluidnpu_core #(
   logic                                  pool_ready, pool_row_valid, pool_take, written;
   core_pkg::taps_t                       taps;
   logic [Banks-1:0][AccBits-1:0]         rows;
-  logic [InWords-1:0][core_pkg::PoolBits-1:0] pool_row;
+  logic [InWords-1:0][WordBits+core_pkg::TapBits-1:0] pool_row;
 
   core_sequencer #(.Turnaround(Turnaround), .HalfRows(HalfRows)) u_sequencer (
     .clk_i, .rst_ni(part_rst_n[OfSequencer]), .cmd_valid_i(beat_cmd_valid), .cmd_ready_o(beat_take), .cmd_i(beat_cmd),
@@ -197,15 +220,26 @@ module fluidnpu_core #(
     .input_valid_i(x_valid), .input_ready_o(x_take), .loaded_i(loaded), .beat_o(beat), .fetch_i(fetch),
     .taps_o(taps), .pool_ready_i(pool_ready)
   );
-  core_array #(
-    .TP(TP), .TC(TC), .TR(TR), .AccBits(AccBits), .WeightSlots(WeightSlots), .Stackable(Stackable), .Split(Split), .Cells(Cells),
-    .UltraBanks(UltraBanks), .Piece(Piece), .Broken(Broken), .InWords(InWords)
-  ) u_array (
-    .clk_i, .rst_ni(part_rst_n[OfArray]), .beat_i(beat), .mode_i(beat_cmd.mode), .x_i(x), .load_i(load),
-    .load_mode_i(load_cmd.mode), .slots_i(slots), .written_o(written), .fetch_i(fetch.valid), .fetch_row_i(fetch.row[RowBits-1:0]),
-    .rows_o(rows)
-  );
-  core_pool #(.Channels(InWords)) u_pool (
+  if (Scaled) begin : gen_packed
+    core_packed_array #(
+      .TP(TP), .TC(TC), .TR(TR), .AccBits(AccBits), .FieldBits(FieldBits), .WeightSlots(WeightSlots), .Stackable(Stackable),
+      .Cells(Cells), .UltraBanks(UltraBanks), .Piece(Piece), .Broken(Broken), .InWords(InWords)
+    ) u_array (
+      .clk_i, .rst_ni(part_rst_n[OfArray]), .beat_i(beat), .mode_i(beat_cmd.mode), .x_i(x), .load_i(load),
+      .load_mode_i(load_cmd.mode), .slots_i(slots), .written_o(written), .fetch_i(fetch.valid), .fetch_row_i(fetch.row[RowBits-1:0]),
+      .rows_o(rows)
+    );
+  end else begin : gen_plain
+    core_array #(
+      .TP(TP), .TC(TC), .TR(TR), .AccBits(AccBits), .WeightSlots(WeightSlots), .Stackable(Stackable), .Split(Split), .Cells(Cells),
+      .UltraBanks(UltraBanks), .Piece(Piece), .Broken(Broken), .InWords(InWords)
+    ) u_array (
+      .clk_i, .rst_ni(part_rst_n[OfArray]), .beat_i(beat), .mode_i(beat_cmd.mode), .x_i(x), .load_i(load),
+      .load_mode_i(load_cmd.mode), .slots_i(slots), .written_o(written), .fetch_i(fetch.valid), .fetch_row_i(fetch.row[RowBits-1:0]),
+      .rows_o(rows)
+    );
+  end
+  core_pool #(.Channels(InWords), .WordBits(WordBits)) u_pool (
     .clk_i, .rst_ni(part_rst_n[OfPool]), .beat_i(taps), .ready_o(pool_ready), .maximum_i(beat_cmd.mode == fluidnpu_formats_pkg::ModeMaxPool),
     .taps_i(x), .valid_o(pool_row_valid), .take_i(pool_take), .row_o(pool_row)
   );
@@ -227,10 +261,10 @@ module fluidnpu_core #(
     .enable_i(enable), .residual_valid_i(residual_valid), .residual_ready_o(residual_take), .issue_o(issue),
     .view_o(view), .used_o(used), .generation_o(read_generation), .group_o(group)
   );
-  core_gather #(.Channels(InWords), .TC(TC), .AccBits(AccBits), .OutWords(OutWords), .Stackable(Stackable), .Split(Split)) u_gather (
+  core_gather #(.Channels(InWords), .TC(TC), .AccBits(AccBits), .WordBits(WordBits), .OutWords(OutWords), .Stackable(Stackable), .Split(Split)) u_gather (
     .clk_i, .enable_i(enable), .rows_i(rows), .pool_row_i(pool_row), .view_i(view), .sums_o(sums)
   );
-  core_finish #(.AccBits(AccBits), .OutWords(OutWords)) u_finish (
+  core_finish #(.AccBits(AccBits), .WordBits(WordBits), .OutWords(OutWords)) u_finish (
     .clk_i, .rst_ni(part_rst_n[OfFinish]), .enable_o(enable), .issue_i(issue), .used_i(used), .residual_i(residual),
     .bias_i(bias), .sums_i(sums), .output_valid_o, .output_ready_i, .output_o,
     .clear_i, .saturations_o
