@@ -35,6 +35,8 @@ module fluidnpu_npu #(
   parameter int unsigned Stripes = 1,
   parameter int unsigned Piece = TP,  // Piece and Broken: of the core's chains
   parameter int unsigned Broken = 0,
+  parameter int unsigned WordBits = 16,
+  parameter int unsigned FieldBits = 18,  // of the core's slices, with words of 8 bits
   localparam int unsigned AddrWidth = fluidnpu_pkg::AddrWidth,
   localparam int unsigned StripeBytes = PortBytes / Stripes
 ) (
@@ -114,9 +116,9 @@ module fluidnpu_npu #(
   logic        residual_valid, residual_ready, output_valid, output_ready;
   logic [31:0] saturations;
   logic [fluidnpu_formats_pkg::CoreCommandWireBits-1:0] cmd_data;
-  logic [InWords*16-1:0]         input_data;
-  logic [WeightSlots*TP*16-1:0]  weight_data;
-  logic [OutWords*16-1:0]        residual_data, output_data;
+  logic [InWords*WordBits-1:0]         input_data;
+  logic [WeightSlots*TP*WordBits-1:0]  weight_data;
+  logic [OutWords*WordBits-1:0]        residual_data, output_data;
 
   // The masters as the data plane has them.
   logic [2:0][AddrWidth-1:0]   araddr;
@@ -139,7 +141,7 @@ module fluidnpu_npu #(
     .MaxBurst(MaxBurst), .LineWords(LineWords), .Sets(Sets), .PoolWindows(PoolWindows), .PoolRows(PoolRows),
     .Activation(Activation), .ActivationDsp(ActivationDsp), .FilterKernel(FilterKernel), .FilterWindows(FilterWindows),
     .FilterRows(FilterRows), .FilterDeepRows(FilterDeepRows), .FilterWeights(FilterWeights), .FilterActivation(FilterActivation),
-    .QueueBeats(QueueBeats)
+    .QueueBeats(QueueBeats), .WordBits(WordBits)
   ) data_plane (
     .clk_i, .rst_ni, .irq_o,
     .s_axil_awaddr, .s_axil_awvalid, .s_axil_awready, .s_axil_wdata, .s_axil_wstrb, .s_axil_wvalid, .s_axil_wready,
@@ -168,7 +170,7 @@ module fluidnpu_npu #(
 
   fluidnpu_core #(
     .TR(TR), .TP(TP), .TC(TC), .AccBits(AccBits), .WeightSlots(WeightSlots), .OutWords(OutWords), .InWords(InWords),
-    .Stackable(Stackable), .Split(Split), .Piece(Piece), .Broken(Broken)
+    .Stackable(Stackable), .Split(Split), .Piece(Piece), .Broken(Broken), .WordBits(WordBits), .FieldBits(FieldBits)
   ) core (
     .clk_i, .rst_ni(core_rst_n), .clear_i(core_clear), .saturations_o(saturations),
     .cmd_i(cmd_data), .cmd_valid_i(cmd_valid), .cmd_ready_o(cmd_ready),

@@ -1,6 +1,6 @@
-/// Two multiply-accumulates of int8 in one DSP slice: sum_o = cascade_i + x_i * (upper * 2**FieldBits + lower),
-/// two cycles after x_i was registered (ADR 75).
+/// Two multiply-accumulates of int8 in one DSP slice (ADR 75): sum_o = cascade_i + x_i * (upper * 2**FieldBits + lower).
 ///
+/// The sum follows two cycles after x_i was registered.
 /// `weight_i` has the lower weight in its lower byte, and above it the upper weight less one where the lower one
 /// is negative. A1 and A2 of the slice hold weights: `load_i` fills the waiting one, `swap_i` makes it the active
 /// one. For `Cells` see `core_mac`, the multiply-accumulate of one word of 16 bits.

@@ -1,5 +1,7 @@
-/// One output word of int8: rint((rint((sum + bias) * multiplier / 2**scale) + residual * residual_multiplier) /
-/// 2**shift), limited to int8, then to lo..hi (ADR 75). `rint` rounds half to even.
+/// One output word of int8 (ADR 75): a scaled sum and a residual times its multiplier, shifted and limited.
+///
+/// rint((rint((sum + bias) * multiplier / 2**scale) + residual * residual_multiplier) / 2**shift), limited to
+/// int8, then to lo..hi. `rint` rounds half to even.
 ///
 /// Latency: 15 cycles. Each input belongs to the word that entered as many cycles ago as its comment says. The
 /// residual's product comes of four digits of it, of -2..2, in LUTs. `saturated_o` comes with `word_o`.
