@@ -163,8 +163,8 @@ class QuantisedLayer:
             return worst.bit_length()  # -worst is held, and worst itself never comes
         if self.word is INT16:
             return (worst + (-self.word.lowest << self.residual_shift if self.layer.adds else 0)).bit_length() + 1
-        scales = zip(self.multipliers.tolist(), self.shifts.tolist(), strict=True)
-        scaled = [(s * m >> n) + 1 for s, (m, n) in zip(self._largest_sums, scales, strict=True)] or [worst]
+        scales = zip(self._largest_sums, self.multipliers.tolist(), self.shifts.tolist(), strict=False)  # not a pool's
+        scaled = [(largest * m >> n) + 1 for largest, m, n in scales] or [worst]
         added = -self.word.lowest * self.residual_multiplier if self.layer.adds else 0
         return max(worst, max(scaled) + added).bit_length() + 1
 
