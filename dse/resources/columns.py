@@ -146,7 +146,7 @@ def fewest_segments(
     the columns ask for no more parts than that.
 
     >>> [fewest_segments(((144, 11), (48, 3)), t_p, 64, 32, 64) for t_p in (24, 25, 20)]
-    [Cut(piece=0, broken=0), Cut(piece=13, broken=64), Cut(piece=0, broken=0)]
+    [Cut(piece=0, broken=0), Cut(piece=16, broken=64), Cut(piece=0, broken=0)]
     """
     if length * number + 2 * pairs > sum(height * count for height, count in columns):
         return None
