@@ -152,6 +152,14 @@ def cycle_model(default: str) -> Option:
     )
 
 
+BITS = click.option(
+    "--bits",
+    type=click.Choice(["16", "8"]),
+    default="16",
+    show_default=True,
+    callback=lambda _context, _parameter, value: int(value),
+    help="bits of a word of the NPU: with 8 a DSP slice multiplies twice, and words take half of the memory (ADR 75)",
+)
 EVALUATIONS = click.option(
     "--evaluations",
     type=click.IntRange(min=1),

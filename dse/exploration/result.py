@@ -251,6 +251,7 @@ class Exploration:
                 "t_r": self.design.t_r,
                 "t_p": self.design.t_p,
                 "t_c": self.design.t_c,
+                "word_bits": self.design.word_bits,
                 "memory": self.design.memory,
                 "port_bits": self.design.port_bits,
                 "stripes": self.design.stripes,

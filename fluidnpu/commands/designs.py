@@ -40,6 +40,7 @@ class Search:
     core: str = "hls"
     evaluations: int | None = None
     lanes: int | None = None
+    bits: int = 16
 
     @property
     def largest_batch(self) -> int:
@@ -94,6 +95,7 @@ def question_of(
         "core": search.core,
         "evaluations": search.evaluations,
         "lanes": search.lanes,
+        "bits": search.bits,
     }
     return dse.Question.of_mix(mix, **asked) if mix else dse.Question(workload=work, **asked)
 

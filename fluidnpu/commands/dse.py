@@ -20,6 +20,7 @@ from fluidnpu.scheduler import comparison
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
 from ..options import (
+    BITS,
     BOARD,
     DATA,
     EVALUATIONS,
@@ -85,6 +86,7 @@ class DseOptions(Search, Spread):
     type=click.Choice(["throughput", "latency"]),
     help="throughput over batch sizes, or the latency of a single sample",
 )
+@BITS
 @EVALUATIONS
 @click.option(
     "--lanes",
@@ -267,6 +269,7 @@ def print_design(out: Console, found: dse.Exploration) -> None:
         told_clock(board, design.facts),
         f"memory '{design.memory}', {memory.sustained_pct} % of {memory.bytes_per_s / 1e9:.1f} GB/s",
         f"{found.core} core",
+        *([] if design.word_bits == 16 else [f"words of {design.word_bits} bits"]),
     )
     out.print("; ".join(facts))
     out.print(speed_table(found))

@@ -131,7 +131,7 @@ def _memory_map(exploration: Exploration) -> list[tuple[str, str, str]]:
     """List the contents of each memory: (memory, use, size)."""
     design, fit = exploration.design, exploration.fit
     rows = []
-    depth = f"{design.t_r} rows of {design.acc_bits} bits"
+    depth = f"{design.t_r} rows of {design.acc_bits * design.array.chain_columns} bits"
     if fit.uram_banks:
         rows.append(("UltraRAM", f"{fit.uram_banks} accumulator banks of {depth}", f"{fit.uram288} URAM288"))
     for use, count in fit.parts.items():
@@ -140,9 +140,13 @@ def _memory_map(exploration: Exploration) -> list[tuple[str, str, str]]:
             rows.append(("block RAM", banks, f"{count} RAMB18"))
     weights = sum(layer.p * layer.c * layer.groups for layer in design.layers if layer.macs)
     outputs = sum(layer.r * layer.c * layer.groups for layer in design.layers)
-    rows.append(("DRAM", "weights, before padding to tiles", f"{2 * weights / 2**20:.1f} MiB"))
+    rows.append(("DRAM", "weights, before padding to tiles", f"{design.word_bytes * weights / 2**20:.1f} MiB"))
     rows.append(
-        ("DRAM", "outputs of all layers, each sample in a slot of its own", f"{2 * outputs / 2**20:.1f} MiB a sample")
+        (
+            "DRAM",
+            "outputs of all layers, each sample in a slot of its own",
+            f"{design.word_bytes * outputs / 2**20:.1f} MiB a sample",
+        )
     )
     return rows
 
