@@ -13,7 +13,6 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +22,7 @@ from fluidnpu.hls import COUNTERS, Cause, Program, register
 from fluidnpu.hls.program import DESCRIPTOR_BYTES, link
 from fluidnpu.models import NetworkError as ImageError
 from fluidnpu.models.exits import decide_exits, sureness_of_exits
+from fluidnpu.models.numeric import WORDS, Stored
 from fluidnpu.scheduler.simulation import Networks
 
 from .bus import Bus
@@ -47,7 +47,7 @@ _SILENCE = 0xFFFF_FFFF  # the word that a bus reads where nothing answers
 # ResNet-8 on the RTL takes up to four times its prediction (benchmarks/rtl_network.py). A hang is still told
 # from a slow job.
 PATIENCE = 16.0
-_CANARIES = (-32_768, -32_767)  # the far end of int16, where no trained network's logits are all equal
+_CANARIES = (0, 1)  # above the lowest word, where no trained network's logits are all equal
 _SPURIOUS_NS = 1_000  # between looks at a device that interrupts without a reason
 _GRACE_NS = 20_000_000  # for the host to be scheduled again, on top of any predicted time
 _CTRL, _STATUS, _ERROR = register("CTRL"), register("STATUS"), register("ERROR")
@@ -134,7 +134,7 @@ class Driver:
         self._canary = _CANARIES[0]
         self._buffers: list[Buffer] = []
         self._settings: dict[str, int] = {}  # contents of the registers that `load` writes
-        self._memory = np.zeros((0, 0), np.int16)
+        self._memory = np.zeros((0, 0), self.program.dtype)
         self._active = 0
         self._first = self._last = -1  # contents of FIRST_LAYER and LAST_LAYER
         self._watchdog = -1
@@ -160,7 +160,8 @@ class Driver:
         size = self.slots * self._linked.slot_bytes
         self._buffers.append(self._bus.allocate(size + _ALIGNMENT))
         data, _ = _aligned(self._buffers[1])
-        self._memory = data[:size].view(np.int16).reshape(self.slots, -1)
+        self._memory = data[:size].view(self.program.dtype).reshape(self.slots, -1)
+        self._fill_halos()
         self._bus.flush(self._buffers[1])
         self._configure()
 
@@ -172,10 +173,16 @@ class Driver:
         self._check_slots(())
         if self.guarded:
             self._memory[...] = 0
+            self._fill_halos()
             self._bus.flush(self._buffers[1])
         self.reset()
         self.identify()
         self._configure()
+
+    def _fill_halos(self) -> None:
+        """Fill the halos of zeroed slots where a tensor's zero is another word."""
+        for slot, owner in zip(self._memory, self._owner, strict=True):
+            self.programs[owner].fill_halos(slot)
 
     def _configure(self) -> None:
         (code, code_at), (_, data_at) = (_aligned(buffer) for buffer in self._buffers)
@@ -221,41 +228,44 @@ class Driver:
 
     def close(self) -> None:
         """Free the program's memory and the slots."""
-        self._memory = np.zeros((0, 0), np.int16)
+        self._memory = np.zeros((0, 0), self.program.dtype)
         while self._buffers:
             self._bus.free(self._buffers.pop())
 
     # -- samples ---------------------------------------------------------------------------------------------
 
-    def encode(self, image: npt.NDArray[np.generic], network: int = 0) -> npt.NDArray[np.int16]:
-        """Convert one image (H, W, C) to the int16 of a network's input, as a copy.
+    def encode(self, image: npt.NDArray[np.generic], network: int = 0) -> Stored:
+        """Convert one image (H, W, C) to the words of a network's input, as a copy.
 
         It may hold uint8 pixels, floats of the range that the network declares (0..1 without a record), or
-        int16 as stored. The network's preprocessing is applied to pixels and floats, so they may also come
-        as (C, H, W), and in another size where it resizes. Raises DriverUsageError.
+        words (int16 or int8) as stored. The network's preprocessing is applied to pixels and floats, so they
+        may also come as (C, H, W), and in another size where it resizes. Raises DriverUsageError.
         """
         stored = self._stored(image, network)
         return stored.copy() if stored is image else stored
 
-    def _stored(self, image: npt.NDArray[np.generic], network: int) -> npt.NDArray[np.int16]:
+    def _stored(self, image: npt.NDArray[np.generic], network: int) -> Stored:
         """Convert as `encode` does, without a copy of what is as stored already."""
         program = self.programs[network]
         intake = program.input_intake
         shape = intake.shape
         if not isinstance(image, np.ndarray):
             raise DriverUsageError(f"a sample must be a NumPy array of shape {shape}, not {type(image).__name__}")
-        if image.dtype == np.int16:
+        if image.dtype == program.dtype:
             if image.shape != shape:
                 raise DriverUsageError(f"a sample must be of shape {shape}, not {image.shape}")
-            return cast(npt.NDArray[np.int16], image)
+            return image
         if not program.takes_images:
-            raise DriverUsageError(f"a sample of a part of a network must be int16 as stored, not {image.dtype}")
+            raise DriverUsageError(
+                f"a sample of a part of a network must be {program.dtype} as stored, not {image.dtype}"
+            )
         if image.dtype != np.uint8 and not np.issubdtype(image.dtype, np.floating):
-            raise DriverUsageError(f"a sample must be of uint8, int16 or floats, not {image.dtype}")
+            raise DriverUsageError(f"a sample must be of uint8, {program.dtype} or floats, not {image.dtype}")
         if not 1 <= image.ndim <= 3:
             raise DriverUsageError(f"a sample must be of shape {shape}, not {image.shape}")
         try:
-            return np.asarray(intake.codes(image[None], program.input_scale)[0])
+            zero = program.tensors[program.input].zero
+            return np.asarray(intake.codes(image[None], program.input_scale, program.dtype, zero)[0])
         except ImageError as error:
             raise DriverUsageError(f"a sample must be one that the network takes: {error}") from None
 
@@ -266,8 +276,8 @@ class Driver:
         program.write_tensor(self._memory[slot], program.input, self._stored(image, self._owner[slot]))
         self._bus.flush(self._buffers[1], *self._bytes_of(slot, program.input))
 
-    def stored_logits(self, slots: Sequence[int], exit_index: int) -> npt.NDArray[np.int16]:
-        """Read an exit's logits as stored, int16 (len(slots), classes); no classes, no columns."""
+    def stored_logits(self, slots: Sequence[int], exit_index: int) -> Stored:
+        """Read an exit's logits as stored, words (len(slots), classes); no classes, no columns."""
         if not 0 <= exit_index < len(self._stages):
             raise DriverUsageError(f"an exit must lie in 0..{len(self._stages) - 1}, not {exit_index}")
         network, exit_index = self._stages[exit_index]
@@ -275,7 +285,7 @@ class Driver:
         program = self.programs[network]
         tensor = program.exits[exit_index].tensor
         if tensor is None:
-            return np.zeros((len(slots), 0), np.int16)
+            return np.zeros((len(slots), 0), program.dtype)
         for slot in slots:
             self._bus.invalidate(self._buffers[1], *self._bytes_of(slot, tensor))
         return np.stack([program.read_tensor(self._memory[slot], tensor).reshape(-1) for slot in slots])
@@ -284,10 +294,10 @@ class Driver:
         """Read an exit's logits in their unit, float64 (len(slots), classes)."""
         stored = self.stored_logits(slots, exit_index)
         network, exit_index = self._stages[exit_index]
-        return stored * self.programs[network].exits[exit_index].scale
+        return self.programs[network].real_logits(stored, exit_index)
 
-    def onward(self, slots: Sequence[int]) -> npt.NDArray[np.int16]:
-        """Read the tensor with which samples go on from a part, as stored: int16 (len(slots), H, W, C).
+    def onward(self, slots: Sequence[int]) -> Stored:
+        """Read the tensor with which samples go on from a part, as stored: words (len(slots), H, W, C).
 
         Raises DriverUsageError for slots of a program that samples do not go on from.
         """
@@ -301,8 +311,8 @@ class Driver:
             tensors.append(program.read_tensor(self._memory[slot], program.onward))
         return np.stack(tensors)
 
-    def stored_outputs(self, slots: Sequence[int], stage: int) -> dict[str, npt.NDArray[np.int16]]:
-        """Read the outputs that are no exits after a stage, int16 (len(slots), *shape), by name.
+    def stored_outputs(self, slots: Sequence[int], stage: int) -> dict[str, Stored]:
+        """Read the outputs that are no exits after a stage, as stored (len(slots), *shape), by name.
 
         Those of earlier stages are among them: a sample keeps its slot, and no tensor shares its place.
         """
@@ -322,11 +332,8 @@ class Driver:
 
         float32 (len(slots), *shape), by name.
         """
-        scales = {one.output.name: one for one in self.programs[self._stages[stage][0]].outputs}
-        return {
-            name: scales[name].output.activated(stored * scales[name].scale)
-            for name, stored in self.stored_outputs(slots, stage).items()
-        }
+        program = self.programs[self._stages[stage][0]]
+        return {name: program.real_output(stored, name) for name, stored in self.stored_outputs(slots, stage).items()}
 
     def measure_exit_rates(self, images: Sequence[npt.NDArray[np.generic]]) -> tuple[float, ...]:
         """Run images to the last exit, in batches; return the share that the thresholds let go at each.
@@ -475,8 +482,12 @@ class Driver:
         """Fill the logits that a job will write with a word that is no result; it changes from job to job."""
         self._canary = _CANARIES[self._canary == _CANARIES[0]]
         for slot, tensor in self._results(last):
-            self._tensor(slot, tensor)[...] = self._canary
+            self._tensor(slot, tensor)[...] = self._canary_word
             self._bus.flush(self._buffers[1], *self._bytes_of(slot, tensor))
+
+    @property
+    def _canary_word(self) -> int:
+        return WORDS[self.program.bits].lowest + self._canary
 
     def _check_job(self, first: int, last: int) -> None:
         """Raise IntegrityError where a finished job cannot be believed.
@@ -486,7 +497,7 @@ class Driver:
         """
         for slot, tensor in self._results(last):
             self._bus.invalidate(self._buffers[1], *self._bytes_of(slot, tensor))
-            if (self._tensor(slot, tensor) == self._canary).all():
+            if (self._tensor(slot, tensor) == self._canary_word).all():
                 raise IntegrityError(f"the NPU reports the end of layers {first}..{last}, and has written no results")
         expected = self._settings | {"FIRST_LAYER": first, "LAST_LAYER": last, "ACTIVE": self._active}
         for name, word in expected.items():
@@ -652,7 +663,7 @@ class Driver:
             if slot not in mine:
                 raise DriverUsageError(f"a slot must lie in {mine.start}..{mine.stop - 1}, not {slot}")
 
-    def _tensor(self, slot: int, tensor: str) -> npt.NDArray[np.int16]:
+    def _tensor(self, slot: int, tensor: str) -> Stored:
         return self.programs[self._owner[slot]].tensors[tensor].view(self._memory[slot])
 
     def _bytes_of(self, slot: int, tensor: str) -> tuple[int, int]:

@@ -113,7 +113,7 @@ class TensorPlace:
 
     def real(self, values: Stored, scale: float) -> npt.NDArray[np.float64]:
         """The real numbers of stored words, of which one step is `scale`."""
-        return (values.astype(np.int64) - self.zero) * scale
+        return (values - np.float64(self.zero)) * scale if self.zero else values * scale
 
     def facts(self) -> dict[str, Any]:
         """Its entry in a file, where the width of a word stands once, and a zero of 0 nowhere."""
@@ -347,6 +347,14 @@ class Program:
             if place.zero:
                 place.stored(slot)[...] = place.zero
 
+    def random_samples(self, rng: np.random.Generator, count: int) -> npt.NDArray[Any]:
+        """Random samples (count, H, W, C): uint8 pixels, or words as stored where it takes no images."""
+        shape = (count, *self.input_intake.shape)
+        if self.takes_images:
+            return rng.integers(0, 256, shape, dtype=np.uint8)
+        most = 1 << self.bits - 4
+        return rng.integers(-most, most, shape, dtype=self.dtype.type)
+
     def pack_sample(self, image: Stored) -> Stored:
         """The input tensor of one sample (H, W, C) as stored inside its halo, ready to copy into a slot."""
         place = self.tensors[self.input]
@@ -374,6 +382,16 @@ class Program:
         if name not in self.tensors:
             raise ProgramError(f"program '{self.network}' has no tensor '{name}'; it has {', '.join(self.tensors)}")
         return self.tensors[name]
+
+    def real_logits(self, stored: Stored, exit_index: int) -> npt.NDArray[np.float64]:
+        """The logits of an exit in their unit, from words as stored, any shape."""
+        exit = self.exits[exit_index]
+        return stored * exit.scale if exit.tensor is None else self.tensors[exit.tensor].real(stored, exit.scale)
+
+    def real_output(self, stored: Stored, name: str) -> npt.NDArray[np.float32]:
+        """An output that is no exit in its unit, activation applied, from words (N, *shape) as stored."""
+        own = next(one for one in self.outputs if one.output.name == name)
+        return own.output.activated(self.tensors[own.output.tensor].real(stored, own.scale))
 
     # -- files -----------------------------------------------------------------------------------------------
 

@@ -21,8 +21,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from fluidnpu.scheduler import SchedulerError
 from fluidnpu.scheduler.policies import SERVING_POLICY
 from fluidnpu.scheduler.tenants import Tenancy, parse_tenants
@@ -125,7 +123,7 @@ class LyingNpu(SimulatedNpu):
         if ends_now and self._random.random() < self._share:
             for index in range(len(slots.active)):
                 result = steps[-1].output.inside(self._plane.slot(slots, index))
-                result[(0,) * result.ndim] ^= np.int16(1)
+                result[(0,) * result.ndim] ^= 1
             self.lies += 1
 
 

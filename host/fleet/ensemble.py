@@ -28,6 +28,7 @@ from .dispatcher import Dispatcher
 from .piece import Piece
 
 PLATFORM = "fluidnpu_ensemble"
+SPARE_BITS = 8
 _PART = ("logits", "exit")  # of each network's answer
 
 
@@ -197,8 +198,8 @@ class _UnderWay:
     def _take(self, network: str, piece: Piece, answer: Answer) -> None:
         rule, outputs = self.ensemble.rule, answer.outputs
         place = rule.networks.index(network)
-        stored = np.ldexp(outputs["logits"].astype(np.float64), rule.fractions[place])
-        self.tally.add(network, piece.first, stored.astype(np.int64))  # exact: int16 times a power of two
+        stored = np.rint(np.ldexp(outputs["logits"].astype(np.float64), rule.fractions[place]))
+        self.tally.add(network, piece.first, stored.astype(np.int64))  # exact where a scale is a power of two
         self.exits[piece.first : piece.first + piece.count, place] = outputs["exit"]
         for board in str(answer.parameters["board"]).split(", "):
             self.boards[board] = None
@@ -227,6 +228,7 @@ class _UnderWay:
 
 def _bits(program: Program) -> int:
     """Return the fraction bits of a program's finest logits, so that all its logits are whole numbers of
-    that unit.
+    that unit; a scale that is no power of two is rounded to 1 / 2**SPARE_BITS of itself, or finer.
     """
-    return max(0, *(-round(math.log2(one.scale)) for one in program.exits))
+    parts = [math.frexp(one.scale) for one in program.exits]
+    return max(0, *(1 - exponent + (SPARE_BITS if mantissa > 0.5 else 0) for mantissa, exponent in parts))

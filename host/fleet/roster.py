@@ -20,7 +20,6 @@ from fluidnpu.scheduler import placement
 from ..bundle import Bundle
 from ..errors import BundleError, DriverUsageError
 from ..oip.access import read_token
-from ..oip.tensors import Array
 from .duties import Duty, duties_of, ways_of
 from .ensemble import Ensemble
 from .leaf import Times
@@ -321,12 +320,7 @@ def disagreement(a: Bundle, b: Bundle) -> str:
     if one.thresholds != other.thresholds or (one.onward and limits[0] != limits[1]):
         return f"thresholds {limits[0]} and {limits[1]}"
     here, there, rng = Reference(a), Reference(b), np.random.default_rng(0)
-    shape = (_PROBES, *one.input_intake.shape)
-    if one.takes_images:
-        samples: Array = rng.integers(0, 256, shape, dtype=np.uint8)
-    else:
-        samples = rng.integers(-(1 << 12), 1 << 12, shape, dtype=np.int16)
-    for image in samples:
+    for image in one.random_samples(rng, _PROBES):
         (mine, onward), (others, there_onward) = here.computed(image), there.computed(image)
         for name, x, y in zip(names[0], mine, others, strict=True):
             if not np.array_equal(x, y):

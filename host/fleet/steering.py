@@ -258,11 +258,7 @@ class Steering:
 def _probes(edition: Edition, model: str) -> Iterator[tuple[Mapping[str, Array], dict[str, Parameter]]]:
     """Yield requests of random samples: as everybody asks, and through all exits."""
     program, rng = edition.bundle.program, np.random.default_rng(0)
-    shape = (PROBES, *program.input_intake.shape)
-    if program.takes_images:
-        images: Array = rng.integers(0, 256, shape, dtype=np.uint8)
-    else:
-        images = rng.integers(-(1 << 12), 1 << 12, shape, dtype=np.int16)
+    images = program.random_samples(rng, PROBES)
     asked: dict[str, Parameter] = {TRIAL: True, "slo_ms": 1e6}
     yield {program.input: images}, asked
     yield {program.input: images}, {**asked, "criteria": NEVER}

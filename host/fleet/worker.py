@@ -52,12 +52,8 @@ def stage_times(bundle: Bundle, seconds: float, progress: Progress = lambda done
     design = bundle.design
     driver = Driver(ProcessorNpu(design), bundle.program, design)
     driver.load()
-    rng, shape = np.random.default_rng(0), bundle.program.input_intake.shape
-    for slot in range(design.b_max):
-        if bundle.program.takes_images:
-            driver.write_sample(slot, rng.integers(0, 256, shape, dtype=np.uint8))
-        else:
-            driver.write_sample(slot, rng.integers(-(1 << 12), 1 << 12, shape, dtype=np.int16))
+    for slot, sample in enumerate(bundle.program.random_samples(np.random.default_rng(0), design.b_max)):
+        driver.write_sample(slot, sample)
     rows: list[list[int]] = [[] for _ in range(design.stages)]
     for batch in range(1, design.b_max + 1):
         driver.activate(range(batch))

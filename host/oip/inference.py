@@ -41,7 +41,7 @@ from .page import live_page, snapshot
 from .parameters import is_whole, shown
 from .repeats import Repeats
 from .shares import read_shares, versions_of
-from .tensors import Array, TensorInfo
+from .tensors import DTYPES, Array, TensorInfo
 from .trials import Trials, read_step
 
 NAME = "fluidnpu"
@@ -98,7 +98,7 @@ class _Face:
     others: tuple[Output, ...]  # the outputs that are no exits
     tails: Mapping[str, str]  # the user's names of what the host makes, by output
     engine: Run | None  # of its tail
-    onward: tuple[int, ...]  # shape of the tensor with which samples go on from a part
+    onward: TensorInfo | None  # the tensor with which samples go on from a part
 
 
 @dataclass(slots=True)
@@ -305,7 +305,7 @@ class Inference:
                 tuple(one.output for one in program.outputs),
                 tail_names(program),
                 model.engine,
-                next((each.shape[1:] for each in outputs if each.name == "onward"), ()),
+                next((each for each in outputs if each.name == "onward"), None),
             )
             self._faces[model.label] = known
         return known
@@ -533,12 +533,12 @@ def joined(
     replies: Sequence[Reply],
     wanted: Sequence[str],
     others: Sequence[Output] = (),
-    onward: tuple[int, ...] = (),
+    onward: TensorInfo | None = None,
     class_names: Sequence[str] = (),
 ) -> dict[str, Array]:
     """Return the outputs of a request's samples, in their order; `others` are those that are no exits.
 
-    `onward`: shape of the tensor with which samples go on from a part.
+    `onward`: the tensor with which samples go on from a part.
     """
     found = {}
     for name in wanted:
@@ -546,9 +546,10 @@ def joined(
             found[name] = _OWN[name](replies)
         elif name == CLASS_NAME:
             found[name] = names_of([reply.prediction for reply in replies], class_names)
-        elif name == "onward":
+        elif name == "onward" and onward is not None:
             tensors = [reply.onward for reply in replies if reply.onward is not None]
-            found[name] = np.stack(tensors) if tensors else np.zeros((0, *onward), np.int16)
+            none = np.zeros((0, *onward.shape[1:]), DTYPES[onward.datatype])
+            found[name] = np.stack(tensors) if tensors else none
         else:
             found[name] = _stacked(name, replies, others)
     return found

@@ -17,7 +17,6 @@ OWN = ("label", "confidence", "exit", "logits")  # the outputs that every model 
 OF_NAMES = (CLASS_NAME,)  # which one has beside them whose classes have names
 OF_MAPS = ("keypoints", "label_map")  # of which a model whose exits give maps has one
 OF_PARTS = ("goes_on", "onward")  # which a part of a network has beside them
-STORED = "INT16"  # activations, in the NPU's own format
 
 
 def input_of(program: Program) -> TensorInfo:
@@ -27,10 +26,15 @@ def input_of(program: Program) -> TensorInfo:
     """
     if not program.takes_images:
         place = program.tensors[program.input]
-        return TensorInfo(program.input, STORED, (-1, place.height, place.width, place.channels))
+        return TensorInfo(program.input, _stored(program), (-1, place.height, place.width, place.channels))
     height, width, channels = program.input_intake.shape
     resized = program.input_intake.preprocessing.resize != "none"
     return TensorInfo(program.input, PIXELS, (-1, -1 if resized else height, -1 if resized else width, channels))
+
+
+def _stored(program: Program) -> str:
+    """Return the datatype of activations, in the NPU's own format."""
+    return f"INT{program.bits}"
 
 
 def outputs_of(program: Program) -> tuple[TensorInfo, ...]:
@@ -84,7 +88,7 @@ def _of_parts(program: Program) -> tuple[TensorInfo, ...]:
         return ()
     place = program.tensors[program.onward]
     shape = (-1, place.height, place.width, place.channels)
-    return (TensorInfo("goes_on", "BOOL", (-1,)), TensorInfo("onward", STORED, shape))
+    return (TensorInfo("goes_on", "BOOL", (-1,)), TensorInfo("onward", _stored(program), shape))
 
 
 def _of_maps(program: Program) -> tuple[TensorInfo, ...]:

@@ -45,11 +45,11 @@ class Reply(_Ended):
 
     `npu_ns` is the time in runs, `batch` the size of the last of them, `logits` float64 (classes,) of the
     exit that it left at, `outputs` what the network gives out beside its exits, by name: in real values, or
-    int16 as stored where the host ends the network, since `tail_outputs` does the rest on another thread. An
+    words as stored where the host ends the network, since `tail_outputs` does the rest on another thread. An
     exit that gives maps has them flat in `logits` and names no class (-1); its answer is `keypoints` float32
     (landmarks, 3), row and column as shares of the image and confidence, or `label_map` uint8 (height,
     width). `because`: the clause of the criterion, or the reason of the policy, for which it left where it
-    did. `onward`: of a sample that goes on from a part of a network, int16 (height, width, channels) as
+    did. `onward`: of a sample that goes on from a part of a network, words (height, width, channels) as
     stored; what else is said is then that of the exit at which it did not leave. `program`: that which ran,
     where the host ends its network; another one may have been loaded while the request waited.
     """
@@ -63,7 +63,7 @@ class Reply(_Ended):
     outputs: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict, compare=False, repr=False)
     keypoints: npt.NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
     label_map: npt.NDArray[np.uint8] | None = field(default=None, compare=False, repr=False)
-    onward: npt.NDArray[np.int16] | None = field(default=None, compare=False, repr=False)
+    onward: npt.NDArray[Any] | None = field(default=None, compare=False, repr=False)
     program: Program | None = field(default=None, compare=False, repr=False)
     outcome: Outcome = Outcome.EXIT
     because: str = field(default="", compare=False)

@@ -60,13 +60,12 @@ def run_tail(
     engine: Run | None = None,
     wanted: Collection[str] | None = None,
 ) -> dict[str, npt.NDArray[Any]]:
-    """Return the user's outputs of one sample from those of its network as stored, int16 by name.
+    """Return the user's outputs of one sample from those of its network as stored, by name.
 
     The program must have a tail. Raises HostError where it fails on them.
     """
     assert program.tail is not None, "the caller looked"
-    known = {one.output.name: one for one in program.outputs}
-    real = {name: known[name].output.activated(one[None] * known[name].scale) for name, one in stored.items()}
+    real = {name: program.real_output(one[None], name) for name, one in stored.items()}
     try:
         return (engine or program.tail.run)(real, wanted)
     except NetworkError as error:

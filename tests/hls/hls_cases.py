@@ -6,11 +6,10 @@ Expectations always come from `models.golden`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fluidnpu.boards import load_board
 from fluidnpu.dse import BatchPlan, Design
@@ -20,12 +19,10 @@ from fluidnpu.hls import compile_program, render_project
 from fluidnpu.models import Exit, Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
 from fluidnpu.models.graph import Activation, Use
 from fluidnpu.models.numeric.unit import Unit
-from fluidnpu.models.numeric.words import Format
+from fluidnpu.models.numeric.words import INT8, INT16, WORDS, Format, Stored, Word
 
 Plan = BatchPlan | str | None
 Files = dict[str, str | bytes]
-Int16 = npt.NDArray[np.int16]
-
 R_BATCHING = None
 WIDE = BatchPlan(k=Stack.TWO)
 SPLIT = BatchPlan(k=Stack.HALF)
@@ -38,6 +35,7 @@ SMALL: dict[str, Any] = {
     "weight_slots": 3,
     "out_words": 4,
 }  # one compiled core for most tests
+BYTES = SMALL | {"t_p": 8, "t_c": 8, "weight_slots": 4, "word_bits": 8}  # likewise, of words of 8 bits
 # That of the shipped network in default tests of this room and of `rtl_tb`.
 SHIPPED: dict[str, Any] = {"t_r": 1024, "t_p": 9, "t_c": 32, "b_max": 8, "weight_slots": 4, "out_words": 8}
 FUNCTION = {**dict.fromkeys(Use, ""), Use.TABLE: "silu"}  # whose name is all that a compiler sees of it
@@ -89,8 +87,17 @@ UNITS = [
 ]
 
 
-def network_of(rng: np.random.Generator, image: tuple[int, int, int], shapes: list[Shape]) -> QuantisedNetwork:
-    """A chain of layers `t0` -> `t1` -> ... with random integers, and one exit at its end."""
+def network_of(
+    rng: np.random.Generator,
+    image: tuple[int, int, int],
+    shapes: list[Shape],
+    word: Word = INT16,
+    zeros: bool = False,
+) -> QuantisedNetwork:
+    """A chain of layers `t0` -> `t1` -> ... with random integers, and one exit at its end.
+
+    With `zeros`, tensors have random zero points.
+    """
     tensors = {"t0": image}
     layers, quantised = [], []
     for i, shape in enumerate(shapes):
@@ -114,7 +121,7 @@ def network_of(rng: np.random.Generator, image: tuple[int, int, int], shapes: li
         )
         tensors[layer.output] = (*layer.out_hw, shape.channels)
         layers.append(layer)
-        quantised.append(random_layer(rng, layer, relu=shape.relu))
+        quantised.append(random_layer(rng, layer, shape.relu, word))
     network = Network(
         name="random",
         input="t0",
@@ -123,15 +130,21 @@ def network_of(rng: np.random.Generator, image: tuple[int, int, int], shapes: li
         exits=(Exit(name="final", logits=layers[-1].output),),
         parameters={},
     )
-    formats = {name: Format(fraction_bits=8) for name in tensors}
+    points = dict.fromkeys(tensors, 0)
+    if zeros:
+        points = {name: int(rng.integers(word.lowest, word.highest + 1)) for name in tensors}
+        quantised = [replace(one, halo=points[one.layer.input]) for one in quantised]
+    formats = {name: Format(fraction_bits=8, zero=zero) for name, zero in points.items()}
     return QuantisedNetwork(network=network, layers=tuple(quantised), formats=formats, intake=network.intake)
 
 
-def random_layer(rng: np.random.Generator, layer: Layer, relu: bool) -> QuantisedLayer:
-    """Random integers that use the whole int16 range and saturate now and then."""
+def random_layer(rng: np.random.Generator, layer: Layer, relu: bool, word: Word = INT16) -> QuantisedLayer:
+    """Random integers that use the whole range of a word and saturate now and then."""
     shape = layer.shape
-    lo = 0 if relu else -32768
-    unit = None if layer.activation is None else random_unit(rng, layer.activation.use, layer.channels)
+    lo = 0 if relu else word.lowest
+    unit = None if layer.activation is None else random_unit(rng, layer.activation.use, layer.channels, word)
+    if word is INT8:
+        return random_bytes(rng, layer, lo, unit)
     if layer.kind is not Kind.GEMM:
         shift = layer.pool_shift if layer.kind is Kind.SUM_POOL else 0
         none = np.zeros((0, 0, 0), np.int16)
@@ -156,6 +169,28 @@ def random_layer(rng: np.random.Generator, layer: Layer, relu: bool) -> Quantise
         residual_shift=shift_of_residual,
         lo=lo,
         hi=hi,
+        unit=unit,
+    )
+
+
+def random_bytes(rng: np.random.Generator, layer: Layer, lo: int, unit: Unit | None) -> QuantisedLayer:
+    """A layer of int8: scales with which most results are words, and often weights at their ends."""
+    guard = int(rng.integers(0, 9)) if layer.adds else 0
+    gemm, shape = layer.kind is Kind.GEMM, layer.shape
+    size = (shape.groups, shape.p, shape.c) if gemm else (0, 0, 0)
+    channels = layer.channels if gemm else 0
+    weights = rng.choice([-127, 127], size) if rng.integers(0, 2) else rng.integers(-127, 128, size)
+    at = 25 + int(shape.p).bit_length() // 2 - guard
+    return QuantisedLayer(
+        layer=layer,
+        weights=weights.astype(np.int8),
+        bias=rng.integers(-(1 << 16), 1 << 16, channels),
+        multipliers=rng.integers(0, 1 << 17, channels),
+        shifts=rng.integers(at - 1, at + 2, channels),
+        shift=guard if gemm else guard + (layer.pool_shift if layer.kind is Kind.SUM_POOL else 0),
+        residual_multiplier=int(rng.integers(0, 1 << (8 + guard))) if layer.adds else 0,
+        lo=lo,
+        hi=int(rng.choice([127, 90])),
         unit=unit,
     )
 
@@ -192,20 +227,23 @@ def random_units(rng: np.random.Generator, count: int) -> list[Shape]:
     return shapes
 
 
-def random_unit(rng: np.random.Generator, use: Use, channels: int) -> Unit:
-    """Random pieces of the whole int16 range, which saturate now and then."""
+def random_unit(rng: np.random.Generator, use: Use, channels: int, word: Word = INT16) -> Unit:
+    """Random pieces, bases of the whole range of a word, which saturate now and then."""
     count = {Use.TABLE: 258, Use.PRODUCT: 0}.get(use, channels)
     pieces = rng.integers(-32768, 32768, (count, 2)).astype(np.int16)
+    pieces[:, 0] >>= INT16.bits - word.bits
     if use is Use.SLOPE:
         pieces[:, 0] = 0
     window = int(rng.integers(8, 16)) if use is Use.TABLE else 0
-    lo, hi = sorted(rng.integers(-32768, 32768, 2).tolist()) if rng.integers(0, 3) == 0 else (-32768, 32767)
+    ends = word.lowest, word.highest
+    lo, hi = sorted(rng.integers(ends[0], ends[1] + 1, 2).tolist()) if rng.integers(0, 3) == 0 else ends
     shift = int(rng.integers(window - 7, 16)) if window else int(rng.integers(13, 16))
-    return Unit(use=use, window=window, shift=shift, lo=lo, hi=hi, pieces=pieces)
+    return Unit(use=use, window=window, shift=shift, lo=lo, hi=hi, pieces=pieces, bits=word.bits)
 
 
-def images_for(rng: np.random.Generator, qnet: QuantisedNetwork, batch: int) -> Int16:
-    return rng.integers(-32768, 32768, (batch, *qnet.network.tensors["t0"])).astype(np.int16)
+def images_for(rng: np.random.Generator, qnet: QuantisedNetwork, batch: int) -> Stored:
+    word = WORDS[qnet.bits]
+    return rng.integers(word.lowest, word.highest + 1, (batch, *qnet.network.tensors["t0"])).astype(word.dtype)
 
 
 def design_of(qnet: QuantisedNetwork, plan: Plan = None, **options: Any) -> Design:

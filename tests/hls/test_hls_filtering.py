@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hls_cases import R_BATCHING, ROW_LANES, SMALL, SPLIT, WIDE, Plan, Shape, design_of, images_for, network_of
+from hls_cases import BYTES, R_BATCHING, ROW_LANES, SMALL, SPLIT, WIDE, Plan, Shape, design_of, images_for, network_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +20,7 @@ from fluidnpu.hls.program import decode_layer, link
 from fluidnpu.hls.program.filtering import filter_fits, layer_filter
 from fluidnpu.models import QuantisedNetwork, golden
 from fluidnpu.models.graph import Use
+from fluidnpu.models.numeric.words import INT8, INT16, Word
 
 PLANS = {"r": R_BATCHING, "wide": WIDE, "split": SPLIT, "rows": ROW_LANES}
 PAIR = [
@@ -66,9 +67,12 @@ def drawn(rng: np.random.Generator, size: tuple[int, int]) -> list[Shape]:
 
 
 def merging(qnet: QuantisedNetwork, plan: Plan = None, **sizes: Any) -> Design:
-    """A design that merges all pairs of a network."""
-    work = qnet.network.workload
-    design = design_of(qnet, plan, **SMALL | {"activation": "lut"} | sizes)
+    """A design that merges all pairs of a network; with words of 8 bits no trees split."""
+    work, least = qnet.network.workload, SMALL
+    if qnet.bits == INT8.bits:
+        plan, least = WIDE if plan == SPLIT else plan, BYTES
+        sizes = sizes | {"split": False, "t_c": -(-sizes.get("t_c", 8) // 4) * 4}
+    design = design_of(qnet, plan, **least | {"activation": "lut"} | sizes)
     return replace(design, layers=work.filtered([pair.producer for pair in work.filters]))
 
 
@@ -111,11 +115,18 @@ def test_what_is_stored_is_the_filter_of_the_golden_model(plan: str, batch: int)
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 1 << 30), st.sampled_from(sorted(PLANS)), st.integers(1, 4), st.integers(1, 9), st.integers(3, 7))
-def test_random_pairs_equal_golden(seed: int, plan: str, batch: int, out_words: int, t_c: int) -> None:
+@given(
+    st.integers(0, 1 << 30),
+    st.sampled_from(sorted(PLANS)),
+    st.integers(1, 4),
+    st.integers(1, 9),
+    st.integers(3, 7),
+    st.sampled_from([INT16, INT8]),
+)
+def test_random_pairs_equal_golden(seed: int, plan: str, batch: int, out_words: int, t_c: int, word: Word) -> None:
     rng = np.random.default_rng(seed)
     size = int(rng.integers(1, 10)), int(rng.integers(4, 11))
-    qnet = network_of(rng, (*size, 3), drawn(rng, size))
+    qnet = network_of(rng, (*size, 3), drawn(rng, size), word)
     assert [(pair.producer, pair.depthwise) for pair in qnet.network.filters][-1] == (1, 2)
     run_merged(qnet, merging(qnet, PLANS[plan], split=plan == "split", out_words=out_words, t_c=t_c), batch, seed)
 
@@ -153,12 +164,12 @@ def test_beats_that_are_left_are_those_that_are_stored(
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(0, 1 << 30), st.integers(1, 9), st.sampled_from([32, 128, 512]))
-def test_constants_come_back_as_they_were(seed: int, out_words: int, port_bits: int) -> None:
+@given(st.integers(0, 1 << 30), st.integers(1, 9), st.sampled_from([32, 128, 512]), st.sampled_from([INT16, INT8]))
+def test_constants_come_back_as_they_were(seed: int, out_words: int, port_bits: int, word: Word) -> None:
     """From the image of a program alone, and moved beside another."""
     rng = np.random.default_rng(seed)
     front, depthwise, last = drawn(rng, (4, 6))[1:]
-    qnet = network_of(rng, (4, 6, 3), [replace(front, use=None, residual=None), depthwise, last])
+    qnet = network_of(rng, (4, 6, 3), [replace(front, use=None, residual=None), depthwise, last], word)
     design = merging(qnet, ROW_LANES if seed % 2 else R_BATCHING, out_words=out_words, port_bits=port_bits)
     program = compile_program(qnet, design)
     image = link([program, program])
@@ -169,7 +180,8 @@ def test_constants_come_back_as_they_were(seed: int, out_words: int, port_bits: 
         mode = design.mode(0, 2)
         got, want = layer_filter(layers[0], mode, design, weights), qnet.layers[1]
         np.testing.assert_array_equal(got.weights, want.weights)
-        np.testing.assert_array_equal(got.bias, want.bias)
+        for channels in ("bias", "multipliers", "shifts"):
+            np.testing.assert_array_equal(getattr(got, channels), getattr(want, channels))
         assert (got.shift, got.lo, got.hi) == (want.shift, want.lo, want.hi)
         assert (got.unit is None) == (want.unit is None)
         if got.unit is not None and want.unit is not None:

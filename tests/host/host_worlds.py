@@ -89,13 +89,13 @@ class HeldClock:
 
 
 @cache
-def network(seed: int, exits: int = 2, activations: bool = False) -> QuantisedNetwork:
+def network(seed: int, exits: int = 2, activations: bool = False, bits: int = 16) -> QuantisedNetwork:
     """A quantised random network whose early exits take about half of random images."""
-    qnet = quantise(random_network(seed, exits=exits, activations=activations))
+    qnet = quantise(random_network(seed, exits=exits, activations=activations), bits=bits)
     logits = golden.run(qnet, pixels(qnet, 64, seed=99))
     thresholds = [float(np.median(confidence(qnet.logits(i, stored)))) for i, stored in enumerate(logits)]
     chosen = [replace(one, threshold=limit) for one, limit in zip(qnet.network.exits, thresholds, strict=True)]
-    return quantise(replace(qnet.network, exits=tuple(chosen)))
+    return quantise(replace(qnet.network, exits=tuple(chosen)), bits=bits)
 
 
 def pixels(qnet: QuantisedNetwork, count: int, seed: int = 0) -> Images:
@@ -129,7 +129,7 @@ def design_of(qnet: QuantisedNetwork, *, plan: BatchPlan | None = None, millis: 
 
 def world(seed: int = 3, *, exits: int = 2, slots: int | None = None, loaded: bool = True, **options: Any) -> HostWorld:
     npu_options = {key: options.pop(key) for key in ("clock", "faults", "build", "memory") if key in options}
-    qnet = network(seed, exits, "activation" in options)
+    qnet = network(seed, exits, "activation" in options, options.get("word_bits", 16))
     design = design_of(qnet, **options)
     program = compile_program(qnet, design)
     npu = SimulatedNpu(design, **npu_options)
