@@ -4,6 +4,7 @@ from .adapting.adaptation import Watching as Watching
 from .adapting.certifying import Certifier as Certifier
 from .adapting.drift import simulate_drift as simulate_drift
 from .adapting.plan import AdaptationPlan as AdaptationPlan
+from .adapting.utility import Utility as Utility
 from .plan import COUNTS_FILE as COUNTS_FILE
 from .plan import PLAN_FILE as PLAN_FILE
 from .plan import Plan as Plan
