@@ -21,6 +21,7 @@ from fluidnpu.models import numeric
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
 from ..options import (
+    BITS,
     BOARD,
     DATA,
     DESIGN_B_MAX,
@@ -39,7 +40,7 @@ from ..options import (
     takes,
 )
 from .data import CLASSES, with_class_names
-from .designs import DEFAULT_CORE, DEFAULT_CYCLES, Search, chosen_design
+from .designs import DEFAULT_CORE, DEFAULT_CYCLES, Search, bits_of, chosen_design
 from .guarding import MOST_ERROR, guard_report, guarded, say_guarded
 from .networks import given_images, quantised, read_network, say_assumed, with_given_rates, with_rates_of
 from .wheel import board_wheel
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SHIPPED = "resnet8_fashion_mnist.onnx"
-INT16_FILE = "int16.json"  # of a bundle: how near int16 came to float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +76,7 @@ class BuildOptions(Search):
 @DESIGN_FILE
 @cycle_model(DEFAULT_CYCLES)
 @EVALUATIONS
+@BITS
 @core_option(DEFAULT_CORE, "Vivado HLS core or SystemVerilog core")
 @click.option(
     "--tools",
@@ -112,7 +113,7 @@ def _check(options: BuildOptions) -> None:
     """Refuse a command line without a model, and a first run of another array than its own."""
     if options.model is None and not options.first_run:
         raise UsageError("MODEL must be named: only --first-run does without, and builds for the network of the demo")
-    asked = {"--design": "design_file", "--evaluations": "evaluations", "--cycles": "cycle_model"}
+    asked = {"--design": "design_file", "--evaluations": "evaluations", "--cycles": "cycle_model", "--bits": "bits"}
     typed = [option for option, name in asked.items() if not is_default(name)]
     if options.first_run and typed:
         raise UsageError(f"--first-run must be without {typed[0]}: it builds an array of its own and searches none")
@@ -131,7 +132,7 @@ def _design(out: Console, network: models.Network, board: boards.Board, options:
 
 
 def build_project(options: BuildOptions, model: Path) -> None:
-    """Compare int16 with float, then write project and bundle; exit code 1 where no bitstream can be made."""
+    """Compare integers with float, then write project and bundle; exit code 1 where no bitstream can come."""
     out, folder = show.console(options.as_json), options.out
     with hls_project.project_folder(folder) as write:
         board, network = boards.load_board(options.board), read_network(model)
@@ -139,8 +140,11 @@ def build_project(options: BuildOptions, model: Path) -> None:
         network = with_given_rates(network, numbers("--exit-rates", options.exit_rates))
         images = given_images(network, options.data)
         network = with_class_names(network, images)
-        compared = None if images is None else guarded(out, network, images, options.most_error)
-        network, qnet = (network, quantised(network, None)) if compared is None else (compared.network, compared.qnet)
+        bits = bits_of(options, options.design_file)
+        compared = None if images is None else guarded(out, network, images, options.most_error, bits)
+        network, qnet = (
+            (network, quantised(network, None, bits)) if compared is None else (compared.network, compared.qnet)
+        )
         design = _design(out, network, board, options)
         guard = _guarded(network, qnet, images, options.tolerance)
         network = _with_int16_rates(network, qnet, images, guard)
@@ -156,7 +160,11 @@ def build_project(options: BuildOptions, model: Path) -> None:
             wheel=board_wheel(),
             first_run=options.first_run,
             notes={f"kit/{name}": text for name, text in kit.kit_files(network.name).items()}
-            | ({} if compared is None else {INT16_FILE: json.dumps(guard_report(compared), sort_keys=True) + "\n"}),
+            | (
+                {}
+                if compared is None
+                else {f"int{bits}.json": json.dumps(guard_report(compared), sort_keys=True) + "\n"}
+            ),
         )
         write(files)
     lacks = hls_core.hls_core_lacks(design, board) if options.core == "hls" else ""
@@ -166,8 +174,8 @@ def build_project(options: BuildOptions, model: Path) -> None:
         "design": design.digest,
         "build_id": f"{hls_program.digest_build_id(design.hardware_digest):08x}",
         "float_accuracy": None if guard is None else guard.float_accuracy,
-        "int16_accuracy": None if guard is None else guard.int16_accuracy,
-        "int16": guard_report(compared),
+        f"int{bits}_accuracy": None if guard is None else guard.int16_accuracy,
+        f"int{bits}": guard_report(compared),
         "exit_rates": None if design.exit_rates is None else list(design.exit_rates),
         "missing": [lacks] if lacks else [],
     }
@@ -218,7 +226,9 @@ def _remarks(design: dse.Design, guard: numeric.GuardReport | None, tolerance: f
     """Say what the accuracy is, where labels tell, and what `stream` will want."""
     lines = []
     if guard is not None:
-        accuracies = f"float {100 * guard.float_accuracy:.2f} %, int16 {100 * guard.int16_accuracy:.2f} %"
+        accuracies = (
+            f"float {100 * guard.float_accuracy:.2f} %, int{design.word_bits} {100 * guard.int16_accuracy:.2f} %"
+        )
         lines.append(f"accuracy on {guard.images} images: {accuracies} (tolerance {tolerance:g} points)")
     if design.exit_rates is None and design.stages > 1:
         lines.append("  [dim]exit rates are not known: `stream` wants --exit-rates, or --data to measure them[/]")

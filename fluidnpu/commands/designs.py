@@ -13,7 +13,7 @@ from fluidnpu.hls import program as hls_program
 
 from .. import show
 from ..errors import UsageError, add_note
-from ..options import numbers
+from ..options import is_default, numbers
 from .networks import with_rates_of
 
 if TYPE_CHECKING:
@@ -139,6 +139,19 @@ def _with_facts(design: dse.Design, board: boards.Board, file: Path) -> dse.Desi
                 "explore again"
             )
     return dataclasses.replace(design, facts=board) if design.facts_digest == board.digest else design.on(board)
+
+
+def bits_of(search: Search, design_file: Path | None) -> int:
+    """Return the bits of the words of the design of a file, or of the one that is searched.
+
+    Raises UsageError where the file's has others than `--bits` asks for, which the command must have.
+    """
+    if design_file is None:
+        return search.bits
+    bits = dse.Design.loads(models.read_text(design_file, "a design"), str(design_file)).word_bits
+    if not is_default("bits") and bits != search.bits:
+        raise UsageError(f"'{design_file}' must be a design with words of {search.bits} bits, not of {bits}")
+    return bits
 
 
 def chosen_design(

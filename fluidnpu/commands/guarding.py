@@ -28,12 +28,13 @@ MOST_ERROR = click.option(
 
 
 def guarded(
-    out: Console, network: models.Network, images: models.ImageSet, most_error: float | None
+    out: Console, network: models.Network, images: models.ImageSet, most_error: float | None, bits: int = 16
 ) -> numeric.Guarded:
-    """Compare int16 with float on a sample of the images. Raises DeviationError and NetworkError."""
-    options = {} if most_error is None else {"most_error": most_error}
+    """Compare int16 or int8 with float on a sample of the images. Raises DeviationError and NetworkError."""
+    options: dict[str, Any] = {} if most_error is None else {"most_error": most_error}
+    options |= {} if bits == 16 else {"bits": bits}
     try:
-        with show.progress(out, f"comparing int16 of '{network.name}' with float") as step:
+        with show.progress(out, f"comparing int{bits} of '{network.name}' with float") as step:
             return numeric.guarded(network, images.images, progress=step, **options)
     except numeric.DeviationError as error:
         add_note(error, "--most-error accepts more")

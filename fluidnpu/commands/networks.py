@@ -69,10 +69,10 @@ def noise(intake: model_images.Intake, count: int) -> models.ImageSet:
     return models.ImageSet(images=intake.random(count, NOISE_SEED), source=f"{count} random images")
 
 
-def quantised(network: models.Network, images: models.ImageSet | None) -> models.QuantisedNetwork:
-    """Quantise with the ranges in the file, else with those that the images give."""
+def quantised(network: models.Network, images: models.ImageSet | None, bits: int = 16) -> models.QuantisedNetwork:
+    """Quantise to words of so many bits with the ranges in the file, else with those that the images give."""
     use = None if network.calibration or images is None else images.images
-    return models.quantise(network, use)
+    return models.quantise(network, use, bits=bits)
 
 
 def with_given_rates(network: models.Network, rates: Sequence[float] | None) -> models.Network:

@@ -12,9 +12,9 @@ from fluidnpu.hls import core as hls_core
 
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
-from ..options import BOARD, DATA, DESIGN_B_MAX, DESIGN_FILE, JSON, PATH, reading, takes
+from ..options import BITS, BOARD, DATA, DESIGN_B_MAX, DESIGN_FILE, JSON, PATH, reading, takes
 from .data import CLASSES, refuse_classes_without
-from .designs import Search, chosen_design, default_cycles
+from .designs import Search, bits_of, chosen_design, default_cycles
 from .networks import NOISE_SEED, given_images, noise, quantised, read_network
 
 
@@ -27,6 +27,7 @@ class VerifyOptions:
     b_max: int | None
     design_file: Path | None
     batches: str | None
+    bits: int
     data: Path | None
     as_json: bool
 
@@ -36,6 +37,7 @@ class VerifyOptions:
 @BOARD
 @DESIGN_B_MAX
 @DESIGN_FILE
+@BITS
 @click.option(
     "--batches", metavar="B[,B...]", help="batch sizes to compare  [default: every one up to the design's largest]"
 )
@@ -55,7 +57,8 @@ def verify_core(options: VerifyOptions) -> None:
     out = show.console(options.as_json)
     board, network = boards.load_board(options.board), read_network(options.model)
     images = given_images(network, options.data)
-    search = Search(b_max=options.b_max, cycle_model=default_cycles())
+    search = Search(b_max=options.b_max, cycle_model=default_cycles(), bits=options.bits)
+    bits = bits_of(search, options.design_file)
     if options.design_file is None and search.largest_batch > 0:
         parse_batches(options.batches, search.largest_batch)  # what is wrong is said before a search, which takes long
     design = chosen_design(out, network, board, search, options.design_file)
@@ -66,7 +69,7 @@ def verify_core(options: VerifyOptions) -> None:
         out.print(f"  [dim]no --data: {max(sizes)} random images with seed {NOISE_SEED}{ranges}[/]")
     if len(images) < max(sizes):
         raise UsageError(f"--data must hold {max(sizes)} images for batches of {max(sizes)}, not {len(images)}")
-    qnet = quantised(network, images)
+    qnet = quantised(network, images, bits)
     with show.progress(out, "C simulation") as step:
         report = hls.csim_network(
             qnet,

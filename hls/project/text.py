@@ -175,10 +175,10 @@ class ProjectText:
         d = self.design
         return (
             Stream("cmd", CORE_COMMAND.wire_bits, True),
-            Stream("input", 16 * d.input_words, True),
-            Stream("weight", 16 * d.t_p * d.weight_slots, True),
-            Stream("residual", 16 * d.out_words, True),
-            Stream("output", 16 * d.out_words, False),
+            Stream("input", d.word_bits * d.input_words, True),
+            Stream("weight", d.word_bits * d.t_p * d.weight_slots, True),
+            Stream("residual", d.word_bits * d.out_words, True),
+            Stream("output", d.word_bits * d.out_words, False),
         )
 
     @property
