@@ -43,7 +43,8 @@ def random_plans(design: Design, seed: int) -> Design:
         k, b_r, row_lanes = rng.choice(ways)
         deepest = design.t_r // 2 if k is Stack.HALF else design.t_r
         block = rng.choice((deepest, rng.randint(1, deepest)))
-        while needed_bytes(layer, batch=batch, block=block, row_lanes=row_lanes, b_r=b_r) > 2 * design.buffer_words:
+        size, room = design.word_bytes, design.word_bytes * design.buffer_words
+        while needed_bytes(layer, batch=batch, block=block, row_lanes=row_lanes, b_r=b_r, word_bytes=size) > room:
             assert block > 1, f"no block of {layer} fits"
             block //= 2
         return BatchPlan(k=k, b_r=b_r, row_lanes=row_lanes, block=block)
