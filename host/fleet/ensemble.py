@@ -227,8 +227,14 @@ class _UnderWay:
 
 
 def _bits(program: Program) -> int:
-    """Return the fraction bits of a program's finest logits, so that all its logits are whole numbers of
-    that unit; a scale that is no power of two is rounded to 1 / 2**SPARE_BITS of itself, or finer.
+    """Return the fraction bits of a program's finest logits."""
+    return max(0, *(fraction_bits(one.scale) for one in program.exits))
+
+
+def fraction_bits(scale: float) -> int:
+    """Return the fraction bits with which multiples of a scale are whole numbers.
+
+    Where it is no power of two they are rounded to 1 / 2**SPARE_BITS of it, or finer.
     """
-    parts = [math.frexp(one.scale) for one in program.exits]
-    return max(0, *(1 - exponent + (SPARE_BITS if mantissa > 0.5 else 0) for mantissa, exponent in parts))
+    mantissa, exponent = math.frexp(scale)
+    return 1 - exponent + (SPARE_BITS if mantissa > 0.5 else 0)

@@ -277,6 +277,7 @@ def project_of(
     memory: str | None = "ps",
     tools: str = "2019.2",
     activation: str | None = None,
+    word: Word = INT16,
 ) -> Files:
     """The project of a small network with every kind of layer on a small design for a board.
 
@@ -290,8 +291,9 @@ def project_of(
         Shape(6, kind=Kind.SUM_POOL, kernel=(2, 2)),
         Shape(3, relu=False),
     ]
-    qnet = network_of(rng, (4, 4, 2), shapes)
-    design = design_of(qnet, LANES, t_r=16, t_p=4, t_c=6, b_max=2, split=split, weight_slots=2, activation=activation)
+    qnet = network_of(rng, (4, 4, 2), shapes, word)
+    least = {"t_p": 4, "t_c": 6} if word is INT16 else {"t_p": 8, "t_c": 8, "word_bits": word.bits}
+    design = design_of(qnet, LANES, t_r=16, b_max=2, split=split, weight_slots=2, activation=activation, **least)
     design = design_with(design, board=board, memory=memory, clock_hz=load_board(board).clock_hz)
     return render_project(design, compile_program(qnet, design), load_board(board), core=core, rtl=rtl, tools=tools)
 
