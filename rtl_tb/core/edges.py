@@ -12,11 +12,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.hls.core import Command, LayerStreams, core_vectors, execute_streams_reference, output_beats
-from fluidnpu.hls.program import pack_weights
+from fluidnpu.hls.program import headers, pack_weights
+from fluidnpu.models.numeric import WORDS
 
 from .cells import SLICES, slice_model
 from .model import CoreModel
@@ -26,46 +28,75 @@ _TIMED = 20  # drawn vectors whose cycles are compared with those of the core wi
 SPLIT: dict[str, Any] = {"t_r": 13, "t_p": 4, "t_c": 5, "split": True, "weight_slots": 3, "out_words": 4}
 # Every group of output words begins at a bank, and vectors reach rows of the upper half banks.
 ALIGNED: dict[str, Any] = {"t_r": 9, "t_p": 4, "t_c": 8, "split": True, "weight_slots": 2, "out_words": 4}
+# Chains of words of 8 bits in two segments, of which the first is shorter.
+BYTES: dict[str, Any] = {
+    "t_r": 13, "t_p": 19, "t_c": 8, "weight_slots": 2, "out_words": 4, "word_bits": 8, "field_bits": 17, "model": "exact"
+}  # fmt: skip
 PIECES: dict[str, Any] = {"t_r": 13, "t_p": 5, "t_c": 6, "weight_slots": 2, "out_words": 4, "piece": 2, "broken": 2}
 
 
 def edge_streams(design: Design, shift: int, residual_shift: int | None = None) -> LayerStreams:
-    """Sums on both sides of each limit of int16, and on it: columns of one row, as many as there are.
+    """Sums on both sides of each limit of a word, and on it: columns of one row, as many as there are.
 
     With a shift they are half a step apart. With `residual_shift` a residual of -1 brings them there.
     """
-    half = 1 << shift >> 1
-    sums = [side * (32768 << shift) + step * max(half, 1) for side in (1, -1) for step in range(-3, 4)]
-    limit = 1 << design.acc_bits - 1
-    sums = [value for value in sums if abs(value) + (1 << (residual_shift or 0)) < limit]
-    width = design.tile(Mode.NORMAL)[1]
-    commands, weights, residuals = [], [], []
-    for at in range(0, len(sums), width):
-        columns = np.array(sums[at : at + width], np.int64)
-        commands.append(
-            Command(
-                mode=Mode.NORMAL,
-                beats=1,
-                p_tiles=1,
-                cols=len(columns),
-                shift=shift,
-                has_residual=int(residual_shift is not None),
-                residual_shift=residual_shift or 0,
-                last=int(at + width >= len(sums)),
-            )
-        )
-        bias = columns + (1 << residual_shift if residual_shift is not None else 0)
-        nothing = np.zeros((design.tile(Mode.NORMAL)[0], len(columns)), np.int16)
-        weights.append(pack_weights(nothing, bias, Mode.NORMAL, design).reshape(-1, design.weight_slots * design.t_p))
-        groups = -(-len(columns) // design.out_words)
-        row = np.zeros(groups * design.out_words, np.int16)
-        row[: len(columns)] = -1
+    lift = 1 << residual_shift if residual_shift is not None else 0
+    sums = np.array([value + lift for value in _beside(design, shift, lift)], np.int64)
+    fields = {"shift": shift, "residual_shift": residual_shift or 0, "has_residual": int(residual_shift is not None)}
+    return _biases(design, sums, fields)
+
+
+def scaled_edge_streams(design: Design, scale: int, guard: int, residual_multiplier: int | None = None) -> LayerStreams:
+    """The same for words of 8 bits: sums are multiplied and shifted by `scale`, then shifted by `guard`.
+
+    The multiplier is a power of two, so that sums lie half a step apart; it is larger where they would not
+    fit otherwise.
+    """
+    power = min(16, max(0, scale + guard - 20))
+    lift = residual_multiplier or 0
+    shift = scale + guard - power
+    within = 1 << min(31, 31 + scale - power)
+    sums = [value + (lift << scale >> power) for value in _beside(design, shift, lift << scale >> power)]
+    bias = np.array([value for value in sums if abs(value) < within], np.int64)
+    scales = np.full(len(bias), 1 << power), np.full(len(bias), scale)
+    fields = {
+        "shift": guard,
+        "residual_multiplier": lift,
+        "has_residual": int(residual_multiplier is not None),
+    }
+    return _biases(design, headers(bias, *scales), fields)
+
+
+def _beside(design: Design, shift: int, lift: int) -> list[int]:
+    """Sums within an accumulator around each limit of a word, and around nothing, half a step apart."""
+    word = WORDS[design.word_bits]
+    half = max(1 << shift >> 1, 1)
+    near = [side * (word.highest + 1 << shift) + step * half for side in (1, -1) for step in range(-3, 4)]
+    near += [step * half for step in range(-5, 6)] if word is WORDS[8] else []
+    return [value for value in near if abs(value) + max(1, lift) < 1 << design.acc_bits - 1]
+
+
+def _biases(design: Design, header: npt.NDArray[np.int64], fields: dict[str, int]) -> LayerStreams:
+    """Commands of one row each with these headers and no products; residuals, if `fields` has some, are -1."""
+    width, columns = design.tile(Mode.NORMAL)
+    word = WORDS[design.word_bits]
+    dtype = word.dtype
+    commands, weights, residuals = [], [], [np.zeros((0, design.out_words), dtype)]
+    for at in range(0, len(header), columns):
+        part = header[at : at + columns]
+        last = int(at + columns >= len(header))
+        bounds = {"lo": word.lowest, "hi": word.highest}
+        commands.append(Command(mode=Mode.NORMAL, beats=1, p_tiles=1, cols=len(part), last=last, **bounds, **fields))
+        nothing = np.zeros((width, len(part)), dtype)
+        weights.append(pack_weights(nothing, part, Mode.NORMAL, design).reshape(-1, design.weight_slots * design.t_p))
+        row = np.zeros(-(-len(part) // design.out_words) * design.out_words, dtype)
+        row[: len(part)] = -1
         residuals.append(row.reshape(-1, design.out_words))
     return LayerStreams(
         commands=tuple(commands),
-        input=np.zeros((len(commands), design.input_words), np.int16),
+        input=np.zeros((len(commands), design.input_words), dtype),
         weight=np.concatenate(weights),
-        residual=np.concatenate(residuals) if residual_shift is not None else residuals[0][:0],
+        residual=np.concatenate(residuals if fields["has_residual"] else residuals[:1]),
         outputs=sum(output_beats(command, design) for command in commands),
     )
 
@@ -73,26 +104,36 @@ def edge_streams(design: Design, shift: int, residual_shift: int | None = None) 
 def long_pool(design: Design, taps: int, word: int) -> LayerStreams:
     """A sum pool of that many taps, each of which is `word` in every channel; its mean is the answer."""
     width = design.tile(Mode.SUM_POOL)[1]
-    command = Command(mode=Mode.SUM_POOL, beats=2, p_tiles=taps, cols=width, shift=(taps - 1).bit_length(), last=1)
-    beats = np.zeros((2 * taps, design.input_words), np.int16)
+    stored = WORDS[design.word_bits]
+    bounds = {"shift": (taps - 1).bit_length(), "lo": stored.lowest, "hi": stored.highest}
+    command = Command(mode=Mode.SUM_POOL, beats=2, p_tiles=taps, cols=width, last=1, **bounds)
+    beats = np.zeros((2 * taps, design.input_words), stored.dtype)
     beats[:, :width] = word
     return LayerStreams(
         commands=(command,),
         input=beats,
-        weight=np.zeros((0, design.weight_slots * design.t_p), np.int16),
-        residual=np.zeros((0, design.out_words), np.int16),
+        weight=np.zeros((0, design.weight_slots * design.t_p), stored.dtype),
+        residual=np.zeros((0, design.out_words), stored.dtype),
         outputs=output_beats(command, design),
     )
 
 
 def edges(design: Design) -> Iterator[LayerStreams]:
     """Yield all for a design: every shift, with and without a residual, and every length of a pool."""
-    for shift in range(design.acc_bits - 17):
-        yield edge_streams(design, shift)
-        yield edge_streams(design, shift, residual_shift=min(31, shift))
+    word = WORDS[design.word_bits]
+    if word is WORDS[16]:
+        for shift in range(design.acc_bits - 17):
+            yield edge_streams(design, shift)
+            yield edge_streams(design, shift, residual_shift=min(31, shift))
+    else:
+        for scale in range(48):
+            yield scaled_edge_streams(design, scale, 0)
+        for guard in range(32):
+            yield scaled_edge_streams(design, 0, guard)
+            yield scaled_edge_streams(design, 17, guard, min((1 << 16) - 1, 1 << guard))
     for taps in TAPS:
-        for word in (32767, -32768):
-            yield long_pool(design, taps, word)
+        for tap in (word.highest, word.lowest):
+            yield long_pool(design, taps, tap)
 
 
 def differs(model: CoreModel, streams: LayerStreams, design: Design) -> str:

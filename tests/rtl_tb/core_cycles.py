@@ -9,10 +9,10 @@ Ideal: every stream always has a beat to give or room to take one. Cycle 0 is th
 the first command is taken.
 
 **One command alone** (`command_cycles`), from its handshake to that of its last output, both counted; Turn
-and Late are `CoreTiming`:
+and Late are `CoreTiming`, Finish is 10, or 17 with words of 8 bits:
 
-    GEMM: 1 + header + tile + (p_tiles - 1) * max(beats, tile, Turn) + Late + 1 + outputs + 10
-    pool: 1 + p_tiles + (rows - 1) * max(p_tiles, groups) + groups + 10
+    GEMM: 1 + header + tile + (p_tiles - 1) * max(beats, tile, Turn) + Late + 1 + outputs + Finish
+    pool: 1 + p_tiles + (rows - 1) * max(p_tiles, groups) + groups + Finish
 
 with `header` and `tile` the weight beats of the bias header and of one P-tile, `outputs` the output beats and
 `groups` those of a row. (A GEMM cannot drain before its biases are unpacked, one a cycle: the sum up to Late
@@ -39,7 +39,7 @@ Cycles = npt.NDArray[np.int64]
 
 QUEUE_DEPTH = 4  # commands that each of the three walkers may be behind
 BIAS_GENERATIONS_AHEAD = 3
-FINISH_CYCLES = 10  # from the fetch of a row to its first output beat
+FINISH_CYCLES = {16: 10, 8: 17}  # from the fetch of a row to its first output beat, by the bits of a word
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +57,13 @@ class CoreTiming:
         >>> CoreTiming.of(tiny_design())
         CoreTiming(turnaround=8, late=8)
         """
+        if design.word_bits == 8:
+            # Segments end together and are added in pairs; banks are read behind the chain (ADR 75).
+            array = design.array
+            span = array.piece if array.broken else array.t_p
+            segment = -(-span // -(-span // (1 << array.field_bits - 13)))
+            levels = (-(-array.t_p // segment) - 1).bit_length()
+            return cls(turnaround=4, late=segment + levels + 6 + int(design.stackable))
         later = len(range(design.array.piece, design.t_p, design.array.piece)) if design.array.broken else 0
         late = design.t_p + 3 + int(design.stackable) + later
         return cls(turnaround=late, late=late)
@@ -69,15 +76,15 @@ def command_cycles(command: Command, design: Design) -> int:
     >>> command_cycles(Command(mode=Mode.NORMAL, beats=20, p_tiles=3, cols=8), tiny_design())
     116
     """
-    outputs = output_beats(command, design)
+    outputs, finish = output_beats(command, design), FINISH_CYCLES[design.word_bits]
     if command.mode >= Mode.MAX_POOL:
         groups = outputs // command.rows
         period = max(command.p_tiles, groups)
-        return 1 + command.p_tiles + (command.beats - 1) * period + groups + FINISH_CYCLES
+        return 1 + command.p_tiles + (command.beats - 1) * period + groups + finish
     timing, layout = CoreTiming.of(design), tile_layout(command, design)
     period = max(command.beats, layout.tile_beats, timing.turnaround)
     last_tile = 1 + layout.bias_beats + layout.tile_beats + (command.p_tiles - 1) * period
-    return max(last_tile + timing.late + 1, command.cols + 2) + outputs + FINISH_CYCLES
+    return max(last_tile + timing.late + 1, command.cols + 2) + outputs + finish
 
 
 def stream_cycles(commands: Iterable[Command], design: Design) -> int:
@@ -184,14 +191,14 @@ class Timeline:
     def _close(self, fetches: Cycles, per_row: Cycles) -> None:
         self._popped.append(int(fetches[-1]))
         self._drain = int(fetches[-1] + per_row[-1])
-        self.end = self._drain + FINISH_CYCLES
+        self.end = self._drain + FINISH_CYCLES[self.design.word_bits]
 
 
 class _BiasTimeline:
     """Header beats queue up and are unpacked one bias a cycle into one of a few generations."""
 
     def __init__(self, design: Design) -> None:
-        per_beat = design.t_p // 3 * design.weight_slots
+        per_beat = design.t_p // (48 // 16 if design.word_bits == 16 else 64 // 8) * design.weight_slots
         columns = 2 * design.t_c if design.split else design.t_c
         self._depth = 2 * -(-columns // per_beat)
         self._per_beat = per_beat

@@ -21,8 +21,9 @@ from fluidnpu.rtl_tb import ParameterError, SimulationError, sources
 from fluidnpu.rtl_tb.core.edges import differs, edges
 from fluidnpu.rtl_tb.core.model import STREAMS, CoreModel, core_parameters
 
+BYTES: dict[str, int | str] = {"word_bits": 8, "model": "exact"}
 # Odd and even T_C, with and without pairs and split trees, every alignment of slots and output words.
-DESIGNS: dict[str, dict[str, int | bool]] = {
+DESIGNS: dict[str, dict[str, int | bool | str]] = {
     "all_modes": {"t_r": 13, "t_p": 4, "t_c": 5, "split": True, "weight_slots": 3, "out_words": 4},
     "stackable": {"t_r": 64, "t_p": 7, "t_c": 8, "weight_slots": 2, "out_words": 2, "acc_bits": 36},
     "smallest": {"t_r": 5, "t_p": 3, "t_c": 3, "weight_slots": 1, "out_words": 1, "stackable": False},
@@ -41,9 +42,42 @@ DESIGNS: dict[str, dict[str, int | bool]] = {
         "stackable": False,
     },
     "all_pieces": {"t_r": 33, "t_p": 11, "t_c": 6, "weight_slots": 2, "out_words": 5, "piece": 4, "broken": 6},
+    # Words of 8 bits: one chain, odd TP; the longest chain of either slice; segments; pieces; no pairs.
+    "bytes": {"t_r": 13, "t_p": 9, "t_c": 12, "weight_slots": 4, "out_words": 5, **BYTES},
+    "longest_bytes": {"t_r": 9, "t_p": 32, "t_c": 4, "weight_slots": 2, "out_words": 4, **BYTES},
+    "longest_bytes_of_17": {
+        "t_r": 9,
+        "t_p": 16,
+        "t_c": 8,
+        "weight_slots": 6,
+        "out_words": 3,
+        **BYTES,
+        "field_bits": 17,
+    },
+    "segments_of_bytes": {"t_r": 7, "t_p": 19, "t_c": 4, "weight_slots": 2, "out_words": 8, **BYTES, "field_bits": 17},
+    "pieces_of_bytes": {
+        "t_r": 17,
+        "t_p": 20,
+        "t_c": 8,
+        "weight_slots": 2,
+        "out_words": 4,
+        **BYTES,
+        "piece": 6,
+        "broken": 4,
+    },
+    "single_bytes": {"t_r": 5, "t_p": 8, "t_c": 6, "weight_slots": 2, "out_words": 1, "stackable": False, **BYTES},
     "split_only": {"t_r": 9, "t_p": 4, "t_c": 3, "weight_slots": 2, "out_words": 5, "split": True, "stackable": False},
 }
-DEFAULT, LONG = ("all_modes", "stackable", "pieces"), ("smallest", "split_only", "all_pieces")
+DEFAULT = ("all_modes", "stackable", "pieces", "bytes", "segments_of_bytes")
+LONG = (
+    "smallest",
+    "split_only",
+    "all_pieces",
+    "longest_bytes",
+    "longest_bytes_of_17",
+    "pieces_of_bytes",
+    "single_bytes",
+)
 MARKS = dict.fromkeys(DEFAULT, ()) | dict.fromkeys(LONG, (pytest.mark.long,))
 every_design = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=MARKS.get(name, (pytest.mark.matrix,))) for name in DESIGNS]
