@@ -295,6 +295,8 @@ def project_of(
     least = {"t_p": 4, "t_c": 6} if word is INT16 else {"t_p": 8, "t_c": 8, "word_bits": word.bits}
     design = design_of(qnet, LANES, t_r=16, b_max=2, split=split, weight_slots=2, activation=activation, **least)
     design = design_with(design, board=board, memory=memory, clock_hz=load_board(board).clock_hz)
+    if word is not INT16:
+        design = replace(design, facts=load_board(board))  # whose DSPs the C++ is for
     return render_project(design, compile_program(qnet, design), load_board(board), core=core, rtl=rtl, tools=tools)
 
 

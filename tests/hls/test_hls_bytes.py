@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,9 @@ from hls_cases import (
     design_of,
     images_for,
     network_of,
+    project_of,
     random_units,
+    texts,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -165,6 +168,19 @@ def test_the_core_answers_as_the_reference_core(sizes: dict[str, Any]) -> None:
             got, counted = core.run(streams)
             np.testing.assert_array_equal(got, output)
             assert counted == saturations
+
+
+@pytest.mark.parametrize(("board", "field"), [("zc706", 17), ("zcu104", 18)])
+def test_a_project_has_the_width_everywhere(board: str, field: int) -> None:
+    """Constants of the C++ by the board's DSPs, streams of bytes, and the parameter of the RTL."""
+    files = texts(project_of(board, word=INT8))
+    assert f"FieldBits = {field};" in files["hls/src/params.h"]
+    assert f"Piece = {1 << field - 15};" in files["hls/src/params.h"]
+    assert "typedef ap_int<8> word_t;" in files["hls/src/fluidnpu_core.h"]
+    assert re.search(r"\.WordBits\(8\)", files["rtl/fluid_npu.v"])
+    bits = 8 * design_for(WORKLOAD, t_p=8, t_c=8, weight_slots=2, word_bits=8).out_words
+    assert f"[{bits - 1}:0] residual_i" in files["rtl/fluidnpu_hls_core.v"]
+    assert "WordBits" not in texts(project_of(board))["rtl/fluid_npu.v"]
 
 
 @EVERY_PLAN

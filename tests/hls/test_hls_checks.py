@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hls_cases import project_of, texts
 
@@ -10,13 +12,14 @@ from fluidnpu.hls.errors import TclError
 from fluidnpu.hls.project.checks.pragmas import check_pragmas
 from fluidnpu.hls.project.checks.tcl import check_tcl, split_commands
 from fluidnpu.hls.project.tools import TOOLS
+from fluidnpu.models.numeric.words import INT8
 
 
 @pytest.mark.parametrize("tools", list(TOOLS))
 @pytest.mark.parametrize("board", ["zc706", "zcu104"])
-@pytest.mark.parametrize("split", [False, True], ids=["", "split"])
-def test_every_generated_pragma_and_script_passes(board: str, split: bool, tools: str) -> None:
-    files = texts(project_of(board, split=split, tools=tools))
+@pytest.mark.parametrize("options", [{}, {"split": True}, {"word": INT8}], ids=["", "split", "bytes"])
+def test_every_generated_pragma_and_script_passes(board: str, options: dict[str, Any], tools: str) -> None:
+    files = texts(project_of(board, tools=tools, **options))
     scripts = [path for path in files if path.endswith(".tcl")]
     sources = [path for path in files if path.endswith((".cpp", ".h")) and path.startswith("hls/")]
     assert len(scripts) == 5
