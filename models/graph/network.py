@@ -292,7 +292,8 @@ class Network:
     exits.
     `calibration` maps a tensor, and the word in front of an activation by `Layer.inner`, to the largest
     magnitude seen on calibration data, in real units over its gain, and `equalisation` a tensor to the
-    exponents of its channels that were chosen for these ranges (ADR 65).
+    exponents of its channels that were chosen for these ranges (ADR 65). `corrections` maps a layer to
+    what its channels' biases are corrected by at 8 bits, in real units, chosen on the same data (ADR 75).
     `preprocessing` is the way from a user's image to the input; None: uint8 over 255, floats in 0..1. `check`
     is what the thresholds of the exits are compared with. `class_names`: of its classes, of the labels of its
     maps or of what its other outputs detect, in the order of their numbers; empty where they are not known.
@@ -308,6 +309,7 @@ class Network:
     parameters: Mapping[str, Parameters] = field(repr=False)
     calibration: Mapping[str, float] = field(default_factory=dict, repr=False)
     equalisation: Mapping[str, tuple[int, ...]] = field(default_factory=dict, repr=False)
+    corrections: Mapping[str, tuple[float, ...]] = field(default_factory=dict, repr=False)
     metadata: Mapping[str, str] = field(default_factory=dict, repr=False)
     preprocessing: Preprocessing | None = None
     check: Check = ExitCheck.TOP
@@ -343,7 +345,7 @@ class Network:
         forgotten.
         """
         metadata = {key: text for key, text in self.metadata.items() if key != INT16_RECORD}
-        return replace(self, calibration=calibration, equalisation={}, metadata=metadata)
+        return replace(self, calibration=calibration, equalisation={}, corrections={}, metadata=metadata)
 
     @property
     def thresholds(self) -> tuple[float, ...]:

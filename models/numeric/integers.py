@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -197,6 +198,7 @@ class QuantisedNetwork:
 
     `intake` is the part of the network's preprocessing that is left to the host; the first layers do the
     rest. `exponents` of the channels of a tensor that was equalised: the real number is times 2**exponent.
+    `words` are the formats of words in front of activations, by `Layer.inner`.
     """
 
     network: Network
@@ -204,6 +206,7 @@ class QuantisedNetwork:
     formats: Mapping[str, Format] = field(repr=False)
     intake: Intake
     exponents: Mapping[str, npt.NDArray[np.int64]] = field(default_factory=dict, repr=False)
+    words: Mapping[str, Format] = field(default_factory=dict, repr=False)
 
     @property
     def input_format(self) -> Format:
@@ -229,6 +232,15 @@ class QuantisedNetwork:
     def dtype(self) -> np.dtype[Any]:
         """NumPy's type of its words."""
         return self.word.dtype
+
+    def units(self, layer: Layer) -> Doubles:
+        """Return what a unit of a GEMM's sums is in real numbers, (channels,), at 8 bits."""
+        own = next(q for q in self.layers if q.layer.name == layer.name)
+        word = self.words[layer.inner] if layer.inner is not None else self.formats[layer.output]
+        exponents = self.exponents.get(layer.output)
+        part = slice(layer.output_channel, layer.output_channel + layer.channels)
+        scales = np.ldexp(own.factors, -own.shift) * math.ldexp(word.gain, -word.fraction_bits)
+        return scales if exponents is None else np.ldexp(scales, exponents[part])
 
     @cached_property
     def zeros(self) -> Mapping[str, int]:

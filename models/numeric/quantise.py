@@ -50,9 +50,17 @@ def quantise(
         raise QuantisationError(f"weights of {bits}-bit words must have {bits} bits, not {weight_bits}")
     _refuse_padded_max_pools(network)
     if calibration_images is not None:
-        network = replace(network, equalisation={})
+        network = replace(network, equalisation={}, corrections={})
+        if width is not INT16:
+            from .corrections import chosen_corrections
+            from .float_reference import tensor_ranges
+
+            network = network.recalibrated(tensor_ranges(network, calibration_images))
+            network = replace(network, corrections=chosen_corrections(network, calibration_images))
+            calibration_images = None
     exponents = settled(network)
-    intake, parameters = fold_input(network, centred=width is not INT16)
+    own = replace(network, parameters=_corrected(network)) if width is not INT16 else network
+    intake, parameters = fold_input(own, centred=width is not INT16)
     inner = replace(network, parameters=folded(network, parameters))
     ranges = _ranges(network, calibration_images, intake)
     gains = network.gains
@@ -81,8 +89,21 @@ def quantise(
         else:
             made = _scaled_gemm(layer, fractions, gains, real, bias, bounds, unit)
         layers.append(made)
-    formats = {name: Format(fraction_bits=fractions[name], gain=gains[name]) for name in network.tensors}
-    return QuantisedNetwork(network=network, layers=tuple(layers), formats=formats, intake=intake, exponents=exponents)
+    formats = {name: Format(fraction_bits=fractions[name], gain=gains[name]) for name in network.ranged}
+    words = {name: formats.pop(name) for name in network.ranged if name not in network.tensors}
+    return QuantisedNetwork(
+        network=network, layers=tuple(layers), formats=formats, intake=intake, exponents=exponents, words=words
+    )
+
+
+def _corrected(network: Network) -> Mapping[str, Parameters]:
+    """Return the parameters with the biases that the corrections make."""
+    return {
+        name: replace(own, bias=own.bias + np.array(network.corrections[name], np.float32))
+        if name in network.corrections
+        else own
+        for name, own in network.parameters.items()
+    }
 
 
 def _ranges(network: Network, images: Images | None, intake: Intake) -> Mapping[str, float]:

@@ -33,6 +33,7 @@ class Metadata:
     exits: Mapping[str, Mapping[str, Any]]
     calibration: Mapping[str, float]
     equalisation: Mapping[str, tuple[int, ...]]
+    corrections: Mapping[str, tuple[float, ...]]
     preprocessing: Preprocessing | None
     check: Check
     provenance: Mapping[str, str]
@@ -60,6 +61,7 @@ def read_metadata(file: OnnxFile) -> Metadata:
         exits=_exit_table(file),
         calibration=ranges,
         equalisation=_equalisation(file),
+        corrections=_corrections(file),
         preprocessing=preprocessing,
         check=_check(file),
         provenance={key: str(value) for key, value in _json_object(file, "provenance", {}).items()},
@@ -79,6 +81,19 @@ def _equalisation(file: OnnxFile) -> dict[str, tuple[int, ...]]:
                 f"-{MOST_EXPONENT}..{MOST_EXPONENT}, one for each channel, not {str(some)[:80]}"
             )
     return {tensor: tuple(some) for tensor, some in rows.items()}
+
+
+def _corrections(file: OnnxFile) -> dict[str, tuple[float, ...]]:
+    """Return the checked corrections of the channels of each layer."""
+    rows = _json_object(file, "corrections", {})
+    for layer, some in rows.items():
+        numbers = isinstance(some, list) and all(isinstance(value, int | float) for value in some)
+        if not numbers or not all(math.isfinite(value) for value in some):
+            raise ModelFileError(
+                f"the corrections of layer '{layer}' in {file.path} must be a list of numbers, one for each channel, "
+                f"not {str(some)[:80]}"
+            )
+    return {layer: tuple(float(value) for value in some) for layer, some in rows.items()}
 
 
 def _class_names(file: OnnxFile) -> tuple[str, ...]:
@@ -169,6 +184,8 @@ def metadata_of(network: Network) -> dict[str, str]:
     }
     if network.equalisation:
         found[PREFIX + "equalisation"] = json.dumps(network.equalisation, sort_keys=True)
+    if network.corrections:
+        found[PREFIX + "corrections"] = json.dumps(network.corrections, sort_keys=True, allow_nan=False)
     if network.check is not ExitCheck.TOP:
         found[PREFIX + "check"] = network.check.text
     if network.preprocessing is not None:

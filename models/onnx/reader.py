@@ -107,6 +107,7 @@ def read_parsed(
     network = replace(network, preprocessing=metadata.preprocessing, check=metadata.check)
     network = replace(network, class_names=_class_names(network, metadata))
     network = replace(network, equalisation=_equalisation(network, metadata))
+    network = replace(network, corrections=_corrections(network, metadata))
     network = network if cut is None else with_tail(network, cut, file, found.given)
     _ = network.intake  # refuses a record for another count of channels
     return network
@@ -116,6 +117,12 @@ def _equalisation(network: Network, metadata: Metadata) -> dict[str, tuple[int, 
     """Return the exponents of tensors that are the network's; without its ranges there are none."""
     rows = metadata.equalisation if network.calibration else {}
     return {name: some for name, some in rows.items() if len(some) == network.tensors.get(name, (0, 0, 0))[2]}
+
+
+def _corrections(network: Network, metadata: Metadata) -> dict[str, tuple[float, ...]]:
+    """Return the corrections of layers that are the network's; without its ranges there are none."""
+    channels = {layer.name: layer.channels for layer in network.layers if network.calibration}
+    return {name: some for name, some in metadata.corrections.items() if len(some) == channels.get(name)}
 
 
 def _walked(file: OnnxFile, most_weights: int) -> tuple[Walk, Cut | None]:

@@ -44,6 +44,7 @@ def with_metadata(source: Path | str, network: Network, size: Sequence[int] | No
     same &= again.preprocessing == network.preprocessing and again.check == network.check
     same &= again.tail == network.tail
     same &= again.class_names == network.class_names and again.equalisation == network.equalisation
+    same &= again.corrections == network.corrections
     if not same or set(again.calibration) != set(network.calibration):
         raise ModelFileError(f"the metadata of {source} must read back as it was written, and it does not")
     return bytes(model.SerializeToString(deterministic=True))
