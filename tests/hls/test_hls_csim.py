@@ -12,10 +12,11 @@ from importlib.resources import files
 from pathlib import Path
 from threading import Barrier
 from time import sleep
+from typing import Any
 
 import numpy as np
 import pytest
-from hls_cases import CHAIN, LANES, SMALL, WIDE, Shape, design_of, images_for, network_of
+from hls_cases import BYTES, CHAIN, LANES, SMALL, WIDE, Shape, design_of, images_for, network_of
 
 import fluidnpu.hls.core.csim as csim
 from fluidnpu.dse import Design
@@ -26,6 +27,7 @@ from fluidnpu.hls.core.csim import CoreSimulator
 from fluidnpu.hls.core.dialect import Dialect
 from fluidnpu.hls.core.render import render_core
 from fluidnpu.models import Kind
+from fluidnpu.models.numeric.words import INT8, INT16, Word
 
 Render = Callable[[Design, int, Dialect], dict[str, str]]  # as `render_core`
 
@@ -164,11 +166,12 @@ def test_our_own_stream_header_is_used(tmp_path: Path) -> None:
     assert "hls4ml" not in sys.modules
 
 
+@pytest.mark.parametrize(("word", "sizes"), [(INT16, SMALL), (INT8, BYTES)], ids=["16", "8"])
 def test_the_words_that_are_synthesised_equal_the_fast_ones(
-    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    word: Word, sizes: dict[str, Any], rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Without FLUIDNPU_CSIM, as Vivado HLS compiles it."""
-    qnet = network_of(rng, (7, 6, 3), CHAIN)
+    qnet = network_of(rng, (7, 6, 3), CHAIN, word)
     monkeypatch.setattr(csim, "FLAGS", tuple(flag for flag in csim.FLAGS if flag not in ("-DFLUIDNPU_CSIM", "-O1")))
-    report = csim_network(qnet, design_of(qnet, LANES, **SMALL), images_for(rng, qnet, 3), [3], cache=tmp_path)
+    report = csim_network(qnet, design_of(qnet, LANES, **sizes), images_for(rng, qnet, 3), [3], cache=tmp_path)
     assert report.ok, report.summary()
