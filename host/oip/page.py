@@ -47,6 +47,7 @@ def _of(model: Model) -> dict[str, Any]:
     latencies = sorted(reply.latency_ns for reply in replies)
     return said | {
         "network": design.network,
+        "bits": design.word_bits,
         "board": design.board,
         "device": model.options.device,
         "policy": model.options.policy,

@@ -125,6 +125,8 @@ def test_a_server_answers_as_golden(tmp_path: Path) -> None:
         exits, classes = s.golden(images)
         status, facts = s.call("GET", f"/v2/models/{NAME}")
         assert (status, facts["inputs"][0]["datatype"]) == (200, "UINT8")
+        status, live = s.call("GET", "/live.json")
+        assert (status, live["models"][0]["bits"]) == (200, 8)
         for image, exit, label in zip(images, exits, classes, strict=True):
             status, answer = s.call("POST", f"/v2/models/{NAME}/infer", s.request(image))
             assert status == 200
