@@ -77,7 +77,7 @@ def setup(
     `given` are parameters of the top by name. They change the array that the bench plays, too: the default
     one, or the one of `design`. Raises ParameterError.
     """
-    from ..data_plane.benches.jobs import PARAMETER_OF, USUAL, bench_design, sizes_of
+    from ..data_plane.benches.jobs import PARAMETER_OF, USUAL, bench_design, of_words, sizes_of
 
     top, given = known_top(top), dict(given or {})
     known = parameters_of(top)
@@ -96,7 +96,7 @@ def setup(
         sizes = sizes_of(design)
     sizes |= _sizes(given, PARAMETER_OF)
     try:
-        array = bench_design(sizes)
+        array = bench_design(sizes := {**of_words(sizes), **_sizes(given, PARAMETER_OF)})
     except DseError as error:
         raise ParameterError(f"the parameters must describe an array: {error}") from None
     parameters = _parameters(top, array) if top in WHOLE else {**usual, **_follows(known, array)}
@@ -113,7 +113,7 @@ def setup(
 def _sizes(parameters: Mapping[str, int], names: Mapping[str, str]) -> dict[str, int]:
     sizes = {names[name]: value for name, value in parameters.items() if name in names}
     if "PortWords" in parameters:
-        sizes["port_bytes"] = 2 * parameters["PortWords"]
+        sizes["port_bytes"] = parameters["PortWords"] * parameters.get("WordBits", 16) // 8
     return sizes
 
 
@@ -127,7 +127,8 @@ def _parameters(top: str, array: Design) -> dict[str, int]:
 
 def _follows(known: list[str], array: Design, stripes: int = 1) -> dict[str, int]:
     """Parameters of a module that follow from an array."""
-    all_of = array.rtl_parameters() | {"PortWords": array.port_bytes // 2, "BeatWords": array.out_words}
+    all_of = array.rtl_parameters() | {"PortWords": array.port_bytes // array.word_bytes, "BeatWords": array.out_words}
+    all_of["WordBits"] = array.word_bits
     all_of["CountWidth"] = array.input_words.bit_length()  # of words in a beat, from none to all
     all_of |= {"DataBytes": array.port_bytes} | ({"Ports": stripes} if stripes > 1 else {})
     return {name: all_of[name] for name in known if name in all_of and name not in _KEPT}

@@ -12,6 +12,7 @@ from fluidnpu.rtl_tb import sources
 from fluidnpu.rtl_tb.common.sources import needed, texts_of
 from fluidnpu.rtl_tb.data_plane.parameters import DATA_PLANE_TOP
 from fluidnpu.rtl_tb.simulation.model import Model, bench_module, run
+from fluidnpu.rtl_tb.simulation.setups import parameters_of, setup
 from fluidnpu.rtl_tb.simulation.units import UNITS
 
 DEFAULT = (
@@ -23,6 +24,7 @@ DEFAULT = (
     "fluidnpu_batching_engine",
     "fluidnpu_regs",
 )
+DEFAULT_OF_BYTES = ("fluidnpu_output_filter", "fluidnpu_output_writer")
 FEWER = {"fluidnpu_row_buffer": {"CASES": "50"}}  # for the default tests; every kind of case comes all the same
 MASTERS = [name for name in UNITS if name.startswith("axi_")]  # run by test_rtl_masters and test_rtl_stripes
 
@@ -53,6 +55,19 @@ def test_unit_at_length(name: str) -> None:
     assert run(Model(top=name, parameters=UNITS[name])) == cocotb_tests(name)
 
 
+OF_WORDS = [name for name in UNITS if "WordBits" in parameters_of(name)]
+
+
+@needs_libpython
+@pytest.mark.parametrize(
+    "name", [name if name in DEFAULT_OF_BYTES else pytest.param(name, marks=pytest.mark.long) for name in OF_WORDS]
+)
+def test_unit_of_bytes(name: str) -> None:
+    """Words of 8 bits (ADR 75): odd numbers of them, and places at any byte."""
+    ready = setup(name, {"WordBits": 8})
+    assert run(ready.model, env=dict(ready.env)) == cocotb_tests(name)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("shape", [{"BMax": 1}, {"BMax": 16}, {"BMax": 8, "Layers": 5, "Stackable": 0, "Split": 1}])
 def test_engines_of_other_shapes(shape: dict[str, int]) -> None:
@@ -62,7 +77,15 @@ def test_engines_of_other_shapes(shape: dict[str, int]) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "shape", [{"Dsp": 1}, {"OutWords": 8}, {"OutWords": 1}, {"Behind": 1, "OutWords": 5, "Dsp": 1}]
+    "shape",
+    [
+        {"Dsp": 1},
+        {"OutWords": 8},
+        {"OutWords": 1},
+        {"Behind": 1, "OutWords": 5, "Dsp": 1},
+        {"Behind": 1, "WordBits": 8},
+        {"Dsp": 1, "WordBits": 8},
+    ],
 )
 def test_activation_units_of_other_shapes(shape: dict[str, int]) -> None:
     model = Model(top="fluidnpu_activation", parameters={**UNITS["fluidnpu_activation"], **shape})
@@ -78,6 +101,8 @@ def test_activation_units_of_other_shapes(shape: dict[str, int]) -> None:
         {"Kernel": 4, "OutWords": 1},
         {"Kernel": 6, "OutWords": 8},
         {"Kernel": 7},
+        {"Kernel": 3, "DeepRows": 0, "WordBits": 8, "OutWords": 8},
+        {"Kernel": 7, "WordBits": 8},
     ],
 )
 def test_filters_of_other_shapes(shape: dict[str, int]) -> None:

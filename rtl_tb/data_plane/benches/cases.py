@@ -48,7 +48,7 @@ class Case:
     @property
     def rows(self) -> InputRows:
         """The layer's input rows in the input buffer."""
-        return InputRows.of(self.descriptor, PORT_BYTES)
+        return InputRows.of(self.descriptor, PORT_BYTES, self.design.word_bytes)
 
     @property
     def base_port(self) -> int:
@@ -94,7 +94,7 @@ class Case:
 
     def commands(self) -> list[Values]:
         """Fields of `hls.formats.TILE`, in order."""
-        d, out = self.descriptor, []
+        d, size, out = self.descriptor, self.design.word_bytes, []
         for number, tile in enumerate(self.tiles):
             starts = number == 0 or tile.lanes[0][0] != self.tiles[number - 1].lanes[0][0]
             last = number + 1 == len(self.tiles)
@@ -105,8 +105,8 @@ class Case:
                     "beats": tile.command.beats,
                     "lane1_beats": tile.command.lane1_beats,
                     "cols": tile.command.cols,
-                    "in_shift": 2 * shift,
-                    "out_shift": 2 * (tile.group * d.columns + tile.first_column),
+                    "in_shift": size * shift,
+                    "out_shift": size * (tile.group * d.columns + tile.first_column),
                     "block_first": int(starts),
                     "block_last": int(ends),
                     "layer_last": int(last),
@@ -141,7 +141,7 @@ def random_case(
 def layer_of(d: Descriptor, run: FbcbEntry, batch: int, design: Design) -> Values:
     """Fields of `hls.formats.LAYER` of a layer of any size, from formulas alone."""
     pool = d.kind != KindCode.GEMM
-    contiguous = not pool and d.dilation_w == 1 and d.in_pixel_bytes == 2 * d.group_words
+    contiguous = not pool and d.dilation_w == 1 and d.in_pixel_bytes == design.word_bytes * d.group_words
     words = d.kernel_h * d.kernel_w * d.group_words
     rows = d.out_h * d.out_w
     lane0 = -(-rows * batch // 2) if run.row_lanes else rows * run.b_r
@@ -177,7 +177,7 @@ def layer_of(d: Descriptor, run: FbcbEntry, batch: int, design: Design) -> Value
             "residual_pixel": d.residual_pixel_bytes,
             "step_w": d.in_pixel_bytes * d.stride_w,
             "tap_w": d.in_pixel_bytes * d.dilation_w,
-            **asdict(InputRows.of(d, design.port_bytes)),
+            **asdict(InputRows.of(d, design.port_bytes, design.word_bytes)),
             "contiguous": int(contiguous),
             "run_words": d.group_words * (d.kernel_w if contiguous else 1),
             "p_tiles": pool_beats(d.kernel_h * d.kernel_w, maximum=run.mode is Mode.MAX_POOL)

@@ -19,10 +19,10 @@ from fluidnpu.hls.formats import LAYER, TILE, ActivationCode
 from ...common.benches.clock import Dut, begin, bench, setting
 from ...common.benches.streams import Sink, Source, pulse, running, until
 
-WORDS = setting("OUT_WORDS", 3)
+WORDS, BITS = setting("OUT_WORDS", 3), setting("WORD_BITS", 16)
 BANK_ROWS, BELOW, ABOVE = 256, 256, 257  # rows of a bank; the outer pieces of a table
-LEAST, MOST = -(1 << 15), (1 << 15) - 1
-WINDOWS = range(8, 16)
+LEAST, MOST = -(1 << BITS - 1), (1 << BITS - 1) - 1
+WINDOWS = range(8, BITS) if BITS > 8 else (8,)  # of bytes one that has all of them
 BEHIND = setting("BEHIND", 0)
 USES = (ActivationCode.NONE, ActivationCode.TABLE) if BEHIND else tuple(ActivationCode)
 Piece = tuple[int, int]  # base, slope
@@ -42,7 +42,7 @@ class Unit:
     pieces: dict[tuple[int, int], Piece] = field(default_factory=dict)
 
     def word(self, x: int, residual: int, row: int, lane: int) -> tuple[int, bool, str]:
-        """Return what becomes of a word, whether int16 could not hold it, and what it met."""
+        """Return what becomes of a word, whether a word could not hold it, and what it met."""
         if self.use is ActivationCode.TABLE:
             half = 1 << self.window
             inside = -half <= x < half
@@ -165,9 +165,10 @@ def _row(rng: random.Random, layer: Layer, cols: int, first: int) -> None:
             layer.residuals.append(_packed(factors))
 
 
-def _number(rng: random.Random) -> int:
-    """Any int16 word, often one at an end or near 0."""
-    return rng.choice([rng.randint(LEAST, MOST), rng.randint(-9, 9), rng.choice([LEAST, LEAST + 1, MOST - 1, MOST])])
+def _number(rng: random.Random, bits: int = BITS) -> int:
+    """Any signed number of so many bits, often one at an end or near 0."""
+    least, most = -(1 << bits - 1), (1 << bits - 1) - 1
+    return rng.choice([rng.randint(least, most), rng.randint(-9, 9), rng.choice([least, least + 1, most - 1, most])])
 
 
 def _word(rng: random.Random, unit: Unit) -> int:
@@ -182,11 +183,11 @@ def _word(rng: random.Random, unit: Unit) -> int:
 def _piece(rng: random.Random, shift: int) -> Piece:
     """A piece whose product is about a word after the shift, or any."""
     slope = rng.randint(-(1 << min(shift, 15)), (1 << min(shift, 15)) - 1)
-    return _number(rng), rng.choice([slope, _number(rng)])
+    return _number(rng, 16), rng.choice([slope, _number(rng, 16)])
 
 
 def _packed(words: list[int]) -> int:
-    return sum((word & 0xFFFF) << 16 * lane for lane, word in enumerate(words))
+    return sum((word & (1 << BITS) - 1) << BITS * lane for lane, word in enumerate(words))
 
 
 def writes(unit: Unit) -> Iterator[dict[str, int]]:
@@ -273,7 +274,7 @@ async def words_meet_their_definition(dut: Dut) -> None:
     layers = [random_layer(rng, use) for pair in pairs for use in pair]
     await play(dut, rng, layers)
     met = set().union(*(layer.met for layer in layers))
-    table = {(ActivationCode.TABLE, place) for place in ("inside", "below", "above")}
+    table = {(ActivationCode.TABLE, place) for place in ("inside", *(("below", "above") if BITS > 8 else ()))}
     slope = {(ActivationCode.SLOPE, place) for place in ("negative", "not negative")}
     others = {(ActivationCode.PRODUCT, "product"), (ActivationCode.AFFINE, "channel")}
     wanted = table | slope | others | {(use, "saturated") for use in USES[1:]}
@@ -285,7 +286,7 @@ async def words_meet_their_definition(dut: Dut) -> None:
 
 @bench(100_000)
 async def constants_go_to_their_ends(dut: Dut) -> None:
-    """Every window and shift, bounds at both ends of int16, and banks that are full of pieces."""
+    """Every window and shift, bounds at both ends of a word, and banks that are full of pieces."""
     rng = await begin(dut)
     layers = [random_layer(rng, ActivationCode.TABLE, window=window) for window in WINDOWS]
     layers += [random_layer(rng, rng.choice(USES[1:]), shift=shift) for shift in range(32)]

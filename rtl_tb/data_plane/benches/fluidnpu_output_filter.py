@@ -26,7 +26,9 @@ LANES = setting("OUT_WORDS", 3)
 KERNEL = setting("KERNEL", 5)  # the largest
 SAMPLES = setting("B_MAX", 4)
 ROOM = {name: setting(name.upper(), 0) for name in ("windows", "rows", "deep_rows", "weights")}
-LEAST, MOST, TAPS, WORDS = -(1 << 15), (1 << 15) - 1, 9, 12
+BITS = setting("WORD_BITS", 16)
+LEAST, MOST, TAPS, WORDS = -(1 << BITS - 1), (1 << BITS - 1) - 1, 9, 12
+FIRST = -(-TAPS * BITS // 16)  # word of a row that follows its weights
 KERNELS = range(2, KERNEL + 1)
 Int64 = npt.NDArray[np.int64]
 Kind = tuple[int, int]  # kernel, stride; (0, 1) without a filter
@@ -47,7 +49,8 @@ class Layer:
     maps: Int64
     weights: Int64  # (kernel, kernel, channels)
     bias: Int64
-    shift: int
+    factor: Int64  # multiplier of each channel; 1 where words have 16 bits
+    shift: Int64  # of each channel; the same of all where words have 16 bits
     lo: int
     hi: int
     tiles: list[int]
@@ -109,7 +112,7 @@ class Layer:
                 "filter_top": self.before[0],
                 "filter_left": self.before[1],
                 "filter_steps": self.steps,
-                "filter_shift": self.shift,
+                "filter_shift": int(self.shift[0]) if BITS == 16 else 0,
                 "filter_lo": self.lo,
                 "filter_hi": self.hi,
                 "walk_h": self.walk[0],
@@ -128,10 +131,11 @@ class Layer:
                     words = np.zeros((LANES, WORDS), np.int64)
                     for lane in range(used):
                         taps = self.weights[:, :, channel + at + lane].reshape(-1)[TAPS * step : TAPS * (step + 1)]
-                        words[lane, : len(taps)] = taps
+                        packed = sum((int(tap) & (1 << BITS) - 1) << BITS * i for i, tap in enumerate(taps))
+                        words[lane, :FIRST] = [packed >> 16 * i & 0xFFFF for i in range(FIRST)]
                         if not step:
-                            bias = int(self.bias[channel + at + lane])
-                            words[lane, TAPS:] = [bias >> 16 * i & 0xFFFF for i in range(3)]
+                            header = self._header(channel + at + lane)
+                            words[lane, FIRST:] = [header >> 16 * i & 0xFFFF for i in range(WORDS - FIRST)]
                     for pair, first in product(range(WORDS // 2), range(0, LANES, 2)):
                         pairs = [
                             int(words[lane, 2 * pair + 1] & 0xFFFF) << 16 | int(words[lane, 2 * pair] & 0xFFFF)
@@ -140,6 +144,13 @@ class Layer:
                         yield row, pair, first, pairs
                     row += 1
             channel += columns
+
+    def _header(self, channel: int) -> int:
+        """The bits behind a channel's weights."""
+        bias = int(self.bias[channel])
+        if BITS == 16:
+            return bias & (1 << 48) - 1
+        return bias & (1 << 32) - 1 | int(self.factor[channel]) << 32 | int(self.shift[channel]) << 56
 
     def _results(self) -> Int64:
         """The filter's map: windows over zeros around the map, rounded half to even, limited, clipped."""
@@ -151,10 +162,10 @@ class Layer:
         for y, x in product(range(self.kernel), repeat=2):
             part = padded[:, y :: self.stride, x :: self.stride][:, : self.out[0], : self.out[1]]
             sums += part * self.weights[y, x]
+        sums *= self.factor
         whole = sums >> self.shift
-        rest, half = sums - (whole << self.shift), (1 << self.shift) >> 1
-        if self.shift:
-            whole += (rest > half) | ((rest == half) & (whole & 1 == 1))
+        rest, half = sums - (whole << self.shift), np.left_shift(1, self.shift) >> 1
+        whole += (self.shift > 0) & ((rest > half) | ((rest == half) & (whole & 1 == 1)))
         held = np.clip(whole, LEAST, MOST)
         self.saturations = int((held != whole).sum())
         return np.clip(held, self.lo, self.hi)
@@ -176,7 +187,7 @@ class Layer:
         for at in range(0, len(words), LANES):
             used = [int(word) for word in words[at : at + LANES]]
             rest = [self.rng.randint(LEAST, MOST) if garbage else 0 for _ in range(LANES - len(used))]
-            packed = sum((word & 0xFFFF) << 16 * lane for lane, word in enumerate(used + rest))
+            packed = sum((word & (1 << BITS) - 1) << BITS * lane for lane, word in enumerate(used + rest))
             out.append((packed, (1 << len(used)) - 1))
         return out
 
@@ -220,10 +231,16 @@ def random_layer(
         if fits and min(out) > 0 and (tiles or pitch * math.prod(shape) <= 150):
             break
     source = np.random.default_rng(rng.getrandbits(32))
-    channels, most = sum(some), rng.choice([3, 32768, 32768])
+    channels, most = sum(some), rng.choice([3, MOST + 1, MOST + 1])
     shift = rng.choice([0, 1, rng.randrange(2, 12), rng.randrange(12, 24), rng.randrange(24, 48)])
     bias = min(rng.choice([4, 1 << 20, 1 << (15 + shift), 1 << 45]), 1 << 45)
-    lo, hi = rng.choice([(LEAST, MOST), (LEAST, MOST), (0, MOST), (-9, 5000), (-20000, -1)])
+    lo, hi = rng.choice([(LEAST, MOST), (LEAST, MOST), (0, MOST), (-9, 5000 >> 16 - BITS), (-20000 >> 16 - BITS, -1)])
+    shifts, factors = np.full(channels, shift), np.ones(channels, np.int64)
+    if BITS == 8:  # no sum leaves 32 bits, nor what becomes of it
+        bias = rng.choice([4, 1 << 20, 1 << 30])
+        shifts = source.choice([0, 1, 9, 17, 20, 24, 30, 33, 47], channels)
+        most_of = np.minimum(1 << 17, 1 << np.minimum(shifts + (0 if bias > 1 << 20 else 9), 17))
+        factors = np.where(source.random(channels) < 0.2, most_of - 1, source.integers(0, most_of))
     return Layer(
         kernel=kernel,
         stride=stride,
@@ -232,7 +249,8 @@ def random_layer(
         maps=source.integers(-most, most, (*shape, channels)),
         weights=source.integers(-most, most, (kernel, kernel, channels)),
         bias=source.integers(-bias, bias, channels),
-        shift=shift,
+        factor=factors,
+        shift=shifts,
         lo=lo,
         hi=hi,
         tiles=some,

@@ -7,12 +7,12 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 from cocotb.triggers import RisingEdge
 
 from fluidnpu.hls.core import left_output
 from fluidnpu.hls.formats import TILE
 from fluidnpu.models.graph import LEAST_POOLED
+from fluidnpu.models.numeric import WORDS, Stored
 
 from ...common.benches.clock import Dut, begin, bench, reset
 from ...common.benches.streams import Sink, Source, pulse, running, until
@@ -20,7 +20,7 @@ from ...common.benches.words import beats_of
 from .cases import NARROW_DESIGN, Case, random_case
 from .jobs import MOST_POOLED, random_shape
 
-Int16 = npt.NDArray[np.int16]
+WORD = WORDS[NARROW_DESIGN.word_bits]
 # What meets in a layer: its pool, whether it has several rows of windows, several tiles in a row block.
 Cross = tuple[int, bool, bool]
 CROSSES: tuple[Cross, ...] = tuple(product((2, 3), (False, True), (False, True)))
@@ -93,14 +93,14 @@ async def pool(dut: Dut, rng: random.Random, case: Case) -> None:
     assert not commands.items
 
 
-def outputs(rng: random.Random, case: Case) -> Int16:
+def outputs(rng: random.Random, case: Case) -> Stored:
     """An output stream (beats, out_words) of a layer; unused words are zero. Few values meet often."""
-    most, words = rng.choice([3, 32767]), NARROW_DESIGN.out_words
+    most, words = rng.choice([3, WORD.highest]), NARROW_DESIGN.out_words
     source = np.random.default_rng(rng.getrandbits(32))
-    beats = [np.zeros((0, words), np.int16)]
+    beats = [np.zeros((0, words), WORD.dtype)]
     for tile in case.tiles:
         cols = tile.command.cols
-        rows = np.zeros((tile.command.rows, -(-cols // words) * words), np.int16)
+        rows = np.zeros((tile.command.rows, -(-cols // words) * words), WORD.dtype)
         rows[:, :cols] = source.integers(-most - 1, most, (len(rows), cols))
         beats.append(rows.reshape(-1, words))
     return np.concatenate(beats)

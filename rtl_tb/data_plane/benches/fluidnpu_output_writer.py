@@ -10,6 +10,7 @@ from cocotb.triggers import RisingEdge
 from fluidnpu.hls.core import left_output, scatter_output
 from fluidnpu.hls.formats import TILE
 from fluidnpu.models.graph import Filtering
+from fluidnpu.models.numeric import WORDS
 
 from ...common.benches.clock import Dut, begin, bench, reset, setting
 from ...common.benches.streams import Sink, Source, pulse, running, until
@@ -64,7 +65,8 @@ async def write_back(dut: Dut, rng: random.Random, case: Case, *, again: bool = 
     assert dut.layer_done_o.value
     await pulse(dut, "layer_start_i")
     shape = (case.streams.outputs, DESIGN.out_words)
-    answer = np.random.default_rng(rng.getrandbits(32)).integers(-32768, 32767, shape).astype(np.int16)
+    word = WORDS[DESIGN.word_bits]
+    answer = np.random.default_rng(rng.getrandbits(32)).integers(word.lowest, word.highest, shape).astype(word.dtype)
     words = program.slot_words(want := bytearray(program.memory))
     slots = words[case.active]
     scatter_output(case.descriptor, case.word, DESIGN, answer, slots, program.image)

@@ -18,7 +18,7 @@ from ...common.benches.streams import pulse, running
 from .jobs import TABLE_PIECES
 
 OUT_WORDS = setting("OUT_WORDS", 3)
-PORT_BYTES = 2 * setting("PORT_WORDS", 8)
+PORT_BYTES = setting("PORT_WORDS", 8) * setting("WORD_BITS", 16) // 8
 WEIGHTS = setting("FILTER_WEIGHTS", 0)  # rows of the filter's banks
 ROWS, PAIRS = 256, 6
 PORT_WORD_PIECES = PORT_BYTES // 4

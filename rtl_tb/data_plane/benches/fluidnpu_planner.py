@@ -12,6 +12,7 @@ from fluidnpu.dse import Mode
 from fluidnpu.hls import Cause, HlsError
 from fluidnpu.hls.formats import DESCRIPTOR, FAULT, FBCB, LAYER, MAGIC, NO_WEIGHTS, PLAN, ActivationCode, Bits, Value
 from fluidnpu.hls.program import Descriptor, FbcbEntry, decode_for, with_checksum
+from fluidnpu.models.numeric import WORDS
 
 from ...common.benches.clock import Dut, begin, bench, reset, setting
 from ...common.benches.streams import pulse, raised
@@ -20,8 +21,11 @@ from .jobs import TABLE_PIECES, array_under_test
 
 DESIGN = array_under_test(t_p=6, weight_slots=2, activation=1, filter=5, filter_table=1)
 WEIGHTS = setting("FILTER_WEIGHTS", DESIGN.filter_room.weights)
+WORD = WORDS[DESIGN.word_bits]
+BYTES = DESIGN.word_bytes == 1
+SCALE, OTHER = ("residual_multiplier", "residual_shift") if BYTES else ("residual_shift", "residual_multiplier")
 SIZES = (
-    "has_residual", "shift", "residual_shift", "kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w", "out_h",
+    "has_residual", "shift", SCALE, "kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w", "out_h",
     "out_w", "group_words", "groups", "columns",
 )  # fmt: skip
 PLACES = tuple(bits.name for bits in DESCRIPTOR.fields if bits.name.endswith(("_offset", "_bytes")))
@@ -97,11 +101,11 @@ def wide_layers(rng: random.Random) -> Iterator[tuple[Descriptor, FbcbEntry, int
             **{bits.name: _any_size(rng, bits) for bits in DESCRIPTOR.fields if bits.name in SIZES},
         }
         fields |= given | ({"groups": 1} if kind else {})
-        fields |= {name: _any_size(rng, DESCRIPTOR.field(name)) & ~1 for name in PLACES}
+        fields |= {name: _any_size(rng, DESCRIPTOR.field(name)) & -DESIGN.word_bytes for name in PLACES}
         fields["weights"] = tuple(64 * rng.randrange(1 << 24) for _ in range(4))
         batch = rng.randrange(1, DESIGN.b_max + 1)
         try:
-            descriptor = Descriptor(**fields, lo=-32768, hi=32767)  # type: ignore[arg-type]
+            descriptor = Descriptor(**fields, byte_words=int(BYTES), lo=WORD.lowest, hi=WORD.highest)  # type: ignore[arg-type]
             word = FBCB.pack(
                 {"k": rng.randrange(4), "b_r": rng.randrange(batch), "block": rng.randrange(DESIGN.t_r + 1)}
             )
@@ -144,6 +148,8 @@ def spoils(good: Mapping[str, Value], mode: Mode) -> Iterator[Mapping[str, Value
     """Changes of a legal GEMM descriptor that the planner must refuse, from the limits of the table."""
     yield {"magic": MAGIC + 1}
     yield {"lo": 32767, "hi": -32768}
+    yield {"byte_words": int(not BYTES)}
+    yield {OTHER: 1}
     yield {"lo": 1, "hi": 0}
     yield {"lo": 0, "hi": -1}
     yield {"pool_kernel": 1}
@@ -159,7 +165,7 @@ def spoils(good: Mapping[str, Value], mode: Mode) -> Iterator[Mapping[str, Value
             yield {bits.name: least - 1}
         if not bits.signed and most + 1 < 1 << bits.width:
             yield {bits.name: most + 1}
-        if bits.name.endswith(("_offset", "_bytes")):
+        if bits.name.endswith(("_offset", "_bytes")) and not BYTES:
             yield {bits.name: bits.number(DESCRIPTOR.pack(good)) | 1}
     parts = DESCRIPTOR.field("weights").get(DESCRIPTOR.pack(good))
     assert isinstance(parts, tuple)
@@ -193,7 +199,7 @@ def filter_spoils(good: Mapping[str, Value]) -> Iterator[Mapping[str, Value]]:
         *({"filter_shift": shift} for shift in (48, 63)),
         {"filter_lo": 10}, {"filter_unit_lo": 10}, {"groups": 2}, {"pool_kernel": 2}, {"pool_kernel": 3},
         {"kind": 1, "has_residual": 0}, {"merged": 1}, table | {"filter_window": 7}, {"filter_window": 8},
-        *([] if DESIGN.filter_room.activation else [table]),
+        *([] if DESIGN.filter_room.activation else [table]), *([table | {"filter_window": 9}, {"filter_shift": 1}] if BYTES else []),
     ]  # fmt: skip
     for change in changes:
         yield filtering(good, **change)
@@ -207,7 +213,7 @@ def unit_spoils() -> Iterator[Mapping[str, Value]]:
     bounds = ({"activation_lo": 1, "activation_hi": 0}, {"activation_lo": 0, "activation_hi": -1})
     for change in (
         *({"pieces": TABLE_PIECES + more} for more in (-1, 1)),
-        *({"activation_window": p} for p in (0, 7)),
+        *({"activation_window": p} for p in (0, 7, *((9, 15) if BYTES else ()))),
         *bounds,
     ):
         yield table | change
@@ -283,14 +289,15 @@ async def what_just_meets_the_limits_is_planned(dut: Dut) -> None:
     """A range of one word and the largest shifts are no nonsense."""
     rng = await begin(dut)
     case = random_case(rng, DESIGN, kind=0, residual=True, filter=None)
-    ranges = ((0, 0), (-32768, -32768), (32767, 32767), (-1, 0), (-32768, 32767))
+    low, high, windows = WORD.lowest, WORD.highest, (8,) if BYTES else (8, 15)
+    ranges = ((0, 0), (low, low), (high, high), (-1, 0), (low, high))
     allowed = [replace(case.descriptor, lo=lo, hi=hi) for lo, hi in ranges]
     allowed += [replace(case.descriptor, shift=shift) for shift in DESCRIPTOR.field("shift").limits]
-    allowed += [replace(case.descriptor, residual_shift=s) for s in DESCRIPTOR.field("residual_shift").limits]
+    allowed += [replace(case.descriptor, **{SCALE: scale}) for scale in DESCRIPTOR.field(SCALE).limits]
     plain = replace(case.descriptor, activation=0, activation_window=0, pieces=0)
-    allowed += [replace(plain, activation=1, activation_window=p, pieces=TABLE_PIECES) for p in (8, 15)]
+    allowed += [replace(plain, activation=1, activation_window=p, pieces=TABLE_PIECES) for p in windows]
     allowed += [replace(plain, activation=use, pieces=n) for use in (3, 4) for n in (1, 256 * DESIGN.out_words)]
-    allowed += [replace(plain, activation_lo=bound, activation_hi=bound) for bound in (-32768, 32767)]
+    allowed += [replace(plain, activation_lo=bound, activation_hi=bound) for bound in (low, high)]
     gemm = replace(
         plain,
         groups=1,
@@ -304,15 +311,15 @@ async def what_just_meets_the_limits_is_planned(dut: Dut) -> None:
     gemm = replace(gemm, filter_table=0, filter_window=0, filter_shift=0)
     allowed += [
         replace(gemm, filter_rows=WEIGHTS),
-        replace(gemm, filter_shift=47),
+        replace(gemm, filter_shift=0 if BYTES else 47),
         replace(gemm, filter_top=2, filter_left=2),
     ]
     allowed += [
         replace(gemm, walk_h=gemm.out_h + 2, walk_w=gemm.out_w + 2),
         replace(gemm, filter_kernel=2, filter_stride=2),
     ]
-    allowed += [replace(gemm, filter_lo=bound, filter_hi=bound) for bound in (-32768, 32767)]
-    allowed += [replace(gemm, filter_table=1, filter_window=p) for p in (8, 15)]
+    allowed += [replace(gemm, filter_lo=bound, filter_hi=bound) for bound in (low, high)]
+    allowed += [replace(gemm, filter_table=1, filter_window=p) for p in windows]
     for descriptor in allowed:
         assert (await plan(dut, case, descriptor.words()))[0] == "done", descriptor
 

@@ -23,7 +23,8 @@ from .cases import DESIGN, PORT_BYTES, Case, random_case
 from .jobs import Shape
 
 IN_WORDS = setting("IN_WORDS", 8)
-CAPACITY = 2 * 2 * setting("SETS", 128) * setting("LINE_WORDS", 16)  # bytes of two banks
+SIZE = DESIGN.word_bytes
+CAPACITY = 2 * SIZE * setting("SETS", 128) * setting("LINE_WORDS", 16)  # bytes of two banks
 MOST = 4  # samples of a case: more take longer and try nothing else
 ANY = setting(
     "CASES", 200
@@ -51,16 +52,16 @@ def random_beat(rng: random.Random, case: Case, lane: int, window: tuple[int, in
     low, out = case.descriptor.in_offset % PORT_BYTES, list[Segment]()
     place = rng.choice([0, 0, 1, min(4, IN_WORDS - 1)])
     if case.run.mode is Mode.MAX_POOL:
-        words = rng.randrange(1, min(IN_WORDS, rows.row_bytes // 2) + 1)
+        words = rng.randrange(1, min(IN_WORDS, rows.row_bytes // SIZE) + 1)
         for ends in range(2):
-            word = rng.randrange(rows.row_bytes // 2 - words + 1)
-            at = sample * rows.sample_pitch + (top + rng.randrange(rows.span)) * rows.pitch + low + 2 * word
+            word = rng.randrange(rows.row_bytes // SIZE - words + 1)
+            at = sample * rows.sample_pitch + (top + rng.randrange(rows.span)) * rows.pitch + low + SIZE * word
             out.append((at, lane, need, words, 0, ends))
         return out
     for _ in range(rng.choice([1, 1, 2, 3])):
-        words = rng.randrange(1, min(IN_WORDS - place, rows.row_bytes // 2) + 1)
-        word = rng.randrange(rows.row_bytes // 2 - words + 1)
-        at = sample * rows.sample_pitch + (top + rng.randrange(rows.span)) * rows.pitch + low + 2 * word
+        words = rng.randrange(1, min(IN_WORDS - place, rows.row_bytes // SIZE) + 1)
+        word = rng.randrange(rows.row_bytes // SIZE - words + 1)
+        at = sample * rows.sample_pitch + (top + rng.randrange(rows.span)) * rows.pitch + low + SIZE * word
         out.append((at, lane, need, words, place, 0))
         place += words
         if place == IN_WORDS:
@@ -130,9 +131,12 @@ class World:
     def ask(self, beat: list[Segment]) -> None:
         """Offer one more beat."""
         self.segments.items.extend(beat)
-        words = [int.from_bytes(self.lanes[lane][at : at + 2 * n], "little") << 16 * p for at, lane, _, n, p, _ in beat]
+        words = [
+            int.from_bytes(self.lanes[lane][at : at + SIZE * n], "little") << 8 * SIZE * p
+            for at, lane, _, n, p, _ in beat
+        ]
         pooled = self.case.run.mode is Mode.MAX_POOL and len(words) == 2
-        self.want.append((larger_words(words[0], words[1], IN_WORDS) if pooled else sum(words),))
+        self.want.append((larger_words(words[0], words[1], IN_WORDS, SIZE) if pooled else sum(words),))
 
     async def served(self, cycles: int) -> None:
         """Wait for all beats so far and compare them."""
@@ -200,7 +204,7 @@ async def windows_get_what_memory_holds(dut: Dut) -> None:
 async def a_block_that_does_not_fit_is_told(dut: Dut) -> None:
     """`stuck_o` rises as soon as no awaited row can come, not before, in any part of the ring."""
     rng = await begin(dut)
-    shape = Shape(kernel=(3, 3), group_words=16, out=(CAPACITY // 270, 6), columns=8)
+    shape = Shape(kernel=(3, 3), group_words=16, out=(CAPACITY // (135 * SIZE), 6), columns=8)
     for by_samples in (False, True):
         for lane in range(1 + by_samples):
             case = random_case(rng, DESIGN, shape, most=MOST)

@@ -17,7 +17,7 @@ from fluidnpu.hls.formats import PARTS, SEGMENT
 from ...common.benches.clock import Dut, begin, bench, reset, setting
 from ...common.benches.streams import pulse, raised
 
-COUNT_WIDTH = setting("COUNT_WIDTH", 4)
+COUNT_WIDTH, SIZE = setting("COUNT_WIDTH", 4), setting("WORD_BITS", 16) // 8
 
 
 class Offer(NamedTuple):
@@ -30,7 +30,7 @@ class Offer(NamedTuple):
     def shown(self, span: int) -> tuple[int, int, int]:
         """Return what the row buffer must see."""
         parts = self.parts
-        addr = sum(parts[name] for name in ("base", "offset", "row_reach", "column_reach")) + 2 * parts["word"]
+        addr = sum(parts[name] for name in ("base", "offset", "row_reach", "column_reach")) + SIZE * parts["word"]
         segment = {"addr": addr & 0xFFFF_FFFF, "rows": parts["top"] + span & 0xFF_FFFF}
         kept = {name: parts[name] for name in ("lane", "ends_beat")}
         return SEGMENT.pack(segment | kept), self.words, self.place

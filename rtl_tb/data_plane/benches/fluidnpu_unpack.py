@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...common.benches.clock import Dut, begin, bench, reset, setting
 from ...common.benches.streams import Sink, Source, running
 
-PORT_WORDS, BEAT_WORDS = setting("PORT_WORDS", 4), setting("BEAT_WORDS", 3)
+PORT_WORDS, BEAT_WORDS, WORD_BITS = setting("PORT_WORDS", 4), setting("BEAT_WORDS", 3), setting("WORD_BITS", 16)
 
 
 @bench(5_000)
@@ -20,7 +20,7 @@ async def jobs_become_beats(dut: Dut) -> None:
         want = []
         for _ in range(60):
             skip, count = rng.randrange(PORT_WORDS), rng.choice([1, 2, BEAT_WORDS, rng.randrange(1, 60)])
-            words = [rng.randrange(1, 1 << 16) for _ in range(-(-(skip + count) // PORT_WORDS) * PORT_WORDS)]
+            words = [rng.randrange(1, 1 << WORD_BITS) for _ in range(-(-(skip + count) // PORT_WORDS) * PORT_WORDS)]
             jobs.items.append((skip, count))
             for at in range(0, len(words), PORT_WORDS):
                 port.items.append((number(words[at : at + PORT_WORDS]),))
@@ -34,4 +34,4 @@ async def jobs_become_beats(dut: Dut) -> None:
 
 def number(words: list[int]) -> int:
     """Put words side by side, the first lowest."""
-    return sum(word << 16 * i for i, word in enumerate(words))
+    return sum(word << WORD_BITS * i for i, word in enumerate(words))

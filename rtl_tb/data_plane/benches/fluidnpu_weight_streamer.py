@@ -32,5 +32,5 @@ async def weights_are_copied_for_every_block(dut: Dut) -> None:
             await beats.take(len(expected), 20 * len(expected) + 500)
             await until(dut, lambda: dut.idle_o.value, 10, "idle")
         assert [beat for (beat,) in beats.got] == expected
-        port_words = -(-2 * layer["block_words"] // PORT_BYTES)
+        port_words = -(-NARROW_DESIGN.word_bytes * layer["block_words"] // PORT_BYTES)
         assert reader.asked == [(program.weights + layer["weights"], port_words)] * blocks(case)

@@ -19,6 +19,8 @@ from .cases import DESIGN, PORT_BYTES, Case, random_case
 LINE_WORDS = setting("LINE_WORDS", 16)
 IN_WORDS = setting("IN_WORDS", 2 * DESIGN.t_p)
 
+SIZE = DESIGN.word_bytes
+
 Segment = tuple[int, ...]  # address, lane, rows, words, place, ends beat
 
 
@@ -28,7 +30,7 @@ def added_up(packed: int, span: int) -> tuple[int, int, int, int]:
     The last number says whether it ends its beat.
     """
     parts = PARTS.numbers(packed)
-    addr = sum(parts[name] for name in ("base", "offset", "row_reach", "column_reach")) + 2 * parts["word"]
+    addr = sum(parts[name] for name in ("base", "offset", "row_reach", "column_reach")) + SIZE * parts["word"]
     return addr & 0xFFFF_FFFF, parts["lane"], parts["top"] + span, parts["ends_beat"]
 
 
@@ -43,11 +45,11 @@ def put_together(case: Case, segments: list[Segment]) -> list[int]:
         assert place + words <= IN_WORDS
         sample, row = divmod(rows - 1, case.rows.sample_rows)
         end = sample * case.rows.sample_pitch + (row + 1) * case.rows.pitch + PORT_BYTES
-        assert address + 2 * words <= end, "a segment needs no row but those that it names"
-        mask = (1 << 16 * words) - 1 << 16 * place
+        assert address + SIZE * words <= end, "a segment needs no row but those that it names"
+        mask = (1 << 8 * SIZE * words) - 1 << 8 * SIZE * place
         assert case.run.mode is Mode.MAX_POOL or not covered & mask, "only taps of a max pool share a place"
-        piece = int.from_bytes(lanes[lane][address : address + 2 * words], "little") << 16 * place
-        beat = larger_words(beat, piece, IN_WORDS) if covered & mask else beat | piece
+        piece = int.from_bytes(lanes[lane][address : address + SIZE * words], "little") << 8 * SIZE * place
+        beat = larger_words(beat, piece, IN_WORDS, SIZE) if covered & mask else beat | piece
         covered |= mask
         if ends:
             beats.append(beat)

@@ -28,17 +28,20 @@ from fluidnpu.hls.program import (
     buffer_bytes,
     decode_for,
     decode_layer,
+    headers,
     pack_pieces,
     pack_rows,
     pack_weights,
 )
 from fluidnpu.models import LayerShape, Workload
 from fluidnpu.models.graph import LEAST_FILTERED, LEAST_POOLED, Filtering, Pooling
+from fluidnpu.models.numeric import WORDS, Stored, Word
 
 from ...common.benches.words import beats_of
 from ..coverage import plans
 
 Int16 = npt.NDArray[np.int16]
+Int64 = npt.NDArray[np.int64]
 ALIGN = 64
 MOST_POOLED = (12, 12)  # rows and columns of a map whose outputs a bench design pools
 MOST_FILTERED = 12  # columns of one that it filters
@@ -72,6 +75,7 @@ def bench_design(sizes: Mapping[str, int]) -> Design:
         out_words=sizes["out_words"],
         port_bits=8 * sizes.get("port_bytes", 16),
         buffer_words=sizes.get("buffer_words", 1 << 13),
+        word_bits=sizes.get("word_bits", 16),
     ).changed(activation=unit)
     kernel, table = sizes.get("filter", 0), bool(sizes.get("filter_table", 0))
     room = (3 * sizes["t_c"] + 4, MOST_FILTERED, kernel, table)
@@ -86,6 +90,7 @@ def sizes_of(design: Design) -> dict[str, int]:
     (6, True)
     """
     sizes = {name: int(getattr(design, name)) for name in (*USUAL, "buffer_words")}
+    sizes |= {"word_bits": design.word_bits} if design.word_bits != 16 else {}
     sizes |= {"activation": 1, "activation_dsp": int(design.activation == "dsp")} if design.activation else {}
     room = design.filter_room
     return sizes | ({"filter": room.kernel, "filter_table": room.activation} if room.kernel else {})
@@ -95,7 +100,7 @@ def sizes_of(design: Design) -> dict[str, int]:
 PARAMETER_OF: Mapping[str, str] = {
     "TR": "t_r", "TP": "t_p", "TC": "t_c", "BMax": "b_max", "Stackable": "stackable", "Split": "split", "WeightSlots": "weight_slots",
     "OutWords": "out_words", "PortBytes": "port_bytes", "Activation": "activation", "ActivationDsp": "activation_dsp",
-    "FilterKernel": "filter", "FilterActivation": "filter_table",
+    "FilterKernel": "filter", "FilterActivation": "filter_table", "WordBits": "word_bits",
 }  # fmt: skip
 
 
@@ -108,8 +113,26 @@ def array_under_test(**usual: int) -> Design:
     built: dict[str, int] = json.loads(os.environ.get("PARAMETERS", "{}"))
     sizes = {PARAMETER_OF[name]: value for name, value in built.items() if name in PARAMETER_OF}
     if "PortWords" in built:
-        sizes["port_bytes"] = 2 * built["PortWords"]
-    return bench_design({**USUAL, **usual, **sizes, **json.loads(os.environ.get("SIZES", "{}"))})
+        sizes["port_bytes"] = built["PortWords"] * built.get("WordBits", 16) // 8
+    return bench_design(of_words({**USUAL, **usual, **sizes, **json.loads(os.environ.get("SIZES", "{}"))}))
+
+
+def of_words(sizes: Mapping[str, int]) -> dict[str, int]:
+    """Return the sizes, with words of 8 bits the next larger ones that an array of them can have (ADR 75).
+
+    >>> of_words({**USUAL, "word_bits": 8})["t_p"], of_words(USUAL) == USUAL
+    (8, True)
+    """
+    if sizes.get("word_bits", 16) == 16:
+        return dict(sizes)
+    columns, slots = 4 if sizes["stackable"] else 2, 2
+    fitted = {
+        "t_p": max(8, sizes["t_p"]),
+        "t_c": -(-sizes["t_c"] // columns) * columns,
+        "split": 0,
+        "weight_slots": -(-sizes["weight_slots"] // slots) * slots,
+    }
+    return {**sizes, **fitted}
 
 
 def align(value: int) -> int:
@@ -161,7 +184,10 @@ def random_shape(rng: random.Random, design: Design) -> Shape:
     while True:
         shape = _any_shape(rng, design)
         run = FbcbEntry(Mode.LANES, batch=2, b_r=1, block=1)
-        if buffer_bytes(place(shape, random.Random(0), Layout(), design), run) <= 2 * design.buffer_words:
+        if (
+            buffer_bytes(place(shape, random.Random(0), Layout(), design), run)
+            <= design.word_bytes * design.buffer_words
+        ):
             return shape
 
 
@@ -255,7 +281,8 @@ def place(shape: Shape, rng: random.Random, layout: Layout, design: Design) -> D
     in_h, in_w = (oh - 1) * sh + (kh - 1) * dh + 1 + shape.spare[0], (ow - 1) * sw + (kw - 1) * dw + 1 + shape.spare[1]
     channels = shape.groups * shape.group_words
     columns = shape.group_words if shape.kind else shape.columns
-    in_pixel, out_pixel = 2 * (channels + shape.beside), 2 * (shape.groups * columns + shape.extra)
+    word, size = WORDS[design.word_bits], design.word_bytes
+    in_pixel, out_pixel = size * (channels + shape.beside), size * (shape.groups * columns + shape.extra)
     pooling = (
         {"pool_kernel": shape.pool[0], "pool_top": shape.pool[1], "pool_left": shape.pool[2]} if shape.pools else {}
     )
@@ -263,9 +290,10 @@ def place(shape: Shape, rng: random.Random, layout: Layout, design: Design) -> D
     in_row, out_row = in_w * in_pixel, (shape.stored[1] + shape.spare[1]) * out_pixel
     input_at = layout.take((in_h + 1) * in_row)
     output_at = layout.take((shape.stored[0] + shape.spare[0]) * out_row)
-    residual_pixel = 2 * (1 + shape.extra) if shape.spread else out_pixel
+    residual_pixel = size * (1 + shape.extra) if shape.spread else out_pixel
     residual_at = layout.take(oh * ow * residual_pixel) if shape.residual else 0
     steps = (0, 0) if shape.fixed else (ow * residual_pixel, residual_pixel)
+    adds = shape.residual and shape.activation != ActivationCode.PRODUCT
     return Descriptor(
         kind=shape.kind,
         in_offset=input_at + shape.spare[0] * in_row + shape.spare[1] * in_pixel - shape.spare[1] * in_pixel,
@@ -282,7 +310,7 @@ def place(shape: Shape, rng: random.Random, layout: Layout, design: Design) -> D
         group_words=shape.group_words,
         groups=shape.groups,
         columns=columns,
-        out_offset=output_at + 2 * rng.randrange(shape.extra + 1),
+        out_offset=output_at + size * rng.randrange(shape.extra + 1),
         out_row_bytes=out_row,
         out_pixel_bytes=out_pixel,
         has_residual=int(shape.residual),
@@ -290,18 +318,38 @@ def place(shape: Shape, rng: random.Random, layout: Layout, design: Design) -> D
         residual_row_bytes=steps[0],
         residual_pixel_bytes=steps[1],
         residual_spread=int(shape.residual and shape.spread),
-        shift=rng.randrange(12),
-        residual_shift=rng.randrange(8),
-        lo=rng.choice([-32768, 0]),
-        hi=rng.choice([32767, 6000]),
+        **_scales(rng, word, shifts=bool(shape.kind) or adds),
+        lo=rng.choice([word.lowest, 0]),
+        hi=rng.choice([word.highest, 6000 >> 16 - word.bits]),
+        byte_words=int(size == 1),
         **(pooling | {"pool_pitch": pitch} if pooling else {}),
         merged=int(shape.merged),
         **_unit_fields(shape, columns, rng, design),
-        **(_filter_fields(shape.filter, shape.out, pitch, rng) if shape.filter else {}),
+        **(_filter_fields(shape.filter, shape.out, pitch, rng, word) if shape.filter else {}),
     )
 
 
-def _filter_fields(filtering: Filtering, out: tuple[int, int], pitch: int, rng: random.Random) -> dict[str, Any]:
+def _scales(rng: random.Random, word: Word, *, shifts: bool) -> dict[str, int]:
+    """Shifts of sums and residuals; where words have 8 bits, a factor of residuals instead."""
+    shift, residual_shift = rng.randrange(12), rng.randrange(8)
+    if word.bits == 16:
+        return {"shift": shift, "residual_shift": residual_shift}
+    factor = rng.choice([1 << residual_shift, rng.randrange(1 << 16)])
+    return {"shift": shift if shifts else 0, "residual_multiplier": factor}
+
+
+def _bounds(rng: random.Random, word: Word, name: str) -> dict[str, int]:
+    """Draw clip bounds; those within int16 are as many bits further inside where words are shorter."""
+    lower = 16 - word.bits
+    return {
+        f"{name}lo": rng.choice([word.lowest, word.lowest, -20000 >> lower, 0]),
+        f"{name}hi": rng.choice([word.highest, word.highest, 9000 >> lower]),
+    }
+
+
+def _filter_fields(
+    filtering: Filtering, out: tuple[int, int], pitch: int, rng: random.Random, word: Word
+) -> dict[str, Any]:
     high, wide = filtering.walk(out)
     table = filtering.activation == "table"
     return {
@@ -309,19 +357,22 @@ def _filter_fields(filtering: Filtering, out: tuple[int, int], pitch: int, rng: 
         "filter_stride": filtering.stride,
         "filter_top": filtering.padded[0],
         "filter_left": filtering.padded[1],
-        "filter_shift": rng.choice([0, rng.randrange(8, 24), rng.randrange(48)]),
-        "filter_lo": rng.choice([-32768, -32768, -20000, 0]),
-        "filter_hi": rng.choice([32767, 32767, 9000]),
+        "filter_shift": rng.choice([0, rng.randrange(8, 24), rng.randrange(48)]) if word.bits == 16 else 0,
+        **_bounds(rng, word, "filter_"),
         "filter_rows": filter_steps(filtering.kernel) * pitch,
         "walk_h": high,
         "walk_w": wide,
         "pool_pitch": pitch,
         "filter_table": int(table),
-        "filter_window": rng.randrange(8, 16) if table else 0,
+        "filter_window": _window(rng, word) if table else 0,
         "filter_unit_shift": rng.choice([0, rng.randrange(6, 18), rng.randrange(32)]),
-        "filter_unit_lo": rng.choice([-32768, -32768, -20000, 0]),
-        "filter_unit_hi": rng.choice([32767, 32767, 9000]),
+        **_bounds(rng, word, "filter_unit_"),
     }
+
+
+def _window(rng: random.Random, word: Word) -> int:
+    """Draw the window of a table; that of bytes has all of them."""
+    return rng.randrange(8, 16) if word.bits == 16 else 8
 
 
 def _unit_fields(shape: Shape, columns: int, rng: random.Random, design: Design) -> dict[str, Any]:
@@ -329,13 +380,12 @@ def _unit_fields(shape: Shape, columns: int, rng: random.Random, design: Design)
     if use == ActivationCode.NONE:
         return {}
     beats = pooled_beats(columns, design.array) if shape.kind == 0 else _pool_beats(columns, design)
-    channels = shape.groups * beats * design.out_words
+    channels, word = shape.groups * beats * design.out_words, WORDS[design.word_bits]
     return {
         "activation": int(use),
-        "activation_window": rng.randrange(8, 16) if use == ActivationCode.TABLE else 0,
+        "activation_window": _window(rng, word) if use == ActivationCode.TABLE else 0,
         "activation_shift": rng.choice([0, rng.randrange(6, 18), rng.randrange(32)]),
-        "activation_lo": rng.choice([-32768, -32768, -20000, 0]),
-        "activation_hi": rng.choice([32767, 32767, 9000]),
+        **_bounds(rng, word, "activation_"),
         "pieces": TABLE_PIECES if use == ActivationCode.TABLE else channels if use in _CHANNELS else 0,
     }
 
@@ -355,7 +405,7 @@ def random_fbcb(rng: random.Random, design: Design, descriptor: Descriptor, batc
             run = decode_layer(design, word, descriptor, batch)
         except FbcbError:
             continue
-        if buffer_bytes(descriptor, run) <= 2 * design.buffer_words:
+        if buffer_bytes(descriptor, run) <= design.word_bytes * design.buffer_words:
             return word
 
 
@@ -375,10 +425,10 @@ class Program:
     slot_bytes: int
     slots: int
 
-    def slot_words(self, memory: bytearray) -> Int16:
+    def slot_words(self, memory: bytearray) -> Stored:
         """View the slots in a memory as words: (slots, words)."""
-        start = self.slot_base - self.base
-        flat = np.frombuffer(memory, "<i2", count=self.slots * self.slot_bytes // 2, offset=start)
+        start, size = self.slot_base - self.base, self.design.word_bytes
+        flat = np.frombuffer(memory, f"<i{size}", count=self.slots * self.slot_bytes // size, offset=start)
         return flat.reshape(self.slots, -1)
 
 
@@ -428,8 +478,9 @@ def make_program(
     memory = bytearray(slot_base + slots * slot_bytes - base)
     memory[: 128 * len(descriptors)] = b"".join(d.pack() for d in descriptors)
     memory[weights - base : weights - base + len(image)] = image
-    filling = np.random.default_rng(rng.getrandbits(32)).integers(-3000, 3000, slots * slot_bytes // 2).astype("<i2")
-    memory[slot_base - base :] = filling.tobytes()
+    most, size = (3000, 2) if design.word_bytes == 2 else (128, 1)
+    filling = np.random.default_rng(rng.getrandbits(32)).integers(-most, most, slots * slot_bytes // size)
+    memory[slot_base - base :] = filling.astype(f"<i{size}").tobytes()
     return Program(
         design=design,
         descriptors=tuple(descriptors),
@@ -456,15 +507,18 @@ def _add_weights(
     p = descriptor.kernel_h * descriptor.kernel_w * descriptor.group_words
     source = np.random.default_rng(rng.getrandbits(32))
     shape = (descriptor.groups, p, descriptor.columns)
-    weights = source.integers(-300, 300, shape).astype(np.int16)
+    word = WORDS[design.word_bits]
+    most = min(300, word.highest + 1)
+    weights = source.integers(max(-most, -word.highest), most, shape).astype(word.dtype)
     bias = source.integers(-(1 << 20), 1 << 20, (descriptor.groups, descriptor.columns))
-    pieces, constants = _random_pieces(descriptor, source), _Filter.of(descriptor, source)
+    pieces, constants = _random_pieces(descriptor, source), _Filter.of(descriptor, source, word)
+    header = _headers(bias, source, word)
     parts = [NO_WEIGHTS] * 4
     for mode in sorted(modes):
         image.extend(bytes(-len(image) % ALIGN))
         parts[mode] = len(image)
         for group in range(descriptor.groups):
-            image += pack_weights(weights[group], bias[group], mode, design).astype("<i2").tobytes()
+            image += _bytes(pack_weights(weights[group], header[group], mode, design))
         image += bytes(-len(image) % ALIGN if descriptor.pieces or descriptor.filter_kernel else 0)
         image += _packed(descriptor, mode, design, pieces)
         if descriptor.filter_kernel:
@@ -493,31 +547,47 @@ def _random_pieces(descriptor: Descriptor, source: np.random.Generator) -> Int16
     return pieces
 
 
+def _bytes(words: Stored) -> bytes:
+    """The words as they lie in memory."""
+    return words.astype(words.dtype.newbyteorder("<")).tobytes()
+
+
+def _headers(bias: Int64, source: np.random.Generator, word: Word) -> Int64:
+    """Add a multiplier and a shift to each bias where words have 8 bits; no product leaves 32 bits."""
+    if word.bits == 16:
+        return bias
+    shifts = source.choice([0, 9, 17, 20, 24, 30, 33, 47], bias.shape)
+    multipliers = source.integers(0, np.minimum(1 << 17, 1 << np.minimum(shifts + 6, 20)))
+    return headers(bias.reshape(-1), multipliers.reshape(-1), shifts.reshape(-1)).reshape(bias.shape)
+
+
 @dataclass(frozen=True)
 class _Filter:
-    """A filter's weights (channels, k * k), biases (channels,) and the pieces of a table behind it."""
+    """A filter's weights (channels, k * k), headers (channels,) and the pieces of a table behind it."""
 
-    taps: Int16
-    bias: npt.NDArray[np.int64]
+    taps: Stored
+    header: Int64
     table: Int16
 
     @classmethod
-    def of(cls, descriptor: Descriptor, source: np.random.Generator) -> _Filter:
-        """Draw one; half of them with words at the ends of int16, and biases that only 48 bits hold."""
-        taps, reach = descriptor.filter_kernel**2, (1 << 20, 1 << 46)
+    def of(cls, descriptor: Descriptor, source: np.random.Generator, word: Word) -> _Filter:
+        """Draw one; half of them with words at both ends, and biases that only the widest sums hold."""
+        taps, reach = descriptor.filter_kernel**2, (1 << 20, 1 << 46 if word.bits == 16 else 1 << 23)
         wide = source.integers(2) if descriptor.filter_kernel else 0
-        weights = source.integers(-32768 if wide else -300, 32768 if wide else 300, (descriptor.columns, taps))
+        lowest, most = max(word.lowest, -300), min(word.highest + 1, 300)
+        weights = source.integers(
+            word.lowest if wide else lowest, word.highest + 1 if wide else most, (descriptor.columns, taps)
+        )
         if wide:
-            weights = np.where(
-                source.random(weights.shape) < 0.2, source.choice([-32768, 32767], weights.shape), weights
-            )
+            ends = source.choice([word.lowest, word.highest], weights.shape)
+            weights = np.where(source.random(weights.shape) < 0.2, ends, weights)
         bias = source.integers(-reach[wide], reach[wide], descriptor.columns)
         pieces = source.integers(-32768, 32768, (TABLE_PIECES if descriptor.filter_table else 0, 2))
-        return cls(weights.astype(np.int16), bias, pieces.astype(np.int16))
+        return cls(weights.astype(word.dtype), _headers(bias, source, word), pieces.astype(np.int16))
 
     def packed(self, descriptor: Descriptor, mode: Mode, design: Design) -> bytes:
         """Its constants as they lie in the image, each part of them with whole words of the port."""
-        rows = pack_rows(self.taps, self.bias, mode, design, count=descriptor.filter_rows)
+        rows = pack_rows(self.taps, self.header, mode, design, count=descriptor.filter_rows)
         table = self.table.astype("<i2").tobytes()
         return rows.astype("<i2").tobytes() + table + bytes(-len(table) % design.port_bytes)
 

@@ -96,13 +96,17 @@ module fluidnpu_planner #(
       default:                          part = descriptor_i.weights[3];
     endcase
   end
+  function automatic logic has_window(logic [3:0] window);  // a table; that of bytes has all of them
+    has_window = Pairs ? window == 4'd8 : window[3];
+  endfunction
+
   always_comb begin  // what the activation unit could not do; without a unit, that anything is asked of it
     no_part = part == fluidnpu_formats_pkg::DescriptorNoWeights || part[5:0] != '0;
     beyond = descriptor_i.activation != fluidnpu_formats_pkg::ActivationNone || descriptor_i.pieces != '0 || descriptor_i.residual_spread;
     if (Activation) begin
       unique case (descriptor_i.activation)
         fluidnpu_formats_pkg::ActivationNone: beyond = descriptor_i.pieces != '0;
-        fluidnpu_formats_pkg::ActivationTable: beyond = descriptor_i.pieces != 16'(TablePieces) || !descriptor_i.activation_window[3];
+        fluidnpu_formats_pkg::ActivationTable: beyond = descriptor_i.pieces != 16'(TablePieces) || !has_window(descriptor_i.activation_window);
         fluidnpu_formats_pkg::ActivationProduct: beyond = descriptor_i.pieces != '0 || !descriptor_i.has_residual;
         fluidnpu_formats_pkg::ActivationSlope, fluidnpu_formats_pkg::ActivationAffine:
           beyond = descriptor_i.pieces == '0 || 32'(descriptor_i.pieces) > fluidnpu_pkg::PieceRows * OutWords;
@@ -130,10 +134,10 @@ module fluidnpu_planner #(
           || !gemm || descriptor_i.groups != 16'd1 || descriptor_i.pool_kernel != '0 || descriptor_i.merged
           || 4'(descriptor_i.filter_top) >= descriptor_i.filter_kernel || 4'(descriptor_i.filter_left) >= descriptor_i.filter_kernel
           || !walks_h || !walks_w || descriptor_i.filter_rows == '0 || 32'(descriptor_i.filter_rows) > FilterWeights
-          || descriptor_i.filter_shift > fluidnpu_formats_pkg::DescriptorFilterShiftMost
+          || descriptor_i.filter_shift > (Pairs ? '0 : fluidnpu_formats_pkg::DescriptorFilterShiftMost)
           || $signed(descriptor_i.filter_lo) > $signed(descriptor_i.filter_hi)
           || $signed(descriptor_i.filter_unit_lo) > $signed(descriptor_i.filter_unit_hi)
-          || (descriptor_i.filter_table ? !FilterActivation || !descriptor_i.filter_window[3] : descriptor_i.filter_window != '0);
+          || (descriptor_i.filter_table ? !FilterActivation || !has_window(descriptor_i.filter_window) : descriptor_i.filter_window != '0);
     end
   end
 
