@@ -248,7 +248,7 @@ def list_exits(options: ExitsOptions) -> None:
     report = _report(before, network, options.out) | {
         "fit": None if fitted is None else _fit_report(fitted),
         "selection": chosen,
-        "int16": guard_report(compared),
+        f"int{options.bits}": guard_report(compared),
     }
     if options.as_json:
         show.emit(report)
@@ -270,7 +270,7 @@ def list_exits(options: ExitsOptions) -> None:
     )
     _print(out, report, all(one is None for one in asked))
     if compared is not None:
-        say_guarded(out, network, compared)
+        say_guarded(out, network, compared, bits=options.bits)
     if options.out is not None:
         out.print(f"network written to [bold]{options.out}[/]")
     say_assumed(out, network)
@@ -355,7 +355,7 @@ def _fitted(
             seed=options.seed,
             progress=step,
         )
-    return fitted, guarded(out, fitted.network, images, options.most_error)
+    return fitted, guarded(out, fitted.network, images, options.most_error, options.bits)
 
 
 def _blocks(network: models.Network) -> dict[str, str]:

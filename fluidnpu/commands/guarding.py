@@ -1,4 +1,4 @@
-"""The guard that needs no labels, as commands run it: int16 beside float on the images at hand."""
+"""The guard that needs no labels, as commands run it: integers beside float on the images at hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fluidnpu import models
-from fluidnpu.models import graph, numeric
+from fluidnpu.models import numeric
 
 from .. import show
 from ..errors import add_note
@@ -22,8 +22,8 @@ MOST_ERROR = click.option(
     type=float,
     default=None,
     metavar="SHARE",
-    help="error that int16 may make at an exit or output, root mean square over the spread of float's values; above it "
-    "channels are equalised, and if that does not help the network is refused  [default: 0.02]",
+    help="error that words may make at an exit or output, root mean square over the spread of float's values; above it "
+    "channels are equalised, and if that does not help the network is refused  [default: 0.02; with --bits 8 0.15]",
 )
 
 
@@ -56,8 +56,8 @@ def compared(
 
 
 def without_record(network: models.Network) -> models.Network:
-    """Return the network without what its file says of int16 beside float, which is about other exits."""
-    kept = {key: text for key, text in network.metadata.items() if key != graph.INT16_RECORD}
+    """Return the network without what its file says of words beside float, which is about other exits."""
+    kept = {key: text for key, text in network.metadata.items() if key not in numeric.RECORDS.values()}
     return dataclasses.replace(network, metadata=kept)
 
 
@@ -72,8 +72,10 @@ def guard_report(guard: numeric.Guarded | None) -> dict[str, Any] | None:
     return guard.comparison.to_dict() | {"equalised": sorted(guard.network.equalisation), "error_before": before}
 
 
-def say_guarded(out: Console, network: models.Network, guard: numeric.Guarded | None, lacks: str = "") -> None:
-    """Print how near int16 comes to float, and what was equalised for it; else what keeps it from that, or
+def say_guarded(
+    out: Console, network: models.Network, guard: numeric.Guarded | None, lacks: str = "", bits: int = 16
+) -> None:
+    """Print how near the words come to float, and what was equalised for it; else what keeps it from that, or
     what the model's file says.
     """
     from rich.markup import escape
@@ -81,13 +83,13 @@ def say_guarded(out: Console, network: models.Network, guard: numeric.Guarded | 
     if lacks:
         out.print(f"  [yellow]{escape(lacks)}[/]")
     elif guard is None:
-        record = network.metadata.get(graph.INT16_RECORD)
+        record = network.metadata.get(numeric.RECORDS[bits])
         words = (
             "was not compared with float: that needs images"
             if record is None
             else f"beside float, as prepared: {record}"
         )
-        out.print(f"  [dim]int16 {escape(words)}[/]")
+        out.print(f"  [dim]int{bits} {escape(words)}[/]")
     else:
         _say(out, guard)
 
@@ -95,9 +97,12 @@ def say_guarded(out: Console, network: models.Network, guard: numeric.Guarded | 
 def _say(out: Console, guard: numeric.Guarded) -> None:
     from rich.markup import escape
 
-    out.print(f"int16 beside float on {guard.comparison.images} images: {escape(guard.comparison.text)}")
+    width = f"int{guard.qnet.bits}"
+    out.print(f"{width} beside float on {guard.comparison.images} images: {escape(guard.comparison.text)}")
     if guard.before is not None:
         tensors = sorted(guard.network.equalisation)
         more = f" and {len(tensors) - 3} more" if len(tensors) > 3 else ""
-        without = f"{guard.before:.2g} without" if math.isfinite(guard.before) else "int16 does not take it otherwise"
+        without = (
+            f"{guard.before:.2g} without" if math.isfinite(guard.before) else f"{width} does not take it otherwise"
+        )
         out.print(f"  channels equalised in {escape(', '.join(tensors[:3]))}{more} ({without})")

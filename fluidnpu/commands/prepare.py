@@ -19,7 +19,7 @@ from fluidnpu.models import onnx as model_onnx
 
 from .. import show
 from ..errors import UsageError
-from ..options import JSON, PATH, numbers, reading, reading_options, takes
+from ..options import BITS, JSON, PATH, numbers, reading, reading_options, takes
 from .data import CLASSES, read_data, with_class_names
 from .guarding import MOST_ERROR, guard_report, guarded, say_guarded
 from .networks import read_network, say_assumed, say_chance
@@ -40,6 +40,7 @@ class ExitSettings:
     calibrate: Path | None = None
     images: int = MOST_IMAGES
     most_error: float | None = None
+    bits: int = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +91,7 @@ def exit_settings(command: Callable[..., Any]) -> Callable[..., Any]:
             help="use the first N of them, evenly spread",
         ),
         MOST_ERROR,
+        BITS,
         CLASSES,
     )
     for option in reversed(options):
@@ -129,14 +131,14 @@ def prepare_model(options: PrepareOptions) -> None:
     network, compared = prepared(out, network, options, record)
     if options.out is not None:
         files.write_file(options.out, model_onnx.with_metadata(options.model, network, reading_options()["size"]))
-    report = prepared_report(network) | {"int16": guard_report(compared)}
+    report = prepared_report(network) | {f"int{options.bits}": guard_report(compared)}
     report |= {"model": None if options.out is None else str(options.out)}
     if options.as_json:
         show.emit(report)
         return
     print_prepared(out, network)
     if network.calibration:
-        say_guarded(out, network, compared)
+        say_guarded(out, network, compared, bits=options.bits)
     say_assumed(out, network)
     if options.calibrate is not None:
         say_chance(out, network)
@@ -151,7 +153,8 @@ def prepared(
 ) -> tuple[models.Network, numeric.Guarded | None]:
     """Put the settings into a network, measuring what they leave open on the images.
 
-    With images int16 is compared with float, too. Raises UsageError and NetworkError.
+    With images words are compared with float, too; at 8 bits the exits are measured in words. Raises
+    UsageError and NetworkError.
     """
     thresholds, rates = numbers("--thresholds", settings.thresholds), numbers("--rates", settings.rates)
     if settings.tolerance is not None and settings.calibrate is None:
@@ -175,8 +178,11 @@ def prepared(
         )
     if images is None:
         return network, None
-    compared = guarded(out, network, images, settings.most_error)
-    return compared.network, compared
+    compared = guarded(out, network, images, settings.most_error, settings.bits)
+    network = compared.network
+    if settings.bits != 16 and len(network.exits) > 1 and thresholds is None:
+        network = numeric.measured_in_words(network, compared.qnet, images, settings.tolerance)
+    return network, compared
 
 
 def spread(images: models.ImageSet, count: int) -> models.ImageSet:

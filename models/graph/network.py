@@ -26,6 +26,7 @@ from .shapes import Filtering, FilterPair, Kind, LayerShape, Pair, Pooling, Shap
 
 MOST_EXPONENT = 30  # of a channel, up or down: its weights stay well within float32
 INT16_RECORD = "int16"  # key of the metadata that says how near int16 came to float
+INT8_RECORD = "int8"  # the same of int8
 LEAST_POOLED = 8  # columns of a map whose rows the NPU pools: a row's maxima are used again no sooner
 LEAST_FILTERED = 4  # columns of a map whose rows the NPU filters: a row's words are read again no sooner
 FILTER_KERNELS = range(2, 8)  # rows and columns of a depthwise window that the NPU filters with
@@ -344,7 +345,7 @@ class Network:
         """Return the network with other ranges, or none; what was chosen and measured for the old ones is
         forgotten.
         """
-        metadata = {key: text for key, text in self.metadata.items() if key != INT16_RECORD}
+        metadata = {key: text for key, text in self.metadata.items() if key not in (INT16_RECORD, INT8_RECORD)}
         return replace(self, calibration=calibration, equalisation={}, corrections={}, metadata=metadata)
 
     @property

@@ -4,8 +4,10 @@ from .guard import AccuracyError as AccuracyError
 from .guard import DeviationError as DeviationError
 from .guard import Guarded as Guarded
 from .guard import GuardReport as GuardReport
+from .guard import fitting_bits as fitting_bits
 from .guard import guarded as guarded
 from .input_folding import folded_steps as folded_steps
+from .preparation import measured_in_words as measured_in_words
 from .preparation import prepare as prepare
 from .quantise import quantise as quantise
 from .recording import record_classes as record_classes

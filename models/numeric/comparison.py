@@ -1,4 +1,4 @@
-"""Compare int16 with the float reference on images, labels or not: every exit, every output, every layer.
+"""Compare int16 or int8 with the float reference on images, labels or not: every exit, output and layer.
 
 An error is stated over the spread of what it is an error of: the standard deviation of the float values over
 images and elements. So it has no unit, and 0.01 is a hundredth of what tells one answer from another.
@@ -30,7 +30,7 @@ from ..graph.outputs import Output
 from . import golden
 from .float_reference import Images, Progress, channel_sizes, float_batches
 from .integers import QuantisedNetwork
-from .words import INT16_MAX, INT16_MIN, Doubles, Int16s
+from .words import Doubles, Stored, Word
 
 MOST_IMAGES, LEAST_IMAGES = 64, 4  # that are compared
 MOST_MACS = 20_000_000_000  # of all of them together: more images than the least are taken only up to here
@@ -39,7 +39,7 @@ FAR_APART = 256  # channels of sizes so far apart: the smaller have at most eigh
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """The int16 values of an exit or an output beside float's.
+    """The quantised values of an exit or an output beside float's.
 
     `rms` and `largest` are errors over the spread. Figures are None where they make no sense. `same_class`
     and `overlap` are shares of 1: of images, of a map's pixels or landmarks with one class or place in both;
@@ -83,9 +83,9 @@ class LayerError:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Int16 beside float on some images: exits with values and outputs in order, and every layer.
+    """Integers beside float on some images: exits with values and outputs in order, and every layer.
 
-    `saturations` counts stored values at either end of int16.
+    `saturations` counts stored values at either end of their words.
     """
 
     images: int
@@ -102,6 +102,11 @@ class Comparison:
     def error(self) -> float:
         """The error of the worst exit or output, rms over spread."""
         return self.worst.rms or 0.0
+
+    @property
+    def same_class(self) -> float:
+        """The least share of images that keep float's class, of what names one; 1 where nothing does."""
+        return min((answer.same_class for answer in self.answers if answer.same_class is not None), default=1.0)
 
     @property
     def worst_layer(self) -> LayerError:
@@ -153,10 +158,10 @@ def compare(network: Network, qnet: QuantisedNetwork, images: Images, progress: 
     done = saturated = 0
     for real in float_batches(network, images):
         part = images[done : done + len(real[network.input])]
-        stored: dict[str, Int16s] = {network.input: qnet.quantise_input(part)}
+        stored: dict[str, Stored] = {network.input: qnet.quantise_input(part)}
         for stage in range(len(network.exits)):
             golden.run_stage(qnet, stage, stored)
-        saturated += sum(_at_the_ends(value) for value in stored.values())
+        saturated += sum(_at_the_ends(value, qnet.word) for value in stored.values())
         got = {name: qnet.real(name, value) for name, value in stored.items()}
         for name, value in real.items():
             sizes[name] = np.maximum(sizes[name], channel_sizes(value))
@@ -201,9 +206,9 @@ def _layer_errors(
     return rows
 
 
-def _at_the_ends(stored: Int16s) -> int:
-    """Count the values at either end of int16; clips that are meant, such as ReLU's, end elsewhere."""
-    return int(np.count_nonzero(stored == INT16_MAX) + np.count_nonzero(stored == INT16_MIN))
+def _at_the_ends(stored: Stored, word: Word) -> int:
+    """Count the values at either end of the words; clips that are meant, such as ReLU's, end elsewhere."""
+    return int(np.count_nonzero(stored == word.highest) + np.count_nonzero(stored == word.lowest))
 
 
 def _apart(sizes: Doubles) -> tuple[float, float]:

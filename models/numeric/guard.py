@@ -1,7 +1,8 @@
-"""Two guards refuse a network that int16 changes too much, before anything is built.
+"""Two guards refuse a network that int16 or int8 changes too much, before anything is built.
 
-`guarded` compares int16 with float on any images and equalises channels where that helps; `accuracy_guard`
-compares accuracies on labelled ones.
+`guarded` compares integers with float on any images and equalises channels where that helps, and at 8 bits
+corrects biases; `accuracy_guard` compares accuracies on labelled ones. `fitting_bits` is the width that a
+network may have.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ import numpy.typing as npt
 from ..errors import NetworkError, QuantisationError
 from ..exits.rule import Floats, decide_exits, sureness_of_exits
 from ..exits.scores import check_labels, scores
-from ..graph.network import INT16_RECORD, Network
+from ..graph.network import INT8_RECORD, INT16_RECORD, Network
 from . import golden
 from .comparison import Comparison, compare, named, sample
+from .corrections import chosen_corrections
 from .equalisation import chosen_equalisation
 from .float_reference import Images, Progress, examine, run_float
 from .integers import QuantisedNetwork
@@ -26,10 +28,13 @@ from .quantise import quantise
 
 TOLERANCE_POINTS = 0.5
 MOST_ERROR = 0.02  # of the spread, rms; networks that int16 fits are at 0.00003 to 0.001 (ADR 65)
+MOST_ERROR_INT8 = 0.15  # those that int8 fits are at 0.01 to 0.1 (docs/explanation/int8.md)
+LEAST_SAME_INT8 = 0.9  # share of images that keep their class, at the worst exit
+RECORDS = {16: INT16_RECORD, 8: INT8_RECORD}
 
 
 class DeviationError(NetworkError):
-    """The int16 values differ from float's by more than what is allowed; `comparison` holds both."""
+    """The stored values differ from float's by more than what is allowed; `comparison` holds both."""
 
     def __init__(self, message: str, comparison: Comparison) -> None:
         super().__init__(message)
@@ -37,7 +42,7 @@ class DeviationError(NetworkError):
 
 
 class AccuracyError(NetworkError):
-    """The int16 accuracy with early exits is more than the tolerance below float; `report` holds both."""
+    """The quantised accuracy with early exits is more than the tolerance below float; `report` holds both."""
 
     def __init__(self, message: str, report: GuardReport) -> None:
         super().__init__(message)
@@ -47,6 +52,8 @@ class AccuracyError(NetworkError):
 @dataclass(frozen=True, kw_only=True)
 class GuardReport:
     """Float and int16 accuracy with early exits (shares of 1) on the same images, and their differences.
+
+    At 8 bits int8's stands in place of int16's.
 
     The accuracy of exits that give maps is their mean score (`models.exits.scores`).
     """
@@ -68,7 +75,7 @@ class GuardReport:
 
 @dataclass(frozen=True, kw_only=True)
 class Guarded:
-    """A network that int16 fits, with its equalisation, its integers and the comparison with float.
+    """A network that int16 or int8 fits, with its equalisation, its integers and the comparison with float.
 
     `before` is the error without the equalisation that was chosen now: infinite where the network could not
     be quantised, None where none was needed.
@@ -81,31 +88,42 @@ class Guarded:
 
 
 def guarded(
-    network: Network, images: Images, most_error: float = MOST_ERROR, progress: Progress | None = None
+    network: Network,
+    images: Images,
+    most_error: float | None = None,
+    progress: Progress | None = None,
+    *,
+    bits: int = 16,
 ) -> Guarded:
-    """Compare int16 with float on a sample of images, and equalise channels where too much is lost.
+    """Compare int16 or int8 with float on a sample of images, and equalise channels where too much is lost.
 
-    A network without ranges gets those of the images. Where the error of an exit or output is above
-    `most_error` of its spread, channels are equalised and compared again; the better of the two is kept.
-    The network's metadata then say how near int16 came. Raises DeviationError where it is not near enough,
-    NetworkError, and QuantisationError where int16 takes it in neither form.
+    A network without ranges gets those of the images, and at 8 bits corrections where it has none. Where the
+    error of an exit or output is above `most_error` of its spread (0.02; at 8 bits 0.15), channels are
+    equalised and compared again; the better of the two is kept. At 8 bits nine images of ten must keep the
+    class, too, unless `most_error` is given. The network's metadata then say how near it came. Raises
+    DeviationError where it is not near enough, NetworkError, and QuantisationError where the words take it in
+    neither form.
     """
+    least_same = 0.0
+    if most_error is None:
+        most_error, least_same = (MOST_ERROR, 0.0) if bits == 16 else (MOST_ERROR_INT8, LEAST_SAME_INT8)
     if not 0 <= most_error < np.inf:
         raise NetworkError(
-            f"the error that int16 may make must be a share of the spread of at least 0, not {most_error}"
+            f"the error that int{bits} may make must be a share of the spread of at least 0, not {most_error}"
         )
     if not network.calibration:
         network = network.recalibrated(examine(network, images, progress=progress).ranges)
     some = sample(network, images)
+    network = network if bits == 16 or network.corrections else _corrected(network, images)
     refused: QuantisationError | None = None
     first: Guarded | None = None
     try:
-        first = _compared(network, some, progress)
+        first = _compared(network, some, progress, bits)
     except QuantisationError as error:
         refused = error
     best = first
     if first is None or not first.comparison.error <= most_error:
-        second = _equalised(network, images, some, progress)
+        second = _equalised(network, images, some, progress, bits)
         if second is not None and (first is None or second.comparison.error < first.comparison.error):
             best = replace(second, before=float("inf") if first is None else first.comparison.error)
     if best is None:
@@ -113,24 +131,45 @@ def guarded(
         raise refused
     if not best.comparison.error <= most_error:
         raise DeviationError(_too_far(best, most_error), best.comparison)
+    if best.comparison.same_class < least_same:
+        raise DeviationError(
+            f"int{bits} must name float's class on at least {100 * least_same:g} % of images, and '{network.name}' does on "
+            f"{100 * best.comparison.same_class:.3g} % of {best.comparison.images}",
+            best.comparison,
+        )
     record = f"{best.comparison.text}; {best.comparison.images} images"
-    return replace(best, network=replace(best.network, metadata={**best.network.metadata, INT16_RECORD: record}))
+    return replace(best, network=replace(best.network, metadata={**best.network.metadata, RECORDS[bits]: record}))
 
 
-def _compared(network: Network, images: Images, progress: Progress | None) -> Guarded:
-    qnet = quantise(network)
+def fitting_bits(network: Network) -> int:
+    """Return the narrowest words that a network may have: 8 where its file says that the guard took it."""
+    return 8 if INT8_RECORD in network.metadata else 16
+
+
+def _corrected(network: Network, images: Images) -> Network:
+    """Return the network with its biases corrected for 8 bits; as it is where these do not take it."""
+    try:
+        return replace(network, corrections=chosen_corrections(network, images))
+    except QuantisationError:
+        return network
+
+
+def _compared(network: Network, images: Images, progress: Progress | None, bits: int) -> Guarded:
+    qnet = quantise(network, bits=bits)
     return Guarded(network=network, qnet=qnet, comparison=compare(network, qnet, images, progress))
 
 
-def _equalised(network: Network, images: Images, some: Images, progress: Progress | None) -> Guarded | None:
-    """Return the network with its channels equalised on all images; None where that changes nothing, or int16
-    does not take it.
+def _equalised(network: Network, images: Images, some: Images, progress: Progress | None, bits: int) -> Guarded | None:
+    """Return the network with its channels equalised on all images; None where that changes nothing, or the
+    words do not take it.
     """
     chosen = chosen_equalisation(network, examine(network, images, progress=progress).sizes)
     if chosen == network.equalisation:
         return None
+    network = replace(network, equalisation=chosen)
+    network = network if bits == 16 else _corrected(network, images)
     try:
-        return _compared(replace(network, equalisation=chosen), some, progress)
+        return _compared(network, some, progress, bits)
     except QuantisationError:
         return None
 
@@ -139,7 +178,7 @@ def _too_far(guard: Guarded, most_error: float) -> str:
     answer, comparison = guard.comparison.worst, guard.comparison
     saturated = f", and {comparison.saturations} values saturated" if comparison.saturations else ""
     return (
-        f"int16 must stay within {most_error:g} of the spread of float's values, and '{guard.network.name}' is off by "
+        f"int{guard.qnet.bits} must stay within {most_error:g} of the spread of float's values, and '{guard.network.name}' is off by "
         f"{comparison.error:.2g} at '{answer.name}' on {comparison.images} images: {comparison.worst_layer.text}{saturated}"
     )
 
@@ -151,7 +190,7 @@ def accuracy_guard(
     labels: npt.NDArray[Any],
     tolerance_points: float = TOLERANCE_POINTS,
 ) -> GuardReport:
-    """Compare int16 with float on labelled images; AccuracyError when int16 loses more than
+    """Compare integers with float on labelled images; AccuracyError when they lose more than
     `tolerance_points` points.
 
     Raises NetworkError for labels that do not fit the exits.
@@ -177,7 +216,7 @@ def accuracy_guard(
     )
     if report.loss_points > tolerance_points + 1e-9:
         raise AccuracyError(
-            f"int16 accuracy with early exits must stay within {tolerance_points:g} points of float, and '{network.name}' has "
+            f"int{qnet.bits} accuracy with early exits must stay within {tolerance_points:g} points of float, and '{network.name}' has "
             f"{100 * report.int16_accuracy:.2f} % against {100 * report.float_accuracy:.2f} % on {len(labels)} images",
             report,
         )

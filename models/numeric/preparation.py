@@ -27,7 +27,9 @@ from ..exits.selection import choose_threshold
 from ..graph.network import Network
 from ..images.image_set import ImageSet
 from ..images.preprocessing import Preprocessing
+from . import golden
 from .float_reference import Progress, examine
+from .integers import QuantisedNetwork
 
 
 def prepare(
@@ -64,6 +66,21 @@ def prepare(
             network = with_chosen_threshold(network, found.logits, images.labels, tolerance_points)
         network = measured(network, found.logits, images.labels if images.labelled else None)
     return network if rates is None else with_rates(network, rates)
+
+
+def measured_in_words(
+    network: Network, qnet: QuantisedNetwork, images: ImageSet, tolerance_points: float | None = None
+) -> Network:
+    """Return the network with rates, accuracies and, for a tolerance, thresholds of the answers in integers.
+
+    At 8 bits an exit is a little surer or less sure than in floating point, so thresholds belong to its
+    integers.
+    """
+    images = fitted_labels(Task.of(network), images)
+    logits = [qnet.logits(index, stored) for index, stored in enumerate(golden.run(qnet, images.images))]
+    if tolerance_points is not None:
+        network = with_chosen_threshold(network, logits, images.labels, tolerance_points)
+    return measured(network, logits, images.labels if images.labelled else None)
 
 
 def with_chosen_threshold(

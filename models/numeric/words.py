@@ -16,7 +16,6 @@ Stored = npt.NDArray[Any]  # int16 or int8, by the network's words
 Integers = npt.NDArray["np.integer[Any]"]
 Doubles = npt.NDArray[np.float64]
 
-INT16_MIN, INT16_MAX = -(1 << 15), (1 << 15) - 1
 MOST_FRACTION_BITS = 200
 HEADROOM = 1.5  # unseen images may exceed the calibrated range by this factor before anything saturates
 
