@@ -36,8 +36,10 @@ from ..errors import SchedulerError
 
 STAKES = np.geomspace(0.05, 400, 16)  # s of the running gamblers, with equal parts of the wealth
 ROUNDS = 40  # of bisection
-MOST_STAKE = 0.98  # of the wealth, lost with an outcome of 0: who loses all can prove nothing any more
+BOLD = 0.6  # of the wealth, lost with an outcome of 0: bolder play is ruined where losses are rare
+BOLDEST = 0.98
 RUIN = 1e-12  # of the wealth that is wanted
+ROUNDING = 1e-9
 NORMAL = NormalDist()
 
 Hypothesis = TypeVar("Hypothesis")
@@ -47,8 +49,8 @@ Hypothesis = TypeVar("Hypothesis")
 class RunningMean:
     """The evidence of outcomes 0..1 so far; valid at every moment, for ever.
 
-    Where the mean drifts, `below` speaks of the average of the means so far: outcome by outcome, what was to be
-    expected before it came. `grown` (stakes,) has the sum of log(1 + s x). Raises SchedulerError.
+    Where the mean drifts, `below` speaks of the average of the means so far: outcome by outcome, what was to
+    be expected before it came. `grown` (stakes,) has the sum of log(1 + s x). Raises SchedulerError.
     """
 
     count: int = 0
@@ -89,30 +91,62 @@ def check_risk(risk: float) -> None:
         raise SchedulerError(f"a risk must lie above 0 and below 100 %, not {100 * risk:g} %")
 
 
-def proven_above(outcomes: NDArray[Any], *, mean: float, risk: float, spread: float = 0.5) -> bool:
+def proven_above(outcomes: NDArray[Any], *, mean: float, risk: float, spread: float = 0.5, best: float = 1.0) -> bool:
     """Return True where these outcomes (N,) of 0..1, in random order, prove a mean above this one.
 
-    It is False by mistake as seldom as it can, and True by mistake with probability `risk` at most. The stake
-    is that of an option which pays 1 / risk if the sum ends high enough, by the wealth, the outcomes that are
-    left, and the spread so far. `spread` is a guess of the outcomes' root mean square distance from `mean`,
-    made before they are seen. Raises SchedulerError.
+    The probability of a True by mistake is `risk` at most, whatever the distribution. The stake is that of an
+    option which pays 1 / risk if the sum ends high enough, by the wealth, the outcomes that are left, and the
+    spread so far; more than `BOLD` of the wealth is at stake only where too few outcomes come for less.
+    `spread` is a guess of the outcomes' root mean square distance from `mean`, and `best` an outcome without
+    loss, both made before they are seen. Raises SchedulerError.
     """
     check_risk(risk)
-    if not 0 < mean < 1:
+    if not 0 < mean < best:
         return mean <= 0
-    wealth, most = risk, MOST_STAKE / mean  # wealth in parts of what is wanted
-    squares, left = spread * spread, len(outcomes)
+    left = len(outcomes)
+    enough = math.expm1(-math.log(risk) / max(1, left)) * mean / (best - mean)  # if no outcome brings a loss
+    most = min(max(BOLD, enough), BOLDEST) / mean
+    wealth, squares = risk, spread * spread  # wealth in parts of what is wanted
     for seen, outcome in enumerate(outcomes.tolist(), 1):
         chance = NORMAL.pdf(NORMAL.inv_cdf(wealth)) / wealth
         gain = outcome - mean
         wealth *= 1 + gain * min(most, chance / math.sqrt(squares / seen * left))
-        if wealth >= 1:
+        if wealth >= 1 - ROUNDING:
             return True
         if wealth < RUIN:
             return False
         squares += gain * gain
         left -= 1
     return False
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """The claim that answers keep more than `share` of the right answers of others, or of their scores.
+
+    The mean of right - share * (the others are right) is above 0 exactly then; it lies in -share..1, and
+    `outcomes` writes it as 0..1. Raises SchedulerError.
+    """
+
+    share: float
+
+    def __post_init__(self) -> None:
+        if not self.share >= 0:
+            raise SchedulerError(f"the share of right answers to keep must be at least 0, not {self.share:g}")
+
+    @property
+    def mean(self) -> float:
+        """The mean that outcomes must exceed."""
+        return self.share / (1 + self.share)
+
+    @property
+    def best(self) -> float:
+        """The outcome of a sample that both answer rightly."""
+        return 1 / (1 + self.share)
+
+    def outcomes(self, ours: NDArray[Any], theirs: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the outcomes (N,) of paired answers (N,): right and wrong, or scores of 0..1."""
+        return np.asarray((ours - self.share * theirs + self.share) / (1 + self.share), np.float64)
 
 
 def spread_of(outcomes: NDArray[Any], mean: float) -> float:
@@ -126,7 +160,7 @@ def least_outcomes(*, mean: float, risk: float, best: float = 1.0) -> int:
     >>> least_outcomes(mean=0.98, risk=0.05)
     152
     """
-    return max(1, math.ceil(-math.log(risk) / math.log1p(MOST_STAKE / mean * (best - mean)))) if best > mean else 1
+    return math.ceil(-math.log(risk) / math.log1p(BOLDEST * (best - mean) / mean)) if best > mean else 1
 
 
 def fixed_sequence(hypotheses: Iterable[Hypothesis], proven: Callable[[Hypothesis], bool]) -> list[Hypothesis]:

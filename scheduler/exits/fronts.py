@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import SchedulerError
-from .bounds import gain_below, share_below
 from .criterion import NEVER, Criterion
+from .evidence import Kept, fixed_sequence, proven_above, spread_of
 from .profile import ExitProfile
 from .recorded import Recorded
 
@@ -192,14 +192,12 @@ def _front(outcomes: Outcomes, profile: ExitProfile, cost: str) -> Front:
 class Choice:
     """The criterion that was chosen; `feasible` False: nothing fulfils the demand, so the whole network runs.
 
-    `point` is what the samples say of it, in-sample. `margin`: share of right answers between the bound and
-    the demand, of those samples that the bound is of.
+    `point` is what the samples say of it, in-sample.
     """
 
     criterion: Criterion
     feasible: bool
     point: Point | None = None
-    margin: float = 0.0
     tried: int = 0
 
     @property
@@ -222,31 +220,36 @@ def choose(
     """Return the cheapest thresholds with at least this accuracy, or this share of the last exit's.
 
     Guarded: the samples are halved; one half makes the front, and along it, from the most accurate point on,
-    the other half tests each: a one-sided bound at `risk` must fulfil the demand. The first that does not
-    ends the walk, so all tests together err with at most `risk` (fixed-sequence testing). Not guarded: the
-    mean of all samples is believed, as in Algorithm 2. Raises SchedulerError.
+    the other half tests each: it must prove the demand at `risk`. The first that does not ends the walk, so
+    all tests together err with at most `risk` (fixed-sequence testing). Not guarded: the mean of all samples
+    is believed, as in Algorithm 2. Raises SchedulerError.
     """
     if (accuracy is None) == (relative is None):
         raise SchedulerError("a choice must have an accuracy or a share of the last exit's, and only one")
-    grid = default_grid(recorded)
     if not guarded:
-        outcomes = outcomes_of(recorded, grid)
+        outcomes = outcomes_of(recorded, default_grid(recorded))
         wanted = accuracy if accuracy is not None else (relative or 0.0) * outcomes.last_right / outcomes.samples
         front = _front(outcomes, profile, cost)
         point = front.cheapest(error=1 - wanted + 1e-12)
-        if point is None:
-            return Choice(criterion=NEVER, feasible=False, tried=front.tried)
-        return Choice(criterion=point.criterion, feasible=True, point=point, tried=front.tried)
-    makes, tests = halves(recorded, seed)
-    front = front_of(makes, profile, cost=cost)
-    found = Choice(criterion=NEVER, feasible=False, tried=front.tried)
-    for point in reversed(front.points):
-        outcome = outcomes_of(tests, [[threshold] for threshold in point.thresholds])
-        margin = _margin(outcome, accuracy, relative, risk)
-        if margin < 0:
-            break
-        found = Choice(criterion=point.criterion, feasible=True, point=point, margin=margin, tried=front.tried)
-    return found
+    else:
+        makes, tests = halves(recorded, seed)
+        front = front_of(makes, profile, cost=cost)
+        kept = Kept(accuracy if accuracy is not None else relative or 0.0)
+
+        def seen(half: Recorded, point: Point) -> NDArray[np.float64]:
+            """Return outcomes against the last exit, or against one that is always right."""
+            right, exits = np.asarray(half.correct), half.exits([*point.thresholds, 0.0])
+            ours = right[np.arange(len(right)), exits]
+            return kept.outcomes(ours, right[:, -1] if accuracy is None else np.ones(len(right)))
+
+        def proven(point: Point) -> bool:
+            spread = spread_of(seen(makes, point), kept.mean)
+            return proven_above(seen(tests, point), mean=kept.mean, risk=risk, spread=spread, best=kept.best)
+
+        point = next(reversed(fixed_sequence(reversed(front.points), proven)), None)
+    if point is None:
+        return Choice(criterion=NEVER, feasible=False, tried=front.tried)
+    return Choice(criterion=point.criterion, feasible=True, point=point, tried=front.tried)
 
 
 def halves(recorded: Recorded, seed: int = 0) -> tuple[Recorded, Recorded]:
@@ -258,16 +261,6 @@ def halves(recorded: Recorded, seed: int = 0) -> tuple[Recorded, Recorded]:
     return Recorded(confidences=sure[first], correct=right[first]), Recorded(
         confidences=sure[second], correct=right[second]
     )
-
-
-def _margin(outcome: Outcomes, accuracy: float | None, relative: float | None, risk: float) -> float:
-    """Return how far the bound of one combination lies above the demand; negative below."""
-    right, both = int(outcome.right[0].sum()), int(outcome.both[0].sum())
-    if accuracy is not None:
-        return share_below(right=right, samples=outcome.samples, risk=risk) - accuracy
-    second = outcome.last_right - both
-    neither = outcome.samples - right - second
-    return gain_below(both=both, first=right - both, second=second, neither=neither, ratio=relative or 0.0, risk=risk)
 
 
 def oracle_exits(recorded: Recorded) -> NDArray[np.int64]:

@@ -86,16 +86,17 @@ class Outcome:
         return self.precision / self.reference if self.reference else float("inf")
 
 
-def outcome(table: CandidateTable, answers: Answers, chain: Chain, batch: int) -> Outcome:
-    """Serve the samples in batches of `batch`, one after another, as the simulator would.
+def served(
+    table: CandidateTable, answers: Answers, chain: Chain, batch: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Serve the samples in full batches, one after another, as the simulator would.
 
-    Samples behind the last full batch count for precision alone. Raises SchedulerError where no batch is
-    full.
+    Returns the end of every sample (batches, batch), and of every batch, in ns from its start. Raises
+    SchedulerError where no batch is full.
     """
     _check(table, answers, batch)
-    left = answers.left_at(chain)
     full = len(answers) // batch
-    batches = left[: full * batch].reshape(full, batch)
+    batches = answers.left_at(chain)[: full * batch].reshape(full, batch)
     ends = np.zeros(batches.shape, np.int64)
     elapsed, start = np.zeros(full, np.int64), 0
     tail = np.zeros(full, np.int64)
@@ -106,6 +107,17 @@ def outcome(table: CandidateTable, answers: Answers, chain: Chain, batch: int) -
         leaving = (batches >= start) & (batches <= exit)
         ends[leaving] = np.broadcast_to(elapsed[:, None], ends.shape)[leaving]
         start = exit + 1
+    return ends, tail
+
+
+def outcome(table: CandidateTable, answers: Answers, chain: Chain, batch: int) -> Outcome:
+    """Return what a chain does to the samples in batches of `batch`.
+
+    Samples behind the last full batch count for precision alone. Raises SchedulerError where no batch is
+    full.
+    """
+    ends, tail = served(table, answers, chain, batch)
+    left = answers.left_at(chain)
     alone = table.single_ns(batch)
     counts = [float(np.mean(left == exit)) for exit in (*(one for one, _ in chain), table.exits)]
     return Outcome(

@@ -21,6 +21,7 @@ THRESHOLDS = (0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0
 WIDTH = 4  # chains from which exchanges go on
 ROUNDING = 1e-9  # of a sum of scores, which is exact where they are right or wrong
 LATE = 0.02  # tau_l: share of batches that may be late
+MOST_ETA = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +37,7 @@ class Goal:
     thresholds: tuple[float, ...] = THRESHOLDS
 
     def __post_init__(self) -> None:
-        if not 0 < self.eta <= 2:
+        if not 0 < self.eta <= MOST_ETA:
             raise SchedulerError(f"eta must be a share above 0 of the reference's precision, not {self.eta}")
         if not 0 <= self.late <= 1:
             raise SchedulerError(f"the share of late batches must lie in 0..1, not {self.late}")

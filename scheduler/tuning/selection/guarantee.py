@@ -1,93 +1,105 @@
-"""Thresholds with a guarantee: precision of at least eta of the reference's on data that was not seen.
+"""Thresholds with a guarantee: precision, late batches and average latency, on samples that were not seen.
 
-Maximising the leavers on some samples picks what was just lucky there, and misses eta elsewhere in about
-half of all cases. So samples are parted. One part proposes chains and orders them by its own evidence; the
-other tests them in that order and stops at the first that fails (fixed-sequence testing, as in "learn then
-test", Angelopoulos et al. 2021), so no correction for their number is needed. The test is an e-value: with
-D = right - eta * (the reference is right) the product of 1 + rate * D over n samples has a mean of at most
-1 where the mean of D is at most 0, and exceeds 1 / delta with probability delta at most (Markov). It holds
-for any n, without a normal approximation; the rate comes from the first part. Scores of 0..1 in place of
-right and wrong change nothing: D stays above -eta.
+Maximising the leavers on some samples picks what was just lucky there, and misses eta elsewhere in about half
+of all cases. So samples are parted. One part proposes chains and orders them by its own evidence; the other
+tests them in that order and stops at the first that fails (`fluidnpu.scheduler.exits.evidence`). A chain
+passes if three demands are proven, each at the whole risk, since it is wrong only if one of them is:
 
->>> Test.of(same=1000, gained=0, lost=0, eta=0.99, delta=0.05, rate=0.9).passed
-True
->>> least_samples(0.99, 0.05)
-314
+- precision: right - eta * (the reference is right) has a mean above 0. Scores of 0..1 in place of right and
+  wrong change nothing;
+- late batches: behind every exit fewer samples move on than make the share of late batches too high;
+- cost: the average time in service is below that of the network with one exit.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import SchedulerError
-from .answers import Answers, Chain, Outcome, outcome
+from ...exits.evidence import Kept, check_risk, fixed_sequence, least_outcomes, proven_above, spread_of
+from .answers import Answers, Chain, Outcome, outcome, served
 from .arrival import Traffic
 from .candidates import CandidateTable
-from .greedy import Goal, greedy
-from .proven import prove
+from .greedy import MOST_ETA, ROUNDING, Goal, greedy
+from .lateness import Lateness
 
-MOST_RATE = 0.95  # times 1 / eta, where a lost answer would take all
-STEP = 0.0005  # of eta, between proposals
 PROPOSING = 3  # one sample in so many proposes, the others test
-MOST_ETA = 1.1
-RATES = 64
+STEP = 0.05  # of eta, between proposals, over the root of the samples that test
+SAFE = 8.0  # standard errors; who is surer needs no safer proposal
+LATER = (1.0, 0.5, 0.2, 0.0)  # parts of the late share under which chains are proposed
+POWER = 0.84  # standard errors that give a test four chances in five
 
 
 @dataclass(frozen=True, kw_only=True)
-class Test:
-    """One test of a chain: the sums of its scores and of the reference's, or their right answers.
+class Demand:
+    """What must be proven of a chain: the outcomes 0..1 that `of` gives for samples have a mean above `mean`.
 
-    `log_evidence` is the logarithm of the e-value; it passes above -log(delta).
+    `best` is an outcome without loss.
     """
 
-    ours: float
-    theirs: float
-    delta: float
-    log_evidence: float
+    name: str
+    of: Callable[[Answers], NDArray[np.float64]]
+    mean: float
+    best: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """A chain with its demands, the spreads of their outcomes, and its average where it was proposed.
+
+    `sure`: by so many standard errors of as many outcomes as will test, the least of all demands.
+    """
+
+    chain: Chain
+    demands: tuple[Demand, ...]
+    spreads: tuple[float, ...]
+    sure: float
+    average_ns: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tested:
+    """A chain that was tested; `failed` is the demand that it does not prove, "" where it proves all.
+
+    `kept`: its precision over the reference's on the samples that tested.
+    """
+
+    chain: Chain
+    kept: float
+    failed: str
 
     @property
     def passed(self) -> bool:
-        """True where the precision is guaranteed."""
-        return self.log_evidence >= -math.log(self.delta)
-
-    @classmethod
-    def of(cls, *, same: int, gained: int, lost: int, eta: float, delta: float, rate: float) -> Test:
-        """Test counts with a rate that was fixed before they were seen: answers that both have right, only
-        the chain, and only the reference.
-        """
-        evidence = _evidence(same, gained, lost, eta, rate)
-        return cls(ours=same + gained, theirs=same + lost, delta=delta, log_evidence=evidence)
-
-    @classmethod
-    def of_scores(cls, ours: NDArray[Any], theirs: NDArray[Any], *, eta: float, delta: float, rate: float) -> Test:
-        """Test scores (N,) of 0..1, or right and wrong, with a rate that was fixed before they were seen."""
-        evidence = _growth(ours, theirs, eta)(rate)
-        return cls(ours=float(ours.sum()), theirs=float(theirs.sum()), delta=delta, log_evidence=evidence)
+        """True where all demands are proven."""
+        return not self.failed
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guaranteed:
-    """A selection and its proof. `chain` is the loosest chain that passed; None where none did.
+    """A selection and its proof. `chain` is the quickest chain that passed; None where none did.
 
-    `naive` is what maximising leavers on all samples gives: its outcome is in-sample. `needed` is an estimate
-    of the samples that the loosest proposal would need in all; None where it would never pass.
+    `naive` is what maximising leavers on all samples gives: its outcome is in-sample. Where no early exit
+    passes, `allowed` is the largest eta, in thousandths, that these samples would have allowed, and `needed`
+    an estimate of the samples that the safest proposal would need in all; None where there is none.
     """
 
     goal: Goal
     delta: float
     chain: Chain | None
     found: Outcome | None  # on all samples
-    tested: tuple[tuple[Chain, Test], ...]
+    tested: tuple[Tested, ...]
     naive: Chain
     naive_outcome: Outcome
     kept_on_test: float | None  # precision over the reference's on the part that tested
     samples: tuple[int, int]  # that proposed, that tested
+    allowed: float | None
     needed: int | None
 
     @property
@@ -105,105 +117,192 @@ def guaranteed(
     *,
     delta: float = 0.05,
     seed: int = 0,
-    nodes: int = 0,
-    exchange: bool = False,
     traffic: Traffic | None = None,
 ) -> Guaranteed:
-    """Select exits and thresholds so that eta holds on unseen samples with probability 1 - delta.
+    """Select exits and thresholds so that the goal is kept on unseen samples with probability 1 - delta.
 
-    `nodes`: prefixes of the proven search for every proposal; 0 is greedy, with `exchange` improved by
-    exchanges, on the part that proposes alone. Samples are parted by a seeded shuffle. Of the chains that
-    pass, that of least average in service is chosen; with `traffic` that of least average from arrival,
-    which the guarantee allows, since all that pass hold together. Raises SchedulerError where there are too
-    few samples for any selection, with the number needed.
+    Samples are parted by a seeded shuffle. Of the chains that pass, and whose late batches are few enough on
+    these very samples, too, that of least average in service is chosen; with `traffic` that of least average
+    from arrival, which the guarantee allows, since all that pass hold together. Raises SchedulerError where
+    there are too few samples for any selection, with the number needed.
     """
-    if not 0 < delta < 1:
-        raise SchedulerError(f"delta must lie between 0 and 1, not {delta}")
-    order = np.random.default_rng(seed).permutation(len(answers))
+    check_risk(delta)
     least = least_samples(goal.eta, delta)
-    most = math.ceil(least * PROPOSING / (PROPOSING - 1))
-    if len(answers) < most:
+    if len(answers) < least:
         raise SchedulerError(
             f"a guarantee of {100 * goal.eta:g} % of the reference's precision at {100 * (1 - delta):g} % confidence needs at "
-            f"least {most} labelled samples, even if exits changed no answer, and {len(answers)} came"
+            f"least {least} labelled samples, even if exits changed no answer, and {len(answers)} came"
         )
-    cut = len(order) // PROPOSING
-    first, second = answers[np.sort(order[:cut])], answers[np.sort(order[cut:])]
-    proposals = _proposals(table, first, goal, nodes, exchange)
-    ranked = sorted(((_best_rate(first, chain, goal.eta), chain) for chain in proposals), key=lambda row: -row[0][1])
-    tested: list[tuple[Chain, Test]] = []
-    passed: list[Chain] = []
-    for (rate, _), chain in ranked:
-        test = Test.of_scores(second.right_with(chain), second.reference, eta=goal.eta, delta=delta, rate=rate)
-        tested.append((chain, test))
-        if not test.passed:
-            break
-        passed.append(chain)
+    search = _Search(table, answers, delta, seed)
+    tested, passed = search.run(goal)
     chosen: Chain | None = None
     if traffic is not None and passed:
-        chosen = min(passed, key=lambda one: traffic.serve(table, second, one, goal.batch).average_ns)
+        chosen = min(passed, key=lambda chain: traffic.serve(table, search.tests, chain, goal.batch).average_ns)
     elif passed:
-        chosen = min(passed, key=lambda one: outcome(table, second, one, goal.batch).average_ns)
+        chosen = min(passed, key=lambda chain: outcome(table, search.tests, chain, goal.batch).average_ns)
     naive, naive_outcome = greedy(table, answers, goal)
-    loosest = max(ranked, key=lambda row: row[0][1])[0][1] / len(first)
-    on_test = None if chosen is None else outcome(table, second, chosen, goal.batch).kept
     return Guaranteed(
         goal=goal,
         delta=delta,
         chain=chosen,
         found=None if chosen is None else outcome(table, answers, chosen, goal.batch),
-        tested=tuple(tested),
+        tested=tested,
         naive=naive,
         naive_outcome=naive_outcome,
-        kept_on_test=on_test,
-        samples=(len(first), len(second)),
-        needed=math.ceil(-math.log(delta) / loosest * PROPOSING / (PROPOSING - 1)) if loosest > 0 else None,
+        kept_on_test=next((each.kept for each in tested if each.chain == chosen), None),
+        samples=(len(search.proposes), len(search.tests)),
+        allowed=None if chosen else search.allowed(goal),
+        needed=None if chosen else search.needed(goal, tested),
     )
 
 
 def least_samples(eta: float, delta: float) -> int:
-    """Return the samples that a test needs at least: if both answer all of them rightly."""
-    if eta >= 1:
-        return 1
-    return math.ceil(-math.log(delta) / math.log1p(MOST_RATE / eta * (1 - eta)))
+    """Return the samples that a guarantee needs at least: if both answer all of them rightly.
 
-
-def _proposals(table: CandidateTable, answers: Answers, goal: Goal, nodes: int, exchange: bool) -> list[Chain]:
-    """Return the best chains under eta and stricter demands, without repetition; the last exit alone is
-    one.
+    >>> least_samples(0.99, 0.05)
+    458
     """
-    found: dict[Chain, None] = {(): None}
-    eta = goal.eta
-    while eta < MOST_ETA:
-        strict = Goal(eta=eta, batch=goal.batch, late=goal.late, thresholds=goal.thresholds)
-        chain, kept = greedy(table, answers, strict, exchange=exchange)
-        if nodes:
-            proven = prove(table, answers, strict, nodes)
-            chain, kept = proven.chain, proven.outcome
-        if not chain:
-            break
-        found[chain] = None
-        eta = max(eta, kept.kept) + STEP  # up to what it keeps, it stays the best
-    return list(found)
+    kept = Kept(eta)
+    least = least_outcomes(mean=kept.mean, risk=delta, best=kept.best)
+    return math.ceil(least * PROPOSING / (PROPOSING - 1))
 
 
-def _growth(ours: NDArray[Any], theirs: NDArray[Any], eta: float) -> Callable[[float], float]:
-    """Return the evidence of scores (N,) as a function of the rate."""
-    if ours.dtype == np.bool_:
-        same, gained, lost = (int(one.sum()) for one in (ours & theirs, ours & ~theirs, ~ours & theirs))
-        return lambda rate: _evidence(same, gained, lost, eta, rate)
-    differences = ours - eta * theirs
-    return lambda rate: float(np.log1p(rate * differences).sum())
+class _Search:
+    """Samples in two parts, and the fixed sequence over them for a goal."""
+
+    def __init__(self, table: CandidateTable, answers: Answers, delta: float, seed: int) -> None:
+        order = np.random.default_rng(seed).permutation(len(answers))
+        cut = len(order) // PROPOSING
+        self.table, self.answers, self.delta = table, answers, delta
+        self.proposes, self.tests = answers[order[:cut]], answers[order[cut:]]
+
+    def run(self, goal: Goal) -> tuple[tuple[Tested, ...], list[Chain]]:
+        """Return the chains that were tested, and those that passed and are seldom late on all samples."""
+        tested: list[Tested] = []
+
+        def proven(proposal: Proposal) -> bool:
+            tested.append(self._test(proposal))
+            return tested[-1].passed
+
+        passed = fixed_sequence(self._sequence(goal), proven)
+        late = {each.chain: self._outcome(goal, each.chain).late_batches for each in passed}
+        return tuple(tested), [chain for chain, share in late.items() if share <= goal.late]
+
+    def allowed(self, goal: Goal) -> float | None:
+        """Return the largest eta below the goal's, in thousandths, under which exits pass, if any."""
+        most = math.ceil(1000 * goal.eta) - 1
+        low, high, step = 0, most + 1, 1  # passes, unless it is 0; fails
+        while high - step > 0 and not self._passes(goal, high - step):
+            high, step = high - step, 2 * step
+        low = max(0, high - step)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._passes(goal, middle) else (low, middle)
+        return low / 1000 if low else None
+
+    def needed(self, goal: Goal, tested: Sequence[Tested]) -> int | None:
+        """Return about how many samples in all would prove the precision of the safest chain with exits."""
+        chain = next((each.chain for each in tested if each.chain), ())
+        demand = _precision(goal, chain)
+        outcomes = demand.of(self.tests)
+        margin = float(outcomes.mean()) - demand.mean
+        if margin <= 0 or not chain:
+            return None
+        errors = (NormalDist().inv_cdf(1 - self.delta) + POWER) * spread_of(outcomes, demand.mean) / margin
+        return math.ceil(errors * errors * PROPOSING / (PROPOSING - 1))
+
+    def _passes(self, goal: Goal, thousandths: int) -> bool:
+        return any(self.run(replace(goal, eta=thousandths / 1000))[1])
+
+    def _outcome(self, goal: Goal, chain: Chain) -> Outcome:
+        return outcome(self.table, self.answers, chain, goal.batch)
+
+    def _test(self, proposal: Proposal) -> Tested:
+        failed = (
+            demand.name
+            for demand, spread in zip(proposal.demands, proposal.spreads, strict=True)
+            if not proven_above(
+                demand.of(self.tests), mean=demand.mean, risk=self.delta, spread=spread, best=demand.best
+            )
+        )
+        kept = float(self.tests.right_with(proposal.chain).mean() / max(ROUNDING, self.tests.reference.mean()))
+        return Tested(chain=proposal.chain, kept=kept, failed=next(failed, ""))
+
+    def _sequence(self, goal: Goal) -> list[Proposal]:
+        """Return the proposals from the safest on, each quicker than those before it."""
+        sequence: list[Proposal] = []
+        for each in sorted(self._proposals(goal), key=lambda each: (-each.sure, each.average_ns)):
+            if not sequence or each.average_ns < sequence[-1].average_ns:
+                sequence.append(each)
+        return sequence
+
+    def _proposals(self, goal: Goal) -> list[Proposal]:
+        """Return the best chains under the goal and stricter ones; the network without early exits is one."""
+        alone = self.table.single_ns(goal.batch)
+        rows = {(): self._proposal(goal, (), alone)}
+        step = STEP / math.sqrt(len(self.tests))
+        for part in LATER:
+            eta, late, sure = goal.eta, 0.0, 0.0
+            while sure < SAFE and eta <= MOST_ETA:
+                chain, kept = greedy(self.table, self.proposes, replace(goal, eta=eta, late=part * goal.late))
+                if not chain:
+                    break
+                if chain not in rows:
+                    rows[chain] = self._proposal(goal, chain, kept.average_ns)
+                sure, late = rows[chain].sure, max(late, kept.late_batches)
+                eta = max(eta, kept.kept) + step  # up to what it keeps, it stays the best
+            if late == 0:
+                break
+        return list(rows.values())
+
+    def _proposal(self, goal: Goal, chain: Chain, average_ns: float) -> Proposal:
+        demands = [_precision(goal, chain)]
+        if chain:
+            demands += [*self._seldom_late(goal, chain), _quicker(self.table, goal, chain)]
+        outcomes = [demand.of(self.proposes) for demand in demands]
+        spreads = tuple(spread_of(seen, demand.mean) for seen, demand in zip(outcomes, demands, strict=True))
+        ratio = len(self.tests) / len(self.proposes)
+        sure = (
+            (float(seen.mean()) - demand.mean) / spread * math.sqrt(len(seen) * ratio)
+            for seen, demand, spread in zip(outcomes, demands, spreads, strict=True)
+        )
+        return Proposal(chain=chain, demands=tuple(demands), spreads=spreads, sure=min(sure), average_ns=average_ns)
+
+    def _seldom_late(self, goal: Goal, chain: Chain) -> list[Demand]:
+        """Return a demand an exit: so many samples leave there or before that late batches are few enough."""
+        ways = Lateness.of(self.table, chain, goal.batch)
+        moving = np.array([(self.proposes.left_at(chain) > exit).sum() + 1 for exit, _ in chain])
+        moving = moving / (len(self.proposes) + 1)
+        errors = np.sqrt(moving * (1 - moving) / len(self.tests)) + ROUNDING
+        return [
+            Demand(name="late batches", of=partial(_staying, chain, exit), mean=1 - float(limit))
+            for (exit, _), limit in zip(chain, ways.limits(moving, errors, goal.late), strict=True)
+        ]
 
 
-def _best_rate(answers: Answers, chain: Chain, eta: float) -> tuple[float, float]:
-    """Return the rate of most evidence on these samples, and that evidence."""
-    rates = MOST_RATE / eta * np.arange(RATES + 1) / RATES
-    growth = _growth(answers.right_with(chain), answers.reference, eta)
-    grown = [growth(float(rate)) for rate in rates]
-    best = int(np.argmax(grown))
-    return float(rates[best]), grown[best]
+def _precision(goal: Goal, chain: Chain) -> Demand:
+    kept = Kept(goal.eta)
+
+    def of(answers: Answers) -> NDArray[np.float64]:
+        return kept.outcomes(answers.right_with(chain), answers.reference)
+
+    return Demand(name="precision", of=of, mean=kept.mean, best=kept.best)
 
 
-def _evidence(same: int, gained: int, lost: int, eta: float, rate: float) -> float:
-    return same * math.log1p(rate * (1 - eta)) + gained * math.log1p(rate) + lost * math.log1p(-rate * eta)
+def _staying(chain: Chain, exit: int, answers: Answers) -> NDArray[np.float64]:
+    return np.asarray(answers.left_at(chain) <= exit, np.float64)
+
+
+def _quicker(table: CandidateTable, goal: Goal, chain: Chain) -> Demand:
+    """Return the demand on the time that a batch does without, in parts of the longest that there is."""
+    exits = [exit for exit, _ in chain]
+    steps = [
+        table.step(start, exit)
+        for start, exit in zip((0, *(exit + 1 for exit in exits)), (*exits, table.exits), strict=True)
+    ]
+    longest = float(sum(step[1 : goal.batch + 1].max() for step in steps))
+
+    def of(answers: Answers) -> NDArray[np.float64]:
+        return np.asarray(1 - served(table, answers, chain, goal.batch)[0].mean(axis=1) / longest)
+
+    return Demand(name="average", of=of, mean=1 - table.single_ns(goal.batch) / longest)
