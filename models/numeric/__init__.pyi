@@ -1,5 +1,6 @@
 from . import golden as golden
 from .float_reference import run_float as run_float
+from .guard import RECORDS as RECORDS
 from .guard import AccuracyError as AccuracyError
 from .guard import DeviationError as DeviationError
 from .guard import Guarded as Guarded

@@ -14,11 +14,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit_cases import half_up
 
-from fluidnpu.models import Kind, Layer, NetworkError, QuantisedLayer, golden, quantise, read_onnx
+from fluidnpu.models import (
+    Kind,
+    Layer,
+    NetworkError,
+    QuantisedLayer,
+    accuracy_guard,
+    golden,
+    quantise,
+    read_onnx,
+    shipped_file,
+    shipped_images,
+)
 from fluidnpu.models.errors import QuantisationError
 from fluidnpu.models.graph import Activation, Use
 from fluidnpu.models.graph.activations import FUNCTIONS
-from fluidnpu.models.numeric import Unit, run_float
+from fluidnpu.models.graph.network import INT8_RECORD
+from fluidnpu.models.numeric import DeviationError, Unit, fitting_bits, guarded, measured_in_words, run_float
 from fluidnpu.models.numeric.channel_scales import scaled_weights, scales
 from fluidnpu.models.numeric.comparison import compare
 from fluidnpu.models.numeric.pieces import table
@@ -290,3 +302,38 @@ def test_corrections_stand_in_the_file_and_belong_to_its_ranges(tmp_path: Path) 
     again = read_onnx(tmp_path / "corrected.onnx")
     assert again.corrections == network.corrections
     assert again.recalibrated(again.calibration).corrections == {}
+
+
+def test_the_guard_says_which_width_a_network_may_have() -> None:
+    with shipped_file("resnet8_fashion_mnist.onnx") as path:
+        network = read_onnx(path)
+    images = shipped_images(200)
+    guard = guarded(network, images.images, bits=8)
+    assert guard.network.metadata[INT8_RECORD].startswith(guard.comparison.text)
+    assert guard.comparison.same_class >= 0.9
+    assert (fitting_bits(network), fitting_bits(guard.network)) == (16, 8)
+    assert fitting_bits(guard.network.recalibrated(network.calibration)) == 16
+    report = accuracy_guard(network, guard.qnet, images.images, images.labels)
+    assert report.same_exit >= 0.95
+    with pytest.raises(DeviationError, match=r"int8 must stay within 0\.001 of the spread"):
+        guarded(network, images.images, 0.001, bits=8)
+
+
+def test_the_guard_refuses_classes_that_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fluidnpu.models.numeric.guard.LEAST_SAME_INT8", 1.01)
+    network = random_network(5)
+    with pytest.raises(DeviationError, match="int8 must name float's class on at least 101 % of images"):
+        guarded(network, network.intake.random(8, 0), bits=8)
+
+
+def test_exits_are_measured_in_the_words_that_they_have() -> None:
+    with shipped_file("resnet8_fashion_mnist.onnx") as path:
+        network = read_onnx(path)
+    images = shipped_images(120)
+    qnet = quantise(network, bits=8)
+    again = measured_in_words(network, qnet, images, 0.5)
+    exits, classes, _ = golden.early_exit(replace(qnet, network=again), images.images)
+    rates = [float(np.mean(exits == index)) for index in range(len(network.exits))]
+    np.testing.assert_allclose([exit.rate for exit in again.exits], rates, atol=1e-9)
+    last = golden.run(qnet, images.images)[-1].argmax(axis=1)
+    assert np.mean(classes == images.labels) >= np.mean(last == images.labels) - 0.005 - 1e-9
