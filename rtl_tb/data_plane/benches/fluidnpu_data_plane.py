@@ -175,8 +175,11 @@ async def wrong_descriptors_are_named(dut: Dut) -> None:
         (5, 1 << 16),
         (6, 0),
     ]
-    spoils += [(1, 3), (1, 48 << 8), (1, 32 << 16), (7, 0x0000_0001), (8, 1), (11, 3), (14, 5), (9, 7), (10, 1)]
-    spoils += [(22, 5), (22, 1 << 16), (22, 3), *([] if DESIGN.activation else [(22, 2), (1, 0b1_0100)])]
+    of_bytes = int(DESIGN.word_bytes == 1) << 5
+    spoils += [(1, value | of_bytes) for value in (3, 48 << 8, 32 << 16)] + [(1, 1 << 5 ^ of_bytes), (7, 0x0000_0001)]
+    spoils += [] if of_bytes else [(8, 1), (11, 3), (14, 5), (9, 7), (10, 1)]  # of a byte any place is right
+    spoils += [(22, 5), (22, 1 << 16), (22, 3)]
+    spoils += [] if DESIGN.activation else [(22, 2), (1, 0b1_0100 | of_bytes)]
     spoils += [(24, 1), (24, 0x18)] if DESIGN.has_filter else [(24, 0x13)]  # a filter of 1 or 8 taps; of 3
     run = decode_for(DESIGN, host.program.fbcb[1], kind=0, batch=2)
     spoils += [(17 + run.mode, 32), (17 + run.mode, 0xFFFF_FFFF)]
