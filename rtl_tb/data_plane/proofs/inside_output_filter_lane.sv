@@ -118,10 +118,10 @@
       if (held_known_q[4]) assert (gen_pair[4].weights_q[at] == held_q[4]);
       if (held_known_q[5]) assert (gen_pair[5].weights_q[at] == held_q[5]);
       for (int unsigned p = 0; p < 4; p++) begin
-        if (reads_q[p]) assert (gen_words.weights[2*p+1] == read_q[p][15:0]);
-        if (reads_2_q[p]) assert (gen_words.weights[2*p+2] == read_2_q[p][31:16]);
+        if (reads_q[p]) assert (gen_words.weights[16*(2*p+1)+:16] == read_q[p][15:0]);
+        if (reads_2_q[p]) assert (gen_words.weights[16*(2*p+2)+:16] == read_2_q[p][31:16]);
       end
-      if (reads_q[4]) assert (gen_words.weights[0] == read_q[4][15:0]);
+      if (reads_q[4]) assert (gen_words.weights[15:0] == read_q[4][15:0]);
       if (reads_2_q[4]) assert (gen_words.bias_low_q == read_2_q[4][31:16]);
       if (bias_3_q) assert (gen_words.bias_low_2_q == bias_low_3_q);
       // Sums
@@ -132,7 +132,7 @@
   always_comb begin
     cover (past_q && met_q[2] && met_deep_q[2] && !no_rows_q && column_4_q[31:16] == 16'd7);
     cover (past_q && window_known_q && window_q[Column+15:Column] == 16'd9 && columns_known_q);
-    cover (past_q && reads_2_q[3] && gen_words.weights[8] == 16'd5 && bias_3_q);
+    cover (past_q && reads_2_q[3] && gen_words.weights[143:128] == 16'd5 && bias_3_q);
   end
 `endif
 `endif

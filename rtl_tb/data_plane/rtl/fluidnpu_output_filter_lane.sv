@@ -143,20 +143,20 @@ module fluidnpu_output_filter_lane #(
       .clk_i, .taps_i(taps), .constants_i(pairs_q), .first_i, .lo_i, .hi_i, .word_o, .saturated_o
     );
   end else begin : gen_words
-    logic [15:0]            bias_low_q, bias_low_2_q;
-    logic [3:0][15:0]       upper_q;  // taps 1, 3, 5 and 7 come a cycle behind the ones below them
-    logic [Taps-1:0][15:0]  weights;  // in the order of the cascade
-    logic [Sums-1:0]        chained, sum;
-    logic [15:0]            word;
-    logic                   saturated;
+    logic [15:0]        bias_low_q, bias_low_2_q;
+    logic [4*16-1:0]    upper_q;  // taps 1, 3, 5 and 7 come a cycle behind the ones below them
+    logic [Taps*16-1:0] weights;  // in the order of the cascade
+    logic [Sums-1:0]    chained, sum;
+    logic [15:0]        word;
+    logic               saturated;
 
     always_ff @(posedge clk_i) begin
       bias_low_q   <= pairs_q[4][31:16];
       bias_low_2_q <= bias_low_q;
-      for (int unsigned p = 0; p < 4; p++) upper_q[p] <= pairs_q[p][31:16];
+      upper_q      <= {pairs_q[3][31:16], pairs_q[2][31:16], pairs_q[1][31:16], pairs_q[0][31:16]};
     end
-    assign weights = {upper_q[3], pairs_q[3][15:0], upper_q[2], pairs_q[2][15:0], upper_q[1], pairs_q[1][15:0], upper_q[0],
-                      pairs_q[0][15:0], pairs_q[4][15:0]};
+    assign weights = {upper_q[63:48], pairs_q[3][15:0], upper_q[47:32], pairs_q[2][15:0], upper_q[31:16], pairs_q[1][15:0],
+                      upper_q[15:0], pairs_q[0][15:0], pairs_q[4][15:0]};
 
     core_chain #(.Words(Taps), .Cells(Cells), .Head(core_pkg::HeadRegister)) multipliers (
       .clk_i, .x_i(taps), .weight_i(weights), .load_i(1'b1), .swap_i('1), .clear_i(1'b0), .sum_i({pairs_q[5], bias_low_2_q}),
