@@ -70,7 +70,7 @@ def noise(intake: model_images.Intake, count: int) -> models.ImageSet:
 
 
 def quantised(network: models.Network, images: models.ImageSet | None, bits: int = 16) -> models.QuantisedNetwork:
-    """Quantise to words of so many bits with the ranges in the file, else with those that the images give."""
+    """Quantise with the ranges in the file, else with those that the images give; `bits` of a word."""
     use = None if network.calibration or images is None else images.images
     return models.quantise(network, use, bits=bits)
 
