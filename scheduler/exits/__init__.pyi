@@ -1,6 +1,5 @@
 from .adaptation import Mode as Mode
 from .adaptation import make_mode as make_mode
-from .certificate import Certificate as Certificate
 from .certificate import Promise as Promise
 from .certificate import joined as joined
 from .confidences import read_confidence_file as read_confidence_file

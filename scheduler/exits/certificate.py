@@ -208,7 +208,7 @@ class Tally:
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if most_lost(middle, promise) <= budget else (low, middle)
-        more = low - self.differing - sum(each.differs is not False for each in self._open)
+        more = low - self.differing - sum(each.differs is True for each in self._open)
         if more <= 0:
             return 0.0
         return min(promise.may_lose, (math.sqrt(1 + more) - 1) ** 2 / (promise.share * answers))

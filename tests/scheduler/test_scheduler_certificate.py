@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.scheduler import SchedulerError
-from fluidnpu.scheduler.exits import Certificate, Promise, joined
-from fluidnpu.scheduler.exits.certificate import DISTANCE, Outbreak, Tally, most_lost
+from fluidnpu.scheduler.exits import Promise, joined
+from fluidnpu.scheduler.exits.certificate import DISTANCE, Certificate, Outbreak, Tally, most_lost
 
 
 @pytest.mark.parametrize(("share", "risk"), [(0.01, 0.05), (0.2, 0.05), (0.2, 0.3), (0.9, 0.1), (0.5, 0.01)])
