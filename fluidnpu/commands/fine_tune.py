@@ -86,7 +86,11 @@ def tuning_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="MODEL",
             help="fine-tune this model (ONNX with weights) on --data; `fluidnpu exits --candidates` attaches exits to it",
         ),
-        click.option("--frozen", is_flag=True, help="only bridges and heads learn; the last exit stays as it is"),
+        click.option(
+            "--frozen",
+            is_flag=True,
+            help="only bridges and heads learn; the last exit stays as it is, and is the reference",
+        ),
         click.option(
             "--or-frozen",
             is_flag=True,
@@ -136,7 +140,7 @@ def tuning_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--reference",
             type=FILE_OUT,
             metavar="REF.onnx",
-            help="where to write the single-exit network trained as long  [default: MODEL.reference.onnx beside --out]",
+            help="where to write the single-exit network trained as long, or --frozen as given  [default: MODEL.reference.onnx beside --out]",
         ),
         CLASSES,
     )
@@ -174,7 +178,7 @@ def fine_tune_model(options: FineTuning) -> None:
     written = {options.out: tuned.network, beside: tuned.reference}
     for path, one in written.items():
         files.write_file(path, model_onnx.onnx_bytes(one))
-    report = _report(tuned, options.out, beside) | {
+    report = _report(tuned, options.out, beside, options.frozen) | {
         "int16": guard_report(guard),
         "int16_lacks": lacks,
         "given_up": None if joint is None else {"int16": joint.accuracies.int16[-1], "cost_points": joint.cost_points},
@@ -192,7 +196,7 @@ def _fine_tuned(*given: Any, **options: Any) -> tuple[training.TunedExits, train
     return training.fine_tune(*given, **options), None
 
 
-def _report(tuned: training.TunedExits, out: Path, reference: Path) -> dict[str, Any]:
+def _report(tuned: training.TunedExits, out: Path, reference: Path, frozen: bool) -> dict[str, Any]:
     pairs = zip(tuned.network.exits, tuned.accuracies.floating, tuned.accuracies.int16, strict=True)
     return {
         "model": str(out),
@@ -202,10 +206,9 @@ def _report(tuned: training.TunedExits, out: Path, reference: Path) -> dict[str,
         "epochs": tuned.epochs,
         "exits": [{"name": exit.name, "float": real, "int16": stored} for exit, real, stored in pairs],
         "given": {"float": tuned.given.floating[-1], "int16": tuned.given.int16[-1]},
-        "trained_as_long": {
-            "float": tuned.reference_accuracies.floating[-1],
-            "int16": tuned.reference_accuracies.int16[-1],
-        },
+        "trained_as_long": None
+        if frozen
+        else {"float": tuned.reference_accuracies.floating[-1], "int16": tuned.reference_accuracies.int16[-1]},
         "cost_points": tuned.cost_points,
         "advice": tuned.advice,
         "held_out_losses": list(tuned.losses),
@@ -213,11 +216,12 @@ def _report(tuned: training.TunedExits, out: Path, reference: Path) -> dict[str,
 
 
 def _print(out: Console, tuned: training.TunedExits, report: dict[str, Any], joint: training.TunedExits | None) -> None:
-    best = report["trained_as_long"]["int16"]
+    long = report["trained_as_long"]
+    best = (long or report["given"])["int16"]
     named = [
         *((row["name"], row) for row in report["exits"]),
         ("single exit, as given", report["given"]),
-        ("single exit, trained as long", report["trained_as_long"]),
+        *([("single exit, trained as long", long)] if long else []),
     ]
     rows = [
         (name, f"{100 * row['float']:.2f} %", f"{100 * row['int16']:.2f} %", f"{100 * row['int16'] / best:.1f} %")

@@ -11,6 +11,7 @@ from .labelling import fitted_labels as fitted_labels
 from .map_heads import with_map_head as with_map_head
 from .maps import with_maps as with_maps
 from .measuring import measured as measured
+from .measuring import with_accuracies as with_accuracies
 from .measuring import with_check as with_check
 from .measuring import with_rates as with_rates
 from .measuring import with_thresholds as with_thresholds

@@ -61,6 +61,14 @@ def with_rates(network: Network, rates: Sequence[float]) -> Network:
     return replace(network, exits=tuple(exits))
 
 
+def with_accuracies(network: Network, accuracies: Sequence[float]) -> Network:
+    """Return the network with these accuracies of its exits, of maps mean scores. Raises NetworkError."""
+    if len(accuracies) != len(network.exits) or not all(0 <= one <= 1 for one in accuracies):
+        raise NetworkError(f"'{network.name}' needs {len(network.exits)} accuracies of 0..1, not {list(accuracies)}")
+    pairs = zip(network.exits, accuracies, strict=True)
+    return replace(network, exits=tuple(replace(exit, accuracy=float(share)) for exit, share in pairs))
+
+
 def measured(network: Network, logits: Sequence[Floats], labels: npt.NDArray[Any] | None = None) -> Network:
     """Return the network with the rates that its thresholds give on samples with these logits (N, classes).
 
@@ -73,6 +81,4 @@ def measured(network: Network, logits: Sequence[Floats], labels: npt.NDArray[Any
     if labels is None:
         return found
     check_labels(network, labels)
-    right = [float(np.mean(scores(one, labels, network.check))) for one in logits]
-    rows = (replace(exit, accuracy=share) for exit, share in zip(found.exits, right, strict=True))
-    return replace(found, exits=tuple(rows))
+    return with_accuracies(found, [float(np.mean(scores(one, labels, network.check))) for one in logits])

@@ -54,8 +54,9 @@ class Accuracies:
 class TunedExits:
     """A fine-tuned network and its two references, all judged on the same held-out images.
 
-    `reference` is the single-exit network trained as long, `given` the accuracy of the network as it came:
-    eta of a selection refers to the reference. Both networks carry calibration.
+    `reference` is the single-exit network trained as long or, with a frozen backbone, the network as it came;
+    `given` is the accuracy of that. Eta of a selection refers to the reference. Both networks carry
+    calibration.
     """
 
     network: Network
@@ -82,13 +83,8 @@ class TunedExits:
     @property
     def advice(self) -> str | None:
         """One sentence where the last exit lies half a point below the reference; None elsewhere."""
-        if self.cost_points <= COSTLY_POINTS:
+        if not self.costly:
             return None
-        if self.schedule.frozen:
-            return (
-                f"the network as given lies {self.cost_points:.2f} points below the single-exit network trained as long; "
-                "attach exits to that one, which is written beside it"
-            )
         return (
             f"joint training left the last exit {self.cost_points:.2f} points below the single-exit network trained as "
             "long; train longer, or keep the backbone as it is with `--frozen`, or `--or-frozen` where this happens"
@@ -106,9 +102,9 @@ def fine_tune(
     """Train the exits of a network with weights on labelled images, and its single-exit form for as many
     steps.
 
-    With a frozen backbone the last exit stays the given network to the bit. `checkpoint` is a folder: a run
-    that was stopped continues there, with the same result. Raises NetworkError, DataError, and TrainingError,
-    which names the step at which a loss was not finite.
+    With a frozen backbone the last exit stays the given network to the bit, which is the reference then.
+    `checkpoint` is a folder: a run that was stopped continues there, with the same result. Raises
+    NetworkError, DataError, and TrainingError, which names the step at which a loss was not finite.
     """
     return _fine_tuned(network, data, schedule or Schedule(), checkpoint, progress)
 
@@ -134,7 +130,8 @@ def _fine_tuned(
     learn, held = examples.split(held_out, schedule.seed)
     if len(learn) < schedule.batch_size:
         raise DataError(f"one batch needs {schedule.batch_size} images to learn from, and {len(learn)} are left")
-    both = 1 if len(network.exits) == 1 or known is not None else 2
+    alone = len(network.exits) == 1
+    both = 1 if alone or known is not None or schedule.frozen else 2
     steps = both * schedule.epochs * (len(learn) // schedule.batch_size)
 
     def told(phase: int) -> Progress | None:
@@ -148,17 +145,21 @@ def _fine_tuned(
     tuned = _Run(network, learn, held, schedule, folder and folder / "exits.checkpoint", told(0)).run()
     reference = tuned
     if both == 2:
-        plain = replace(schedule, frozen=False, distil=0.0)
+        plain = replace(schedule, distil=0.0)
         reference = _Run(single, learn, held, plain, folder and folder / "reference.checkpoint", told(1)).run()
     calibration = _sample(learn)
     finished, accuracies = _judged(tuned.network, calibration, held)
     finished = replace(finished, metadata={**network.metadata, **_provenance(schedule, learn, held, tuned.epochs)})
-    if known is None:
-        other, judged = _judged(reference.network, calibration, held) if both == 2 else (finished, accuracies)
-        other = replace(other, metadata={**network.metadata, **_provenance(schedule, learn, held, reference.epochs)})
-        given = _judged(single, calibration, held)[1]
-    else:
+    if known is not None:
         other, judged, given = known.reference, known.reference_accuracies, known.given
+    else:
+        came, given = _judged(single, calibration, held)
+        if schedule.frozen and not alone:
+            other, judged = replace(came, metadata=network.metadata), given
+        else:
+            other, judged = _judged(reference.network, calibration, held) if both == 2 else (finished, accuracies)
+            made = _provenance(schedule, learn, held, reference.epochs)
+            other = replace(other, metadata={**network.metadata, **made})
     return TunedExits(
         network=finished,
         reference=other,
