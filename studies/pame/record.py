@@ -36,10 +36,11 @@ SEED = 1
 def record(name: str, learn: ImageSet, unseen: ImageSet, work: Path) -> dict[str, npt.NDArray[Any]]:
     """Train the network of that name on `learn`; return what each exit says of every image of `unseen`."""
     work.mkdir(parents=True, exist_ok=True)
-    network = _single(name, learn, work / "single.onnx")
-    network = attach_bridges(network, candidate_tensors(network, CANDIDATES[name]))
+    single = _single(name, learn, work / "single.onnx")
+    network = attach_bridges(single, candidate_tensors(single, CANDIDATES[name]))
     tuned = fine_tune(network, learn, TUNED[name], checkpoint=work)
-    print(name, tuned.accuracies, tuned.reference_accuracies, flush=True)
+    long = fine_tune(single, learn, replace(TUNED[name], frozen=False), checkpoint=work / "long")
+    print(name, tuned.accuracies, long.accuracies, flush=True)
     probabilities = _probabilities(tuned.network, unseen)
     ordered = np.sort(probabilities, axis=-1)
     entropy = -np.sum(probabilities * np.log(np.maximum(probabilities, 1e-30)), axis=-1)
@@ -49,7 +50,7 @@ def record(name: str, learn: ImageSet, unseen: ImageSet, work: Path) -> dict[str
         "confidence": _levels(ordered[..., -1]),
         "margin": _levels(ordered[..., -1] - ordered[..., -2]),
         "certainty": _levels(1 - entropy / np.log(probabilities.shape[-1])),
-        "reference": _probabilities(tuned.reference, unseen)[:, 0].argmax(-1).astype(np.uint8),
+        "reference": _probabilities(long.network, unseen)[:, 0].argmax(-1).astype(np.uint8),
         "exits": np.array([exit.name for exit in tuned.network.exits]),
         "floating": np.array(tuned.accuracies.floating),
         "learned": np.array([tuned.learned, tuned.held_out]),

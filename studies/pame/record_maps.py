@@ -35,14 +35,15 @@ SEED = 1
 def record(name: str, learn: ImageSet, unseen: ImageSet, work: Path) -> dict[str, npt.NDArray[Any]]:
     """Train the network of that task on `learn`; return what each exit says of every picture of `unseen`."""
     work.mkdir(parents=True, exist_ok=True)
-    network = _single(name, learn, work / "single.onnx")
-    network = attach_bridges(network, candidate_tensors(network, CANDIDATES))
+    single = _single(name, learn, work / "single.onnx")
+    network = attach_bridges(single, candidate_tensors(single, CANDIDATES))
     tuned = fine_tune(network, learn, TUNED, checkpoint=work)
-    print(name, tuned.accuracies, tuned.reference_accuracies, flush=True)
+    long = fine_tune(single, learn, replace(TUNED, frozen=False), checkpoint=work / "long")
+    print(name, tuned.accuracies, long.accuracies, flush=True)
     write_onnx(tuned.network, work / f"{name}.onnx")
-    write_onnx(tuned.reference, work / f"{name}.reference.onnx")
+    write_onnx(long.network, work / f"{name}.reference.onnx")
     values, check = _values(tuned.network, unseen)
-    reference, _ = _values(tuned.reference, unseen)
+    reference, _ = _values(long.network, unseen)
     found = {
         "score": np.stack([scores(one, unseen.labels, check) for one in values], 1),
         "reference": scores(reference[-1], unseen.labels, check),
