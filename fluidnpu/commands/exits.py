@@ -378,6 +378,7 @@ def _report(before: models.Network, network: models.Network, out: Path | None) -
         "macs": network.workload.macs,
         "check": network.check.text,
         "exits": _exit_rows(network),
+        "heads_over_single": network.workload.macs / model_exits.single_exit(network).workload.macs - 1,
         "places": [
             {"tensor": p.tensor, "shape": list(p.shape), "macs": p.macs, "share": p.share, "cut": p.cut}
             | {"block": blocks.get(p.tensor)}
@@ -436,6 +437,11 @@ def _print(out: Console, report: dict[str, Any], places: bool) -> None:
         title += f"; thresholds on {report['check']}"
     columns = ("exit", "logits", "MMAC", "share", "threshold", "rate", "accuracy")
     out.print(show.table(title, columns, rows, left=2))
+    if len(rows) > 1:
+        out.print(
+            f"  [dim]a sample that leaves nowhere costs {100 * report['heads_over_single']:.1f} % more MACs than without "
+            "early exits[/]"
+        )
     if report["fit"]:
         _print_fit(out, report["fit"])
 

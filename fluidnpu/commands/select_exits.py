@@ -128,6 +128,14 @@ def refuse_without_select(options: Selecting) -> None:
         raise UsageError("--policy serves the arrivals that --arrivals states, so it needs them")
     if options.plan is not None and not options.keep:
         raise UsageError("--plan is for exits that may be activated later, so it needs --keep")
+    if options.eta is not None and not 0 < options.eta <= 1:
+        raise UsageError(
+            f"--eta must be a share of the reference's precision, above 0 and at most 1, not {options.eta:g}"
+        )
+    if options.sure is not None and not 0 < options.sure < 1:
+        raise UsageError(f"--sure must be a probability between 0 and 1, not {options.sure:g}")
+    if options.late is not None and not 0 <= options.late <= 1:
+        raise UsageError(f"--late must be a share of batches from 0 to 1, not {options.late:g}")
 
 
 def selected(out: Console, network: models.Network, options: Selecting) -> tuple[models.Network, dict[str, Any]]:
@@ -153,8 +161,6 @@ def selected(out: Console, network: models.Network, options: Selecting) -> tuple
         late=tuning.Goal().late if options.late is None else options.late,
     )
     sure = DEFAULT_SURE if options.sure is None else options.sure
-    if not 0 < sure < 1:
-        raise UsageError(f"--sure must be a probability between 0 and 1, not {sure:g}")
     answers, classes, truths, source = _answers(out, network, options)
     search = Search(b_max=goal.batch, cycle_model=options.cycle_model or "exact", core="hls")
     board = boards.load_board(options.board)
@@ -169,7 +175,8 @@ def selected(out: Console, network: models.Network, options: Selecting) -> tuple
     report = _report(table, answers, found, source, board.name)
     report["arrival"] = None if traffic is None else _arrival_report(table, answers, found, traffic)
     if found.chain is None:
-        raise NegativeAnswerError(_refusal(found, sure), report)
+        raise NegativeAnswerError(_refusal(found), report)
+    report["why_none"] = None if found.chain else _refusal(found)
     if options.plan is not None:
         plan = tuning.AdaptationPlan(
             names=table.names,
@@ -182,7 +189,8 @@ def selected(out: Console, network: models.Network, options: Selecting) -> tuple
             times=table,
         )
         files.write_file(options.plan, plan.content())
-    return _with_chain(network, table, found, options.keep), report
+    measured = model_exits.with_accuracies(network, answers.right.mean(axis=0).tolist())
+    return _with_chain(measured, table, found, options.keep), report
 
 
 def _answers(
@@ -223,18 +231,29 @@ def _with_chain(
     return model_exits.with_rates(network, [left.get(exit.name, 0.0) for exit in network.exits])
 
 
-def _refusal(found: tuning.Guaranteed, sure: float) -> str:
-    test = found.tested[0][1]
-    best = test.ours / max(1e-9, test.theirs)
-    more = (
-        f"about {found.needed} samples would be needed"
-        if found.needed
-        else "no number of samples will do: train longer, or ask for less"
-    )
-    return (
-        f"no selection is sure to keep {100 * found.goal.eta:g} % of the reference's precision with probability {sure:g}: the "
-        f"safest has {100 * best:.2f} % of it on {found.samples[1]} samples, and {more}"
-    )
+def _refusal(found: tuning.Guaranteed) -> str:
+    """Say which demand failed, and what would be granted."""
+    goal, failed = found.goal, next((each for each in found.tested if each.failed), None)
+    sure = f"with probability {1 - found.delta:g}"
+    if failed is None or failed.failed != "precision":
+        tried = any(each.chain for each in found.tested)
+        what = {
+            None: f"all that are have more than {100 * goal.late:g} % of late batches on these very images"
+            if tried
+            else "no exit keeps the precision and saves time on the images that propose",
+            "late batches": f"the safest may have more than {100 * goal.late:g} % of its batches late",
+            "average": "the safest may be slower than the network with one exit",
+        }[failed and failed.failed]
+        return f"no early exit is sure to keep the demands {sure}: {what}"
+    kept = f"the safest has {100 * failed.kept:.2f} % of it on the {found.samples[1]} samples that tested it"
+    enough = found.needed is not None and found.needed > sum(found.samples)
+    hints = [
+        f"about {found.needed} samples would be needed" if enough else "",
+        f"these samples allow --eta {found.allowed:g}" if found.allowed else "",
+        "" if failed.kept > goal.eta else "no number of samples will do: train longer, or ask for less",
+    ]
+    said = " and ".join(filter(None, hints)) or "that many prove too little"
+    return f"no selection is sure to keep {100 * goal.eta:g} % of the reference's precision {sure}: {kept}, and {said}"
 
 
 def _report(
@@ -247,6 +266,7 @@ def _report(
         "board": board,
         "batch": batch,
         "eta": goal.eta,
+        "late": goal.late,
         "sure": 1 - found.delta,
         "reference": source,
         "samples": {"proposed": found.samples[0], "tested": found.samples[1]},
@@ -264,19 +284,22 @@ def _report(
             }
             for index, (name, row) in enumerate(zip(table.names, first, strict=True))
         ],
-        "naive": _chain_report(table, found.naive, found.naive_outcome, alone),
-        "guaranteed": None if found.chain is None else _chain_report(table, found.chain, found.found, alone),
+        "naive": _chain_report(table, found.naive, found.naive_outcome, batch),
+        "guaranteed": None if found.chain is None else _chain_report(table, found.chain, found.found, batch),
         "kept_on_tested": found.kept_on_test,
         "price_pct": found.price_pct,
         "tested": len(found.tested),
         "needed": found.needed,
+        "allowed_eta": found.allowed,
     }
 
 
 def _chain_report(
-    table: tuning.CandidateTable, chain: tuning.Chain, found: tuning.Outcome | None, alone: int
+    table: tuning.CandidateTable, chain: tuning.Chain, found: tuning.Outcome | None, batch: int
 ) -> dict[str, Any]:
     assert found is not None
+    alone = table.single_ns(batch)
+    whole = sum(row[batch - 1] for row in table.latency([exit for exit, _ in chain]).ns)
     return {
         "exits": [{"name": table.names[exit], "threshold": threshold} for exit, threshold in chain],
         "rates": list(found.rates),
@@ -286,6 +309,7 @@ def _chain_report(
         "tail_ms": found.tail_ns / 1e6,
         "p99_ms": found.p99_ns / 1e6,
         "late_batches": found.late_batches,
+        "nobody_leaves_pct": 100 * (whole / alone - 1),
     }
 
 
@@ -361,9 +385,15 @@ def print_selection(out: Console, report: dict[str, Any]) -> None:
         ]
         out.print(show.table(title, ("selection", "average ms", "p99 ms", "in time"), served))
     samples = report["samples"]
+    if report["why_none"]:
+        out.print(f"  [yellow]{report['why_none']}[/]; the network is left without early exits")
     out.print(
         f"  with probability {report['sure']:g} at least {100 * report['eta']:g} % of the reference's precision is kept on "
-        f"unseen images: {samples['proposed']} samples proposed, {samples['tested']} tested "
+        f"unseen images, at most {100 * report['late']:g} % of batches are late, and the average is below the single "
+        f"exit's: {samples['proposed']} samples proposed, {samples['tested']} tested "
         f"({100 * report['kept_on_tested']:.2f} % there)"
     )
-    out.print(f"  the guarantee costs {report['price_pct']:.1f} % of the naive selection's average")
+    out.print(
+        f"  the guarantee costs {report['price_pct']:.1f} % of the naive selection's average; a batch that nobody leaves "
+        f"early ends {report['guaranteed']['nobody_leaves_pct']:.1f} % later than with one exit"
+    )

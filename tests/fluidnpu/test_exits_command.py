@@ -183,6 +183,11 @@ def test_a_selection_is_guaranteed_printed_and_written(exits_that_agree: Path) -
     network = read_onnx(folder / "out.onnx")
     assert {exit.name: exit.threshold for exit in network.exits[:-1]} == chosen
     assert [exit.rate for exit in network.exits] == pytest.approx(found["guaranteed"]["rates"])
+    measured = {row["name"]: row["accuracy"] for row in found["candidates"]}
+    assert {exit.name: exit.accuracy for exit in network.exits[:-1]} == {name: measured[name] for name in chosen}
+    assert network.exits[-1].accuracy == 1  # the labels are its own
+    assert found["naive"]["exits"] == found["guaranteed"]["exits"] == []  # no exit saves time here
+    assert "no exit keeps the precision and saves time" in found["why_none"]
     kept = answer(*words, "--keep", "--out", folder / "kept.onnx")
     assert kept["selection"]["reference"] == "the last exit"
     every = {exit.name: exit.threshold for exit in read_onnx(folder / "kept.onnx").exits[:-1]}
@@ -197,7 +202,7 @@ def test_selections_that_cannot_be_are_refused(exits_that_agree: Path) -> None:
     model, folder = exits_that_agree, exits_that_agree.parent
     words = ("exits", model, "--select", folder / "unseen.npz", "--cycles", "paper")
     assert "--select goes by the times of a board" in refused(*words)
-    assert "needs at least 471 labelled samples" in refused(
+    assert "needs at least 458 labelled samples" in refused(
         "exits", model, "--select", folder / "few.npz", "--board", "zc706", "--cycles", "paper"
     )
     assert "--eta belongs to a selection" in refused("exits", model, "--eta", 0.9)
@@ -205,7 +210,9 @@ def test_selections_that_cannot_be_are_refused(exits_that_agree: Path) -> None:
     assert "has none; --candidates attaches them" in refused(
         "exits", folder / "single.onnx", "--select", folder / "unseen.npz", "--board", "zc706"
     )
-    assert "--sure must be a probability" in refused(*words, "--board", "zc706", "--sure", 1)
+    nowhere = ("exits", model, "--select", folder / "nowhere.npz", "--board", "zc706")  # which is not read
+    for option, value, what in (("--sure", 1, "a probability"), ("--eta", 1.5, "a share"), ("--late", 2, "a share")):
+        assert f"{option} must be {what}" in refused(*nowhere, option, value)
     images = shipped_images(900)
     np.savez(folder / "wrong.npz", images=images.images, labels=images.labels * 0 + 10)
     assert "labels must be classes 0..9" in refused(

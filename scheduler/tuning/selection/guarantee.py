@@ -201,12 +201,14 @@ class _Search:
         return low / 1000 if low else None
 
     def needed(self, goal: Goal, tested: Sequence[Tested]) -> int | None:
-        """Return about how many samples in all would prove the precision of the safest chain with exits."""
-        chain = next((each.chain for each in tested if each.chain), ())
-        demand = _precision(goal, chain)
+        """Return about how many samples in all would prove the precision of the chain that failed."""
+        failed = next((each for each in tested if each.failed == "precision"), None)
+        if failed is None:
+            return None
+        demand = _precision(goal, failed.chain)
         outcomes = demand.of(self.tests)
         margin = float(outcomes.mean()) - demand.mean
-        if margin <= 0 or not chain:
+        if margin <= 0:
             return None
         errors = (NormalDist().inv_cdf(1 - self.delta) + POWER) * spread_of(outcomes, demand.mean) / margin
         return math.ceil(errors * errors * PROPOSING / (PROPOSING - 1))
