@@ -46,7 +46,6 @@ CORE_FILES = (  # `.j2`: rendered; the others are copied
     "tb_core.cpp.j2",
 )
 
-FIELD_BITS = {"DSP48E1": 17, "DSP48E2": 18}  # of a lower weight's products; its multiplier takes 8 bits more
 LINES_AHEAD = 32  # beats in flight; more than the latency from reading a row to the credit for its beat
 
 
@@ -244,12 +243,12 @@ class CoreText:
     @property
     def _pair_constants(self) -> tuple[Constant, ...]:
         """The constants of a core whose DSPs multiply by two weights at once."""
-        facts = self.design.facts
-        field = FIELD_BITS[facts.dsp_primitive if facts else min(FIELD_BITS)]
+        field = self.design.array.field_bits
+        bits = field - 15  # a product has 15 bits, its sign among them
         return (
-            Constant("FieldBits", field, "bits of a lower field"),
-            Constant("Piece", 1 << field - 15, "products that a lower field holds"),
-            Constant("PieceBits", field - 15, "bits of a count of them"),
+            Constant("FieldBits", field, "bits of the lower one of two products in a DSP"),
+            Constant("Piece", 1 << bits, "products that a lower field holds"),
+            Constant("PieceBits", bits, "bits of a count of them"),
             Constant("MultiplierBits", MULTIPLIER_BITS, "bits of the multiplier of a column"),
             Constant("ShiftAt", SHIFT_AT, "first bit of its shift in a header"),
             Constant("ShiftBits", SHIFT_BITS, "bits of that"),

@@ -14,6 +14,7 @@ import numpy as np
 from fluidnpu.boards import load_board
 from fluidnpu.dse import BatchPlan, Design
 from fluidnpu.dse.design import Stack
+from fluidnpu.dse.hardware.array import FIELD_BITS
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import compile_program, render_project
 from fluidnpu.models import Exit, Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
@@ -292,11 +293,12 @@ def project_of(
         Shape(3, relu=False),
     ]
     qnet = network_of(rng, (4, 4, 2), shapes, word)
-    least = {"t_p": 4, "t_c": 6} if word is INT16 else {"t_p": 8, "t_c": 8, "word_bits": word.bits}
+    least: dict[str, Any] = {"t_p": 4, "t_c": 6}
+    if word is not INT16:
+        field_bits = FIELD_BITS[load_board(board).dsp_primitive]
+        least = {"t_p": 8, "t_c": 8, "word_bits": word.bits, "field_bits": field_bits}
     design = design_of(qnet, LANES, t_r=16, b_max=2, split=split, weight_slots=2, activation=activation, **least)
     design = design_with(design, board=board, memory=memory, clock_hz=load_board(board).clock_hz)
-    if word is not INT16:
-        design = replace(design, facts=load_board(board))  # whose DSPs the C++ is for
     return render_project(design, compile_program(qnet, design), load_board(board), core=core, rtl=rtl, tools=tools)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hls_cases import design_of, design_with, project_of, small_network, texts
+from hls_cases import Shape, design_of, design_with, network_of, project_of, small_network, texts
 from tcl_vivado import VOCABULARY, Vivado, WrongTclError
 
 from fluidnpu import rtl_tb
@@ -19,6 +19,7 @@ from fluidnpu.dse import Design
 from fluidnpu.dse.resources.columns import Cut, broken_elements
 from fluidnpu.hls import render_project, write_project
 from fluidnpu.hls.project.tools import TOOLS
+from fluidnpu.models.numeric.words import INT8
 
 REPORT = "fluidnpu_core/solution1/syn/report/run_array_csynth.xml"
 VERILOG = "fluidnpu_core/solution1/syn/verilog/fluidnpu_core.v"
@@ -256,6 +257,26 @@ def test_the_pieces_of_chains_are_placed_in_rows_of_their_columns(at: Path) -> N
     cut = {(pe, word) for pe, word, _ in np.argwhere(steps != [0, 1])}
     assert {word for _, word in cut} == {CUT.piece - 1}
     assert {pe for pe, _ in cut} <= set(broken_elements(64, CUT.broken))
+
+
+def test_parts_of_chains_of_two_columns_are_placed_in_rows_of_their_columns(at: Path) -> None:
+    """Thirty-two chains of 40 words in parts of 8, 16 and 16."""
+    qnet = network_of(np.random.default_rng(0), (4, 4, 2), [Shape(4)], INT8)
+    sizes = {"t_p": 40, "t_c": 64, "weight_slots": 2, "word_bits": 8}
+    design = design_with(design_of(qnet, **sizes).changed(piece=16, broken=32), board="zcu104")
+    files = render_project(design, None, load_board("zcu104"), core="rtl", rtl=rtl_tb.sources())
+    write_project(files, at)
+    inside = "core/u_array/gen_pe[{}].u_pe/gen_segment[{}].gen_chain.u_chain/gen_mac[{}].u_mac/gen_dsp48e2.u_slice"
+    parts = [(0, word) for word in range(8)] + [(1 + word // 16, word % 16) for word in range(32)]
+    names = [inside.format(pe, *part) for pe in range(32) for part in parts]
+    vivado = implement(at, texts(files), "2019.2", sites=COLUMNS)
+    vivado.slices = tuple(names)
+    vivado.run(texts(files)["vivado/chains.tcl"])
+    assert set(vivado.located) == set(names)
+    site = [re.fullmatch(r"DSP48E2_X(\d+)Y(\d+)", vivado.located[name]) for name in names]
+    at_site = np.array([[int(found[1]), int(found[2])] for found in site if found]).reshape(32, 40, 2)
+    steps = np.diff(at_site, axis=1)
+    assert {word for _, word, _ in np.argwhere(steps != [0, 1])} <= {7, 23}
 
 
 def test_columns_that_are_not_as_the_board_says_are_told(at: Path) -> None:
