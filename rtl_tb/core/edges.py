@@ -77,7 +77,7 @@ def _beside(design: Design, shift: int, lift: int) -> list[int]:
 
 
 def _biases(design: Design, header: npt.NDArray[np.int64], fields: dict[str, int]) -> LayerStreams:
-    """Commands of one row each with these headers and no products; residuals, if `fields` has some, are -1."""
+    """Commands of one row each with these headers and no products; residuals, if any, are -1."""
     width, columns = design.tile(Mode.NORMAL)
     word = WORDS[design.word_bits]
     dtype = word.dtype

@@ -55,6 +55,11 @@ LEAST: Design = bench_design(
     {"t_r": 17, "t_p": 5, "t_c": 6, "b_max": 1, "stackable": 1, "split": 0, "weight_slots": 3, "out_words": 2,
      "buffer_words": 1 << 20, "activation": 1, "activation_dsp": 1, "filter": 7, "filter_table": 1}
 ).changed(piece=2, broken=2)  # fmt: skip
+# Words of 8 bits, an odd T_P in two segments of which the first is shorter.
+BYTES: Design = bench_design(
+    {"t_r": 12, "t_p": 9, "t_c": 8, "b_max": 4, "stackable": 1, "split": 0, "weight_slots": 2, "out_words": 4, "word_bits": 8,
+     "activation": 1, "filter": 5, "filter_table": 1}
+).changed(piece=5, broken=4)  # fmt: skip
 LAYERS = 290  # of every FBCB: more than eight bits count
 # Of LEAST: no power of two, and more than eight bits count.
 ROOM = {

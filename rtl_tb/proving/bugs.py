@@ -31,6 +31,7 @@ else:
     import tomli as tomllib
 
 ROUNDS = 8  # of the campaign, at most
+DRAWN = 6  # vectors that a core with words of 8 bits gets behind its edges
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +81,7 @@ def found(bug: Bug) -> str:
         return _by_bench(bug, setup(name))
     if kind == "extremes":
         return _by_extremes(bug)
-    return _by_campaign(bug, name) if kind == "npu" else _by_core(bug)
+    return _by_campaign(bug, name) if kind == "npu" else _by_core(bug, name)
 
 
 def _by_proof(bug: Bug, proof: Proof) -> str:
@@ -99,9 +100,9 @@ def _by_bench(bug: Bug, ready: Setup) -> str:
 
 def _by_campaign(bug: Bug, array: str) -> str:
     from ..npu.campaign import campaign
-    from ..npu.world import ARRAY, LEAST, model_of
+    from ..npu.world import ARRAY, BYTES, LEAST, model_of
 
-    design = LEAST if array == "least" else ARRAY
+    design = {"": ARRAY, "least": LEAST, "bytes": BYTES}[array]
     model = model_of(design, (bug.edit,))
     model.build()
     try:
@@ -118,10 +119,11 @@ def _by_extremes(bug: Bug) -> str:
     return first_wrong(model_of(LEAST, (bug.edit,))).split(";")[0]
 
 
-def _by_core(bug: Bug) -> str:
-    from ..core.edges import first_difference
+def _by_core(bug: Bug, array: str) -> str:
+    from ..core.edges import BYTES, SPLIT, first_difference
 
-    return first_difference((bug.edit,))
+    # Words of 8 bits need products, too: the edges are sums without any.
+    return first_difference((bug.edit,), drawn=DRAWN if array else 0, numbers=BYTES if array else SPLIT)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

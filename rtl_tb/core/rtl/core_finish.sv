@@ -7,7 +7,7 @@ module core_finish #(
   parameter int unsigned WordBits = 16,
   parameter int unsigned OutWords = 4,
   localparam bit Scaled = WordBits == 8,
-  localparam int unsigned BiasWidth = Scaled ? $bits(core_pkg::scaled_bias_t) : AccBits
+  localparam int unsigned BiasWidth = Scaled ? core_pkg::ScaledBits : AccBits
 ) (
   input  logic                             clk_i,           // clock
   input  logic                             rst_ni,          // reset, synchronous

@@ -106,30 +106,31 @@ module core_packed_array #(
     assign late_swap[i] = swap_q[2+At];
   end
 
-  logic [1:0][SumBits-1:0] sum[Chains];
+  logic [Chains-1:0][SumBits-1:0] upper, lower;
 
   for (genvar j = 0; j < Chains; j++) begin : gen_pe
     localparam bit Lower = j < Pairs;
     localparam int unsigned Lane = (Lower ? j : j - Pairs) % Lanes;
     localparam int unsigned Write = Stackable && Lower ? Own + 2 : Own + 1;
     localparam int unsigned Ultra = UltraBanks <= 2 * j ? 0 : UltraBanks - 2 * j < 2 ? UltraBanks - 2 * j : 2;
-    logic [1:0][SumBits:0] result;
+    logic [SumBits:0]     own_upper, own_lower;
+    logic [2*SumBits+1:0] result;
+
+    assign own_upper = (SumBits + 1)'($signed(upper[j]));
+    assign own_lower = (SumBits + 1)'($signed(lower[j]));
 
     if (Stackable && Lower) begin : gen_adder
       // wide_q[Own], which every bit of every pair's sums asks; a flip-flop, as in `core_array`.
       (* max_fanout = 64 *) logic wide_sum_q;
-      logic [1:0][SumBits:0] pair_q;
+      logic [SumBits:0] upper_q, lower_q;
       always_ff @(posedge clk_i) begin
         wide_sum_q <= rst_ni && wide_q[Own-1];
-        for (int c = 0; c < 2; c++) begin
-          pair_q[c] <= (SumBits + 1)'($signed(sum[j][c])) + (wide_sum_q ? (SumBits + 1)'($signed(sum[j+Pairs][c])) : '0);
-        end
+        upper_q    <= own_upper + (wide_sum_q ? (SumBits + 1)'($signed(upper[j+Pairs])) : '0);
+        lower_q    <= own_lower + (wide_sum_q ? (SumBits + 1)'($signed(lower[j+Pairs])) : '0);
       end
-      assign result = pair_q;
+      assign result = {lower_q, upper_q};
     end else begin : gen_direct
-      for (genvar c = 0; c < 2; c++) begin : gen_column
-        assign result[c] = (SumBits + 1)'($signed(sum[j][c]));
-      end
+      assign result = {own_lower, own_upper};
     end
 
     core_packed_pe #(
@@ -138,7 +139,7 @@ module core_packed_array #(
       .clk_i, .x_i(Lower ? lower_x : upper_x), .side_x_i(Lower ? lower_side : upper_side),
       .weight_i(Lower ? lower_weight[Lane] : upper_weight[Lane]),
       .side_weight_i(Lower ? lower_side_weight[Lane] : upper_side_weight[Lane]), .load_i(load[j]), .swap_i(swap), .late_swap_i(late_swap),
-      .sum_o(sum[j]), .result_i(result), .read_row_i(row_q[Write-3]), .zero_i(zero_q[Write-2]),
+      .sum_o({lower[j], upper[j]}), .result_i(result), .read_row_i(row_q[Write-3]), .zero_i(zero_q[Write-2]),
       .store_i({partial_q[Write], final_q[Write]}), .write_row_i(row_q[Write]), .fetch_i, .fetch_row_i, .row_o(rows_o[2*j+:2])
     );
   end

@@ -68,15 +68,16 @@ module core_packed_pe #(
   end
   for (genvar l = 0; l < Levels; l++) begin : gen_level
     for (genvar s = 0; s < 1 << Levels; s++) begin : gen_sum
-      logic [1:0][SumBits-1:0] sum_q;
       if (s < 1 << (Levels - 1 - l)) begin : gen_add
+        logic [SumBits-1:0] upper_q, lower_q;
         always_ff @(posedge clk_i) begin
-          for (int c = 0; c < 2; c++) sum_q[c] <= level[l][2*s][c] + level[l][2*s+1][c];
+          upper_q <= level[l][2*s][0] + level[l][2*s+1][0];
+          lower_q <= level[l][2*s][1] + level[l][2*s+1][1];
         end
+        assign level[l+1][s] = {lower_q, upper_q};
       end else begin : gen_none
-        assign sum_q = '0;
+        assign level[l+1][s] = '0;
       end
-      assign level[l+1][s] = sum_q;
     end
   end
   assign sum_o = level[Levels][0];

@@ -19,7 +19,8 @@ package core_pkg;
     logic [MultiplierBits-1:0] multiplier;
     logic [31:0]               bias;
   } scaled_bias_t;
-  localparam scaled_bias_t PoolBias = '{default: '0, multiplier: MultiplierBits'(1)};  // of a pool
+  localparam int unsigned ScaledBits = 6 + MultiplierBits + 32;  // of it
+  localparam logic [ScaledBits-1:0] PoolBias = ScaledBits'(1) << 32;  // of a pool: multiplied by one
 
   /// Control of one output beat in post-processing.
   typedef struct packed {

@@ -50,7 +50,7 @@ module fluidnpu_core #(
   localparam int unsigned RowBits = Rows > 1 ? $clog2(Rows) : 1;
   localparam bit Scaled = WordBits == 8;
   localparam int unsigned BiasWords = Scaled ? 8 : 3;
-  localparam int unsigned BiasWidth = Scaled ? $bits(core_pkg::scaled_bias_t) : AccBits;
+  localparam int unsigned BiasWidth = Scaled ? core_pkg::ScaledBits : AccBits;
   localparam int unsigned BiasesPerSlot = TP < BiasWords ? 1 : TP / BiasWords;  // an illegal TP is to reach its message below
   localparam int unsigned BiasesPerBeat = BiasesPerSlot * WeightSlots;
   localparam int unsigned Breaks = Broken > 0 ? (TP - 1) / Piece : 0;
