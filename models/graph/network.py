@@ -295,6 +295,7 @@ class Network:
     magnitude seen on calibration data, in real units over its gain, and `equalisation` a tensor to the
     exponents of its channels that were chosen for these ranges (ADR 65). `corrections` maps a layer to
     what its channels' biases are corrected by at 8 bits, in real units, chosen on the same data (ADR 75).
+    `grids` maps a tensor of a quantised file to its scale and the int8 that stands for zero.
     `preprocessing` is the way from a user's image to the input; None: uint8 over 255, floats in 0..1. `check`
     is what the thresholds of the exits are compared with. `class_names`: of its classes, of the labels of its
     maps or of what its other outputs detect, in the order of their numbers; empty where they are not known.
@@ -311,6 +312,7 @@ class Network:
     calibration: Mapping[str, float] = field(default_factory=dict, repr=False)
     equalisation: Mapping[str, tuple[int, ...]] = field(default_factory=dict, repr=False)
     corrections: Mapping[str, tuple[float, ...]] = field(default_factory=dict, repr=False)
+    grids: Mapping[str, tuple[float, int]] = field(default_factory=dict, repr=False)
     metadata: Mapping[str, str] = field(default_factory=dict, repr=False)
     preprocessing: Preprocessing | None = None
     check: Check = ExitCheck.TOP

@@ -7,6 +7,7 @@ from .guard import Guarded as Guarded
 from .guard import GuardReport as GuardReport
 from .guard import fitting_bits as fitting_bits
 from .guard import guarded as guarded
+from .given_scales import with_given_scales as with_given_scales
 from .input_folding import folded_steps as folded_steps
 from .preparation import measured_in_words as measured_in_words
 from .preparation import prepare as prepare

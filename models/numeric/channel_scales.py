@@ -22,6 +22,7 @@ from .words import INT8, Doubles, Stored
 
 LARGEST_WEIGHT = INT8.highest
 MOST_SUM = (1 << 31) - (1 << 20)  # of |bias| and what weights can add, with room for their rounding
+GIVEN = 1e-6  # of a scale, that float32 may take off one that a file gives
 LEAST_SCALE = 2.0**-30  # steps written for a step of weight and input: of channels whose weights are zero
 
 
@@ -37,11 +38,14 @@ class ScaledWeights:
     residual_multiplier: int
 
 
-def scales(wanted: Doubles) -> tuple[Doubles, Int64s, Int64s]:
-    """Return the least scales from those wanted on that the core can multiply by, multipliers and shifts."""
+def scales(wanted: Doubles, nearest: bool = False) -> tuple[Doubles, Int64s, Int64s]:
+    """Return the least scales from those wanted on that the core can multiply by, multipliers and shifts.
+
+    `nearest`: the nearest instead.
+    """
     _, exponents = np.frexp(wanted)
     shifts = np.clip(MULTIPLIER_BITS - exponents.astype(np.int64), 0, LARGEST_CHANNEL_SHIFT)
-    multipliers = np.ceil(np.ldexp(wanted, shifts))
+    multipliers = (np.rint if nearest else np.ceil)(np.ldexp(wanted, shifts))
     carried = multipliers == 1 << MULTIPLIER_BITS
     shifts = np.where(carried & (shifts > 0), shifts - 1, shifts)
     multipliers = np.where(carried, 1 << (MULTIPLIER_BITS - 1), multipliers)
@@ -55,24 +59,43 @@ def least_scales(weights: Doubles, bias: Doubles) -> Doubles:
     return np.maximum(np.maximum(largest / LARGEST_WEIGHT, sums / MOST_SUM), LEAST_SCALE)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Zeros:
+    """The words that stand for zero in what a layer reads, writes and adds."""
+
+    read: int = 0
+    written: int = 0
+    added: int = 0
+
+
 def scaled_weights(
-    name: str, weights: Doubles, bias: Doubles, residual: float | None, scale: Doubles | None = None
+    name: str,
+    weights: Doubles,
+    bias: Doubles,
+    residual: float | None,
+    zeros: Zeros = Zeros(),
+    grid: Doubles | None = None,
 ) -> ScaledWeights:
     """Return the integers for weights, bias and a residual's factor in steps of what is written.
 
-    `residual` is None where none is added. `scale` (C,) is that of the channels' weights where it is not the
-    largest weight's. Raises QuantisationError where sums leave 32 bits however they are scaled.
+    `residual` is None where none is added. `grid` (C,) is the scale of the channels' weights where a file
+    gives it. Raises QuantisationError where sums leave 32 bits however they are scaled.
     """
-    least = least_scales(weights, bias) if scale is None else scale
+    bias = bias + zeros.written
+    least = least_scales(weights, np.abs(bias) + -INT8.lowest * (residual or 0.0))
+    least = least if grid is None else np.maximum(grid, least * (1 - GIVEN))
     worst = float((np.abs(weights).sum(axis=1).reshape(-1) * -INT8.lowest + np.abs(bias)).max())
     guard, multiplier = _guard(name, worst, residual)
-    scale, multipliers, shifts = scales(np.ldexp(least, guard))
+    scale, multipliers, shifts = scales(np.ldexp(least, guard), grid is not None)
+    if residual is not None:
+        bias = bias - math.ldexp(zeros.added * multiplier, -guard)
     scale = np.ldexp(scale, -guard)
     groups, _, per_group = weights.shape
     stored = np.clip(np.rint(weights / scale.reshape(groups, 1, per_group)), -LARGEST_WEIGHT, LARGEST_WEIGHT)
+    read = zeros.read * stored.sum(axis=1).reshape(-1)
     return ScaledWeights(
         weights=stored.astype(np.int8),
-        bias=np.rint(bias / scale).astype(np.int64),
+        bias=(np.rint(bias / scale) - read).astype(np.int64),
         multipliers=multipliers,
         shifts=shifts,
         shift=guard,

@@ -114,7 +114,7 @@ def guarded(
     if not network.calibration:
         network = network.recalibrated(examine(network, images, progress=progress).ranges)
     some = sample(network, images)
-    network = network if bits == 16 or network.corrections else _corrected(network, images)
+    network = network if bits == 16 or network.corrections or network.grids else _corrected(network, images)
     refused: QuantisationError | None = None
     first: Guarded | None = None
     try:
@@ -167,7 +167,7 @@ def _equalised(network: Network, images: Images, some: Images, progress: Progres
     if chosen == network.equalisation:
         return None
     network = replace(network, equalisation=chosen)
-    network = network if bits == 16 else _corrected(network, images)
+    network = network if bits == 16 or network.grids else _corrected(network, images)
     try:
         return _compared(network, some, progress, bits)
     except QuantisationError:

@@ -19,8 +19,9 @@ from ..graph.activations import Use
 from ..graph.network import Layer, Network, Parameters
 from ..graph.shapes import Kind
 from ..images.intake import Intake
-from .channel_scales import scaled_weights
+from .channel_scales import Zeros, scaled_weights
 from .equalisation import folded, settled, word_exponents, written_exponents
+from .given_scales import grid_scales, with_given_scales
 from .input_folding import fold_input
 from .integers import LARGEST_RESIDUAL_SHIFT, RESIDUAL_BITS, Images, QuantisedLayer, QuantisedNetwork
 from .pieces import Lines, bits_to_constant, table
@@ -48,6 +49,8 @@ def quantise(
         raise QuantisationError(f"weights must have 2 to 16 bits, not {weight_bits}")
     if width is not INT16 and weight_bits != bits:
         raise QuantisationError(f"weights of {bits}-bit words must have {bits} bits, not {weight_bits}")
+    if width is not INT16:
+        network = with_given_scales(network)
     _refuse_padded_max_pools(network)
     if calibration_images is not None:
         network = replace(network, equalisation={}, corrections={})
@@ -56,40 +59,52 @@ def quantise(
             from .float_reference import tensor_ranges
 
             network = network.recalibrated(tensor_ranges(network, calibration_images))
-            network = replace(network, corrections=chosen_corrections(network, calibration_images))
+            if not network.grids:  # a file's own scales come with its own biases
+                network = replace(network, corrections=chosen_corrections(network, calibration_images))
             calibration_images = None
     exponents = settled(network)
     own = replace(network, parameters=_corrected(network)) if width is not INT16 else network
-    intake, parameters = fold_input(own, centred=width is not INT16)
+    grids = network.grids if width is not INT16 else {}
+    if network.input in grids:  # which is not in pixels
+        intake, parameters = network.intake, own.parameters
+    else:
+        intake, parameters = fold_input(own, centred=width is not INT16)
     inner = replace(network, parameters=folded(network, parameters))
     ranges = _ranges(network, calibration_images, intake)
     gains = network.gains
     if width is not INT16:
         gains, ranges = free_gains(network, ranges, width)
+        gains = {name: grids[name][0] if name in grids else gain for name, gain in gains.items()}
     gemms = [layer for layer in network.layers if layer.kind is Kind.GEMM]
     weights = {layer.name: _real_weights(inner, layer, gains) for layer in gemms}
     biases = {layer.name: _real_bias(inner, layer, gains) for layer in gemms}
     lines = {layer.name: _lines(inner, layer, gains) for layer in network.layers}
     fractions = {name: fraction_bits(width.headroom * ranges[name], width.highest) for name in network.ranged}
+    fractions |= dict.fromkeys(grids, 0)  # the gain says it all
     for layer in gemms:
         constant = _bits_to_constant(layer, fractions, gains, width)
         fractions[_word(layer)] = max(fractions[_word(layer)], constant)
     weight_fraction = _settle(inner, fractions, weights, biases, lines, weight_bits, width)
+    zeros = {name: zero for name, (_, zero) in grids.items()}
     layers = []
     for layer in network.layers:
-        bounds = _bounds(layer, fractions, gains, exponents, width)
-        unit = _unit(layer, fractions, gains, exponents, lines[layer.name], width)
+        bounds = _bounds(layer, fractions, gains, exponents, width, zeros)
+        unit = _unit(layer, fractions, gains, exponents, lines[layer.name], width, zeros)
         if layer.kind is not Kind.GEMM:
-            layers.append(_quantise_pool(layer, fractions, bounds, unit, width))
+            made = _quantise_pool(layer, fractions, bounds, unit, width)
+            layers.append(replace(made, halo=zeros.get(layer.input, 0)))
             continue
         real, bias = weights[layer.name], biases[layer.name]
         if width is INT16:
             fraction = weight_fraction[layer.name]
             made = _quantise_gemm(layer, fractions, real, bias, fraction, weight_bits, bounds, unit)
         else:
-            made = _scaled_gemm(layer, fractions, gains, real, bias, bounds, unit)
+            made = _scaled_gemm(layer, fractions, gains, real, bias, bounds, unit, zeros)
         layers.append(made)
-    formats = {name: Format(fraction_bits=fractions[name], gain=gains[name]) for name in network.ranged}
+    formats = {
+        name: Format(fraction_bits=fractions[name], gain=gains[name], zero=zeros.get(name, 0))
+        for name in network.ranged
+    }
     words = {name: formats.pop(name) for name in network.ranged if name not in network.tensors}
     return QuantisedNetwork(
         network=network, layers=tuple(layers), formats=formats, intake=intake, exponents=exponents, words=words
@@ -195,13 +210,15 @@ def _unit(
     exponents: Mapping[str, npt.NDArray[np.int64]],
     lines: Lines | None,
     width: Word,
+    zeros: Mapping[str, int],
 ) -> Unit | None:
     if layer.activation is None:
         return None
     use, word, target = layer.activation.use, _word(layer), bits[layer.output]
     if use is Use.TABLE:
         source = Format(fraction_bits=bits[word], gain=gains[word])
-        return table(layer.activation, source, Format(fraction_bits=target, gain=gains[layer.output]), width)
+        written = Format(fraction_bits=target, gain=gains[layer.output], zero=zeros.get(layer.output, 0))
+        return table(layer.activation, source, written, width)
     exponent = int(written_exponents(layer, exponents)[0])  # all are alike where a bound is not zero
     lo, hi = Format(fraction_bits=target - exponent, gain=gains[layer.output]).bounds(layer.activation.clip, width)
     if lines is not None:
@@ -368,11 +385,20 @@ def _scaled_gemm(
     bias: Doubles,
     bounds: tuple[int, int],
     unit: Unit | None,
+    zeros: Mapping[str, int],
 ) -> QuantisedLayer:
-    """Return a GEMM at 8 bits."""
+    """Return a GEMM at 8 bits; where a file gives zero points, on the grid of its weights."""
     word, residual = _word(layer), str(layer.residual)
     added = math.ldexp(gains[residual] / gains[word], bits[word] - bits[residual]) if layer.adds else None
-    made = scaled_weights(layer.name, np.ldexp(real, bits[word] - bits[layer.input]), np.ldexp(bias, bits[word]), added)
+    steps = np.ldexp(real, bits[word] - bits[layer.input])
+    made = scaled_weights(
+        layer.name,
+        steps,
+        np.ldexp(bias, bits[word]),
+        added,
+        Zeros(read=zeros.get(layer.input, 0), written=zeros.get(word, 0), added=zeros.get(residual, 0)),
+        grid_scales(steps) if zeros else None,
+    )
     _refuse_zeros(layer, real, made.weights)
     lo, hi = bounds
     return QuantisedLayer(
@@ -385,6 +411,7 @@ def _scaled_gemm(
         residual_multiplier=made.residual_multiplier,
         lo=lo,
         hi=hi,
+        halo=zeros.get(layer.input, 0),
         unit=unit,
     )
 
@@ -402,7 +429,11 @@ def _bounds(
     gains: Mapping[str, float],
     exponents: Mapping[str, npt.NDArray[np.int64]],
     width: Word,
+    zeros: Mapping[str, int],
 ) -> tuple[int, int]:
     """Return the clip of a layer's word in stored units, within a word."""
     exponent = int(word_exponents(layer, exponents)[0])  # all are alike where a bound is not zero
-    return Format(fraction_bits=bits[_word(layer)] - exponent, gain=gains[_word(layer)]).bounds(layer.clip, width)
+    word = _word(layer)
+    return Format(fraction_bits=bits[word] - exponent, gain=gains[word], zero=zeros.get(word, 0)).bounds(
+        layer.clip, width
+    )

@@ -14,6 +14,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -387,12 +388,19 @@ def execution_order(drafts: Sequence[Draft]) -> list[Draft]:
     return order
 
 
-def _in_plain_names(source: Plane, drafts: Iterable[Draft], ranges: Mapping[str, float]) -> dict[str, float]:
-    """Give every plane a plain name of its own; return the known ranges, before the gain."""
+def _in_plain_names(
+    source: Plane,
+    drafts: Iterable[Draft],
+    ranges: Mapping[str, float],
+    grids: Mapping[str, tuple[float, int]],
+) -> tuple[dict[str, float], dict[str, tuple[float, int]]]:
+    """Give every plane a plain name of its own; return the known ranges, before the gain, and grids."""
     taken: set[str] = set()
     known: dict[str, float] = {}
+    held: dict[str, tuple[float, int]] = {}
     for plane in dict.fromkeys((source, *(draft.output.root()[0] for draft in drafts))):
-        found = [ranges[alias] for alias in (plane.name, *plane.aliases) if alias in ranges]
+        aliases = (plane.name, *plane.aliases)
+        found = [ranges[alias] for alias in aliases if alias in ranges]
         name = base = plain(plane.name)
         count = 1
         while name in taken:
@@ -404,7 +412,10 @@ def _in_plain_names(source: Plane, drafts: Iterable[Draft], ranges: Mapping[str,
             found = [ranges[name]]  # as `write_metadata` names it
         if found:
             known[name] = found[0] / plane.gain
-    return known
+        given = [grids[alias] for alias in (*aliases, name) if alias in grids]
+        if given:
+            held[name] = given[0]
+    return known, held
 
 
 def build_network(
@@ -417,13 +428,14 @@ def build_network(
     metadata: Mapping[str, str],
     *,
     ordered: bool = False,
+    grids: Mapping[str, tuple[float, int]] = MappingProxyType({}),
 ) -> Network:
     """Build the network of the drafts: layers by stage, within a stage the backbone and then the head.
 
     The exits come in the order of their stages when `ordered`, else they are put in the order of the MACs
     they need. The channels of an output are those of its plane.
     """
-    known = _in_plain_names(source, drafts, ranges)
+    known, held = _in_plain_names(source, drafts, ranges, grids)
     needs = {exit.name: set() if plane is None else _needed(plane) for exit, plane in exits}
     ranked = [replace(exit, logits=None if plane is None else plane.name) for exit, plane in exits]
     if not ordered:
@@ -447,6 +459,7 @@ def build_network(
         outputs=tuple(_in_root(output, plane, stage) for (output, plane), stage in zip(outputs, places, strict=True)),
         parameters=parameters,
         metadata=dict(metadata),
+        grids=held,
     )
     if not known.keys() >= tensors.keys() or not {*known, *ranges}.issuperset(network.ranged):
         return network

@@ -547,6 +547,7 @@ def _named_apart(network: Network) -> Network:
         outputs=tuple(replace(output, tensor=names[output.tensor]) for output in network.outputs),
         calibration={names.get(name, name): value for name, value in network.calibration.items()},
         equalisation={names.get(name, name): some for name, some in network.equalisation.items()},
+        grids={names.get(name, name): grid for name, grid in network.grids.items()},
     )
 
 

@@ -34,6 +34,7 @@ class Metadata:
     calibration: Mapping[str, float]
     equalisation: Mapping[str, tuple[int, ...]]
     corrections: Mapping[str, tuple[float, ...]]
+    grids: Mapping[str, tuple[float, int]]
     preprocessing: Preprocessing | None
     check: Check
     provenance: Mapping[str, str]
@@ -62,6 +63,7 @@ def read_metadata(file: OnnxFile) -> Metadata:
         calibration=ranges,
         equalisation=_equalisation(file),
         corrections=_corrections(file),
+        grids=_grids(file),
         preprocessing=preprocessing,
         check=_check(file),
         provenance={key: str(value) for key, value in _json_object(file, "provenance", {}).items()},
@@ -94,6 +96,19 @@ def _corrections(file: OnnxFile) -> dict[str, tuple[float, ...]]:
                 f"not {str(some)[:80]}"
             )
     return {layer: tuple(float(value) for value in some) for layer, some in rows.items()}
+
+
+def _grids(file: OnnxFile) -> dict[str, tuple[float, int]]:
+    """Return the checked scale and zero point of tensors."""
+    rows = _json_object(file, "grids", {})
+    for tensor, row in rows.items():
+        good = isinstance(row, list) and len(row) == 2 and isinstance(row[0], float) and isinstance(row[1], int)
+        if not good or not 0 < row[0] < math.inf or not -128 <= row[1] <= 127:
+            raise ModelFileError(
+                f"the grid of tensor '{tensor}' in {file.path} must be a scale above 0 and a zero point of -128..127, not "
+                f"{str(row)[:80]}"
+            )
+    return {tensor: (row[0], row[1]) for tensor, row in rows.items()}
 
 
 def _class_names(file: OnnxFile) -> tuple[str, ...]:
@@ -186,6 +201,8 @@ def metadata_of(network: Network) -> dict[str, str]:
         found[PREFIX + "equalisation"] = json.dumps(network.equalisation, sort_keys=True)
     if network.corrections:
         found[PREFIX + "corrections"] = json.dumps(network.corrections, sort_keys=True, allow_nan=False)
+    if network.grids:
+        found[PREFIX + "grids"] = json.dumps(network.grids, sort_keys=True)
     if network.check is not ExitCheck.TOP:
         found[PREFIX + "check"] = network.check.text
     if network.preprocessing is not None:

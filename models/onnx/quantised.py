@@ -11,6 +11,7 @@ DynamicQuantizeLinear; onnxruntime's contrib operators of com.microsoft; and QON
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from onnx import TensorProto, helper, numpy_helper
 from ..errors import NetworkError
 from .constants import constant_node
 from .file import FOUR_BITS, Attributes, OnnxFile, label, refuse
-from .metadata import record
+from .metadata import PREFIX, record
 
 _STANDARD = ("", "ai.onnx")
 _QONNX = ("qonnx.custom_op.general", "finn.custom_op.general", "onnx.brevitas")
@@ -76,6 +77,13 @@ class Grid(NamedTuple):
         return (self.low - self.zero) * self.scale, (self.high - self.zero) * self.scale
 
     @property
+    def of_int8(self) -> tuple[float, int] | None:
+        """The scale and the zero point of the same numbers in int8; None of other widths."""
+        if self.high - self.low not in (254, 255) or self.zero != round(self.zero):
+            return None
+        return self.scale, round(self.zero) + (-128 if self.low >= 0 else 0)
+
+    @property
     def largest(self) -> float:
         """The largest magnitude of its numbers."""
         return max(-self.clip[0], self.clip[1])
@@ -113,6 +121,7 @@ class _Dequantiser:
         self.names: dict[str, str] = {}  # of the float graph for a name of the old one, where it is another
         self.grids: dict[str, Grid] = {}  # by name of the old graph
         self.ranges: dict[str, float] = {}
+        self.scaled: dict[str, Grid] = {}  # by name of the float graph
         self.left_out = 0  # saturations that a sum reads, each a layer for what calibration has not seen
         self.readers: dict[str, list[onnx.NodeProto]] = {}
         self.producers = {output: node for node in source.order for output in node.output}
@@ -157,6 +166,8 @@ class _Dequantiser:
         if count:
             open_ends = f"; operands of sums that are not saturated: {self.left_out}" if self.left_out else ""
             record(model, "quantised", f"{count} nodes on integers, read as float{open_ends}", self.ranges)
+            grids = {name: grid.of_int8 for name, grid in self.scaled.items() if grid.of_int8 is not None}
+            model.metadata_props.append(onnx.StringStringEntryProto(key=PREFIX + "grids", value=json.dumps(grids)))
         return OnnxFile(self.source.path, model)
 
     def visit(self, node: onnx.NodeProto) -> bool:
@@ -310,7 +321,7 @@ class _Dequantiser:
         if len(made.input) > 2 and pads:
             made.input[2] = ""
         for output in filter(None, node.output):
-            self.grids[output] = grid
+            self.grids[output] = self.scaled[output] = grid
             self.ranges[output] = grid.largest
 
     def narrow(self, node: onnx.NodeProto, grid: Grid) -> None:
@@ -328,11 +339,12 @@ class _Dequantiser:
         output = node.output[0]
         if grid.high - grid.low + 1 < _FEWEST:
             raise refuse(node, f"must give activations of at least {_FEWEST} steps, whose rounding may be left out")
-        self.grids[output] = grid
+        self.grids[output] = self.scaled[output] = grid
         low, high = grid.clip
         self.ranges[output] = grid.largest
         if not self._saturates(source, output, grid):
             self.ranges[source] = max(grid.largest, self.ranges.get(source, 0.0))
+            self.scaled.setdefault(source, grid)
             self.names[output] = source
             return
         bounds = [self.put(bound, f"{output}_{end}") for bound, end in ((low, "least"), (high, "most"))]

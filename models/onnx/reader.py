@@ -103,6 +103,7 @@ def read_parsed(
         metadata.calibration,
         metadata.provenance,
         ordered=ordered,
+        grids=metadata.grids,
     )
     network = replace(network, preprocessing=metadata.preprocessing, check=metadata.check)
     network = replace(network, class_names=_class_names(network, metadata))
