@@ -1,5 +1,6 @@
 from . import golden as golden
 from .float_reference import run_float as run_float
+from .given_scales import with_given_scales as with_given_scales
 from .guard import RECORDS as RECORDS
 from .guard import AccuracyError as AccuracyError
 from .guard import DeviationError as DeviationError
@@ -7,7 +8,6 @@ from .guard import Guarded as Guarded
 from .guard import GuardReport as GuardReport
 from .guard import fitting_bits as fitting_bits
 from .guard import guarded as guarded
-from .given_scales import with_given_scales as with_given_scales
 from .input_folding import folded_steps as folded_steps
 from .preparation import measured_in_words as measured_in_words
 from .preparation import prepare as prepare
