@@ -146,7 +146,7 @@ def test_programs_keep_their_width_and_their_zeros(tmp_path: Path) -> None:
     program.save(tmp_path)
     loaded = Program.load(tmp_path)
     assert (loaded, loaded.digest) == (program, program.digest)
-    assert (loaded.bits, loaded.word_bytes, loaded.dtype) == (8, 1, np.int8)
+    assert (loaded.bits, loaded.word_bytes, loaded.dtype) == (8, 1, INT8.dtype)
     assert {layer.byte_words for layer in loaded.descriptors} == {1}
     slot = loaded.new_slots(1)[0]
     for name, zero in qnet.zeros.items():

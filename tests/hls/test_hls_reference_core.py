@@ -13,7 +13,6 @@ from hls_cases import (
     ROW_LANES,
     SPLIT,
     WIDE,
-    Int16,
     Plan,
     Shape,
     design_of,
@@ -32,7 +31,7 @@ from fluidnpu.models import Layer, QuantisedNetwork, golden
 
 def run_chain(
     qnet: QuantisedNetwork, design: Design, batch: int, rng: np.random.Generator
-) -> Iterator[tuple[Layer, Int16, Int16, tuple[int, int]]]:
+) -> Iterator[tuple[Layer, tuple[int, int]]]:
     """Run a network through the streams, chained through slots: layer, both outputs, both saturations."""
     program = compile_program(qnet, design)
     images = images_for(rng, qnet, batch)

@@ -32,7 +32,7 @@ def of_bytes(seed: int = 3, **options: Any) -> HostWorld:
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
 def test_drawn_networks_have_the_bits_of_golden(seed: int, options: dict[str, Any]) -> None:
     w = of_bytes(seed, slots=10, **options)
-    assert (w.program.bits, w.program.dtype) == (8, np.int8)
+    assert (w.program.bits, w.program.dtype.name) == (8, "int8")
     right(w, 1 + seed % 4, seed)
 
 
