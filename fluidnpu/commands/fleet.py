@@ -12,12 +12,14 @@ import click
 
 from fluidnpu import scheduler
 from fluidnpu.host import fleet, oip
+from fluidnpu.scheduler import exits
 
 from .. import show
 from ..configuration import config_option, placed
 from ..errors import UsageError
 from ..options import JSON, PATH, takes
 from .surfaces import (
+    CERTIFY,
     CRITERIA,
     POLICIES,
     PORT,
@@ -52,6 +54,7 @@ class FleetCommandOptions(NetworkOptions):
     ray_address: str | None
     patience: float
     audit: int
+    certify: str | None
     allow_absent: bool
     admin: int | None
     decisions: Path | None
@@ -112,6 +115,7 @@ class FleetCommandOptions(NetworkOptions):
 @SLO
 @CRITERIA
 @TENANTS
+@CERTIFY
 @click.option(
     "--patience",
     type=click.FloatRange(min=1),
@@ -196,7 +200,11 @@ def prepared(
         raise UsageError("--ray-address is for --engine ray")
     followed = _followed(options) if options.replan else None
     roster, found = (followed.roster, None) if followed is not None else _roster(options)
-    for name, given in (("--criteria", options.criteria), ("--tenants", options.tenants)):
+    for name, given in (
+        ("--criteria", options.criteria),
+        ("--tenants", options.tenants),
+        ("--certify", options.certify),
+    ):
         if given is not None and roster.relays:
             raise UsageError(
                 f"{name} is for boards with whole networks, and the plan cuts {', '.join(roster.relays)}: samples leave a "
@@ -208,6 +216,8 @@ def prepared(
             raise UsageError(
                 f"tenants of a board with an address, such as '{reached[0]}', must be named where it is served (serve --tenants)"
             )
+    if options.certify is not None:
+        _check_certified(options, roster)
     if options.decisions is not None and all(seat.address for seat in roster.seats):
         raise UsageError("boards with an address log their decisions where they are served (serve --decisions)")
     slo_ns = None if options.slo is None else scheduler.parse_duration_ns(options.slo, "--slo")
@@ -216,6 +226,7 @@ def prepared(
         slo_ns=slo_ns,
         rate_per_s=None if options.rate is None else options.rate / len(roster.seats),
         criteria=options.criteria,
+        certify=options.certify,
         tenants=None if options.tenants is None else options.tenants.resolve(),
         boards=len(roster.seats),
         queue=options.max_queue,
@@ -231,6 +242,19 @@ def prepared(
     )
     token = oip.read_token(options.board_token_file)
     return surfaces, followed or found or roster, fleet.FleetOptions(dispatch=dispatch, boards=boards, token=token)
+
+
+def _check_certified(options: FleetCommandOptions, roster: fleet.Roster) -> None:
+    """Refuse a certificate of boards that are served elsewhere, or whose exits something else decides."""
+    exits.Promise.of(options.certify or "")
+    if options.criteria is not None:
+        raise UsageError("--certify sets thresholds, so no --criteria fits it")
+    if reached := [seat.name for seat in roster.seats if seat.address]:
+        raise UsageError(
+            f"a board with an address, such as '{reached[0]}', must be certified where it is served (serve --certify)"
+        )
+    if through := [s.name for s in roster.seats if any(duty.criteria is not None for duty in s.duties.values())]:
+        raise UsageError(f"--certify needs exits, and the plan lets everybody run through on '{through[0]}'")
 
 
 def _roster(options: FleetCommandOptions) -> tuple[fleet.Roster, fleet.Discovery | None]:
@@ -250,8 +274,8 @@ def _followed(options: FleetCommandOptions) -> fleet.Followed:
         raise UsageError("--replan is for --engine local: shards keep their boards")
     if options.slo is None and options.plan is None:
         raise UsageError("--replan must have an objective that plans keep (--slo), or a plan with one (--plan)")
-    for name, given in (("policy", options.policy), ("criteria", options.criteria), ("tenants", options.tenants)):
-        if given is not None:
+    for name in ("policy", "criteria", "tenants", "certify"):
+        if getattr(options, name) is not None:
             raise UsageError(f"--replan gives each board what its plan says, so it goes without --{name}")
     asked = fleet.FollowOptions(
         slo_ns=None if options.slo is None else scheduler.parse_duration_ns(options.slo, "--slo"),

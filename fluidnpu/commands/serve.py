@@ -21,6 +21,7 @@ from ..options import JSON, PATH, POWER, read_power, takes
 from ..outputs import TextWithPath
 from .addresses import ADDRESSES, physical
 from .surfaces import (
+    CERTIFY,
     CRITERIA,
     POLICIES,
     PORT,
@@ -116,12 +117,7 @@ class ServeOptions(NetworkOptions):
     metavar="SHARE",
     help="of those that leave early, the share that runs on while alarmed  [default: 0.25]",
 )
-@click.option(
-    "--certify",
-    metavar="eta=0.99[,risk=0.05][,share=1%]",
-    help="let thresholds follow a certificate: at every moment at least eta of the answers are the last exit's, with "
-    "probability 1 - risk; of those that leave early, a share runs on",
-)
+@CERTIFY
 @ADDRESSES
 @click.option("--decisions", type=PATH, metavar="FOLDER", help="log every decision, for simulate --replay")
 @click.option("--no-warm-up", is_flag=True, help="call a model ready before it has computed a batch of each size")

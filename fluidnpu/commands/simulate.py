@@ -50,6 +50,7 @@ class SimulateOptions(Circumstances, Spread):
     study: str | None
     tenants: Path | None
     adapt: Path | None
+    certify: str | None
     drift: str | None
     budgets: str | None
     out: Path
@@ -144,6 +145,11 @@ class SimulateOptions(Circumstances, Spread):
     help="with --adapt: the half of the classes that the middle third of the requests is of  [default: hard]",
 )
 @click.option(
+    "--certify",
+    metavar="eta=0.99[,risk=0.05][,share=1%]",
+    help="with --adapt: also by a certificate, as `serve --certify`, and by the utility of exits (Apparate)",
+)
+@click.option(
     "--budgets",
     metavar="R,R,...",
     help="with --tenants: energy budgets over the board's idle power, one after another, such as 1.1,1.3,2",
@@ -190,6 +196,8 @@ def command(options: SimulateOptions) -> None:
     refuse_classes_without(options.data)
     if options.budgets is not None and options.tenants is None:
         raise UsageError("--budgets are those of tenants that share an NPU, so it needs --tenants")
+    if options.certify is not None and options.adapt is None:
+        raise UsageError("--certify compares the classes of samples, so it needs those of a plan: --adapt PLAN.npz")
     if options.study is not None:
         _check_memory(options)
         write_study(options.study, options)
@@ -203,7 +211,13 @@ def command(options: SimulateOptions) -> None:
         requests = options if options.requests != USUAL_REQUESTS else dataclasses.replace(options, requests=DRIFTING)
         seeds = DRIFTS if options.seeds == USUAL_SEEDS else options.seeds
         drift_simulated(
-            requests, options.adapt, options.drift or "hard", policies[0], seeds=seeds, as_json=options.as_json
+            requests,
+            options.adapt,
+            options.drift or "hard",
+            policies[0],
+            certify=options.certify,
+            seeds=seeds,
+            as_json=options.as_json,
         )
     elif options.drift is not None:
         raise UsageError("--drift is a change of the load that exits adapt to, so it needs --adapt PLAN.npz")

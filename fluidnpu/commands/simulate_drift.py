@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean
 
 from fluidnpu import scheduler
-from fluidnpu.scheduler import tuning
+from fluidnpu.scheduler import exits, tuning
 
 from .. import show
 from ..errors import UsageError
@@ -18,12 +18,20 @@ SLO_OVER_LATENCY = 5
 
 
 def drift_simulated(
-    options: Circumstances, plan_file: Path, drift: str, policy: str, *, seeds: int, as_json: bool
+    options: Circumstances,
+    plan_file: Path,
+    drift: str,
+    policy: str,
+    *,
+    certify: str | None = None,
+    seeds: int,
+    as_json: bool,
 ) -> None:
     """Serve the plan's samples, a third of them of hard or easy classes alone, and print what happened."""
     if options.table is not None:
         raise UsageError("a plan has the times of its selection, so --adapt takes no DESIGN or TABLE.json")
     out = show.console(as_json)
+    promise = None if certify is None else exits.Promise.of(certify)
     plan = tuning.AdaptationPlan.read(plan_file)
     times = plan.part_times
     latency = times.latency(plan.exits)
@@ -39,7 +47,14 @@ def drift_simulated(
             step(seed, seeds)
             streams.append(
                 tuning.simulate_drift(
-                    plan, drift, rate_per_s=rate, slo_ns=slo_ns, requests=options.requests, policy=policy, seed=seed
+                    plan,
+                    drift,
+                    rate_per_s=rate,
+                    slo_ns=slo_ns,
+                    requests=options.requests,
+                    policy=policy,
+                    promise=promise,
+                    seed=seed,
                 )
             )
     if as_json:
@@ -47,7 +62,9 @@ def drift_simulated(
         show.emit({"rate_per_s": rate, "slo_ms": slo_ns / 1e6, "streams": told}, sort=False)
         return
     rows = []
-    for name, phases in (("fixed", [one.fixed for one in streams]), ("adapting", [one.adapted for one in streams])):
+    ways = {"fixed": [one.fixed for one in streams], "adapting": [one.adapted for one in streams]}
+    ways |= {name: [one.others[name] for one in streams] for name in streams[0].others}
+    for name, phases in ways.items():
         for same in zip(*phases, strict=True):
             rows.append(
                 (
@@ -55,6 +72,7 @@ def drift_simulated(
                     same[0].name,
                     f"{100 * fmean(one.early for one in same):.1f} %",
                     f"{100 * fmean(one.kept for one in same):.2f} %",
+                    f"{100 * fmean(one.same for one in same):.2f} %",
                     f"{fmean(one.average_ms for one in same):.3f}",
                     f"{fmean(one.p99_ms for one in same):.3f}",
                 )
@@ -66,7 +84,12 @@ def drift_simulated(
         "(simulated)"
     )
     out.print(
-        show.table(title, ("exits", "load", "left early", "precision kept", "average ms", "p99 ms"), rows, left=2)
+        show.table(
+            title,
+            ("exits", "load", "left early", "precision kept", "as the last exit", "average ms", "p99 ms"),
+            rows,
+            left=2,
+        )
     )
     out.print("adaptation in the first stream:")
     for event in found.events:
@@ -82,4 +105,12 @@ def drift_simulated(
         out.print(f"the change was noticed {said}{missed}")
     shadows = fmean(one.shadow_pct for one in streams)
     out.print(f"samples that ran on took {shadows:.1f} % more NPU time")
+    if promise is not None:
+        reports = [one.certificate for one in streams]
+        kept = [one["whole"]["kept_at_least"] for one in reports]
+        out.print(
+            f"certified at the end: at least {100 * min(kept):.2f} to {100 * max(kept):.2f} % of the answers are the last "
+            f"exit's, where {100 * promise.eta:g} % are promised; {fmean(one['shadows'] for one in reports):.0f} samples ran "
+            f"on, {fmean(one['resets'] for one in reports):g} resets"
+        )
     out.print("[dim]samples are drawn from the plan's own, so before and after are in-sample[/]")

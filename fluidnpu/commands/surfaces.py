@@ -36,6 +36,12 @@ TENANTS = click.option(
     metavar="FILE.toml",
     help="tenants that share each NPU, by the request's parameter tenant; --policy is that of each",
 )
+CERTIFY = click.option(
+    "--certify",
+    metavar="eta=0.99[,risk=0.05][,share=1%]",
+    help="let thresholds follow a certificate: at every moment at least eta of the answers are the last exit's, with "
+    "probability 1 - risk; of those that leave early, a share runs on",
+)
 RATE = click.option("--rate", type=float, help="expected requests a second  [default: half of capacity]")
 SLO = click.option(
     "--slo", metavar="200ms", help="objective of requests that name none  [default: five lone latencies]"

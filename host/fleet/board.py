@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fluidnpu.scheduler import SchedulerError
+from fluidnpu.scheduler.exits import Promise
 from fluidnpu.scheduler.policies import SERVING_POLICY
 from fluidnpu.scheduler.tenants import Tenancy, parse_tenants
 
@@ -44,9 +45,10 @@ class BoardOptions:
     """The circumstances of a board that is started here: see `ModelOptions`.
 
     `policy`: None for that of a plan, or else `fluid`; `slots`: samples that a board holds (0: as many as the
-    largest batch). `tenants`: the file of those that share each model's NPU, on every board alike; each of
-    `boards` boards expects its part of their rates. `processor`: in the place of an NPU, as a worker's bundle
-    says. `decisions`: folder of their decision logs, of which each board has one of its own.
+    largest batch). `certify`: the text of a promise. `tenants`: the file of those that share each model's
+    NPU, on every board alike; each of `boards` boards expects its part of their rates. `processor`: in the
+    place of an NPU, as a worker's bundle says. `decisions`: folder of their decision logs, of which each
+    board has one of its own.
     """
 
     policy: str | None = None
@@ -54,6 +56,7 @@ class BoardOptions:
     slo_ns: int | None = None
     rate_per_s: float | None = None
     criteria: str | None = None
+    certify: str | None = None
     tenants: Path | None = None
     boards: int = 1
     queue: int = 1024
@@ -82,6 +85,7 @@ class BoardOptions:
             ("slo-ns", self.slo_ns),
             ("rate", self.rate_per_s),
             ("criteria", self.criteria),
+            ("certify", self.certify),
             ("tenants", self.tenants),
             ("boards", self.boards),
         ]
@@ -153,6 +157,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--slo-ns", type=int)
     parser.add_argument("--rate", type=float)
     parser.add_argument("--criteria")
+    parser.add_argument("--certify")
     parser.add_argument("--tenants", type=Path)
     parser.add_argument("--boards", type=int, default=1)
     parser.add_argument("--queue", type=int, default=1024)
@@ -165,6 +170,7 @@ def main(words: Sequence[str] | None = None) -> None:
         slo_ns=given.slo_ns,
         rate_per_s=given.rate,
         criteria=given.criteria,
+        certify=None if given.certify is None else Promise.of(given.certify),
         tenancy=None if given.tenants is None else shared_by(given.tenants, given.boards),
         queue=given.queue,
         slots=given.slots,

@@ -11,9 +11,12 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+
+from fluidnpu.scheduler.exits import Promise, joined
 
 from ..errors import (
     BoardError,
@@ -281,4 +284,21 @@ def _of_all(leaves: Sequence[Leaf], said: Sequence[dict[str, Any]]) -> dict[str,
     """Return what the first board says, with what each of them does."""
     if not leaves:
         raise ModelUnavailableError("a board must take requests for its exits to be read, and none does")
-    return {**said[0], "boards": {leaf.name: one for leaf, one in zip(leaves, said, strict=True)}}
+    found = {**said[0], "boards": {leaf.name: one for leaf, one in zip(leaves, said, strict=True)}}
+    if (certificates := [one["certificate"] for one in said if "certificate" in one]) and (
+        together := _together_certified(certificates)
+    ):
+        found["certificate"] = together
+    return found
+
+
+def _together_certified(certificates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what the boards' certificates say together; nothing where they promise different things."""
+    promises = {Promise(**{key: one[key] for key in ("eta", "risk", "share")}) for one in certificates}
+    if len(promises) > 1:
+        return {}
+    (promise,) = promises
+    found: dict[str, Any] = asdict(promise)
+    for key in ("whole", "stretch"):
+        found[key] = joined([one[key] for one in certificates], promise)
+    return found

@@ -47,10 +47,35 @@ def test_a_drift_is_told_with_its_numbers(plan_file: Path) -> None:
         assert one["events"][0]["kind"] == "alarm"
 
 
+def test_a_certificate_is_served_beside_the_others(plan_file: Path) -> None:
+    words = (
+        "simulate",
+        "--adapt",
+        str(plan_file),
+        "--requests",
+        "1500",
+        "--seeds",
+        "1",
+        "--certify",
+        "eta=0.8,share=50%",
+    )
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    assert "certified at the end: at least" in done.output
+    assert "by utility" in done.output
+    (one,) = json.loads(CliRunner().invoke(main, [*words, "--json"]).output)["streams"]
+    whole = one["certificate"]["whole"]
+    assert whole["answers"] == 1500
+    assert whole["early"] > 0
+    assert min(phase["same"] for phase in one["others"]["certified"]) >= whole["kept_at_least"] >= 0.8
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("simulate", "--drift", "hard"), "it needs --adapt PLAN.npz"),
+        (("simulate", "--certify", "eta=0.9"), "needs those of a plan: --adapt PLAN.npz"),
+        (("simulate", "--adapt", "{plan}", "--certify", "0.9"), "must be asked for as eta=0.99,risk=0.05,share=1%"),
         (("simulate", "--adapt", "{plan}", "--policy", "serial,fluid"), "must be one policy with --adapt, not 2"),
         (("simulate", "{plan}", "--adapt", "{plan}"), "--adapt takes no DESIGN or TABLE.json"),
         (("simulate", "--adapt", __file__), "must be a plan that fluidnpu exits --select wrote"),

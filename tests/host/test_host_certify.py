@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from host_worlds import HOUR_NS, HostWorld, world
+from fleet_worlds import fleet_file, slow_world
+from host_worlds import HOUR_NS, PATIENCE_S, HostWorld, eventually, world
 from host_worlds import traffic_of as traffic
 from oip_worlds import NAME, bundle_of, served
 
@@ -18,6 +19,7 @@ from fluidnpu.boards import load_board
 from fluidnpu.dse import explore
 from fluidnpu.hls import compile_program
 from fluidnpu.host import Bundle, DriverUsageError, VirtualClock, serve_requests
+from fluidnpu.host.fleet import BoardOptions, DispatchOptions, FleetFront, FleetOptions, Roster
 from fluidnpu.host.oip import ServeOptions, in_background
 from fluidnpu.host.serving import Model, ModelOptions, Models, criteria_of
 from fluidnpu.host.serving.adapting import certified_exits
@@ -180,3 +182,32 @@ def test_what_does_not_fit_a_certificate_is_refused_before_anything_is_opened(tm
     ):
         with pytest.raises(DriverUsageError, match=said):
             made().load()
+
+
+@pytest.mark.cpu(10, "two boards, each a process")
+def test_evidence_of_a_fleets_boards_adds_up(tmp_path: Path) -> None:
+    w = slow_world()
+    path = fleet_file(tmp_path, '[[devices]]\ntype = "board"\ncount = 2\n', w)
+    images = w.images(16)
+    dispatch = DispatchOptions(slo_ns=HOUR_NS, allowance_s=PATIENCE_S, hold_s=PATIENCE_S)
+    boards = BoardOptions(slo_ns=HOUR_NS, certify="eta=0.5,share=100%")
+
+    def opened(limits: Any, version: str) -> FleetFront:
+        return FleetFront(Roster.read(path, None), FleetOptions(boards=boards, dispatch=dispatch), limits, version)
+
+    with (
+        in_background(opened, ServeOptions(http=0, grpc=None, admin=0)) as server,
+        fluidnpu.connect(server.url(), NAME) as npu,
+        fluidnpu.connect(server.url("admin"), NAME) as admin,
+    ):
+        for _ in range(4):
+            npu.infer(images)
+        eventually(lambda: admin.exits()["certificate"]["whole"]["unsettled"] == 0)
+        said = admin.exits()
+    mine = [board["certificate"]["whole"] for board in said["boards"].values()]
+    whole = said["certificate"]["whole"]
+    assert len(mine) == 2
+    for key in ("answers", "early", "shadows", "differing"):
+        assert whole[key] == sum(each[key] for each in mine), key
+    assert whole["answers"] >= 64  # an audit asks a board once more
+    assert whole["kept_at_least"] >= said["certificate"]["eta"]

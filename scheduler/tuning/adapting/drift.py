@@ -5,36 +5,46 @@ Samples are drawn from the plan's own recorded ones, so the load before and afte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import SchedulerError
+from ...exits.certificate import Promise
 from ...exits.criteria import Criteria
 from ...exits.profile import ExitProfile
 from ...exits.ruled import RuledExits
 from ...policies.registry import make_policy
 from ...policies.setting import Setting
-from ...simulation.active import ActiveExits
+from ...simulation.active import ActiveExits, ExitSet, Watcher
 from ...simulation.engine import simulate
 from ...simulation.schedule import Schedule
 from ...simulation.traffic import poisson
 from ...simulation.world import World
 from .adaptation import Adaptation, AdaptationEvent, Watching
+from .certifying import Certifier
 from .plan import AdaptationPlan
+from .utility import Utility
 
 DRIFTS = ("hard", "easy", "none")
 PHASES = ("before", "during", "after")
+CERTIFIED, UTILITY = "certified", "by utility"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
-    """One third of a simulated stream; `kept`: precision over the last exit's on the same samples."""
+    """One third of a simulated stream; `kept`: precision over the last exit's on the same samples.
+
+    `same`: answers that are the last exit's.
+    """
 
     name: str
     early: float
     kept: float
+    same: float
     average_ms: float
     p99_ms: float
 
@@ -43,8 +53,9 @@ class Phase:
 class Drifted:
     """The outcome of one stream: phases without and with adaptation, and what adaptation did.
 
-    `noticed`: requests from the change of the load to the first alarm or change; None where none came.
-    `shadow_pct`: NPU time of samples that ran on, over that of all others.
+    `others`: phases under a certificate, and under Apparate's rules with its eta, where one was asked for;
+    `certificate`: its report at the end. `noticed`: requests from the change of the load to the first alarm
+    or change; None where none came. `shadow_pct`: NPU time of samples that ran on, over that of all others.
     """
 
     drift: str
@@ -54,6 +65,8 @@ class Drifted:
     events: tuple[AdaptationEvent, ...]
     noticed: int | None
     shadow_pct: float
+    others: Mapping[str, tuple[Phase, ...]] = field(default_factory=dict)
+    certificate: Mapping[str, Any] = field(default_factory=dict)
 
 
 def simulate_drift(
@@ -65,11 +78,13 @@ def simulate_drift(
     requests: int = 12_000,
     policy: str = "fluid",
     watching: Watching | None = None,
+    promise: Promise | None = None,
     seed: int = 0,
 ) -> Drifted:
     """Serve a stream whose middle third holds the hard, or the easy, half of the classes alone.
 
-    Hard classes are those of which fewest leave at the first active exit. Raises SchedulerError.
+    `promise`: that of a certificate, which is served, too, and beside it Apparate's rules. Hard classes are
+    those of which fewest leave at the first active exit. Raises SchedulerError.
     """
     if drift not in DRIFTS:
         raise SchedulerError(f"a drift must be one of {', '.join(DRIFTS)}, not '{drift}'")
@@ -83,25 +98,43 @@ def simulate_drift(
     edges = (0, third, 2 * third, requests)
     stream = poisson(rate_per_s, requests, slo_ns=slo_ns, rng=rng)
 
-    def served(adapting: bool) -> tuple[Schedule, Adaptation | None]:
+    def served(way: str) -> tuple[Schedule, Any]:
         times = plan.part_times
         criteria = Criteria(ExitProfile(latency=times.whole), "false")
-        active = ActiveExits(times, plan.exits, plan.rates, criteria.obey)
-        classes = dict(enumerate(plan.classes[rows].tolist()))
-        watch = Adaptation(active, plan, watching, seed=seed, classes=classes) if adapting else None
+        own = way in ("fixed", "adapting")
+        first = plan.exits if own else ExitSet((1.0,) * len(plan.names))
+        active = ActiveExits(times, first, plan.rates, criteria.obey)
+        told: dict[str, Any] = {
+            "classes": dict(enumerate(plan.classes[rows].tolist())),
+            "confidences": dict(enumerate(plan.confidence[rows].tolist())),
+        }
+        watch: Watcher | None = None
+        if way == "adapting":
+            watch = Adaptation(active, plan, watching, seed=seed, classes=told["classes"])
+        elif way == CERTIFIED and promise is not None:
+            watch = Certifier(active, promise, batch=times.whole.b_max, seed=seed, **told)
+        elif way == UTILITY and promise is not None:
+            watch = Utility(active, promise.eta, **told)
         setting = Setting(latency=active.now.latency, exit_rates=plan.rates, rate_per_s=rate_per_s, slo_ns=slo_ns)
         world = World(
             latency=active.now.latency,
-            exits=RuledExits(rule=criteria, confidences=dict(enumerate(plan.confidence[rows].tolist()))),
+            exits=RuledExits(rule=criteria, confidences=told["confidences"]),
             exit_rates=plan.rates,
             active=active,
             watch=watch,
         )
         return simulate(stream, make_policy(policy, setting), world), watch
 
-    fixed, _ = served(False)
-    adapted, watch = served(True)
-    assert watch is not None
+    fixed, _ = served("fixed")
+    adapted, watch = served("adapting")
+    others, certificate = {}, {}
+    if promise is not None:
+        certified, certifier = served(CERTIFIED)
+        certificate = certifier.report()
+        others = {
+            CERTIFIED: _phases(plan, rows, certified, edges),
+            UTILITY: _phases(plan, rows, served(UTILITY)[0], edges),
+        }
     acts = [event.requests for event in watch.events if event.requests > third]
     busy = sum(adapted.run_end_ns) - sum(run.start_ns for run in adapted.runs)
     return Drifted(
@@ -112,6 +145,8 @@ def simulate_drift(
         events=tuple(watch.events),
         noticed=acts[0] - third if acts and drift != "none" else None,
         shadow_pct=100 * watch.counts.shadow_ns / max(1, busy - watch.counts.shadow_ns),
+        others=others,
+        certificate=certificate,
     )
 
 
@@ -137,6 +172,7 @@ def _phases(
     answered = exit >= 0
     right = np.where(answered, plan.answers.right[rows, exit], False)
     last = plan.answers.right[rows, -1]
+    same = answered & (plan.classes[rows, exit] == plan.classes[rows, -1])
     took = (np.array(schedule.end_ns) - np.array([request.arrival_ns for request in schedule.requests])) / 1e6
     found = []
     for name, start, end in zip(PHASES, edges[:-1], edges[1:], strict=True):
@@ -146,6 +182,7 @@ def _phases(
                 name=name,
                 early=float(np.mean(answered[part] & (exit[part] < len(plan.names)))),
                 kept=float(right[part].sum() / max(1, last[part].sum())),
+                same=float(same[part].mean()),
                 average_ms=float(took[part].mean()),
                 p99_ms=float(np.quantile(took[part], 0.99)),
             )
