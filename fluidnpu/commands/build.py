@@ -42,7 +42,7 @@ from ..options import (
 from .data import CLASSES, with_class_names
 from .designs import DEFAULT_CORE, DEFAULT_CYCLES, Search, bits_of, chosen_design
 from .guarding import MOST_ERROR, guard_report, guarded, say_guarded
-from .networks import given_images, quantised, read_network, say_assumed, with_given_rates, with_rates_of
+from .networks import given_images, of_width, quantised, read_network, say_assumed, with_given_rates, with_rates_of
 from .wheel import board_wheel
 
 if TYPE_CHECKING:
@@ -141,6 +141,7 @@ def build_project(options: BuildOptions, model: Path) -> None:
         images = given_images(network, options.data)
         network = with_class_names(network, images)
         bits = bits_of(options, options.design_file)
+        network = of_width(network, bits)
         compared = None if images is None else guarded(out, network, images, options.most_error, bits)
         network, qnet = (
             (network, quantised(network, None, bits)) if compared is None else (compared.network, compared.qnet)

@@ -69,6 +69,11 @@ def noise(intake: model_images.Intake, count: int) -> models.ImageSet:
     return models.ImageSet(images=intake.random(count, NOISE_SEED), source=f"{count} random images")
 
 
+def of_width(network: models.Network, bits: int) -> models.Network:
+    """Return the network as an NPU with words of so many bits computes it: at 8 a file's own scales hold."""
+    return network if bits == 16 else numeric.with_given_scales(network)
+
+
 def quantised(network: models.Network, images: models.ImageSet | None, bits: int = 16) -> models.QuantisedNetwork:
     """Quantise with the ranges in the file, else with those that the images give; `bits` of a word."""
     use = None if network.calibration or images is None else images.images

@@ -15,7 +15,7 @@ from ..errors import NegativeAnswerError, UsageError
 from ..options import BITS, BOARD, DATA, DESIGN_B_MAX, DESIGN_FILE, JSON, PATH, reading, takes
 from .data import CLASSES, refuse_classes_without
 from .designs import Search, bits_of, chosen_design, default_cycles
-from .networks import NOISE_SEED, given_images, noise, quantised, read_network
+from .networks import NOISE_SEED, given_images, noise, of_width, quantised, read_network
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +59,7 @@ def verify_core(options: VerifyOptions) -> None:
     images = given_images(network, options.data)
     search = Search(b_max=options.b_max, cycle_model=default_cycles(), bits=options.bits)
     bits = bits_of(search, options.design_file)
+    network = of_width(network, bits)
     if options.design_file is None and search.largest_batch > 0:
         parse_batches(options.batches, search.largest_batch)  # what is wrong is said before a search, which takes long
     design = chosen_design(out, network, board, search, options.design_file)

@@ -157,7 +157,7 @@ def check_filter(depthwise: QuantisedLayer) -> None:
     if any(depthwise.layer.padding) and depthwise.halo:
         raise ProgramError(
             f"layer '{depthwise.layer.name}' must be padded with words 0 to be a filter, and its input has {depthwise.halo} "
-            "for zero"
+            "for zero: search the design without a filter (--lanes 0)"
         )
 
 
