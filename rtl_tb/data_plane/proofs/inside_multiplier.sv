@@ -1,13 +1,14 @@
-// Inside fluidnpu_multiplier in look-up tables: its product is the sum of eight digits times a_i, each four times
+// Inside fluidnpu_multiplier in look-up tables: its product is the sum of the digits times a_i, each four times
 // the one before, and the same digits without a_i add up to b_i. So it is a_i times b_i. Both sums are followed
 // step by step.
 `ifdef FORMAL
-  localparam int unsigned Most = 32;
+  localparam int unsigned Most = ABits + BBits;
   logic past_q = 1'b0;
   always_ff @(posedge clk_i) past_q <= 1'b1;
 
   logic [4:0]                      known_q = '0;  // the inputs of as many cycles ago were seen
-  logic signed [Steps:1][15:0]     a_was_q, b_was_q;
+  logic signed [Steps:1][ABits-1:0] a_was_q;
+  logic signed [Steps:1][BBits-1:0] b_was_q;
   logic signed [Steps:1][Most-1:0] value_q, product_q;  // the digits of b so far; times a
   function automatic logic signed [Most-1:0] times(logic [2:0] digit, logic signed [Most-1:0] a);  // -2 * digit[2] + digit[1] + digit[0]
     case (digit)
@@ -24,9 +25,10 @@
     b_was_q <= {b_was_q[Steps-1:1], b_i};
   end
   for (genvar s = 0; s < Steps; s++) begin : gen_said
-    logic signed [15:0]     a, b;
+    logic signed [ABits-1:0] a;
+    logic signed [BBits-1:0] b;
     logic signed [Most-1:0] value, product;
-    logic        [16:0]     padded;  // b, and the zero before it
+    logic        [BBits:0]  padded;  // b, and the zero before it
     assign padded = {b, 1'b0};
     if (s == 0) begin : gen_first
       assign a       = a_i;
@@ -56,7 +58,7 @@
     assert ((known_q & (known_q + 5'd1)) == '0 && (past_q || known_q == '0));
     if (past_q && known_q[Steps-1]) assert (product_o == product_q[Steps] && value_q[Steps] == Most'($signed(b_was_q[Steps])));
 `ifdef COVER
-    cover (known_q[Steps-1] && product_o == 32'h4000_0000);
+    cover (known_q[Steps-1] && product_o == Most'(1) << Most - 2);
 `endif
   end
 `endif

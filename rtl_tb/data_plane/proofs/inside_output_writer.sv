@@ -12,9 +12,9 @@
   logic [31:0]          piece, offset;  // words that are packed in this cycle, the first one's place in the port word
   logic [31:0]          taken_q;        // of the beat; a row begins at one
   assign word       = cols_q - rest_q;
-  assign addr       = row_first_q + AddrWidth'({word, 1'b0});
-  assign row_end_at = row_first_q + AddrWidth'({cols_q, 1'b0});
-  assign offset     = 32'(addr[PortBits-1:0]) / 2;
+  assign addr       = row_first_q + (AddrWidth'(word) << ByteBits);
+  assign row_end_at = row_first_q + (AddrWidth'(cols_q) << ByteBits);
+  assign offset     = 32'(addr[PortBits-1:0]) / WordBytes;
   always_comb begin
     piece = OutWords - taken_q;
     if (piece > 32'(rest_q)) piece = 32'(rest_q);
@@ -29,7 +29,7 @@
   // The port word where the row before ended.
   logic [AddrWidth-1:PortBits] ended_q;
   logic [AddrWidth-1:0]        last_word;
-  assign last_word = row_end_at - AddrWidth'(2);
+  assign last_word = row_end_at - AddrWidth'(WordBytes);
   always_ff @(posedge clk_i) begin
     if (row_valid && row_ready) begin
       row_first_q <= row_addr;
@@ -43,13 +43,13 @@
   (* anyseq *) logic                  mark;
   (* anyseq *) logic [BeatWidth-1:0]  which;
   logic                   marked_q = 1'b0;
-  logic [15:0]            value_q;
+  logic [WordBits-1:0]    value_q;
   logic [AddrWidth-1:0]   place_q, place;
   logic [31:0]            lane, source;
   logic [PortWords-1:0]   packed_q, packing;  // words of the port word at hand that were packed
-  assign place  = addr + AddrWidth'({which, 1'b0});
+  assign place  = addr + (AddrWidth'(which) << ByteBits);
   assign source = taken_q + 32'(which);
-  assign lane   = 32'(place_q[PortBits-1:0]) / 2;
+  assign lane   = 32'(place_q[PortBits-1:0]) / WordBytes;
   always_comb begin
     for (int unsigned i = 0; i < PortWords; i++) packing[i] = move && i >= offset && i < offset + piece;
   end
@@ -62,7 +62,7 @@
       if (move && mark && 32'(which) < piece) begin
         marked_q <= 1'b1;
         place_q  <= place;
-        value_q  <= beat_i[16*source+:16];
+        value_q  <= beat_i[WordBits*source+:WordBits];
       end
       packed_q <= (push && word_ready_i ? '0 : packed_q) | packing;
     end
@@ -82,7 +82,7 @@
     if (marked_q && !(push && word_ready_i)) assume (!mark);
     // Rows as the proof `ahead` has them.
     if (row_valid) begin
-      assume (row_cols != '0 && !row_addr[0] && row_addr < (AddrWidth)'(1) << (AddrWidth - 1));
+      assume (row_cols != '0 && (row_addr & AddrWidth'(WordBytes - 1)) == '0 && row_addr < (AddrWidth)'(1) << (AddrWidth - 1));
       if (row_ready) assume (row_new == (row_addr[AddrWidth-1:PortBits] != (have_q ? last_word[AddrWidth-1:PortBits] : ended_q)));
     end
     assume (!layer_start_i || (!row_valid && !have_q && !any_q));
@@ -91,8 +91,8 @@
     if (past_q) begin
       assert (taken_q < OutWords && 32'(in_beat_q) == OutWords - taken_q);
       if (have_q) begin
-        assert (rest_q != '0 && rest_q <= cols_q && !row_first_q[0] && row_first_q < (AddrWidth)'(1) << (AddrWidth - 1));
-        assert (addr == {page_q, offset_q, 1'b0} && last_q == is_last_q);
+        assert (rest_q != '0 && rest_q <= cols_q && (row_first_q & AddrWidth'(WordBytes - 1)) == '0 && row_first_q < (AddrWidth)'(1) << (AddrWidth - 1));
+        assert (addr == AddrWidth'({page_q, offset_q}) << ByteBits && last_q == is_last_q);
         if (rest_q == cols_q) assert (new_q == (page_q != ended_q) || !any_q);
         else assert (!new_q && page_q == (full_q || (!any_q && page_q != ended_q) ? ended_q + 1'b1 : ended_q));
       end else begin
@@ -100,10 +100,10 @@
       end
       if (any_q) assert (pack_page_q == ended_q);
       if (move) begin
-        assert (piece != '0 && addr >= row_first_q && addr + AddrWidth'({piece, 1'b0}) <= row_end_at);
-        for (int unsigned i = 0; i < 2 * PortWords; i++) begin
+        assert (piece != '0 && addr >= row_first_q && addr + (AddrWidth'(piece) << ByteBits) <= row_end_at);
+        for (int unsigned i = 0; i < PortWords * WordBytes; i++) begin
           assert (strobe[i] == ({addr[AddrWidth-1:PortBits], PortBits'(i)} >= addr
-              && {addr[AddrWidth-1:PortBits], PortBits'(i)} < addr + AddrWidth'({piece, 1'b0})));
+              && {addr[AddrWidth-1:PortBits], PortBits'(i)} < addr + (AddrWidth'(piece) << ByteBits)));
         end
       end
       assert (layer_open_q == open_q);
@@ -111,16 +111,16 @@
       if (!open_q && packed_q != '0) assert (word_valid_o);  // and what is left goes out
       assert (!word_valid_o || any_q);
       if (any_q) begin
-        for (int unsigned i = 0; i < PortWords; i++) assert (word_strb_o[2*i+:2] == {2{packed_q[i]}});
+        for (int unsigned i = 0; i < PortWords; i++) assert (word_strb_o[WordBytes*i+:WordBytes] == {WordBytes{packed_q[i]}});
       end else begin
         assert (packed_q == '0 && strobe_q == '0 && pack_q == '0);
       end
       for (int unsigned i = 0; i < PortWords; i++) begin
-        if (!packed_q[i]) assert (pack_q[16*i+:16] == '0);
+        if (!packed_q[i]) assert (pack_q[WordBits*i+:WordBits] == '0);
       end
       if (marked_q) begin
-        assert (any_q && !place_q[0] && word_addr_o == {place_q[AddrWidth-1:PortBits], PortBits'(0)});
-        assert (word_strb_o[2*lane] && word_data_o[16*lane+:16] == value_q);
+        assert (any_q && (place_q & AddrWidth'(WordBytes - 1)) == '0 && word_addr_o == {place_q[AddrWidth-1:PortBits], PortBits'(0)});
+        assert (word_strb_o[WordBytes*lane] && word_data_o[WordBits*lane+:WordBits] == value_q);
       end
       // The row and the beat are taken with their last words, no sooner and no later.
       if (move) assert (row_ends == (piece == 32'(rest_q)));

@@ -44,8 +44,8 @@
     assume (layer_i.sample_rows == 24'(what.rows) && what.rows != '0 && layer_i.in_offset == 32'(what.in_offset));
     assume (layer_i.row_step == 32'(what.row_step) && layer_i.row_bytes == 32'(what.row_bytes) && what.row_bytes != '0);
     assume (layer_i.pitch == 32'(what.pitch) && layer_i.sample_pitch == 32'(what.sample_pitch));
-    assume (!what.row_bytes[0] && !what.in_offset[0] && !what.row_step[0] && what.pitch[PortBits-1:0] == what.row_step[PortBits-1:0]);
-    assume (32'(what.pitch) >= 32'(what.row_bytes) + 32'(PortBytes - 2));
+    assume (((what.row_bytes | what.in_offset | 6'(what.row_step)) & 6'(WordBytes - 1)) == '0 && what.pitch[PortBits-1:0] == what.row_step[PortBits-1:0]);
+    assume (32'(what.pitch) >= 32'(what.row_bytes) + 32'(PortBytes - WordBytes));
     assume (what.sample_pitch[PortBits-1:0] == '0 && 32'(what.sample_pitch) >= times(32'(what.pitch), what.rows));
     for (int unsigned i = 0; i < BMax; i++) assume (what.slot[i][5:0] == '0 && !what.slot[i][AddrWidth-1]);
     if (past_q) begin
@@ -55,11 +55,11 @@
       if (falls) assume (more == '0 && level_q == '0);
       if (falls || fallen_q || !started_q) assume (!segment_valid_i);
       // Segments
-      assume (segment_words_i != '0 && 32'(segment_words_i) <= LineWords && !segment_i.addr[0]);
+      assume (segment_words_i != '0 && 32'(segment_words_i) <= LineWords && (segment_i.addr & 32'(WordBytes - 1)) == '0);
       assume (32'(segment_place_i) + 32'(segment_words_i) <= InWords);
       if (segment_valid_i) assume (!segment_i.lane || what.sample_lanes);
       if (segment_valid_i) assume (32'(segment_i.rows) <= times(32'(what.rows), samples[segment_i.lane]));
-      if (second_valid_i) assume (second_words_i != '0 && 32'(second_words_i) <= LineWords && !second_i.addr[0]);
+      if (second_valid_i) assume (second_words_i != '0 && 32'(second_words_i) <= LineWords && (second_i.addr & 32'(WordBytes - 1)) == '0);
       if (second_valid_i) assume (32'(second_place_i) + 32'(second_words_i) <= InWords);
       if (second_valid_i) assume (segment_valid_i && (!second_i.lane || what.sample_lanes));
       if (second_valid_i) assume (32'(second_i.rows) <= times(32'(what.rows), samples[second_i.lane]));
@@ -165,7 +165,7 @@
   end
   // Lines lie in the two banks by turns.
   function automatic logic bank_of(logic [31:0] place);
-    bank_of = place[$clog2(2 * LineWords)];
+    bank_of = place[$clog2(WordBytes * LineWords)];
   endfunction
   logic filled_bank;
   assign filled_bank = bank_of(32'(port_word(32'(place_of_q[0])) + 32'(beat_q)) << PortBits);
@@ -196,7 +196,7 @@
           assert (after_q[l] == times(32'(what.sample_pitch), index_q[l]) + 32'(what.sample_pitch));
           assert (place_q[l] + 32'(what.sample_pitch) == after_q[l] + times(32'(what.pitch), next_q[l]));
           assert (due_q[l] == 33'(place_q[l]) + 33'(what.pitch) + 33'(PortBytes) - 33'(what.sample_lanes ? Capacity / 2 : Capacity));
-          assert (place_q[l] < 32'd1024 && !place_q[l][0] && after_q[l] >= place_q[l] + 32'(what.pitch));
+          assert (place_q[l] < 32'd1024 && (place_q[l] & 32'(WordBytes - 1)) == '0 && after_q[l] >= place_q[l] + 32'(what.pitch));
           assert (32'(asked_q[l]) == times(32'(what.rows), index_q[l]) + 32'(next_q[l]));
           assert (asked_q[l] == loaded_q[l] + 24'(flying[l]) && loaded_q[l] <= asked_q[l]);
           if (since_q != 2'd3) assert (asked_q[l] < 24'(since_q));
@@ -238,11 +238,11 @@
         if (take) assert (loaded_q[segment_i.lane] >= segment_i.rows);
         if (take_two) assert (take && second_valid_i && loaded_q[second_i.lane] >= second_i.rows);
         if (take_two && data_valid_i && data_ready_o) begin
-          assert (filled_bank != bank_of(second_i.addr) && filled_bank != bank_of(second_i.addr + {second_words_i, 1'b0} - 32'd2));
+          assert (filled_bank != bank_of(second_i.addr) && filled_bank != bank_of(second_i.addr + (32'(second_words_i) << ByteBits) - 32'(WordBytes)));
         end
         if (take && second_valid_i && second_ready_o) assert (take_two);
         if (take && second_valid_i && other_there && !take_two) begin
-          assert (data_valid_i && (filled_bank == bank_of(second_i.addr) || filled_bank == bank_of(second_i.addr + {second_words_i, 1'b0} - 32'd2)));
+          assert (data_valid_i && (filled_bank == bank_of(second_i.addr) || filled_bank == bank_of(second_i.addr + (32'(second_words_i) << ByteBits) - 32'(WordBytes))));
         end
         if (segment_valid_i && !there && !stuck) assert (flying[segment_i.lane] != '0 ? data_ready_o : able[segment_i.lane]);
         if (able != '0) assert (ask || fetch_valid_o || data_ready_o);

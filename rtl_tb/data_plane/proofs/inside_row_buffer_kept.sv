@@ -28,7 +28,7 @@
     if (!past_q) assume (!rst_ni);
     assume (layer_i.sample_lanes == what.sample_lanes && layer_i.in_offset == 32'(what.in_offset) && layer_i.row_bytes == 32'(what.row_bytes));
     assume (layer_i.pitch == 32'(what.pitch) && layer_i.sample_pitch == 32'(what.sample_pitch));
-    assume (!what.row_bytes[0] && what.row_bytes != '0 && !what.in_offset[0] && !what.pitch[0]);
+    assume (what.row_bytes != '0 && ((32'(what.row_bytes) | 32'(what.in_offset) | 32'(what.pitch)) & 32'(WordBytes - 1)) == '0);
     assume (32'(what.pitch) >= 32'(what.row_bytes) + 32'(PortBytes - 2));
     if (past_q) begin
       if (layer_start_i) assume (rst_ni && !segment_valid_i && (!started_q || (more == '0 && level_q == '0)));
@@ -37,10 +37,10 @@
       if (falls) assume (more == '0 && level_q == '0);
       if (falls || fallen_q || !started_q) assume (!segment_valid_i);
       // Segments
-      assume (segment_words_i != '0 && 32'(segment_words_i) <= LineWords && !segment_i.addr[0]);
+      assume (segment_words_i != '0 && 32'(segment_words_i) <= LineWords && (segment_i.addr & 32'(WordBytes - 1)) == '0);
       assume (32'(segment_place_i) + 32'(segment_words_i) <= InWords);
       if (segment_valid_i) assume (!segment_i.lane || what.sample_lanes);
-      if (second_valid_i) assume (second_words_i != '0 && 32'(second_words_i) <= LineWords && !second_i.addr[0]);
+      if (second_valid_i) assume (second_words_i != '0 && 32'(second_words_i) <= LineWords && (second_i.addr & 32'(WordBytes - 1)) == '0);
       if (second_valid_i) assume (32'(second_place_i) + 32'(second_words_i) <= InWords);
       if (second_valid_i) assume (segment_valid_i && (!second_i.lane || what.sample_lanes));
       // Shown by the proof `buffer`: rows follow one another, each as long as it must be, as far into a port
@@ -48,7 +48,7 @@
       if (running) begin
         for (int l = 0; l < 2; l++) begin
           assume (due_q[l] == 33'(place_q[l]) + 33'(what.pitch) + 33'(PortBytes) - 33'(what.sample_lanes ? Capacity / 2 : Capacity));
-          assume (place_q[l] < 32'd1024 && !place_q[l][0] && after_q[l] >= place_q[l] + 32'(what.pitch));
+          assume (place_q[l] < 32'd1024 && (place_q[l] & 32'(WordBytes - 1)) == '0 && after_q[l] >= place_q[l] + 32'(what.pitch));
           assume (asked_q[l] < 24'd16 && (l == 0 || what.sample_lanes || !more[l]));
         end
         if (ask) assume (at[lane][PortBits-1:0] == addr[lane][PortBits-1:0] && addr[lane][PortBits-1:0] == offset_q[lane][PortBits-1:0]);
@@ -119,14 +119,14 @@
   logic [PlaceBits-1:0] at_ring;
   logic        written_q, dead_q;
   logic [1:0]  wanted, given_q;  // by the segment, by the second
-  logic [15:0] value_q;
+  logic [WordBits-1:0] value_q;
   logic [1:0][$clog2(LineWords)-1:0] given_at_q;
   assign at_port = port_word(at_place_q) + 32'(at_beat);
-  assign at_addr = (at_port << PortBits) + {at_word, 1'b0};
+  assign at_addr = (at_port << PortBits) + (32'(at_word) << ByteBits);
   assign at_ring = ring(at_lane, at_port);
   function automatic logic within(logic of, logic [23:0] rows, logic [31:0] from, logic [CountWidth-1:0] words);
     within = of == at_lane && rows > 24'(at_row) && 32'(at_beat) < length(at_place_q)
-        && at_addr >= oldest_i && at_addr >= from && at_addr < from + {words, 1'b0};
+        && at_addr >= oldest_i && at_addr >= from && at_addr < from + (32'(words) << ByteBits);
   endfunction
   always_comb begin
     wanted[0] = within(segment_i.lane, segment_i.rows, segment_i.addr, segment_words_i);
@@ -136,7 +136,7 @@
   assign arrives = arrive && lane_of_q[0] == at_lane && loaded_q[at_lane] == 24'(at_row) && beat_q == 24'(at_beat);
   always_ff @(posedge clk_i) begin
     if (ask && lane == at_lane && asked_q[lane] == 24'(at_row)) at_place_q <= place_q[lane];
-    if (arrives) value_q <= data_i[at_word*16+:16];
+    if (arrives) value_q <= data_i[at_word*WordBits+:WordBits];
     written_q  <= rst_ni && !layer_start_i && (written_q || arrives);
     dead_q     <= rst_ni && !layer_start_i && asked_q[at_lane] > 24'(at_row) && (dead_q || oldest_i >= (at_port + 32'd1) << PortBits);
     given_q    <= {take_two && wanted[1], take && wanted[0]};
@@ -171,7 +171,7 @@
         for (int i = 0; i < Flight; i++) begin
           if (4'(i) < level_q) begin
             assert (!lane_of_q[i] || what.sample_lanes);
-            assert (32'(limit_of_q[i]) <= room_end && !place_of_q[i][0]);
+            assert (32'(limit_of_q[i]) <= room_end && (place_of_q[i] & 12'(WordBytes - 1)) == '0);
             assert (32'(limit_of_q[i]) == 32'(place_of_q[i]) + 32'(what.pitch) + 32'(PortBytes));
             if (lane_of_q[i] == at_lane && loaded_q[at_lane] + 24'(before[i]) == 24'(at_row)) assert (32'(place_of_q[i]) == at_place_q);
             if (lane_of_q[i] == at_lane && loaded_q[at_lane] + 24'(before[i]) > 24'(at_row)) begin
@@ -182,7 +182,7 @@
         if (head_valid) assert (32'(beat_q) < length(32'(place_of_q[0])));
         if (fallen_q) assert (more == '0 && level_q == '0);
         if (dead_q && !fallen_q && !falls) assert (oldest_i >= (at_port + 32'd1) << PortBits);
-        if (asked_q[at_lane] > 24'(at_row)) assert (place_q[at_lane] >= at_place_q + 32'(what.pitch) && !at_place_q[0] && at_place_q < 32'd1024);
+        if (asked_q[at_lane] > 24'(at_row)) assert (place_q[at_lane] >= at_place_q + 32'(what.pitch) && (at_place_q & 32'(WordBytes - 1)) == '0 && at_place_q < 32'd1024);
 
         // A word that has come is there until nobody needs it.
         if (written_q) begin
@@ -200,7 +200,7 @@
       end
       // What a segment is given
       for (int i = 0; i < 2; i++) begin
-        if (s1_valid_q && given_q[i]) assert (16'((s1_bank_q[i] ? {bank_q[i][0], bank_q[i][1]} : {bank_q[i][1], bank_q[i][0]}) >> {32'(s1_offset_q[i]) + 32'(given_at_q[i]), 4'd0}) == value_q && 32'(given_at_q[i]) < 32'(s1_words_q[i]));
+        if (s1_valid_q && given_q[i]) assert (WordBits'((s1_bank_q[i] ? {bank_q[i][0], bank_q[i][1]} : {bank_q[i][1], bank_q[i][0]}) >> (32'(s1_offset_q[i]) + 32'(given_at_q[i])) * WordBits) == value_q && 32'(given_at_q[i]) < 32'(s1_words_q[i]));
       end
       if (s1_valid_q && given_q[1]) assert (s1_two_q);
     end
@@ -210,17 +210,17 @@
       always_comb begin
         if (past_q && running && written_q && !dead_q && at_ring[PartBits] == 1'(b) && 32'(at_ring & PlaceBits'(Parts - 1)) == p) begin
           if (oldest_i < (at_port + 32'd1) << PortBits)
-            assert (gen_banks[b].gen_parts[p].gen_block.words_q[at_ring[PartBits+1+:SetBits]][at_word*16+:16] == value_q);
+            assert (gen_banks[b].gen_parts[p].gen_block.words_q[at_ring[PartBits+1+:SetBits]][at_word*WordBits+:WordBits] == value_q);
         end
       end
     end
   end
 `ifdef COVER
   always_comb begin
-    cover (past_q && running && s1_valid_q && given_q[0] && at_row == 4'd1 && value_q == 16'h1234);
+    cover (past_q && running && s1_valid_q && given_q[0] && at_row == 4'd1 && value_q == WordBits'(16'h1234));
     cover (past_q && running && arrive && written_q && dead_q);
     cover (past_q && running && take && wanted[0] && at_lane);
-    cover (past_q && running && s1_valid_q && given_q == 2'b10 && value_q == 16'h1234 && given_at_q[1] == '1);
+    cover (past_q && running && s1_valid_q && given_q == 2'b10 && value_q == WordBits'(16'h1234) && given_at_q[1] == '1);
   end
 `endif
 `endif
