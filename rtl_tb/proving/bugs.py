@@ -39,8 +39,8 @@ class Bug:
     """A change of the RTL: `old`, which occurs once in `file`, becomes `new`.
 
     `by`: what must find it: "proof NAME", "bench TOP", "core", "npu" or "npu least" (the campaign on that
-    array), or "extremes". `was`: what found it when it was put in first: "default" tests, "long" ones, "by
-    luck", or none ("survived").
+    array), or "extremes"; "bench TOP bytes", "core bytes" or "npu bytes" with words of 8 bits. `was`: what
+    found it when it was put in first: "default" tests, "long" ones, "by luck", or none ("survived").
     """
 
     name: str
@@ -78,7 +78,8 @@ def found(bug: Bug) -> str:
     if kind == "proof":
         return _by_proof(bug, PROOFS[name])
     if kind == "bench":
-        return _by_bench(bug, setup(name))
+        module, _, words = name.partition(" ")
+        return _by_bench(bug, setup(module, {"WordBits": 8} if words == "bytes" else None))
     if kind == "extremes":
         return _by_extremes(bug)
     return _by_campaign(bug, name) if kind == "npu" else _by_core(bug, name)
