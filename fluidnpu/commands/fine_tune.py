@@ -17,7 +17,7 @@ from fluidnpu.models import onnx as model_onnx
 
 from .. import show
 from ..errors import UsageError
-from ..options import FILE_OUT, FOLDER_OUT, PATH
+from ..options import BITS, FILE_OUT, FOLDER_OUT, PATH
 from .data import CLASSES, given_classes, read_data, with_class_names
 from .guarding import compared, guard_report, say_guarded
 from .networks import read_network, say_chance
@@ -49,6 +49,7 @@ class FineTuning:
     patience: int | None
     augment: str | None
     checkpoint: Path | None
+    bits: int
     as_json: bool
 
     def schedule(self) -> training.Schedule:
@@ -63,13 +64,13 @@ class FineTuning:
             "augment": self.augment,
         }
         known: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-        return training.Schedule(epochs=self.epochs, seed=self.seed, frozen=self.frozen, **known)
+        return training.Schedule(epochs=self.epochs, seed=self.seed, frozen=self.frozen, bits=self.bits, **known)
 
     def refuse_without_start(self) -> None:
         """Refuse options that need --from. Raises UsageError."""
         names = ("reference", "weights", "distil", "rate", "batch", "held_out", "patience", "augment", "checkpoint")
         given = [name for name in names if getattr(self, name) is not None]
-        given += ["frozen"] * self.frozen + ["or_frozen"] * self.or_frozen
+        given += ["frozen"] * self.frozen + ["or_frozen"] * self.or_frozen + ["bits"] * (self.bits != 16)
         given += ["classes"] * (given_classes() is not None)
         if given:
             raise UsageError(f"--{given[0].replace('_', '-')} belongs to fine-tuning, so it needs --from MODEL")
@@ -142,6 +143,7 @@ def tuning_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="REF.onnx",
             help="where to write the single-exit network trained as long, or --frozen as given  [default: MODEL.reference.onnx beside --out]",
         ),
+        BITS,
         CLASSES,
     )
     for option in reversed(options):
@@ -173,14 +175,14 @@ def fine_tune_model(options: FineTuning) -> None:
             checkpoint=options.checkpoint,
             progress=lambda done, total, _: step(done, total),
         )
-    finished, guard, lacks = compared(out, tuned.network, images)
+    finished, guard, lacks = compared(out, tuned.network, images, options.bits)
     tuned = dataclasses.replace(tuned, network=finished)
     written = {options.out: tuned.network, beside: tuned.reference}
     for path, one in written.items():
         files.write_file(path, model_onnx.onnx_bytes(one))
     report = _report(tuned, options.out, beside, options.frozen) | {
-        "int16": guard_report(guard),
-        "int16_lacks": lacks,
+        f"int{options.bits}": guard_report(guard),
+        f"int{options.bits}_lacks": lacks,
         "given_up": None if joint is None else {"int16": joint.accuracies.int16[-1], "cost_points": joint.cost_points},
     }
     if options.as_json:

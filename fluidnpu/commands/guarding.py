@@ -42,14 +42,14 @@ def guarded(
 
 
 def compared(
-    out: Console, network: models.Network, images: models.ImageSet
+    out: Console, network: models.Network, images: models.ImageSet, bits: int = 16
 ) -> tuple[models.Network, numeric.Guarded | None, str]:
     """Compare a network that was trained just now: return it, the comparison, and what keeps it from int16.
 
     It is not refused, since its weights cost hours: where int16 is too far from float, the sentence says so.
     """
     try:
-        guard = guarded(out, network, images, None)
+        guard = guarded(out, network, images, None, bits)
     except models.NetworkError as error:
         return network, None, str(error)
     return guard.network, guard, ""

@@ -114,13 +114,16 @@ def guarded(
     if not network.calibration:
         network = network.recalibrated(examine(network, images, progress=progress).ranges)
     some = sample(network, images)
-    network = network if bits == 16 or network.corrections or network.grids else _corrected(network, images)
     refused: QuantisationError | None = None
     first: Guarded | None = None
     try:
         first = _compared(network, some, progress, bits)
     except QuantisationError as error:
         refused = error
+    if bits != 16 and not network.corrections and not network.grids:
+        third = _correction(network, images, some, progress)
+        if third is not None and (first is None or third.comparison.error < first.comparison.error):
+            first = third
     best = first
     if first is None or not first.comparison.error <= most_error:
         second = _equalised(network, images, some, progress, bits)
@@ -152,6 +155,12 @@ def _corrected(network: Network, images: Images) -> Network:
         return replace(network, corrections=chosen_corrections(network, images))
     except QuantisationError:
         return network
+
+
+def _correction(network: Network, images: Images, some: Images, progress: Progress | None) -> Guarded | None:
+    """Return the network with its biases corrected for 8 bits; None where these do not take it."""
+    corrected = _corrected(network, images)
+    return None if corrected is network else _compared(corrected, some, progress, 8)
 
 
 def _compared(network: Network, images: Images, progress: Progress | None, bits: int) -> Guarded:

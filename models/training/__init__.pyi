@@ -1,3 +1,4 @@
+from .fake_quantisation import fake_quantised as fake_quantised
 from .fashion_mnist import FASHION_MNIST_FOLDER as FASHION_MNIST_FOLDER
 from .fashion_mnist import load_fashion_mnist as load_fashion_mnist
 from .fine_tuning import TunedExits as TunedExits

@@ -8,7 +8,7 @@ steps. Deterministic under its seed on one machine and torch version (one thread
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from ..images.image_set import ImageSet
 from ..numeric import golden
 from ..numeric.float_reference import tensor_ranges
 from ..numeric.quantise import quantise
+from ..numeric.words import INT16
 from . import checkpoints
 from .examples import Examples, TorchDataset, augmented
 from .framework import load_torch
@@ -32,6 +33,7 @@ from .schedule import Schedule
 from .torch_network import backbone_layers, forward, input_values, snapshot, torch_weights, with_weights
 
 CALIBRATION_IMAGES = 512
+RANGED_IMAGES = 64  # whose ranges an epoch of 8 bits begins with
 COSTLY_POINTS = 0.5  # that joint training may take from the last exit before the frozen form is advised
 EVALUATION_BATCH = 256
 WEIGHT_DECAY = 1e-4
@@ -43,6 +45,7 @@ Progress = Callable[[int, int, float], None]  # (steps done, steps in all, runni
 class Accuracies:
     """Accuracy of every exit on the held-out images, in floating point and in int16; shares of 1.
 
+    With a schedule of 8 bits it is int8 in place of int16.
     Of maps it is the mean score (`models.exits.scores`).
     """
 
@@ -147,17 +150,17 @@ def _fine_tuned(
     if both == 2:
         plain = replace(schedule, distil=0.0)
         reference = _Run(single, learn, held, plain, folder and folder / "reference.checkpoint", told(1)).run()
-    calibration = _sample(learn)
-    finished, accuracies = _judged(tuned.network, calibration, held)
+    calibration, bits = _sample(learn), schedule.bits
+    finished, accuracies = _judged(tuned.network, calibration, held, bits)
     finished = replace(finished, metadata={**network.metadata, **_provenance(schedule, learn, held, tuned.epochs)})
     if known is not None:
         other, judged, given = known.reference, known.reference_accuracies, known.given
     else:
-        came, given = _judged(single, calibration, held)
+        came, given = _judged(single, calibration, held, bits)
         if schedule.frozen and not alone:
             other, judged = replace(came, metadata=network.metadata), given
         else:
-            other, judged = _judged(reference.network, calibration, held) if both == 2 else (finished, accuracies)
+            other, judged = _judged(reference.network, calibration, held, bits) if both == 2 else (finished, accuracies)
             made = _provenance(schedule, learn, held, reference.epochs)
             other = replace(other, metadata={**network.metadata, **made})
     return TunedExits(
@@ -211,6 +214,7 @@ class _Run:
     progress: Progress | None
     losses: list[float] = field(default_factory=list)
     epochs: int = 0
+    largest: Mapping[str, float] | None = None
 
     def run(self) -> _Run:
         """Train, or continue; `network` is the outcome."""
@@ -249,6 +253,7 @@ class _Run:
         schedule, steps = self.schedule, self.schedule.epochs * per_epoch
         rng = np.random.default_rng([schedule.seed, self.epochs])  # so that an epoch does not depend on the others
         order, running = rng.permutation(len(self.learn)), 0.0
+        self.largest = self._sizes()
         for index in range(per_epoch):
             step = self.epochs * per_epoch + index
             images, labels = self.learn[order[index * schedule.batch_size :][: schedule.batch_size]].images_and_labels()
@@ -259,9 +264,17 @@ class _Run:
             if self.progress is not None:
                 self.progress(step + 1, steps, running)
 
+    def _sizes(self) -> Mapping[str, float] | None:
+        """Return the largest magnitudes of tensors and words with today's weights; None at 16 bits."""
+        if self.schedule.bits == INT16.bits:
+            return None
+        network = with_weights(self.start, self.weights)
+        ranges = tensor_ranges(network, _sample(self.learn, RANGED_IMAGES))
+        return {name: size * network.gains.get(name, 1.0) for name, size in ranges.items()}
+
     def _step(self, images: Any, labels: Any, step: int, steps: int) -> float:
         torch = load_torch()
-        logits = forward(self.start, self.weights, input_values(self.start, images), self.frozen)
+        logits = forward(self.start, self.weights, input_values(self.start, images), self.frozen, self.largest)
         losses = self._losses(logits, torch.from_numpy(labels))
         for exit, loss in zip(self.start.exits, losses, strict=True):
             if not math.isfinite(float(loss.detach())):
@@ -295,7 +308,8 @@ class _Run:
         with torch.no_grad():
             for start in range(0, len(self.held), EVALUATION_BATCH):
                 images, labels = self.held[start : start + EVALUATION_BATCH].images_and_labels()
-                logits = forward(self.start, self.weights, input_values(self.start, images))
+                values = input_values(self.start, images)
+                logits = forward(self.start, self.weights, values, (), self.largest)
                 losses = self._losses(logits, torch.from_numpy(labels))
                 total += len(labels) * sum(w * float(one) for w, one in zip(self._weights(), losses, strict=True))
         return total / len(self.held)
@@ -323,16 +337,16 @@ class _Run:
         self.optimiser.load_state_dict(found["optimiser"])
 
 
-def _sample(learn: Examples) -> Any:
+def _sample(learn: Examples, count: int = CALIBRATION_IMAGES) -> Any:
     """Return images to calibrate on, evenly spread over those learned from."""
-    which = np.linspace(0, len(learn) - 1, min(CALIBRATION_IMAGES, len(learn))).round().astype(np.int64)
+    which = np.linspace(0, len(learn) - 1, min(count, len(learn))).round().astype(np.int64)
     return learn[which].images_and_labels()[0]
 
 
-def _judged(network: Network, calibration: Any, held: Examples) -> tuple[Network, Accuracies]:
+def _judged(network: Network, calibration: Any, held: Examples, bits: int) -> tuple[Network, Accuracies]:
     """Return the network with ranges and accuracies, and its accuracies on the held-out images."""
     network = network.recalibrated(tensor_ranges(network, calibration))
-    qnet, weights, torch = quantise(network), torch_weights(network), load_torch()
+    qnet, weights, torch = quantise(network, bits=bits), torch_weights(network), load_torch()
     right: list[list[np.ndarray[Any, Any]]] = [[] for _ in range(2 * len(network.exits))]
     with torch.no_grad():
         for start in range(0, len(held), EVALUATION_BATCH):
@@ -348,7 +362,9 @@ def _judged(network: Network, calibration: Any, held: Examples) -> tuple[Network
 
 def _provenance(schedule: Schedule, learn: Examples, held: Examples, epochs: int) -> dict[str, str]:
     return {
-        "tuned": " ".join(f"{key}={value}" for key, value in asdict(schedule).items()),
+        "tuned": " ".join(
+            f"{key}={value}" for key, value in asdict(schedule).items() if (key, value) != ("bits", INT16.bits)
+        ),
         "tuned_epochs": str(epochs),
         "tuned_images": f"{len(learn)} learned, {len(held)} held out",
         "torch": str(load_torch().__version__),

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from ..errors import NetworkError
+from ..numeric.words import WORDS
 
 FIRST_EXIT_WEIGHT = 0.4  # of its loss, with rising weights; the last exit has 1, those between lie on a line
 WEIGHTS = ("equal", "rising")
@@ -20,6 +21,7 @@ class Schedule:
     bridges and heads learn. distil: share of an early exit's loss that asks for the last exit's
     probabilities instead of the label. held_out: share of the images that nothing learns from. patience:
     epochs without a lower held-out loss before training stops, and the best epoch is kept; 0 never stops.
+    bits: 8 trains with the rounding of int8 in the way.
     """
 
     epochs: int = 10
@@ -33,6 +35,7 @@ class Schedule:
     held_out: float = 0.1
     patience: int = 0
     seed: int = 0
+    bits: int = 16
 
     def __post_init__(self) -> None:
         for name, least in (("epochs", 1), ("batch_size", 1), ("patience", 0), ("seed", 0)):
@@ -45,6 +48,8 @@ class Schedule:
             raise NetworkError(f"distil must be a share of 0..1, not {self.distil}")
         if not 0 < self.held_out < 1:
             raise NetworkError(f"held_out must be a share between 0 and 1, not {self.held_out}")
+        if self.bits not in WORDS:
+            raise NetworkError(f"bits must be 16 or 8, not {self.bits}")
         for name, known in (("weights", WEIGHTS), ("augment", AUGMENTS)):
             if getattr(self, name) not in known:
                 raise NetworkError(f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}")

@@ -18,6 +18,7 @@ from ..graph.activations import Activation, Clip, Use
 from ..graph.network import Layer, Network, Parameters
 from ..graph.shapes import Kind
 from ..onnx.export import from_oihw, oihw
+from .fake_quantisation import fake_weights, fake_words
 from .framework import convolve, load_torch
 
 Weights = dict[str, tuple[Any, Any]]  # by layer: weight (OIHW) and bias, torch tensors
@@ -60,17 +61,30 @@ def backbone_layers(network: Network) -> frozenset[str]:
     return frozenset(network.layers[index].name for index in layers_needed(network, network.exits[-1].classes))
 
 
-def forward(network: Network, weights: Weights, images: Any, frozen: Collection[str] = ()) -> list[Any]:
+def forward(
+    network: Network,
+    weights: Weights,
+    images: Any,
+    frozen: Collection[str] = (),
+    largest: Mapping[str, float] | None = None,
+) -> list[Any]:
     """Return the logits (N, classes) of every exit for values (N, C, H, W) of the input tensor.
 
     Maps are flat as they lie in memory, (N, height * width * channels). No gradient passes through the
-    layers named in `frozen`.
+    layers named in `frozen`. `largest` magnitudes of tensors and words, in real units, let weights and values
+    be those of int8.
     """
     torch = load_torch()
-    values = _Tensors(network, images)
+    values = _Tensors(network, images if largest is None else fake_words(images, largest[network.input]))
     for layer in network.layers:
+        own = weights.get(layer.name)
         with torch.set_grad_enabled(torch.is_grad_enabled() and layer.name not in frozen):
-            values.write(layer, _run(layer, weights.get(layer.name), values))
+            if largest is None:
+                values.write(layer, _run(layer, own, values))
+            else:
+                rounded = None if own is None else (fake_weights(own[0]), own[1])
+                value = _run(layer, rounded, values, None if layer.inner is None else largest[layer.inner])
+                values.write(layer, fake_words(value, largest[layer.output]))
     return [values.read(exit.classes).permute(0, 2, 3, 1).flatten(1) for exit in network.exits]
 
 
@@ -122,7 +136,7 @@ class _Tensors:
         return whole
 
 
-def _run(layer: Layer, own: tuple[Any, Any] | None, values: _Tensors) -> Any:
+def _run(layer: Layer, own: tuple[Any, Any] | None, values: _Tensors, largest: float | None = None) -> Any:
     functional = load_torch().nn.functional
     x = values.read(layer.input)[:, layer.input_channel : layer.input_channel + layer.in_shape[2]]
     top, left, bottom, right = layer.padding
@@ -150,6 +164,7 @@ def _run(layer: Layer, own: tuple[Any, Any] | None, values: _Tensors) -> Any:
     word = _clamped(value + residual if layer.adds else value, layer.clip)
     if layer.activation is None:
         return word
+    word = word if largest is None else fake_words(word, largest)
     return _clamped(
         _activated(layer.activation, word, residual, values.network.parameters.get(layer.name)), layer.activation.clip
     )
