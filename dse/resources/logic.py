@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -49,13 +49,16 @@ UNIT_LANE = {"lut": {"lut": 552, "ff": 393}, "dsp": {"lut": 400, "ff": 270}}
 # Yosys maps 4, 8 and 16 lanes of a kernel of 3, and 4 lanes of 5 and of 7.
 FILTER = {"lut": 614, "ff": 488}
 FILTER_LANE = {3: {"lut": 620, "ff": 651}, 5: {"lut": 1248, "ff": 1013}, 7: {"lut": 2421, "ff": 1465}}
-# Two products a slice (ADR 75): for each slice its share of a side channel, for each chain the end of its two
-# sums and their accumulators, for each lane a requantiser, as Yosys maps chains of 14 and 24 words and a
-# lane.
+# Two products a slice (ADR 75), as Yosys maps `core_packed_pe` of 14 and of 24 words and a lane of
+# `core_rescale`: of each slice its share of a side channel, of each segment the end of its two sums, of each
+# chain their accumulators, of each word of a P-tile the bits beside it, of each word of the bus its packing.
 PACKED: dict[str, dict[str, float]] = {
-    "slice": {"lut": 4.1, "ff": 13.4},
-    "chain": {"lut": 170, "ff": 244},
-    "lane": {"lut": 205, "ff": 199},
+    "slice": {"lut": 2.05, "ff": 8.7},
+    "segment": {"lut": 22, "ff": 40},
+    "chain": {"lut": 64, "ff": 128},
+    "lane": {"lut": 533, "ff": 400},
+    "word": {"lut": 0, "ff": 8},
+    "packed word": {"lut": 8, "ff": 4},
 }
 Terms = dict[str, Floats]
 _SRL_DELAY = 32  # steps of one LUT used as a shift register
@@ -112,9 +115,16 @@ def packed_logic(kind: str, shape: NpuShape) -> Floats:
     array = shape.array
     if array.chain_columns == 1:
         return np.asarray(0.0)
-    chains, lanes = np.asarray(array.chains), array.out_words
-    parts = {"slice": np.asarray(array.slices), "chain": chains, "lane": np.asarray(lanes)}
-    return np.asarray(sum(PACKED[name][kind] * count for name, count in parts.items()), dtype=np.float64)
+    t_p, chains = np.asarray(array.t_p), np.asarray(array.chains)
+    counts: dict[str, Any] = {
+        "slice": np.asarray(array.slices),
+        "segment": chains * -(-t_p // array.segment),
+        "chain": chains,
+        "lane": array.out_words,
+        "word": t_p,
+        "packed word": t_p * (np.asarray(array.weight_slots) // array.chain_columns),
+    }
+    return np.asarray(sum(PACKED[name][kind] * count for name, count in counts.items()), dtype=np.float64)
 
 
 def filter_logic(kind: str, shape: NpuShape) -> Floats:
@@ -172,7 +182,7 @@ def _core_luts(s: NpuShape) -> dict[str, Any]:
         "shift registers": _skewed_bits(s) * _skew_luts(s) + _lags(s)[1],
         **_lanes(s, 1),
         "gather bits": gathered + lanes * acc * _mux(clusters),
-        "bias bits": acc * _mux(s.array.biases_per_beat),
+        "bias bits": s.header_bits * _mux(s.array.biases_per_beat),
         "pool bits": 2 * _POOL_BITS * np.asarray(s.array.in_words),
         "choice bits": np.asarray(s.array.t_p) * (stackable * s.array.word_bits + 16 * _weight_bus(s)[1]),
         "pair bits": stackable * (np.asarray(s.array.t_c) // 2) * _sum_bits(s),
@@ -191,7 +201,7 @@ def _core_ffs(s: NpuShape) -> dict[str, Any]:
         "gather bits": _gather_bits(s)[0] + lanes * acc,
         "pool bits": 2 * _POOL_BITS * np.asarray(s.array.in_words),
         "skews": _skewed_bits(s) * 3 + _lags(s)[0],
-        "load bits": np.asarray(s.array.slices) + np.asarray(s.array.broken) * s.array.breaks,
+        "load bits": _load_bits(s),
         "pair bits": stackable * (np.asarray(s.array.t_c) // 2) * _sum_bits(s),
         "split bits": split * np.asarray(s.array.t_c) * acc,
         "bank selects": _bank_selects(s),
@@ -258,6 +268,13 @@ def _lanes(s: NpuShape, registers: int) -> dict[str, Any]:
     """The terms of post-processing with 16-bit words; that of 8-bit ones is mapped with `packed_logic`."""
     lanes = s.array.out_words if s.array.chain_columns == 1 else 0
     return {"lanes": lanes, "lane bits": registers * lanes * s.acc_bits}
+
+
+def _load_bits(s: NpuShape) -> Number:
+    """Registers that pass on the loading of weights; those of packed chains are in `PACKED`."""
+    if s.array.chain_columns > 1:
+        return 0
+    return cast(Ints, np.asarray(s.array.macs) + np.asarray(s.array.broken) * s.array.breaks)
 
 
 def _sum_bits(s: NpuShape) -> int:
