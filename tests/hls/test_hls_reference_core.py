@@ -31,7 +31,7 @@ from fluidnpu.models import Layer, QuantisedNetwork, golden
 
 def run_chain(
     qnet: QuantisedNetwork, design: Design, batch: int, rng: np.random.Generator
-) -> Iterator[tuple[Layer, tuple[int, int]]]:
+) -> Iterator[tuple[Layer, Stored, Stored, tuple[int, int]]]:
     """Run a network through the streams, chained through slots: layer, both outputs, both saturations."""
     program = compile_program(qnet, design)
     images = images_for(rng, qnet, batch)
