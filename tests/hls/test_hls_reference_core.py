@@ -27,6 +27,7 @@ from fluidnpu.dse import Design
 from fluidnpu.hls import StreamError, compile_program
 from fluidnpu.hls.core import execute_streams_reference, layer_streams, scatter_output
 from fluidnpu.models import Layer, QuantisedNetwork, golden
+from fluidnpu.models.numeric import Stored
 
 
 def run_chain(
