@@ -18,10 +18,10 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from fluidnpu.dse import Design
-from fluidnpu.models.numeric import WORDS, Word
+from fluidnpu.models.numeric import MULTIPLIER_BITS, WORDS, Word
 
 from ..program.compiler import check_buildable
-from ..program.layout import BIAS_BITS, MULTIPLIER_BITS, SHIFT_AT, SHIFT_BITS, header_bits
+from ..program.layout import SHIFT_AT, SHIFT_BITS, header_bits
 from ..views.formats import render_format_header
 from .dialect import Dialect, in_dialect
 
@@ -118,7 +118,7 @@ class CoreText:
     @property
     def bias_bits(self) -> int:
         """Bits of a bias."""
-        return BIAS_BITS[self.word_bits]
+        return self.word.sum_bits
 
     @property
     def residual(self) -> str:

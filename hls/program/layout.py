@@ -23,15 +23,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fluidnpu.dse import Design, Mode
-from fluidnpu.models.numeric import WORDS, Stored
+from fluidnpu.models.numeric import INT8, MULTIPLIER_BITS, WORDS, Stored, Word
 
 from ..errors import LayoutError
 
 Int64 = npt.NDArray[np.int64]
 
 GEMM_MODES = (Mode.NORMAL, Mode.WIDE, Mode.LANES, Mode.SPLIT)
-BIAS_BITS = {16: 48, 8: 32}  # of a column's header, by the bits of a word
-MULTIPLIER_BITS, SHIFT_AT, SHIFT_BITS = 17, 56, 6  # of a header of 64 bits, the multiplier from bit 32 on
+SHIFT_AT, SHIFT_BITS = 56, 6  # of a header of 64 bits; its multiplier follows the bias
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,21 +116,21 @@ def headers(bias: Int64, multipliers: Int64, shifts: Int64) -> Int64:
     for name, numbers, bits in (("multiplier", multipliers, MULTIPLIER_BITS), ("shift", shifts, SHIFT_BITS)):
         if numbers.shape != bias.shape or np.any((numbers < 0) | (numbers >> bits > 0)):
             raise LayoutError(f"a {name} of {bits} bits must come with each of {len(bias)} biases, and others do")
-    _check_bias(bias, 8)
-    return (bias & (1 << BIAS_BITS[8]) - 1) | multipliers << BIAS_BITS[8] | shifts << SHIFT_AT
+    _check_bias(bias, INT8)
+    return (bias & (1 << INT8.sum_bits) - 1) | multipliers << INT8.sum_bits | shifts << SHIFT_AT
 
 
 def scales(header: Int64, design: Design) -> tuple[Int64, Int64, Int64]:
     """Invert `headers`: (biases, multipliers, shifts), each (C,); the last two are empty at 16 bits."""
     if design.array.chain_columns == 1:
         return header, header[:0], header[:0]
-    bias = (header & (1 << BIAS_BITS[8]) - 1).astype(np.uint32).view(np.int32).astype(np.int64)
-    multipliers = header >> BIAS_BITS[8] & (1 << MULTIPLIER_BITS) - 1
+    bias = (header & (1 << INT8.sum_bits) - 1).astype(np.uint32).view(np.int32).astype(np.int64)
+    multipliers = header >> INT8.sum_bits & (1 << MULTIPLIER_BITS) - 1
     return bias, multipliers, header >> SHIFT_AT & (1 << SHIFT_BITS) - 1
 
 
-def _check_bias(bias: Int64, word_bits: int) -> None:
-    bits = BIAS_BITS[word_bits]
+def _check_bias(bias: Int64, word: Word) -> None:
+    bits = word.sum_bits
     if np.any((bias < -(1 << bits - 1)) | (bias >= 1 << bits - 1)):
         raise LayoutError(f"a bias must fit {bits} bits")
 
@@ -232,8 +231,8 @@ def _unpack_tile(words: Stored, tile: TileLayout) -> Stored:
 def _pack_headers(numbers: Int64, tile: TileLayout) -> Stored:
     """(cols,) -> words of the header."""
     bits, count = tile.design.word_bits, tile.design.array.bias_words
-    if header_bits(tile.design) == BIAS_BITS[bits]:
-        _check_bias(numbers, bits)
+    if header_bits(tile.design) == WORDS[bits].sum_bits:
+        _check_bias(numbers, WORDS[bits])
     padded = np.zeros(tile.bias_slots * tile.biases_per_slot, np.int64)
     padded[: tile.cols] = numbers
     words = (padded[:, None] >> bits * np.arange(count)).astype(WORDS[bits].dtype)

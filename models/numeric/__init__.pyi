@@ -9,6 +9,7 @@ from .guard import GuardReport as GuardReport
 from .guard import fitting_bits as fitting_bits
 from .guard import guarded as guarded
 from .input_folding import folded_steps as folded_steps
+from .integers import MULTIPLIER_BITS as MULTIPLIER_BITS
 from .preparation import measured_in_words as measured_in_words
 from .preparation import prepare as prepare
 from .quantise import quantise as quantise
@@ -16,6 +17,7 @@ from .recording import record_classes as record_classes
 from .recording import record_exits as record_exits
 from .recording import record_scores as record_scores
 from .unit import Unit as Unit
+from .words import INT8 as INT8
 from .words import WORDS as WORDS
 from .words import Stored as Stored
 from .words import Word as Word
