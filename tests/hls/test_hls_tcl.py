@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -262,7 +263,7 @@ def test_the_pieces_of_chains_are_placed_in_rows_of_their_columns(at: Path) -> N
 def test_parts_of_chains_of_two_columns_are_placed_in_rows_of_their_columns(at: Path) -> None:
     """Thirty-two chains of 40 words in parts of 8, 16 and 16."""
     qnet = network_of(np.random.default_rng(0), (4, 4, 2), [Shape(4)], INT8)
-    sizes = {"t_p": 40, "t_c": 64, "weight_slots": 2, "word_bits": 8}
+    sizes: dict[str, Any] = {"t_p": 40, "t_c": 64, "weight_slots": 2, "word_bits": 8}
     design = design_with(design_of(qnet, **sizes).changed(piece=16, broken=32), board="zcu104")
     files = render_project(design, None, load_board("zcu104"), core="rtl", rtl=rtl_tb.sources())
     write_project(files, at)
