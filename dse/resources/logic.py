@@ -63,7 +63,6 @@ PACKED: dict[str, dict[str, float]] = {
 Terms = dict[str, Floats]
 _SRL_DELAY = 32  # steps of one LUT used as a shift register
 _SHORTEST_SRL = 3
-_POOL_BITS = 32
 _LOAD_COMPARATOR = 8  # LUTs that tell one column that a weight beat is its own
 _INPUT = 2.35  # LUTs of a bit of a beat, from a line of the input buffer, for every doubling of the line; two ways
 _BEATS = 6  # registers of a beat in `fluidnpu_beat_builder`: two segments cut, two placed, merged, and a part
@@ -183,7 +182,7 @@ def _core_luts(s: NpuShape) -> dict[str, Any]:
         **_lanes(s, 1),
         "gather bits": gathered + lanes * acc * _mux(clusters),
         "bias bits": s.header_bits * _mux(s.array.biases_per_beat),
-        "pool bits": 2 * _POOL_BITS * np.asarray(s.array.in_words),
+        "pool bits": 2 * _pool_bits(s) * np.asarray(s.array.in_words),
         "choice bits": np.asarray(s.array.t_p) * (stackable * s.array.word_bits + 16 * _weight_bus(s)[1]),
         "pair bits": stackable * (np.asarray(s.array.t_c) // 2) * _sum_bits(s),
         "load comparators": _LOAD_COMPARATOR * np.asarray(s.array.chains),
@@ -199,7 +198,7 @@ def _core_ffs(s: NpuShape) -> dict[str, Any]:
         "slice bits": 2 * _slice_bits(s),
         **_lanes(s, 7),
         "gather bits": _gather_bits(s)[0] + lanes * acc,
-        "pool bits": 2 * _POOL_BITS * np.asarray(s.array.in_words),
+        "pool bits": 2 * _pool_bits(s) * np.asarray(s.array.in_words),
         "skews": _skewed_bits(s) * 3 + _lags(s)[0],
         "load bits": _load_bits(s),
         "pair bits": stackable * (np.asarray(s.array.t_c) // 2) * _sum_bits(s),
@@ -275,6 +274,11 @@ def _load_bits(s: NpuShape) -> Number:
     if s.array.chain_columns > 1:
         return 0
     return cast(Ints, np.asarray(s.array.macs) + np.asarray(s.array.broken) * s.array.breaks)
+
+
+def _pool_bits(s: NpuShape) -> int:
+    """Bits of a pooled sum: of 2**16 words."""
+    return s.array.word_bits + 16
 
 
 def _sum_bits(s: NpuShape) -> int:
@@ -360,7 +364,7 @@ def _gather_bits(s: NpuShape) -> tuple[Ints, Ints]:
     bank_clusters = -(-bank_views // 4)
     alone = np.maximum(0, channels - (4 * bank_clusters - bank_views) * lanes)  # they share no cluster with a bank
     pool_lanes = alone // (4 * lanes) * lanes + np.minimum(lanes, alone % (4 * lanes))
-    bits = s.acc_bits * np.minimum(lanes, s.array.columns) * bank_clusters + _POOL_BITS * pool_lanes
+    bits = s.acc_bits * np.minimum(lanes, s.array.columns) * bank_clusters + _pool_bits(s) * pool_lanes
     return np.asarray(bits), np.asarray(bank_clusters - (-alone // (4 * lanes)))
 
 

@@ -24,7 +24,6 @@ from fluidnpu.dse import Design, LatencyTable
 from ..errors import FleetError
 
 SCHEMA = 1
-WORD_BYTES = 2  # of weights and activations on the NPU
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,10 +135,10 @@ class Profile:
     def of_design(cls, design: Design) -> Profile:
         """Take every stage of a design as one block, heads inside; memory is that of its layers' tensors.
 
-        Weights are two bytes each. A slot holds every tensor at a place of its own (ADR 5), padding left out.
+        A slot holds every tensor at a place of its own (ADR 5), padding left out.
         The cut of a stage is its widest output, an upper bound, since layer shapes do not say which goes on.
         """
-        blocks = []
+        word, blocks = design.word_bytes, []
         for stage, name in enumerate(design.exits):
             members = [layer for layer in design.layers if layer.stage == stage]
             blocks.append(
@@ -147,12 +146,12 @@ class Profile:
                     name=f"stage{stage}",
                     ns=design.latency.ns[stage],
                     exit=name,
-                    cut_bytes=WORD_BYTES * max(layer.r * layer.c * layer.groups for layer in members),
-                    weights_bytes=WORD_BYTES * sum(layer.p * layer.c * layer.groups for layer in members if layer.macs),
+                    cut_bytes=word * max(layer.r * layer.c * layer.groups for layer in members),
+                    weights_bytes=word * sum(layer.p * layer.c * layer.groups for layer in members if layer.macs),
                 )
             )
         told = f"{design.model} model on {design.board}, memory {design.memory}"
-        slot = WORD_BYTES * sum(layer.r * layer.c * layer.groups for layer in design.layers)
+        slot = word * sum(layer.r * layer.c * layer.groups for layer in design.layers)
         return cls(
             network=design.network,
             blocks=tuple(blocks),

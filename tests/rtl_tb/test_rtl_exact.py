@@ -39,12 +39,22 @@ ARRAYS: dict[str, tuple[int, dict[str, Any]]] = {  # bits of a port, sizes
     "no pairs": (128, {"t_r": 16, "t_p": 3, "t_c": 5, "stackable": False, "out_words": 3, "buffer_words": 2048, "activation": "lut"}),
     "many slots": (128, {"t_r": 64, "t_p": 6, "t_c": 16, "split": True, "weight_slots": 3, "out_words": 8, "buffer_words": 1 << 15}),
     "chains in pieces": (128, {"t_r": 24, "t_p": 9, "t_c": 6, "weight_slots": 2, "out_words": 8, "buffer_words": 4096}),
+    "words of 8 bits": (64, {"t_r": 40, "t_p": 9, "t_c": 8, "weight_slots": 2, "out_words": 8, "buffer_words": 8192, "word_bits": 8}),
+    "words of 8 bits in two segments": (
+        256, {"t_r": 32, "t_p": 20, "t_c": 8, "weight_slots": 2, "out_words": 8, "buffer_words": 8192, "activation": "lut", "word_bits": 8,
+              "field_bits": 17}
+    ),
+    "words of 8 bits, no pairs": (
+        128, {"t_r": 16, "t_p": 8, "t_c": 6, "weight_slots": 2, "out_words": 3, "buffer_words": 8192, "stackable": False, "activation": "dsp",
+              "word_bits": 8}
+    ),
 }  # fmt: skip
 CHAINS = {"chains in pieces": {"piece": 4, "broken": 2}}
 UNLIKE = (
     "pools wider than lanes",
     "no pairs",
     "chains in pieces",
+    "words of 8 bits",
 )  # the arrays that differ most from the one of the default test
 
 
@@ -69,7 +79,7 @@ def test_arrays_ports_and_buffers_of_other_shapes(array: str, core: str) -> None
         rng = random.Random(seed)
         unit = "activation" in sizes  # which a network in two then uses
         net = random_network(seed, exits=rng.randint(1, 3), steps=rng.randint(2, 4), activations=unit and seed % 2 == 1)
-        qnet = quantise(net)
+        qnet = quantise(net, bits=sizes.get("word_bits", 16))
         built = design_for(qnet.network.workload, **sizes).changed(port_bits=port_bits, **CHAINS.get(array, {}))
         design = random_plans(built, seed)
         dram = DRAMS[seed % len(DRAMS)]
