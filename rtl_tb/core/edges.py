@@ -101,6 +101,35 @@ def _biases(design: Design, header: npt.NDArray[np.int64], fields: dict[str, int
     )
 
 
+def extreme_streams(design: Design, mode: Mode) -> LayerStreams:
+    """One P-tile of words of 8 bits whose products all are as large as can be: lower sums leave their fields.
+
+    Columns have every pair of signs, rows all words at either end and half of them at each.
+    """
+    width, columns = design.tile(mode)
+    word = WORDS[design.word_bits]
+    rows = np.full((4, width), word.lowest, word.dtype)
+    rows[1], rows[2, ::2], rows[3, : width // 2] = word.highest, word.highest, word.highest
+    signs = np.array([1, 1, -1, -1, 1, -1, -1, 1])[np.arange(columns) % 8]
+    weights = np.tile(word.highest * signs, (width, 1)).astype(word.dtype)
+    scale = (width << word.bits).bit_length() - word.bits + 1
+    header = headers(np.zeros(columns, np.int64), np.ones(columns, np.int64), np.full(columns, scale + 6))
+    lanes = 2 if mode is Mode.LANES else 1
+    command = Command(
+        mode=mode, beats=len(rows), lane1_beats=len(rows) * (lanes - 1), p_tiles=1, cols=columns, last=1,
+        lo=word.lowest, hi=word.highest,
+    )  # fmt: skip
+    beats = np.zeros((len(rows), design.input_words), word.dtype)
+    beats[:, : lanes * width] = np.concatenate([rows, rows[::-1]][:lanes], axis=1)
+    return LayerStreams(
+        commands=(command,),
+        input=beats,
+        weight=pack_weights(weights, header, mode, design).reshape(-1, design.weight_slots * design.t_p),
+        residual=np.zeros((0, design.out_words), word.dtype),
+        outputs=output_beats(command, design),
+    )
+
+
 def long_pool(design: Design, taps: int, word: int) -> LayerStreams:
     """A sum pool of that many taps, each of which is `word` in every channel; its mean is the answer."""
     width = design.tile(Mode.SUM_POOL)[1]
@@ -131,6 +160,8 @@ def edges(design: Design) -> Iterator[LayerStreams]:
         for guard in range(32):
             yield scaled_edge_streams(design, 0, guard)
             yield scaled_edge_streams(design, 17, guard, min((1 << 16) - 1, 1 << guard))
+        for mode in (Mode.NORMAL, *((Mode.WIDE, Mode.LANES) if design.stackable else ())):
+            yield extreme_streams(design, mode)
     for taps in TAPS:
         for tap in (word.highest, word.lowest):
             yield long_pool(design, taps, tap)

@@ -19,7 +19,7 @@ from fluidnpu.dse.testing import tiny_design
 from fluidnpu.hls.core import execute_streams_reference
 from fluidnpu.rtl_tb import ParameterError
 from fluidnpu.rtl_tb.core.cells import SLICES, slice_model
-from fluidnpu.rtl_tb.core.edges import PIECES, SPLIT
+from fluidnpu.rtl_tb.core.edges import BYTES, PIECES, SPLIT
 from fluidnpu.rtl_tb.core.model import STREAMS, CoreModel, core_parameters
 from fluidnpu.rtl_tb.synthesis.calibration import CHECK_SEED, FIT_SEED, Sample, report, sample
 from fluidnpu.rtl_tb.synthesis.core import CELLS, examples, predicted, synthesise_core, table
@@ -198,10 +198,13 @@ def test_the_table_has_a_line_for_every_example() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("numbers", [SPLIT, PIECES], ids=["split", "pieces"])
+@pytest.mark.parametrize("numbers", [SPLIT, PIECES, BYTES], ids=["split", "pieces", "bytes"])
 @pytest.mark.parametrize("cell", SLICES)
 def test_dsp_cells_compute_what_the_inferred_form_does(cell: str, numbers: dict[str, Any]) -> None:
+    """With words of 8 bits a DSP48E2 has a longer field, which no DSP48E1 has."""
     design = tiny_design().changed(**numbers)
+    if numbers is BYTES and cell == "dsp48e2":
+        design = design.changed(field_bits=18, t_p=35)
     inside = core_parameters(design) | {"Cells": SLICES[cell]}
     model = CoreModel(parameters=inside, cells=(("cells.v", slice_model(cell)),))
     for seed in range(60):

@@ -13,19 +13,16 @@ import random
 from collections.abc import Iterator
 
 import cocotb
-import numpy as np
-import numpy.typing as npt
 from cocotb.task import Task
 from cocotb.triggers import RisingEdge
 
 from fluidnpu.dse import Design
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.hls.core import LayerStreams, core_vectors
+from fluidnpu.models.numeric import Stored
 
 from ...common.benches.clock import Dut, begin, bench, reset
 from ...common.benches.words import beats_of
-
-Int16 = npt.NDArray[np.int16]
 
 
 def draw_pause(rng: random.Random) -> float:
@@ -39,7 +36,7 @@ def design_under_test() -> Design:
     return tiny_design(fields.pop("b_max", 4)).changed(**fields)
 
 
-def drawn(rng: random.Random, design: Design) -> Iterator[tuple[LayerStreams, Int16, int]]:
+def drawn(rng: random.Random, design: Design) -> Iterator[tuple[LayerStreams, Stored, int]]:
     """Yield streams of every mode and of all modes mixed, twice, with their outputs and saturations."""
     for _ in range(2):
         yield from core_vectors(design, seed=rng.getrandbits(32))
