@@ -45,11 +45,12 @@ def scales(wanted: Doubles, nearest: bool = False) -> tuple[Doubles, Int64s, Int
     """
     _, exponents = np.frexp(wanted)
     shifts = np.clip(MULTIPLIER_BITS - exponents.astype(np.int64), 0, LARGEST_CHANNEL_SHIFT)
-    multipliers = (np.rint if nearest else np.ceil)(np.ldexp(wanted, shifts))
-    carried = multipliers == 1 << MULTIPLIER_BITS
-    shifts = np.where(carried & (shifts > 0), shifts - 1, shifts)
+    exact = np.ldexp(wanted, shifts)
+    multipliers: Doubles = np.rint(exact) if nearest else np.ceil(exact)
+    carried = (multipliers == 1 << MULTIPLIER_BITS) & (shifts > 0)
+    shifts = np.where(carried, shifts - 1, shifts)
     multipliers = np.where(carried, 1 << (MULTIPLIER_BITS - 1), multipliers)
-    return np.ldexp(multipliers, -shifts), multipliers.astype(np.int64), shifts
+    return np.asarray(np.ldexp(multipliers, -shifts)), multipliers.astype(np.int64), shifts
 
 
 def least_scales(weights: Doubles, bias: Doubles) -> Doubles:

@@ -163,11 +163,12 @@ class QuantisedLayer:
         if self.layer.kind is not Kind.GEMM and not self.layer.adds:
             return worst.bit_length()  # -worst is held, and worst itself never comes
         if self.word is INT16:
-            return (worst + (-self.word.lowest << self.residual_shift if self.layer.adds else 0)).bit_length() + 1
+            added = -self.word.lowest << self.residual_shift if self.layer.adds else 0
+            return (worst + added).bit_length() + 1
         scales = zip(self._largest_sums, self.multipliers.tolist(), self.shifts.tolist(), strict=False)  # not a pool's
         scaled = [(largest * m >> n) + 1 for largest, m, n in scales] or [worst]
         added = -self.word.lowest * self.residual_multiplier if self.layer.adds else 0
-        return max(worst, max(scaled) + added).bit_length() + 1
+        return int(max(worst, max(scaled) + added)).bit_length() + 1
 
     @cached_property
     def float_weights(self) -> npt.NDArray[Any]:
@@ -282,7 +283,7 @@ class QuantisedNetwork:
     @cached_property
     def digest(self) -> str:
         """SHA-256 over geometry, formats, thresholds, intake and every integer."""
-        facts = {
+        facts: dict[str, Any] = {
             "tensors": {name: list(shape) for name, shape in self.network.tensors.items()},
             "layers": [layer.layer.facts() for layer in self.layers],
             "scalars": [[q.shift, q.residual_shift, q.lo, q.hi] for q in self.layers],

@@ -27,7 +27,7 @@ from .integers import LARGEST_RESIDUAL_SHIFT, RESIDUAL_BITS, Images, QuantisedLa
 from .pieces import Lines, bits_to_constant, table
 from .scaling import free_gains
 from .unit import LARGEST_UNIT_SHIFT, Unit
-from .words import INT16, WORDS, Doubles, Format, Word, fraction_bits
+from .words import INT8, INT16, WORDS, Doubles, Format, Word, fraction_bits
 
 LEAST_BITS = 4  # that a tensor keeps of its words, whatever is added to or pooled with it
 MOST_RANGE = 1e30
@@ -238,8 +238,8 @@ def _settle(
     """Lower fraction bits until every layer's shifts are legal; return the fraction bits of each GEMM's
     weights.
 
-    Bits only fall, by whole steps and to a floor, so this ends. At 8 bits a channel's multiplier leaves a
-    GEMM nothing to settle.
+    Bits only fall, by whole steps and to a floor, so this ends. At 8 bits a GEMM's sums must fit 32 bits in
+    steps of its word, and its channels' multipliers take up the rest.
     """
     largest = (1 << (weight_bits - 1)) - 1
     weight_fraction = {name: fraction_bits(float(np.abs(w).max()), largest) for name, w in weights.items()}
@@ -250,6 +250,10 @@ def _settle(
             bends = layer.activation is not None and layer.activation.use is Use.SLOPE  # and stores its words' steps
             for name in (_word(layer), *([layer.output] if bends else [])):
                 bits[name] = min(bits[name], bits[layer.input] + _pool_bits(layer))
+    if width is not INT16:
+        for layer in network.layers:
+            if layer.kind is Kind.GEMM:
+                _settle_scaled(layer, bits, sums[layer.name], largest_bias[layer.name])
     floor = {name: value - (width.bits - LEAST_BITS) for name, value in bits.items()}
     added = _only_added(network)
     changed = True
@@ -260,6 +264,8 @@ def _settle(
                 _settle_pool(layer, bits, width)
             elif width is INT16:
                 _settle_gemm(layer, bits, sums[layer.name], largest_bias[layer.name], weight_fraction)
+            else:
+                _settle_scaled(layer, bits, sums[layer.name], largest_bias[layer.name])
             _settle_unit(layer, bits, lines[layer.name])
             for name in (layer.input, _word(layer), layer.output, *([layer.residual] if layer.residual else [])):
                 if bits[name] < floor[name] and name not in added:
@@ -298,6 +304,14 @@ def _settle_gemm(
     bits[_word(layer)] = min(bits[_word(layer)], accumulator)
     if layer.adds:
         bits[str(layer.residual)] = min(bits[str(layer.residual)], accumulator)
+
+
+def _settle_scaled(layer: Layer, bits: dict[str, int], weight_sum: float, largest_bias: float) -> None:
+    """Settle one layer at 8 bits; a bit of 32 is kept for its residual and for rounding."""
+    worst = math.ldexp(weight_sum * -INT8.lowest, -bits[layer.input]) + largest_bias
+    if worst > 0:
+        word = _word(layer)
+        bits[word] = min(bits[word], math.floor(INT8.sum_bits - 2 - math.log2(worst)))
 
 
 def _settle_pool(layer: Layer, bits: dict[str, int], width: Word) -> None:

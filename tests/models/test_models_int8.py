@@ -337,3 +337,12 @@ def test_exits_are_measured_in_the_words_that_they_have() -> None:
     np.testing.assert_allclose([exit.rate for exit in again.exits], rates, atol=1e-9)
     last = golden.run(qnet, images.images)[-1].argmax(axis=1)
     assert np.mean(classes == images.labels) >= np.mean(last == images.labels) - 0.005 - 1e-9
+
+
+def test_a_tensor_that_calibration_saw_no_more_than_a_trace_of_is_taken() -> None:
+    """Its largest value would be the largest word, and sums far beyond 32 bits."""
+    network = random_network(5)
+    tensor = network.layers[0].output
+    for trace in (1e-12, 0.0):
+        qnet = quantise(replace(network, calibration={**network.calibration, tensor: trace}), bits=8)
+        assert max(qlayer.accumulator_bits for qlayer in qnet.layers) <= 32
