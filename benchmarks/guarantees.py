@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fluidnpu.scheduler.exits.evidence import Kept, proven_above, spread_of
+from fluidnpu.scheduler.exits import Kept, proven_above, spread_of
 from fluidnpu.scheduler.tuning import Answers, CandidateTable, Chain, Goal, guaranteed, outcome
 from fluidnpu.studies.pame.networks import table_of
 from fluidnpu.studies.pame.recorded import shuffled
@@ -26,6 +26,8 @@ ETA, BATCH, RISK = 0.99, 8, 0.05
 HALF = 10_000
 FRESH = 200_000
 NULLS = ((0.99, 450, 0.97, 0.0), (0.995, 1000, 0.97, 0.0), (0.99, 1000, 0.9, 0.01), (0.95, 4000, 0.6, 0.05))
+BY = "the other half", "all 20,000", "all, drawn with replacement"
+HEADS = {"cheap heads": 0.05, "dear heads": 1.0, "heads as dear as 1.8 segments": 1.8}
 HEAD = "selections", "naive: misses", "late", "average", "guaranteed: misses", "late", "none", "average", "kept"
 
 
@@ -62,41 +64,43 @@ def judged(table: CandidateTable, some: Answers, others: Sequence[Answers], goal
     ]
 
 
+def split(own: bool, seed: int) -> list[Pair]:
+    """Select on a half of the recorded answers, and on a half drawn with replacement; in the order of `BY`."""
+    table, goal = table_of("fashion"), Goal(eta=ETA, batch=BATCH)
+    whole = shuffled("fashion").answers(own_last=own)
+    order = np.random.default_rng(seed).permutation(len(whole))
+    again = whole[np.random.default_rng([seed, 1]).integers(len(whole), size=HALF)]
+    halves = judged(table, whole[order[:HALF]], (whole[order[HALF:]], whole), goal, seed)
+    return halves + judged(table, again, [whole], goal, seed)
+
+
 def recorded(splits: int) -> Iterator[str]:
     """Give the rows of the recorded answers."""
-    table, goal = table_of("fashion"), Goal(eta=ETA, batch=BATCH)
     for own in (False, True):
-        whole = shuffled("fashion").answers(own_last=own)
-        rows: dict[str, list[Pair]] = {"the other half": [], "all 20,000": [], "all, drawn with replacement": []}
-        for seed in range(splits):
-            order = np.random.default_rng(seed).permutation(len(whole))
-            some, other = whole[order[:HALF]], whole[order[HALF:]]
-            again = whole[np.random.default_rng([seed, 1]).integers(len(whole), size=HALF)]
-            pairs = judged(table, some, (other, whole), goal, seed) + judged(table, again, [whole], goal, seed)
-            for values, pair in zip(rows.values(), pairs, strict=True):
-                values.append(pair)
-        against = "the last exit" if own else "the network with one exit"
-        for name, values in rows.items():
-            yield line(f"recorded, of {against}, judged on {name}", values)
+        columns = zip(*(split(own, seed) for seed in range(splits)), strict=True)
+        for by, pairs in zip(BY, columns, strict=True):
+            yield line(f"recorded, of {'the last exit' if own else 'one exit'}, judged on {by}", pairs)
+
+
+def world(seed: int) -> Pair:
+    """Draw a world, with heads by the seed, and select in it."""
+    rng = np.random.default_rng([9, seed])
+    exits, samples = int(rng.integers(2, 6)), int(rng.integers(1500, 5000))
+    goal = Goal(eta=float(rng.choice([0.95, 0.97, 0.98])), batch=int(rng.choice([4, 8, 16])))
+    skill = np.linspace(rng.uniform(0.9, 1.5), rng.uniform(2, 3), exits + 1)
+    table = drawn_table(rng, exits, tuple(HEADS.values())[seed % len(HEADS)])
+    return judged(table, drawn(rng, samples, skill), [drawn(rng, FRESH, skill)], goal, seed)[0]
 
 
 def worlds(count: int) -> Iterator[str]:
     """Give the rows of drawn worlds, by the cost of their heads."""
-    rows: dict[str, list[Pair]] = {"cheap heads": [], "dear heads": [], "heads as dear as the rest": []}
-    for seed in range(count):
-        name, head = list(zip(rows, (0.05, 1.0, 1.8), strict=True))[seed % 3]
-        rng = np.random.default_rng([9, seed])
-        exits, samples = int(rng.integers(2, 6)), int(rng.integers(1500, 5000))
-        goal = Goal(eta=float(rng.choice([0.95, 0.97, 0.98])), batch=int(rng.choice([4, 8, 16])))
-        skill = np.linspace(rng.uniform(0.9, 1.5), rng.uniform(2, 3), exits + 1)
-        table = drawn_table(rng, exits, head)
-        rows[name] += judged(table, drawn(rng, samples, skill), [drawn(rng, FRESH, skill)], goal, seed)
-    for name, values in rows.items():
-        yield line(f"drawn worlds, {name}", values)
+    pairs = [world(seed) for seed in range(count)]
+    for place, name in enumerate(HEADS):
+        yield line(f"drawn worlds, {name}", pairs[place :: len(HEADS)])
 
 
 def drawn(rng: np.random.Generator, count: int, skill: NDArray[np.float64]) -> Answers:
-    """Draw samples: what an exit makes of the difficulty decides confidence and answer, with noise in both."""
+    """Draw samples: what an exit makes of the difficulty decides confidence and answer, with noise."""
     ease = 1 - rng.beta(2.2, 2.2, count)
     margin = 2 * skill[None, :] * ease[:, None] - 0.6 + rng.normal(0, 0.35, (count, len(skill)))
     right = margin + rng.normal(0, 0.25, margin.shape) > 0

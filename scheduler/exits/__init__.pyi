@@ -8,6 +8,10 @@ from .criteria import Criteria as Criteria
 from .criterion import NEVER as NEVER
 from .criterion import Criterion as Criterion
 from .evaluation import Bound as Bound
+from .evidence import Kept as Kept
+from .evidence import RunningMean as RunningMean
+from .evidence import proven_above as proven_above
+from .evidence import spread_of as spread_of
 from .fronts import choose as choose
 from .fronts import first_exit_within as first_exit_within
 from .fronts import front_of as front_of

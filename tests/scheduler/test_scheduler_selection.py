@@ -32,6 +32,8 @@ from fluidnpu.scheduler.tuning import (
 )
 from fluidnpu.scheduler.tuning.selection.greedy import exchanged
 from fluidnpu.scheduler.tuning.selection.lateness import Lateness
+from fluidnpu.studies.pame.networks import table_of as table_of_study
+from fluidnpu.studies.pame.recorded import shuffled
 
 GRID = (0.2, 0.5, 0.8)
 
@@ -310,6 +312,22 @@ def test_the_share_of_late_batches_follows_from_one_probability_an_exit(late: fl
         limits = ways.limits(moving, np.full(len(chain), 0.01), late)
         assert ways.share(moving) > 0
         assert ways.share(limits) <= late < ways.share(np.minimum(1, limits + 0.01))
+
+
+def test_on_recorded_answers_the_guarantee_holds_and_costs_little() -> None:
+    """Drawn with replacement, so the truth is known. `benchmarks/guarantees.py` has hundreds of draws."""
+    table, goal = table_of_study("fashion"), Goal(eta=0.99, batch=8)
+    whole = shuffled("fashion").answers()
+    averages = []
+    for seed in range(4):
+        some = whole[np.random.default_rng([seed, 1]).integers(len(whole), size=10_000)]
+        chain = guaranteed(table, some, goal, seed=seed).chain
+        assert chain
+        truth = outcome(table, whole, chain, 8)
+        assert truth.kept >= goal.eta
+        assert truth.late_batches <= goal.late
+        averages.append(truth.average_ns / table.single_ns(8))
+    assert np.mean(averages) < 0.4  # by a single e-value, with a fixed rate: 0.41 to 0.47
 
 
 def test_late_batches_are_few_on_unseen_samples_where_a_choice_that_is_believed_is_late() -> None:
