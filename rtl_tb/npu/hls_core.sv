@@ -12,6 +12,8 @@ module fluidnpu_core #(
   parameter int unsigned OutWords = 4,
   parameter bit Stackable = 1'b1,
   parameter bit Split = 1'b0,
+  parameter int unsigned WordBits = 16,
+  parameter int unsigned FieldBits = 18,  // of the reference core, too
   parameter int unsigned Piece = TP,  // Piece and Broken: of the reference core, which knows chains
   parameter int unsigned Broken = 0,
   parameter int unsigned InWords = Stackable ? 2 * TP : TP
@@ -19,22 +21,22 @@ module fluidnpu_core #(
   input  logic                         clk_i,             // clock
   input  logic                         rst_ni,            // reset, synchronous
   input  logic                         clear_i,           // the count begins again
-  output logic [31:0]                  saturations_o,     // words that int16 could not hold; saturates
+  output logic [31:0]                  saturations_o,     // words that no word could hold; saturates
   input  logic                         cmd_valid_i,       // a command is there
   output logic                         cmd_ready_o,       // and is taken
   input  logic [127:0]                 cmd_i,             // that command
   input  logic                         input_valid_i,     // an input beat is there
   output logic                         input_ready_o,     // and is taken
-  input  logic [16*InWords-1:0]        input_i,           // its words
+  input  logic [WordBits*InWords-1:0]        input_i,           // its words
   input  logic                         weight_valid_i,    // a weight beat is there
   output logic                         weight_ready_o,    // and is taken
-  input  logic [16*TP*WeightSlots-1:0] weight_i,          // its weights
+  input  logic [WordBits*TP*WeightSlots-1:0] weight_i,          // its weights
   input  logic                         residual_valid_i,  // a residual beat is there
   output logic                         residual_ready_o,  // and is taken
-  input  logic [16*OutWords-1:0]       residual_i,        // its words
+  input  logic [WordBits*OutWords-1:0]       residual_i,        // its words
   output logic                         output_valid_o,    // an output beat is there
   input  logic                         output_ready_i,    // and is taken
-  output logic [16*OutWords-1:0]       output_o           // its words
+  output logic [WordBits*OutWords-1:0]       output_o           // its words
 );
   import "DPI-C" function chandle hls_core_open();
   import "DPI-C" function void hls_core_close(input chandle handle);
@@ -45,12 +47,12 @@ module fluidnpu_core #(
     input chandle handle,
     input bit [4:0] taken,
     input bit [127:0] cmd,
-    input bit [16*InWords-1:0] inputs,
-    input bit [16*TP*WeightSlots-1:0] weights,
-    input bit [16*OutWords-1:0] residuals,
+    input bit [WordBits*InWords-1:0] inputs,
+    input bit [WordBits*TP*WeightSlots-1:0] weights,
+    input bit [WordBits*OutWords-1:0] residuals,
     output bit [3:0] ready,
     output bit valid,
-    output bit [16*OutWords-1:0] outputs,
+    output bit [WordBits*OutWords-1:0] outputs,
     output int unsigned saturations
   );
 
@@ -60,7 +62,7 @@ module fluidnpu_core #(
 
   bit [3:0]             ready;
   bit                   valid;
-  bit [16*OutWords-1:0] outputs;
+  bit [WordBits*OutWords-1:0] outputs;
   int unsigned          count;
   logic [32:0]          sum;
 

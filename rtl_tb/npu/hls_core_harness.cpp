@@ -7,11 +7,12 @@
 #include "words.h"
 
 static const size_t Register = 2;  // beats
+static const int WordBits = word_t::width, Packed = 32 / WordBits;
 
 template <int Words>
-static ap_uint<16 * Words> beat_of(const uint32_t* words) {
-    ap_uint<16 * Words> beat = 0;
-    for (int i = 0; i < Words; ++i) set_word(beat, i, word_t(short(words[i / 2] >> 16 * (i % 2))));
+static ap_uint<WordBits * Words> beat_of(const uint32_t* words) {
+    ap_uint<WordBits * Words> beat = 0;
+    for (int i = 0; i < Words; ++i) set_word(beat, i, word_t(words[i / Packed] >> WordBits * (i % Packed)));
     return beat;
 }
 
@@ -25,7 +26,7 @@ extern "C" int core_cycle(hls_cycle_t* now) {
     static bool shows = false;
     output.csim_depth(Register - 1);  // the beat that shows is the other one
     try {
-        if (now->taken & 1) cmd.write(beat_of<8>(now->data[0]));
+        if (now->taken & 1) cmd.write(beat_of<CoreCommandWireBits / WordBits>(now->data[0]));
         if (now->taken & 2) input.write(beat_of<InWords>(now->data[1]));
         if (now->taken & 4) weight.write(beat_of<TP * WeightSlots>(now->data[2]));
         if (now->taken & 8) residual.write(beat_of<OutWords>(now->data[3]));
@@ -44,8 +45,9 @@ extern "C" int core_cycle(hls_cycle_t* now) {
     now->ready = (cmd.size() < Register) | (input.size() < Register) << 1 | (weight.size() < Register) << 2 | (residual.size() < Register) << 3;
     now->valid = shows;
     for (int i = 0; i < OutWords; ++i) {
-        const uint32_t word = uint32_t(get_word(shown, i).to_int()) & 0xFFFF;
-        now->output[i / 2] = i % 2 ? now->output[i / 2] | word << 16 : word;
+        const uint32_t word = uint32_t(get_word(shown, i).to_int()) & ((1u << WordBits) - 1);
+        const uint32_t before = i % Packed ? now->output[i / Packed] : 0;
+        now->output[i / Packed] = before | word << WordBits * (i % Packed);
     }
     return 1;
 }
