@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 
 from ..hardware.array import Array
-from ..hardware.filtering import PRODUCTS
 from ..hardware.row_buffer import BUFFER_WORDS
 from ..paper.model import Point
 from ..paper.search import Space
 from ..question import Target
 from .buildable import Buildable, Limit, buildable
 from .logic import Estimate, estimate, interval_pct, unit_logic
-from .primitives import VARYING, accumulator_ramb18, fixed_ramb18
+from .primitives import VARYING, accumulator_ramb18, fixed_ramb18, lane_dsps
 
 SHALLOWER = (4096, 2048, 1024, 512)  # rows of a bank worth giving up for a larger input buffer
 LOGIC_NOTE = "LUTs and flip-flops are estimates calibrated against Yosys on 7-series, each with its interval; vendor tools pack differently"
@@ -87,7 +86,7 @@ class Fit:
             return ()
         lanes, units = self.array.out_words, self.units
         dsps = lanes if self.activation == "dsp" else 0
-        lut, ff = (units * round(float(unit_logic(kind, lanes, dsps))) for kind in ("lut", "ff"))
+        lut, ff = (units * round(float(unit_logic(kind, lanes, dsps, self.array.word_bits))) for kind in ("lut", "ff"))
         where = (
             f"in {units * dsps} DSPs that the array leaves" if dsps else "in LUTs, since the array leaves too few DSPs"
         )
@@ -102,12 +101,17 @@ class Fit:
         )
 
     @property
+    def filter_dsps(self) -> int:
+        """DSPs of the filter: of its products, or with 8-bit words of what multiplies their sums by M."""
+        return lane_dsps(self.array.word_bits) * self.lanes
+
+    @property
     def filter_note(self) -> tuple[str, ...]:
         """A sentence on the filter and what it takes; none without one."""
         if not self.lanes:
             return ()
         return (
-            f"a depthwise filter of {self.lanes} lanes stands behind the core (ADR 70): {PRODUCTS * self.lanes} DSPs and "
+            f"a depthwise filter of {self.lanes} lanes stands behind the core (ADR 70): {self.filter_dsps} DSPs and "
             f"{self.parts['filter']} RAMB18",
         )
 

@@ -44,11 +44,20 @@ POOL, POOL_BIT = {"lut": 307, "ff": 276}, {"lut": 7.4, "ff": 6.92}
 # `fluidnpu_activation`, `fluidnpu_piece_loader` and what spreads and keeps residuals: for themselves, and
 # for each lane with its multiplier in LUTs or in a DSP, as Yosys maps 8, 16 and 32 lanes.
 UNIT = {"lut": 660, "ff": 610}
-UNIT_LANE = {"lut": {"lut": 552, "ff": 393}, "dsp": {"lut": 400, "ff": 270}}
+# With 8-bit words a lane is as much smaller as Yosys maps a lane alone.
+UNIT_LANE = {
+    16: {"lut": {"lut": 552, "ff": 393}, "dsp": {"lut": 400, "ff": 270}},
+    8: {"lut": {"lut": 353, "ff": 252}, "dsp": {"lut": 267, "ff": 191}},
+}
 # `fluidnpu_output_filter`: for itself, and by the largest kernel for each lane without its RAM of windows, as
 # Yosys maps 4, 8 and 16 lanes of a kernel of 3, and 4 lanes of 5 and of 7.
 FILTER = {"lut": 614, "ff": 488}
-FILTER_LANE = {3: {"lut": 620, "ff": 651}, 5: {"lut": 1248, "ff": 1013}, 7: {"lut": 2421, "ff": 1465}}
+# With 8-bit words, as Yosys maps a lane alone of 3 and of 5, and half of what stands around one of 16 bits; a
+# lane of 7 grows in proportion.
+FILTER_LANE = {
+    16: {3: {"lut": 620, "ff": 651}, 5: {"lut": 1248, "ff": 1013}, 7: {"lut": 2421, "ff": 1465}},
+    8: {3: {"lut": 927, "ff": 1119}, 5: {"lut": 1225, "ff": 1295}, 7: {"lut": 1782, "ff": 1515}},
+}
 # Two products a slice (ADR 75), as Yosys maps `core_packed_pe` of 14 and of 24 words and a lane of
 # `core_rescale`: of each slice its share of a side channel, of each segment the end of its two sums, of each
 # chain their accumulators, of each word of a P-tile the bits beside it, of each word of the bus its packing.
@@ -101,7 +110,8 @@ def logic_uses(kind: str, shape: NpuShape) -> dict[str, Floats]:
         "packed chains": packed_logic(kind, shape),
         "stripes": np.asarray(striped * STRIPE_BIT[kind]),
         "output pool": np.asarray(pools * (POOL[kind] + shape.array.word_bits * lanes * POOL_BIT[kind])),
-        "activation unit": shape.units * unit_logic(kind, lanes, shape.unit_dsps // max(1, shape.units)),
+        "activation unit": shape.units
+        * unit_logic(kind, lanes, shape.unit_dsps // max(1, shape.units), shape.array.word_bits),
         "filter": filter_logic(kind, shape),
     }
 
@@ -130,18 +140,20 @@ def filter_logic(kind: str, shape: NpuShape) -> Floats:
     """LUTs ("lut") or flip-flops ("ff") of a depthwise filter, zero without one."""
     if not shape.filter_kernel:
         return np.asarray(0.0)
-    lane = next(numbers for kernel, numbers in FILTER_LANE.items() if shape.filter_kernel <= kernel)
+    lane = next(
+        numbers for kernel, numbers in FILTER_LANE[shape.array.word_bits].items() if shape.filter_kernel <= kernel
+    )
     windows = _stored((filter_windows(shape),), shape.family) if kind == "lut" else 0
     return np.asarray(FILTER[kind] + shape.array.out_words * lane[kind] + windows, dtype=np.float64)
 
 
-def unit_logic(kind: str, lanes: int, dsps: Number) -> Floats:
+def unit_logic(kind: str, lanes: int, dsps: Number, word_bits: int = 16) -> Floats:
     """LUTs ("lut") or flip-flops ("ff") of an activation unit, of whose multipliers `dsps` are DSPs.
 
     >>> [float(unit_logic("lut", 8, dsps)) for dsps in (0, 8)]
     [5076.0, 3860.0]
     """
-    each, other = (UNIT_LANE[where][kind] for where in ("lut", "dsp"))
+    each, other = (UNIT_LANE[word_bits][where][kind] for where in ("lut", "dsp"))
     return np.asarray(UNIT[kind] + lanes * each - dsps * (each - other), dtype=np.float64)
 
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from fluidnpu.boards import Board
 
 from ..design import Design
-from ..hardware.array import Array, Ints, log2_ceil
+from ..hardware.array import Array, Ints, chain_columns, log2_ceil
 from ..hardware.filtering import PACKED_PAIRS, PRODUCTS, SHALLOW_KERNEL, WEIGHT_PAIRS, FilterRoom, filter_room
 from ..hardware.pooling import pool_room
 from ..hardware.row_buffer import BUFFER_WORDS
@@ -346,9 +346,16 @@ def scale_dsp(shape: NpuShape) -> int:
 
 def filter_dsp(shape: NpuShape) -> int:
     """DSPs of a filter: nine a lane; with 8-bit words its products are logic, and M takes some."""
-    if not shape.filter_kernel:
-        return 0
-    return scale_dsp(shape) if shape.array.chain_columns > 1 else PRODUCTS * shape.array.out_words
+    return lane_dsps(shape.array.word_bits) * shape.array.out_words if shape.filter_kernel else 0
+
+
+def lane_dsps(word_bits: int) -> int:
+    """DSPs of a lane of a filter.
+
+    >>> lane_dsps(16), lane_dsps(8)
+    (9, 2)
+    """
+    return PRODUCTS if chain_columns(word_bits) == 1 else SCALE_DSPS
 
 
 def engine_dsp(shape: NpuShape) -> int:
