@@ -47,15 +47,17 @@ Both batch sizes run on one design, whose RAM is shared for batches up to the la
 PUBLISHED = """
 | system | device or board | network | bits | clock, MHz | frames/s | source |
 |---|---|---|---:|---:|---:|---|
-| DPU, 2 x B4096, one thread / all | ZCU104 | ResNet-50 | 8 | 300, DSPs 600 | 80.2 / 146.8 | (a) |
-| the same | ZCU104 | Inception-v3 | 8 | 300, DSPs 600 | 60.5 / 117.3 | (a) |
-| the same | ZCU104 | MobileNet-v2 | 8 | 300, DSPs 600 | 249 / 537 | (a) |
+| DPU, 2 x B4096, one thread / all | ZCU104 | ResNet-50 | 8 | 300, DSPs 600 | 83.6 / 157.2 | (a) |
+| the same | ZCU104 | Inception-v3 | 8 | 300, DSPs 600 | 63.5 / 122.1 | (a) |
+| the same | ZCU104 | MobileNet-v2 | 8 | 300, DSPs 600 | 284 / 609 | (a) |
+| the same | ZCU104 | MobileNet-v1 | 8 | 300, DSPs 600 | 345 / 784 | (a) |
+| the same | ZCU104 | VGG-16 | 8 | 300, DSPs 600 | 21.5 / 37.1 | (a) |
 | Snowflake | XC7Z045 | ResNet-50 | 16 | 250 | 17 (122 GOP/s) | Gokhale et al., arXiv 1708.02579 |
 | University of Calabria | XC7Z045 | VGG-16 | 8 | not found | 11.8 | Spagnolo et al., J. Low Power Electron. Appl. 10 (2020) 1 |
 | DNNBuilder | ZC706 | VGG-16 | 16 / 8 | 200 | 262 / 524 GOP/s | Zhang et al., ICCAD 2018; from memory, not looked up |
 
-(a) README of github.com/Xilinx/AI-Model-Zoo of Vitis AI 1.1: end to end, with the processor's pre- and
-post-processing; ResNet-50 there has 7.7 GOP, ours (v1.5) 8.2.
+(a) README of model_zoo in github.com/Xilinx/Vitis-AI, version 2.5: end to end, with the processor's pre- and
+post-processing. Ours [with words of 8 bits](int8.md).
 """.strip()
 
 

@@ -234,7 +234,7 @@ def made(pattern: str) -> list[str]:
     if pattern == "reference/python/*":
         return [f"reference/python/{room}.md" for room in ROOMS]
     if pattern == "explanation/cycles/*":
-        kept = ("cores.md", "networks.md", "filters.md", "way-out.md", *(path.name for path in LAYERS))
+        kept = ("cores.md", "networks.md", "filters.md", "int8.md", "way-out.md", *(path.name for path in LAYERS))
         return [f"explanation/cycles/{name}" for name in kept]
     if pattern == "notebooks/*":
         return [f"notebooks/{name}.md" for name in ("tutorial", "exploration", "serving", "exits")]

@@ -251,6 +251,15 @@ LONG = (
         hours="ten minutes, after the scoreboard, which makes two of the networks",
     ),
     Output(
+        name="int8",
+        files=("docs/explanation/cycles/int8.md",),
+        command="python benchmarks/int8.py",
+        roots=("benchmarks/int8.py",),
+        part=r"<!-- computed -->\n\n(.*?)\n<!-- end -->",
+        prints=True,
+        hours="ten minutes, after the scoreboard, which makes one of the networks",
+    ),
+    Output(
         name="full-size-networks",
         files=("docs/explanation/pame/full-size.md",),
         command="python benchmarks/full_size.py",
