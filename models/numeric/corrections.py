@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ from ..graph.network import Layer, Network
 from ..graph.shapes import Kind
 from . import golden
 from .float_reference import Floats, Images, run_float_layer
-from .integers import QuantisedLayer
+from .integers import QuantisedLayer, QuantisedNetwork
 from .quantise import quantise
 from .words import INT8, Stored
 
@@ -31,12 +32,15 @@ DIGITS = 5  # that are kept
 def chosen_corrections(network: Network, images: Images) -> Mapping[str, tuple[float, ...]]:
     """Return what biases must be corrected by, by layer; `images` are as `Network.intake` takes them.
 
+    Nothing where what the network gives out is then further from float: the mean of a map's background may
+    say little of what a detector looks for.
     Raises NetworkError without images, and QuantisationError where 8 bits do not take the network.
     """
     network = replace(network, corrections={})
     qnet = quantise(network, bits=INT8.bits)
     images = images[np.linspace(0, len(images) - 1, _count(network, len(images))).round().astype(np.int64)]
     stored: dict[str, Stored] = {network.input: qnet.quantise_input(images)}
+    plain = dict(stored)
     real: dict[str, Floats] = {network.input: network.intake.values(images).astype(np.float32)}
     last = {name: index for index, layer in enumerate(network.layers) for name in (layer.input, layer.residual)}
     found: dict[str, tuple[float, ...]] = {}
@@ -48,11 +52,19 @@ def chosen_corrections(network: Network, images: Images) -> Mapping[str, tuple[f
             found[layer.name] = tuple(float(f"{value:.{DIGITS}g}") for value in lost)
             added = np.rint(np.array(found[layer.name]) / units).astype(np.int64)
             qlayer = replace(qlayer, bias=qlayer.bias + added)
-        _run(network, layer, qlayer, qnet.zeros[layer.output], stored, real)
-        for name in {layer.input, layer.residual} - {None}:
+        for tensors, run in ((stored, qlayer), (plain, own), (real, None)):
+            _run(network, layer, run, qnet.zeros[layer.output], tensors)
+        for name in {layer.input, layer.residual} - {None, *network.given_out}:
             if last[name] == index:
-                del stored[str(name)], real[str(name)]
-    return found
+                del stored[str(name)], plain[str(name)], real[str(name)]
+    errors = [max(_error(qnet, name, some[name], real[name]) for name in network.given_out) for some in (plain, stored)]
+    return found if errors[1] < errors[0] else {}
+
+
+def _error(qnet: QuantisedNetwork, tensor: str, stored: Stored, real: Floats) -> float:
+    """Return the error, root mean square over the spread, of what is given out."""
+    apart = np.square(qnet.real(tensor, stored) - real).mean()
+    return float(np.sqrt(apart) / max(float(real.std()), 1e-30))
 
 
 def _count(network: Network, count: int) -> int:
@@ -92,25 +104,16 @@ def _mean_sums(
     return np.asarray(np.matmul(means, weights.astype(np.float64)).reshape(-1))
 
 
-def _run(
-    network: Network,
-    layer: Layer,
-    qlayer: QuantisedLayer,
-    zero: int,
-    stored: dict[str, Stored],
-    real: dict[str, Floats],
-) -> None:
-    """Run one layer in integers and in floating point."""
-    shape = network.tensors[layer.output]
-    for tensors, fill in ((stored, zero), (real, 0)):
-        residual = None if layer.residual is None else layer.added(tensors[layer.residual])
-        source = layer.read(tensors[layer.input])
-        if tensors is stored:
-            value = golden.run_layer(qlayer, source, residual)
-        else:
-            value = run_float_layer(layer, network.parameters.get(layer.name), source, residual)
-        if layer.fills(shape):
-            tensors[layer.output] = value
-        else:
-            whole = tensors.setdefault(layer.output, np.full((len(value), *shape), fill, value.dtype))
-            layer.written(whole)[...] = value
+def _run(network: Network, layer: Layer, qlayer: QuantisedLayer | None, zero: int, tensors: dict[str, Any]) -> None:
+    """Run one layer in place, in integers or, without these, in floating point."""
+    residual = None if layer.residual is None else layer.added(tensors[layer.residual])
+    source, shape = layer.read(tensors[layer.input]), network.tensors[layer.output]
+    if qlayer is None:
+        value, fill = run_float_layer(layer, network.parameters.get(layer.name), source, residual), 0
+    else:
+        value, fill = golden.run_layer(qlayer, source, residual), zero
+    if layer.fills(shape):
+        tensors[layer.output] = value
+    else:
+        whole = tensors.setdefault(layer.output, np.full((len(value), *shape), fill, value.dtype))
+        layer.written(whole)[...] = value

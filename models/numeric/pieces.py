@@ -25,6 +25,7 @@ from .unit import LARGEST_UNIT_SHIFT, PIECES, SEGMENTS, WINDOWS, Unit, placed
 from .words import INT16, Doubles, Format, Word, fraction_bits
 
 ROUNDING = 0.5  # steps that rounding alone is off by
+PLACES = 4096  # of a range where a function is looked at
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -116,3 +117,24 @@ def bits_to_constant(activation: Activation, target: Format, gain: float = 1.0, 
         if np.all(np.abs(target.steps(activation.real(ends) - constants)) <= ROUNDING):
             return bits
     return None
+
+
+def awake(activation: Activation, size: float, largest: float, width: Word) -> float:
+    """Return how far words of a size must reach for a function that is constant far below zero.
+
+    Above zero that is where the function reaches what is stored at most, `largest`; below it where it is
+    constant to half a step. All of `size` for other functions.
+
+    >>> from .words import INT8
+    >>> round(awake(Activation(use=Use.TABLE, function="silu"), 40.0, 8.0, INT8), 1)
+    8.0
+    """
+    if activation.use is not Use.TABLE or activation.below is None or activation.below.slope or not 0 < size < np.inf:
+        return size
+    places = np.linspace(0, size, PLACES)
+    above, below = activation.real(places), activation.real(-places)
+    reached = places[np.maximum.accumulate(above) <= largest]
+    asleep = np.abs(below - activation.below.offset) <= ROUNDING * largest / width.highest
+    last = np.flatnonzero(~asleep)
+    least = places[min(last[-1] + 1, PLACES - 1)] if len(last) else 0.0
+    return float(min(size, max(least, reached[-1] if len(reached) else 0.0, size / PLACES)))

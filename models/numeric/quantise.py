@@ -24,7 +24,7 @@ from .equalisation import folded, settled, word_exponents, written_exponents
 from .given_scales import grid_scales, with_given_scales
 from .input_folding import fold_input
 from .integers import LARGEST_RESIDUAL_SHIFT, RESIDUAL_BITS, Images, QuantisedLayer, QuantisedNetwork
-from .pieces import Lines, bits_to_constant, table
+from .pieces import Lines, awake, bits_to_constant, table
 from .scaling import free_gains
 from .unit import LARGEST_UNIT_SHIFT, Unit
 from .words import INT8, INT16, WORDS, Doubles, Format, Word, fraction_bits
@@ -73,6 +73,7 @@ def quantise(
     ranges = _ranges(network, calibration_images, intake)
     gains = network.gains
     if width is not INT16:
+        ranges = _awake(network, ranges, width)
         gains, ranges = free_gains(network, ranges, width)
         gains = {name: grids[name][0] if name in grids else gain for name, gain in gains.items()}
     gemms = [layer for layer in network.layers if layer.kind is Kind.GEMM]
@@ -141,6 +142,21 @@ def _ranges(network: Network, images: Images | None, intake: Intake) -> Mapping[
             f"the calibrated range of tensor '{bad[0]}' must be 0..{MOST_RANGE:g}, not {ranges[bad[0]]}"
         )
     return ranges
+
+
+def _awake(network: Network, ranges: Mapping[str, float], width: Word) -> Mapping[str, float]:
+    """Return the ranges, of words in front of tables only as far as the function there still changes.
+
+    SiLU and the like are constant far below zero, where sums often reach further than above: words saturate
+    there, and are counted, but nothing is lost.
+    """
+    found = dict(ranges)
+    for layer in network.layers:
+        if layer.inner is not None and layer.activation is not None:
+            gains = network.gains[layer.inner], network.gains[layer.output]
+            most = awake(layer.activation, found[layer.inner] * gains[0], found[layer.output] * gains[1], width)
+            found[layer.inner] = most / gains[0]
+    return found
 
 
 def _refuse_padded_max_pools(network: Network) -> None:
