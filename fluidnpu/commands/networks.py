@@ -70,7 +70,7 @@ def noise(intake: model_images.Intake, count: int) -> models.ImageSet:
 
 
 def of_width(network: models.Network, bits: int) -> models.Network:
-    """Return the network as an NPU with words of so many bits computes it: at 8 a file's own scales hold."""
+    """Return the network that an NPU of this width computes; at 8 bits a file's own scales hold."""
     return network if bits == 16 else numeric.with_given_scales(network)
 
 
