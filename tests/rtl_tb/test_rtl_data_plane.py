@@ -20,6 +20,7 @@ MORE = {
     "wide_pools": SMALL | {"t_p": 3, "t_c": 6},
     "filter alone": SMALL | {"t_p": 5, "activation": 0, "filter": 7, "filter_table": 0},
     "wide": SMALL | {"t_p": 13, "t_c": 12, "t_r": 40, "b_max": 16, "weight_slots": 2, "out_words": 16},
+    "bytes": SMALL | {"t_p": 9, "t_c": 12, "t_r": 9, "b_max": 8, "weight_slots": 2, "out_words": 5, "word_bits": 8},
 }
 
 
@@ -96,14 +97,15 @@ def test_every_bench_of_the_data_plane() -> None:
 @pytest.mark.parametrize("seed", [2, *(pytest.param(seed, marks=pytest.mark.matrix) for seed in range(3, 8))])
 @pytest.mark.parametrize("name", MORE)
 def test_random_layers(name: str, seed: int) -> None:
-    port = {"zc706": 8, "wide_pools": 32}.get(name, 16)
+    port = {"zc706": 8, "bytes": 8, "wide_pools": 32}.get(name, 16)
     bench(MORE[name], "random_layers", seed=seed, programs=6, port_bytes=port)
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("name", ["zc706", "bytes"])
 @pytest.mark.parametrize("seed", [2, pytest.param(3, marks=pytest.mark.matrix)])
-def test_what_goes_wrong(seed: int) -> None:
-    bench(MORE["zc706"], "refused|wrong_|bus_errors|soft_reset|watchdog", seed=seed, port_bytes=8)
+def test_what_goes_wrong(name: str, seed: int) -> None:
+    bench(MORE[name], "refused|wrong_|bus_errors|soft_reset|watchdog", seed=seed, port_bytes=8)
 
 
 @pytest.mark.long
