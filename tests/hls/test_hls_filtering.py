@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.dse import Design, Mode
-from fluidnpu.hls import FbcbError, Program, StreamError, compile_program, csim_network
+from fluidnpu.hls import FbcbError, Program, ProgramError, StreamError, compile_program, csim_network
 from fluidnpu.hls.core import execute_streams_reference, layer_streams, left_output, scatter_output
 from fluidnpu.hls.formats import FBCB, NO_WEIGHTS
 from fluidnpu.hls.program import decode_layer, link
@@ -241,3 +241,11 @@ def test_a_design_without_the_pair_runs_both_layers() -> None:
     program = compile_program(qnet, apart)
     assert not any(one.filter_kernel or one.merged for one in program.descriptors)
     run_merged(qnet, apart, 2, 1)
+
+
+def test_a_filter_behind_a_zero_point_is_refused() -> None:
+    """A filter has words 0 beside its maps."""
+    rng = np.random.default_rng(3)
+    qnet = network_of(rng, (9, 12, 3), PAIR, INT8, zeros=True)
+    with pytest.raises(ProgramError, match=r"must be padded with words 0 to be a filter.*\(--lanes 0\)"):
+        compile_program(qnet, merging(qnet))
