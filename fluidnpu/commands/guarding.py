@@ -23,7 +23,7 @@ MOST_ERROR = click.option(
     default=None,
     metavar="SHARE",
     help="error that words may make at an exit or output, root mean square over the spread of float's values; above it "
-    "channels are equalised, and if that does not help the network is refused; with --bits 8 it is 0.15 unless given  [default: 0.02]",
+    "channels are equalised, and if that does not help the network is refused; of classes with --bits 8 it is 0.15 unless given  [default: 0.02]",
 )
 
 

@@ -57,7 +57,7 @@ def least_scales(weights: Doubles, bias: Doubles) -> Doubles:
     """Return the finest scales (C,) with which weights (groups, P, C / groups) and bias (C,) fit."""
     largest = np.abs(weights).max(axis=1).reshape(-1)
     sums = np.abs(weights).sum(axis=1).reshape(-1) * -INT8.lowest + np.abs(bias)
-    return np.maximum(np.maximum(largest / LARGEST_WEIGHT, sums / MOST_SUM), LEAST_SCALE)
+    return np.asarray(np.maximum(np.maximum(largest / LARGEST_WEIGHT, sums / MOST_SUM), LEAST_SCALE))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,10 +25,11 @@ from .equalisation import chosen_equalisation
 from .float_reference import Images, Progress, examine, run_float
 from .integers import QuantisedNetwork
 from .quantise import quantise
+from .words import INT8
 
 TOLERANCE_POINTS = 0.5
 MOST_ERROR = 0.02  # of the spread, rms; networks that int16 fits are at 0.00003 to 0.001 (ADR 65)
-MOST_ERROR_INT8 = 0.15  # those that int8 fits are at 0.01 to 0.1 (docs/explanation/int8.md)
+MOST_ERROR_INT8 = 0.15  # of classes; networks that int8 fits are at 0.01 to 0.1 (docs/explanation/int8.md)
 LEAST_SAME_INT8 = 0.9  # share of images that keep their class, at the worst exit
 RECORDS = {16: INT16_RECORD, 8: INT8_RECORD}
 
@@ -98,15 +99,16 @@ def guarded(
     """Compare int16 or int8 with float on a sample of images, and equalise channels where too much is lost.
 
     A network without ranges gets those of the images, and at 8 bits corrections where it has none. Where the
-    error of an exit or output is above `most_error` of its spread (0.02; at 8 bits 0.15), channels are
-    equalised and compared again; the better of the two is kept. At 8 bits nine images of ten must keep the
-    class, too, unless `most_error` is given. The network's metadata then say how near it came. Raises
+    error of an exit or output is above `most_error` of its spread (0.02; at 8 bits 0.15 of classes), channels
+    are equalised and compared again; the better of the two is kept. At 8 bits nine images of ten must keep
+    their class, too, unless `most_error` is given. The network's metadata then say how near it came. Raises
     DeviationError where it is not near enough, NetworkError, and QuantisationError where the words take it in
     neither form.
     """
     least_same = 0.0
     if most_error is None:
-        most_error, least_same = (MOST_ERROR, 0.0) if bits == 16 else (MOST_ERROR_INT8, LEAST_SAME_INT8)
+        classes = bits == INT8.bits and network.classes > 0
+        most_error, least_same = (MOST_ERROR_INT8, LEAST_SAME_INT8) if classes else (MOST_ERROR, 0.0)
     if not 0 <= most_error < np.inf:
         raise NetworkError(
             f"the error that int{bits} may make must be a share of the spread of at least 0, not {most_error}"
