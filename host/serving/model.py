@@ -642,6 +642,7 @@ class Model:
             active,
             promise,
             batch=driver.design.b_max,
+            seed=self.options.seed,
             criteria=criteria,
             certificate=None if before is None else before.certificate,
             told=self._tell,

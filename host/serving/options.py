@@ -54,8 +54,8 @@ class ModelOptions:
     that of each. `power`: watts of the board, by default those of its file. `recorded`: by model the
     confidences of labelled samples, for tenants whose mode is "pareto"; that of the only model under "".
     `adapt`: what adaptation of the active exits goes by, and `watching` its settings (None: exits change by
-    hand alone). `certify`: the promise that thresholds keep instead, by a running certificate. `warm`: a load
-    computes a batch of each size before the model is ready.
+    hand alone). `certify`: the promise that thresholds keep instead, by a running certificate; `seed`: of its
+    coins (None: nobody knows it). `warm`: a load computes a batch of each size before the model is ready.
     """
 
     device: str = "simulated"
@@ -79,6 +79,7 @@ class ModelOptions:
     adapt: AdaptationPlan | None = None
     watching: Watching = field(default_factory=Watching)
     certify: Promise | None = None
+    seed: int | None = None
     warm: bool = True
 
 

@@ -257,7 +257,7 @@ class Outbreak:
 
 
 class Certificate:
-    """What is certified of one network on one NPU: in all, since the last reset, by exit and by tenant.
+    """The bounds of one network on one NPU: in all, since the last reset, by exit and by tenant.
 
     Each of them holds with probability 1 - risk by itself. The owner of the NPU counts; others may read.
     """

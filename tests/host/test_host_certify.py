@@ -26,6 +26,7 @@ from fluidnpu.host.serving.adapting import certified_exits
 from fluidnpu.models import ImageSet, quantise, read_onnx, shipped_file, shipped_images
 from fluidnpu.models.numeric import record_classes
 from fluidnpu.scheduler import World, make_policy, simulate
+from fluidnpu.scheduler.comparison import replay_live
 from fluidnpu.scheduler.exits import Criteria, ExitProfile, Promise, RuledExits
 from fluidnpu.scheduler.tuning import AdaptationPlan, Certifier, Goal
 
@@ -46,7 +47,7 @@ def test_on_real_images_thresholds_fall_and_rise_and_the_promise_is_kept(
     easy = np.flatnonzero((classes == classes[:, -1:]).all(axis=1))[:60]
     hard = np.flatnonzero(classes[:, 0] != classes[:, -1])[:60]  # where the first exit is no use
     promise = Promise(eta=0.9, share=0.5)
-    options = ModelOptions(slo_ns=HOUR_NS, clock=VirtualClock, certify=promise, warm=False)
+    options = ModelOptions(slo_ns=HOUR_NS, clock=VirtualClock, certify=promise, seed=1, warm=False)
     caplog.set_level(logging.INFO, "fluidnpu.host.serving.model")
     early, lowest, same = [], [], 0
     with (
@@ -123,9 +124,11 @@ def test_simulator_and_device_certify_the_same(policy: str) -> None:
 
 def test_metrics_live_page_and_a_server_that_starts_again(tmp_path: Path) -> None:
     w = world(SEED, exits=EXITS, loaded=False)
-    images = w.images(40)
+    images, log = w.images(40), tmp_path / "log"
     with (
-        served(tmp_path, w, certify=Promise(eta=0.5, share=1.0), clock=VirtualClock, **SURFACES) as s,
+        served(
+            tmp_path, w, certify=Promise(eta=0.5, share=1.0), seed=1, clock=VirtualClock, decisions=log, **SURFACES
+        ) as s,
         fluidnpu.connect(s.url) as npu,
         fluidnpu.connect(s.server.url("admin"), NAME) as admin,
     ):
@@ -155,6 +158,10 @@ def test_metrics_live_page_and_a_server_that_starts_again(tmp_path: Path) -> Non
                 change()
             assert str(refused.value).count(".") <= 1
         assert admin.exits()["certificate"]["whole"]["answers"] == 121
+    parts = [path.read_text().splitlines() for path in log.iterdir()]
+    assert any('"shadows"' in line for lines in parts for line in lines)
+    for relived in map(replay_live, parts):
+        assert relived.asked == relived.decisions > 0
 
 
 def plan_of(w: HostWorld) -> AdaptationPlan:
