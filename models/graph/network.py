@@ -295,7 +295,8 @@ class Network:
     magnitude seen on calibration data, in real units over its gain, and `equalisation` a tensor to the
     exponents of its channels that were chosen for these ranges (ADR 65). `corrections` maps a layer to
     what its channels' biases are corrected by at 8 bits, in real units, chosen on the same data (ADR 75).
-    `grids` maps a tensor of a quantised file to its scale and the int8 that stands for zero.
+    `grids` maps a tensor of a quantised file to its scale and the int8 that stands for zero, and `halos` a
+    tensor to the latter where the NPU computes with it.
     `preprocessing` is the way from a user's image to the input; None: uint8 over 255, floats in 0..1. `check`
     is what the thresholds of the exits are compared with. `class_names`: of its classes, of the labels of its
     maps or of what its other outputs detect, in the order of their numbers; empty where they are not known.
@@ -313,6 +314,7 @@ class Network:
     equalisation: Mapping[str, tuple[int, ...]] = field(default_factory=dict, repr=False)
     corrections: Mapping[str, tuple[float, ...]] = field(default_factory=dict, repr=False)
     grids: Mapping[str, tuple[float, int]] = field(default_factory=dict, repr=False)
+    halos: Mapping[str, int] = field(default_factory=dict, repr=False)
     metadata: Mapping[str, str] = field(default_factory=dict, repr=False)
     preprocessing: Preprocessing | None = None
     check: Check = ExitCheck.TOP
@@ -397,7 +399,7 @@ class Network:
         if pool.kernel not in ((2, 2), (3, 3)) or not usual or pool.residual or not set(pool.padding[:2]) <= {0, 1}:
             return None
         writer = self._sole_writer(pool)
-        if writer is None or pool.activation is not None:
+        if writer is None or pool.activation is not None or self._pads_with_words(pool):
             return None
         size = self.layers[writer].out_hw
         return writer if size[1] >= LEAST_POOLED and _pooling(pool).covers(size) else None
@@ -423,8 +425,14 @@ class Network:
         return tuple(
             FilterPair(producer=writer, depthwise=index, filtering=filtering)
             for writer, index, filtering in pairs
-            if writer is not None and self.layers[writer].out_hw[1] >= LEAST_FILTERED
+            if writer is not None
+            and self.layers[writer].out_hw[1] >= LEAST_FILTERED
+            and not self._pads_with_words(self.layers[index])
         )
+
+    def _pads_with_words(self, layer: Layer) -> bool:
+        """True if what stands around a layer's input is not 0, which is all that can be merged."""
+        return bool(max(layer.padding) > 0 and self.halos.get(layer.input))
 
     @property
     def given_out(self) -> frozenset[str]:

@@ -25,7 +25,8 @@ OFF_GRID = 1e-3  # of a step, that float32 weights of integers may be off by
 def with_given_scales(network: Network) -> Network:
     """Return a network as an NPU of 8 bits computes it with the file's scales; itself where it gives none.
 
-    Its `grids` are those that hold, and its average pools and passes are layers with weights.
+    Its `grids` are those that hold, and its average pools and passes are layers with weights. Where what
+    stands around a map is not 0, its pool or depthwise layer is not merged with the layer in front.
     """
     if not network.grids:
         return network
@@ -49,6 +50,7 @@ def with_given_scales(network: Network) -> Network:
         parameters=parameters,
         calibration=calibration,
         grids=grids,
+        halos={name: zero for name, (_, zero) in grids.items()},
         equalisation={},
     )
 

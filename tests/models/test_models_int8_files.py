@@ -19,6 +19,7 @@ from fluidnpu.models import Kind, Network, golden, quantise, read_onnx
 from fluidnpu.models.graph.network import Parameters
 from fluidnpu.models.numeric.float_reference import run_float_layer
 from fluidnpu.models.numeric.given_scales import grid_scales, with_given_scales
+from fluidnpu.models.zoo import full_size
 
 SIZE = (1, 3, 10, 10)
 INTEGERS = {"QuantizeLinear", "QLinearConv", "QLinearAdd", "MaxPool", "QGemm", "QLinearGlobalAveragePool"}
@@ -194,3 +195,20 @@ def test_averages_and_passes_become_layers_of_equal_weights(path: Path) -> None:
     own: Parameters = network.parameters[average.name]
     np.testing.assert_allclose(own.weights, 1 / own.weights.shape[1])
     assert isinstance(network, Network)
+
+
+def test_layers_with_a_halo_of_words_are_not_merged() -> None:
+    """Filters and pools on the way out know no halo but 0."""
+    network = full_size("mobilenet_v2")
+    pair = network.filters[3]
+    tensor = network.layers[pair.depthwise].input
+    assert pair not in replace(network, halos={tensor: -128}).filters
+    assert network.filters == replace(network, halos={tensor: 0}).filters
+    pooled = full_size("resnet50")
+    assert pooled.merged
+    assert not replace(pooled, halos={pooled.layers[pool].input: 5 for pool in pooled.merged.values()}).merged
+
+
+def test_halos_are_zero_points(path: Path) -> None:
+    scaled = with_given_scales(read_onnx(path))
+    assert dict(scaled.halos) == dict(quantise(scaled, bits=8).zeros)
