@@ -162,6 +162,7 @@ def design_table(explorations: Sequence[dse.Exploration]) -> Group:
             (
                 one.board.name,
                 point(design),
+                str(design.word_bits),
                 f"{one.frames_per_second[0]:.0f}",
                 f"{one.frames_per_second[-1]:.0f}",
                 f"{one.batch_ms[0]:.3f}",
@@ -172,7 +173,7 @@ def design_table(explorations: Sequence[dse.Exploration]) -> Group:
         )
     model, b_max = explorations[0].design.model, explorations[0].b_max
     frames = ("frames/s, B = 1", f"B = {b_max}")
-    columns = ("board", "array", *frames, "ms, B = 1", "limited by", "DSP", *RAMS)
+    columns = ("board", "array", "bits", *frames, "ms, B = 1", "limited by", "DSP", *RAMS)
     return table(f"Designs (by the {model} model, simulated)", columns, rows, left=2)
 
 

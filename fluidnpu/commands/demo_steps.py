@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -66,8 +66,8 @@ class Stream:
 
 def run_steps(screen: Console, images: ImageSet, out: Path, seed: int) -> DemoResult:
     """Run every step on these images; projects are written into folders of `out`."""
-    network, qnet, guard = _prepare(screen, images)
-    designs = _search(screen, network, qnet, out)
+    network, qnet, guard, narrow = _prepare(screen, images)
+    designs, beside = _search(screen, network, qnet, out)
     design = designs[0].design
     csim = _verify(screen, qnet, design)
     stream = _stream(qnet, design, images, seed)
@@ -79,7 +79,9 @@ def run_steps(screen: Console, images: ImageSet, out: Path, seed: int) -> DemoRe
     return DemoResult(
         network=network,
         guard=guard,
+        narrow=narrow,
         designs=designs,
+        beside=beside,
         csim=csim,
         rate_per_s=stream.rate_per_s,
         slo_ns=stream.slo_ns,
@@ -92,12 +94,14 @@ def run_steps(screen: Console, images: ImageSet, out: Path, seed: int) -> DemoRe
     )
 
 
-def _prepare(screen: Console, images: ImageSet) -> tuple[Network, QuantisedNetwork, GuardReport]:
-    """Read and quantise the shipped network, and guard its accuracy."""
+def _prepare(screen: Console, images: ImageSet) -> tuple[Network, QuantisedNetwork, GuardReport, GuardReport]:
+    """Read and quantise the shipped network, and guard its accuracy with words of 16 and of 8 bits."""
     with shipped_file(MODEL) as path:
         network = read_onnx(path)
     qnet = quantise(network)
     guard = accuracy_guard(network, qnet, images.images, images.labels)
+    beside = quantise(network, bits=8)  # shown, not built: nothing is refused
+    narrow = accuracy_guard(network, beside, images.images, images.labels, tolerance_points=100)
     exits = ", ".join(f"{exit.name} above {exit.threshold:g}" for exit in network.exits[:-1])
     screen.print(
         f"[bold]{network.name}[/]: {len(network.layers)} layers, {network.workload.macs / 1e6:.2f} MMAC, "
@@ -105,28 +109,36 @@ def _prepare(screen: Console, images: ImageSet) -> tuple[Network, QuantisedNetwo
     )
     screen.print(
         f"accuracy with early exits on {guard.images} test images: float {100 * guard.float_accuracy:.2f} %, "
-        f"int16 {100 * guard.int16_accuracy:.2f} % ({guard.saturations} saturations)\n"
+        f"int16 {100 * guard.int16_accuracy:.2f} %, int8 {100 * narrow.int16_accuracy:.2f} %\n"
     )
-    return network, qnet, guard
+    return network, qnet, guard, narrow
 
 
-def _search(screen: Console, network: Network, qnet: QuantisedNetwork, out: Path) -> list[Exploration]:
-    """Search a design and write a project for each board."""
-    designs = []
+def _search(
+    screen: Console, network: Network, qnet: QuantisedNetwork, out: Path
+) -> tuple[list[Exploration], list[Exploration]]:
+    """Search a design and write a project for each board, and search one beside it with words of 8 bits.
+
+    The `paper` model knows no such words.
+    """
+    designs, beside = [], []
     for name, core in CORES.items():
         board = load_board(name)
-        exploration = explored(screen, network.workload, board, Search(cycle_model=default_cycles(), core=core))
+        search = Search(cycle_model=default_cycles(), core=core)
+        exploration = explored(screen, network.workload, board, search)
         program = compile_program(qnet, exploration.design)
         files = render_project(exploration.design, program, board, core=core, rtl=sources())
         write_project(files, out / name)
         designs.append(exploration)
-    screen.print(show.design_table(designs))
+        if search.cycle_model == "exact":
+            beside.append(explored(screen, network.workload, board, replace(search, bits=8)))
+    screen.print(show.design_table([*designs, *beside]))
     if designs[0].design.model == "paper":
         screen.print(
             "[dim]cycles of the publication's model, which knows no waiting: those of our RTL need Numba "
             "(pip install 'fluidnpu[fast]')[/]"
         )
-    return designs
+    return designs, beside
 
 
 def _verify(screen: Console, qnet: QuantisedNetwork, design: Design) -> CsimReport:

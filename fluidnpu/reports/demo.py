@@ -33,7 +33,9 @@ class DemoResult:
 
     network: Network
     guard: GuardReport
+    narrow: GuardReport  # with words of 8 bits
     designs: Sequence[Exploration]
+    beside: Sequence[Exploration]  # the same boards with words of 8 bits; empty of the `paper` model
     csim: CsimReport
     rate_per_s: float
     slo_ns: int
@@ -44,14 +46,21 @@ class DemoResult:
     near_saturation: float  # load of the serving, over what full batches could sustain
     load_requests: int  # a point of the curves
 
+    @property
+    def every_design(self) -> list[Exploration]:
+        """The designs with words of 16 bits, then those of 8."""
+        return [*self.designs, *self.beside]
+
     def to_json(self) -> dict[str, object]:
         """Give the numbers in plain JSON types."""
         return {
             "designs": [one.to_json() for one in self.designs],
+            "designs_int8": [one.to_json() for one in self.beside],
             "csim": {"layers": self.csim.layers, "mismatches": self.csim.mismatches},
             "accuracy": {
                 "float": self.guard.float_accuracy,
                 "int16": self.guard.int16_accuracy,
+                "int8": self.narrow.int16_accuracy,
                 "images": self.guard.images,
             },
             "rate_per_s": self.rate_per_s,
