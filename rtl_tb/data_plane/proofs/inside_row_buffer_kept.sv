@@ -29,7 +29,7 @@
     assume (layer_i.sample_lanes == what.sample_lanes && layer_i.in_offset == 32'(what.in_offset) && layer_i.row_bytes == 32'(what.row_bytes));
     assume (layer_i.pitch == 32'(what.pitch) && layer_i.sample_pitch == 32'(what.sample_pitch));
     assume (what.row_bytes != '0 && ((32'(what.row_bytes) | 32'(what.in_offset) | 32'(what.pitch)) & 32'(WordBytes - 1)) == '0);
-    assume (32'(what.pitch) >= 32'(what.row_bytes) + 32'(PortBytes - 2));
+    assume (32'(what.pitch) >= 32'(what.row_bytes) + 32'(PortBytes - WordBytes));
     if (past_q) begin
       if (layer_start_i) assume (rst_ni && !segment_valid_i && (!started_q || (more == '0 && level_q == '0)));
       // What is needed goes on (the proofs `rows`, `windows`), until the layer's last window is served.
@@ -140,7 +140,7 @@
     written_q  <= rst_ni && !layer_start_i && (written_q || arrives);
     dead_q     <= rst_ni && !layer_start_i && asked_q[at_lane] > 24'(at_row) && (dead_q || oldest_i >= (at_port + 32'd1) << PortBits);
     given_q    <= {take_two && wanted[1], take && wanted[0]};
-    given_at_q <= {($clog2(LineWords))'((at_addr - second_i.addr) >> 1), ($clog2(LineWords))'((at_addr - segment_i.addr) >> 1)};
+    given_at_q <= {($clog2(LineWords))'((at_addr - second_i.addr) >> ByteBits), ($clog2(LineWords))'((at_addr - segment_i.addr) >> ByteBits)};
   end
   always_comb assume (32'(at_word) < PortWords);
 
