@@ -55,7 +55,7 @@ class DemoResult:
         """Give the numbers in plain JSON types."""
         return {
             "designs": [one.to_json() for one in self.designs],
-            "designs_int8": [one.to_json() for one in self.beside],
+            "designs_int8": [one.to_json(front=False) for one in self.beside],
             "csim": {"layers": self.csim.layers, "mismatches": self.csim.mismatches},
             "accuracy": {
                 "float": self.guard.float_accuracy,
