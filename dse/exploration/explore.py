@@ -20,7 +20,7 @@ from fluidnpu.models import Kind, LayerShape, Workload
 
 from ..design import CORES, Design, LatencyTable, Part
 from ..errors import DesignError, FitError
-from ..exact.search import ExactRanking, search_exact
+from ..exact.search import ExactRanking, evaluate_array, search_exact
 from ..exact.sharing import Shared, share_memory
 from ..jit import has_numba
 from ..paper.latency import POOL_NOTE, stage_latency
@@ -252,18 +252,35 @@ def build_design(
     core: str = CORES[0],
     b_max: int = 8,
     acc_bits: int = 48,
+    bits: int = 16,
 ) -> Design:
     """The design of a point for a workload on a board: T_R as it fits, FBCB for two lanes, latency table.
 
     A beat carries as many outputs as the memory takes in a cycle (`out_words`) and as many weight slots as it
     delivers (`weight_slots`): wider would wait for memory, narrower would make memory wait. `memory`: the one
-    that tensors live in, the board's first by default. `core`: the one that must fit and place. Raises
-    DesignError or FitError.
+    that tensors live in, the board's first by default. `core`: the one that must fit and place. Words have
+    16 `bits`, or 8, which the paper's model does not know: the plans are then estimated, and cycles counted.
+    Raises DesignError or FitError.
     """
+    model = "paper" if bits == 16 else "exact"
     question = Question(
-        workload=workload, board=board, b_max=b_max, memory=memory, core=core, acc_bits=acc_bits, model="paper"
+        workload=workload,
+        board=board,
+        b_max=b_max,
+        memory=memory,
+        core=core,
+        acc_bits=acc_bits,
+        model=model,
+        lanes=0 if workload.filters and bits != 16 else None,
+        bits=bits,
     )
-    return _paper_design(question, share_memory(question, point), published_t_r=point.t_r)
+    shared = share_memory(question, point)
+    if model == "paper":
+        return _paper_design(question, shared, published_t_r=point.t_r)
+    best = evaluate_array(question, shared.fit, question.batches)
+    layers = question.workload.layers
+    planned = Shared(fit=shared.fit, plans=best.fbcb(layers), joins=best.layer_joins(layers))
+    return _design(question, planned, best.latency(layers, question.board.clock_hz), published_t_r=shared.fit.t_r)
 
 
 def _paper_design(question: Question, shared: Shared, *, published_t_r: int) -> Design:

@@ -1,6 +1,6 @@
 """Predicts the clock of the shipped designs, module by module, and fails where it is below a board's clock.
 
-    python -m fluidnpu.rtl_tb.synthesis.timing [--small] [--only WORD ...] [--flat] [--write]
+    python -m fluidnpu.rtl_tb.synthesis.timing [--small] [--int8] [--only WORD ...] [--flat] [--write]
 
 Static timing of Yosys' netlists of data plane, core and stripes with each design's parameters, out of
 context, the stripes also with their masters in front; nets, families and grades as in `clock`. A line for
@@ -54,6 +54,7 @@ class Shipped:
     `core`: the one that it is placed with. Of the HLS core only the data plane around it is analysed.
     `unit`: with an activation unit besides, its multipliers in LUTs, as a network with activations needs it.
     `lanes`: of a filter that every pair of layers of the network is merged in; 0 without one (ADR 70).
+    `bits`: of a word (ADR 75).
     """
 
     network: str
@@ -64,17 +65,21 @@ class Shipped:
     core: str = "rtl"
     unit: bool = False
     lanes: int = 0
+    bits: int = 16
 
     @property
     def name(self) -> str:
-        """Network, board and memory, and the parts on the way out."""
-        return f"{self.network}-{self.board}-{self.memory}" + "-unit" * self.unit + "-filter" * bool(self.lanes)
+        """Network, board and memory, the parts on the way out, and the width where it is not 16 bits."""
+        beside = "-unit" * self.unit + "-filter" * bool(self.lanes) + "-int8" * (self.bits == 8)
+        return f"{self.network}-{self.board}-{self.memory}{beside}"
 
     def design(self) -> Design:
         """Build the design, for batches up to 8, with room for what a search merges with layers."""
         point = Point(t_r=_DEEPEST, t_p=self.t_p, t_c=self.t_c)
         work = full_size(self.network).workload
-        built = build_design(work, load_board(self.board), point, memory=self.memory, core=self.core, b_max=8)
+        built = build_design(
+            work, load_board(self.board), point, memory=self.memory, core=self.core, b_max=8, bits=self.bits
+        )
         layers = work.filtered([pair.producer for pair in work.filters] if self.lanes else [])
         array = replace(built.array, out_words=self.lanes or built.array.out_words)
         roomy = replace(built, array=array).with_room(poolings(layers), filterings(layers))
@@ -90,6 +95,11 @@ SHIPPED = (
     Shipped(network="resnet50", board="zcu104", memory="ps_striped", t_p=24, t_c=72, core="hls", unit=True),
     Shipped(network="efficientnet_lite0", board="zc706", memory="pl", t_p=14, t_c=48, core="hls", lanes=24),
     Shipped(network="efficientnet_lite0", board="zcu104", memory="ps_striped", t_p=22, t_c=64, core="hls", lanes=32),
+)
+PACKED = (  # designs of 8-bit words, timed with --int8: no clock that a board is given comes of them yet
+    Shipped(network="resnet50", board="zc706", memory="pl", t_p=13, t_c=128, bits=8),
+    Shipped(network="resnet50", board="zcu104", memory="ps_striped", t_p=24, t_c=128, bits=8),
+    Shipped(network="mobilenet_v2", board="zcu104", memory="ps_striped", t_p=22, t_c=128, lanes=32, bits=8),
 )
 STRIPES = ("axi_read_stripe", "axi_write_stripe")
 MASTERS = "axi_striped_masters_top"  # masters with their stripes: what goes from one into the other, too
@@ -253,6 +263,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m fluidnpu.rtl_tb.synthesis.timing", description=__doc__)
     parser.add_argument("--small", action="store_true", help="a few small modules")
     parser.add_argument("--only", nargs="+", metavar="WORD", default=[""], help="designs whose name holds a word")
+    parser.add_argument(
+        "--int8", action="store_true", help="the designs of 8-bit words instead, of which nothing is kept"
+    )
     parser.add_argument("--flat", action="store_true", help="map each part of a design in one piece")
     parser.add_argument("--write", action="store_true", help="keep the predictions")
     given = parser.parse_args(arguments)
@@ -263,7 +276,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.small:
         every = _small(clock)
         print(f"\n{table(every)}\n{widest(every)}")
-    chosen = [] if given.small else [one for one in SHIPPED if any(word in one.name for word in given.only)]
+    designs = PACKED if given.int8 else SHIPPED
+    chosen = [] if given.small else [one for one in designs if any(word in one.name for word in given.only)]
     for one in chosen:
         board, design = load_board(one.board), one.design()
         found = lines_of(one.name, board, parts_of(design, board, core=one.core), clock, flat=given.flat)
@@ -272,7 +286,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"\n{one.name}: <{design.t_r}, {design.t_p}, {design.t_c}> on {board.part}, {board.clock_hz / 1e6:g} MHz")
         print(f"{table(found)}\n{widest(found)}")
         print(f"slowest, by the interval of all designs: {found[0].mhz / clock.spread:.0f} MHz", flush=True)
-    if given.write and chosen:
+    if given.write and chosen and not given.int8:
         write(slowest, clock)
     missed, wide = [line for line in every if 1e6 * line.mhz < line.board.clock_hz], too_wide(every)
     doubted = sum(not line.meets for line in every) - len(missed)
