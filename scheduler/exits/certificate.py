@@ -38,7 +38,8 @@ from ..errors import SchedulerError
 from .evidence import check_risk
 
 STAKES = 0.8 ** np.arange(38)  # z; the more differences are seen, the smaller is the best one
-WEIGHTS = (lambda parts: parts / parts.sum())(np.arange(1.0, 39) ** -1.5)  # of the mixture over z
+_PARTS = np.arange(1.0, len(STAKES) + 1) ** -1.5
+WEIGHTS = _PARTS / _PARTS.sum()  # of the mixture over z; most for 1, so that no difference proves much
 DISTANCE = 100_000  # answers between two false resets, at least, where as much is lost as may be
 FACTORS = (2.0, 4.0, 8.0)  # by which losses have grown, as a reset looks for
 KEYS = ("eta", "risk", "share")
@@ -86,11 +87,6 @@ class Promise:
     def may_lose(self) -> float:
         """The share of answers that may differ."""
         return 1 - self.eta
-
-    @property
-    def first(self) -> int:
-        """Answers before the first sample may leave early unaccounted, if no difference is seen."""
-        return math.ceil(most_lost(0, self) / self.may_lose)
 
 
 @lru_cache(maxsize=1 << 16)

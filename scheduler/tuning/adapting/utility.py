@@ -104,9 +104,10 @@ class Utility:
 
     def _rows(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the recent samples' doubts, and where an exit's class is not the last one's (N, exits)."""
-        doubts = 1 - np.array([self._confidences[id][: self._exits] for id in self._recent])
-        said = np.array([self._classes[id] for id in self._recent])
-        return doubts, said[:, : self._exits] != said[:, -1:]
+        sure = np.array([self._confidences[id][: self._exits] for id in self._recent], np.float64)
+        said = np.array([self._classes[id] for id in self._recent], np.int64)
+        differs: NDArray[np.bool_] = said[:, : self._exits] != said[:, -1:]
+        return 1.0 - sure, differs
 
     def _left_at(self, doubts: NDArray[np.float64], limits: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return where each sample leaves under thresholds (N,); the number of exits for the last."""
