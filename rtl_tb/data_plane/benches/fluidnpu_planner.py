@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from cocotb.triggers import RisingEdge
 
@@ -293,7 +294,8 @@ async def what_just_meets_the_limits_is_planned(dut: Dut) -> None:
     ranges = ((0, 0), (low, low), (high, high), (-1, 0), (low, high))
     allowed = [replace(case.descriptor, lo=lo, hi=hi) for lo, hi in ranges]
     allowed += [replace(case.descriptor, shift=shift) for shift in DESCRIPTOR.field("shift").limits]
-    allowed += [replace(case.descriptor, **{SCALE: scale}) for scale in DESCRIPTOR.field(SCALE).limits]
+    scales: list[dict[str, Any]] = [{SCALE: scale} for scale in DESCRIPTOR.field(SCALE).limits]
+    allowed += [replace(case.descriptor, **scale) for scale in scales]
     plain = replace(case.descriptor, activation=0, activation_window=0, pieces=0)
     allowed += [replace(plain, activation=1, activation_window=p, pieces=TABLE_PIECES) for p in windows]
     allowed += [replace(plain, activation=use, pieces=n) for use in (3, 4) for n in (1, 256 * DESIGN.out_words)]

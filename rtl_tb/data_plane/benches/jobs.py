@@ -329,7 +329,7 @@ def place(shape: Shape, rng: random.Random, layout: Layout, design: Design) -> D
     )
 
 
-def _scales(rng: random.Random, word: Word, *, shifts: bool) -> dict[str, int]:
+def _scales(rng: random.Random, word: Word, *, shifts: bool) -> dict[str, Any]:
     """Shifts of sums and residuals; where words have 8 bits, a factor of residuals instead."""
     shift, residual_shift = rng.randrange(12), rng.randrange(8)
     if word.bits == 16:
@@ -338,7 +338,7 @@ def _scales(rng: random.Random, word: Word, *, shifts: bool) -> dict[str, int]:
     return {"shift": shift if shifts else 0, "residual_multiplier": factor}
 
 
-def _bounds(rng: random.Random, word: Word, name: str) -> dict[str, int]:
+def _bounds(rng: random.Random, word: Word, name: str) -> dict[str, Any]:
     """Draw clip bounds; those within int16 are as many bits further inside where words are shorter."""
     lower = 16 - word.bits
     return {
