@@ -67,6 +67,16 @@ def scaled_edge_streams(design: Design, scale: int, guard: int, residual_multipl
     return _biases(design, headers(bias, *scales), fields)
 
 
+def sticky_streams(design: Design, scale: int) -> LayerStreams:
+    """Sums of words of 8 bits that, scaled, lie a very little above a tie whose even neighbour is below."""
+    half = 1 << scale - 1
+    sums = {factor: pow(factor, -1, half) * 3 % half if half > 1 else 0 for factor in range(3, 250, 2)}
+    chosen = {factor: value for factor, value in sums.items() if value and (value * factor >> scale - 1) % 4 == 1}
+    factors = np.array(list(chosen)[:8], np.int64)
+    header = headers(np.array([chosen[int(at)] for at in factors], np.int64), factors, np.full(len(factors), scale))
+    return _biases(design, header, {"shift": 0, "residual_multiplier": 0, "has_residual": 0})
+
+
 def _beside(design: Design, shift: int, lift: int) -> list[int]:
     """Sums within an accumulator around each limit of a word, and around nothing, half a step apart."""
     word = WORDS[design.word_bits]
@@ -157,6 +167,8 @@ def edges(design: Design) -> Iterator[LayerStreams]:
     else:
         for scale in range(48):
             yield scaled_edge_streams(design, scale, 0)
+        for scale in range(5, 33):
+            yield sticky_streams(design, scale)
         for guard in range(32):
             yield scaled_edge_streams(design, 0, guard)
             yield scaled_edge_streams(design, 17, guard, min((1 << 16) - 1, 1 << guard))

@@ -261,11 +261,12 @@ def _play(model: NpuModel, design: Design, rounds: int) -> str:
 
 def _by_core(file: str, text: str) -> str:
     from ..core.cells import SLICES
-    from ..core.edges import ALIGNED, PIECES, first_difference
+    from ..core.edges import ALIGNED, BYTES, PIECES, first_difference
 
     edits = ((file, sources()[file], text),)
     # Only one file knows DSP slices.
     forms: list[dict[str, Any]] = [{"drawn": 300}, {"drawn": 20, "numbers": ALIGNED}, {"drawn": 20, "numbers": PIECES}]
+    forms.append({"drawn": 20, "numbers": BYTES})
     forms += [{"drawn": 20, "cells": cells} for cells in SLICES if file == "core_mac.sv"]
     for form in forms:
         try:

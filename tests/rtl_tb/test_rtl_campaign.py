@@ -13,8 +13,8 @@ from fluidnpu.hls.formats import FBCB
 from fluidnpu.rtl_tb import NpuModel, SimulationError
 from fluidnpu.rtl_tb.data_plane.benches.jobs import Layout, place
 from fluidnpu.rtl_tb.npu import coverage
-from fluidnpu.rtl_tb.npu.campaign import ONCE, PARTS, campaign, misplaced, right_jobs, timeline
-from fluidnpu.rtl_tb.npu.world import ACROSS, ARRAY, BORDER, LEAST, World, mask_of, model_of, shapes
+from fluidnpu.rtl_tb.npu.campaign import ONCE, PARTS, campaign, misplaced, right_jobs, timeline, worlds
+from fluidnpu.rtl_tb.npu.world import ACROSS, ARRAY, BORDER, BYTES, LEAST, World, mask_of, model_of, shapes
 
 MODEL = NpuModel.of(DESIGN)  # the build of test_rtl_npu
 
@@ -35,11 +35,24 @@ def test_nothing_goes_wrong_and_much_is_met() -> None:
     assert result.jobs > 250
 
 
-@pytest.mark.parametrize(("design", "stripes"), [(LEAST, None), (ARRAY, 2)], ids=["least", "striped"])
+@pytest.mark.parametrize(
+    ("design", "stripes"), [(LEAST, None), (ARRAY, 2), (BYTES, None)], ids=["least", "striped", "bytes"]
+)
 def test_nothing_goes_wrong_on_other_arrays(design: Design, stripes: int | None) -> None:
-    """One sample and chains in pieces; every port spread over two."""
+    """One sample and chains in pieces; every port spread over two; words of 8 bits."""
     result = campaign(1, 1, model=model_of(design, stripes=stripes), design=design)
     assert result.jobs > 150
+
+
+@pytest.mark.long
+def test_layers_of_bytes_are_the_models_words_and_cycles() -> None:
+    """300 jobs of layers of every kind, use of the unit and filter, in three memories."""
+    for at, world in enumerate(worlds(11, model_of(BYTES), BYTES)):
+        for layer in range(100):
+            layers = range((layer + at) % len(world.program.descriptors), len(world.program.descriptors))[:1]
+            world.draw_batch()
+            world.draw_plans(layers)
+            world.right(layers)
 
 
 @pytest.mark.long
@@ -51,11 +64,13 @@ def test_nothing_goes_wrong_with_the_hls_core() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "seed", [1, pytest.param(2, marks=pytest.mark.matrix), pytest.param(3, marks=pytest.mark.matrix)]
+    ("seed", "design"),
+    [(1, ARRAY), (1, BYTES), *(pytest.param(seed, ARRAY, marks=pytest.mark.matrix) for seed in (2, 3))],
+    ids=["words", "bytes", "words-2", "words-3"],
 )
-def test_functional_coverage_of_the_npu_closes(seed: int) -> None:
-    result = campaign(seed, until_closed=200)
-    missing = sorted(coverage.required(ARRAY) - set(result.hits))
+def test_functional_coverage_of_the_npu_closes(seed: int, design: Design) -> None:
+    result = campaign(seed, design=design, until_closed=200)
+    missing = sorted(coverage.required(design) - set(result.hits))
     assert not missing, missing
 
 
