@@ -8,13 +8,14 @@ Then the speed of the search: the vectorised model against the plain one, on one
 import random
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from fluidnpu.boards import Board, load_board
 from fluidnpu.dse import Exploration, explore, search
 from fluidnpu.dse.paper import total_ticks
 from fluidnpu.models import Workload, read_layer_table
+from fluidnpu.studies.fluid_batching.hardware import FILES
+from fluidnpu.studies.fluid_batching.paper import TABLE_1, PrintedDesign
 
 DEFAULT = Path(__file__).resolve().parent.parent / "models" / "data"
 SAMPLE_POINTS = 200
@@ -22,26 +23,7 @@ REPEATS = 5
 B_MAX = 8
 
 
-@dataclass(frozen=True, kw_only=True)
-class Printed:
-    """One row of the table as printed in the paper."""
-
-    network: str
-    board: str
-    point: tuple[int, int, int]
-    dsp_pct: float
-    memory_pct: float
-
-
-TABLE = (
-    Printed(network="resnet50", board="zc706", point=(4652, 7, 128), dsp_pct=99.56, memory_pct=99.96),
-    Printed(network="resnet50", board="zcu104", point=(6832, 10, 172), dsp_pct=99.53, memory_pct=99.99),
-    Printed(network="inception_v3", board="zc706", point=(2742, 4, 225), dsp_pct=100.0, memory_pct=99.94),
-    Printed(network="inception_v3", board="zcu104", point=(6832, 10, 172), dsp_pct=100.0, memory_pct=99.99),
-)
-
-
-def compare(row: Printed, exploration: Exploration) -> None:
+def compare(row: PrintedDesign, exploration: Exploration) -> None:
     ours = exploration.published
     same = (ours.t_r, ours.t_p, ours.t_c) == row.point
     resources = exploration.published_resources
@@ -59,7 +41,7 @@ def compare(row: Printed, exploration: Exploration) -> None:
     print(f"  fits as <{design.t_r}, {design.t_p}, {design.t_c}>: {used}; modelled GOP/s at worst {worst:+.2f} %")
 
 
-def explain(row: Printed, exploration: Exploration) -> None:
+def explain(row: PrintedDesign, exploration: Exploration) -> None:
     _, t_p, t_c = row.point
     value = {(p.t_r, p.t_p, p.t_c): gops for p, gops in exploration.ranking.top(len(exploration.ranking))}
     loss = 100 * (value[row.point] / exploration.ranking.top(1)[0][1] - 1)
@@ -100,16 +82,16 @@ def speed(workload: Workload, board: Board) -> None:
 
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT
-    work = {name: read_layer_table(folder / f"layers_{name}.json") for name in ("resnet50", "inception_v3")}
+    work = {name: read_layer_table(folder / file) for name, file in FILES.items()}
     print("Table I, `paper` model\n")
-    for row in TABLE:
+    for row in TABLE_1:
         exploration = explore(
             work[row.network], load_board(row.board), b_max=B_MAX, memory="ps", model="paper", core="rtl"
         )
         compare(row, exploration)
         gops_table(exploration)
     print("\nSpeed of the search")
-    for row in TABLE:
+    for row in TABLE_1:
         speed(work[row.network], load_board(row.board))
 
 

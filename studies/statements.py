@@ -1,17 +1,24 @@
 """Statements of a paper with the verdicts of its study, and the page that lists them.
 
-agrees    the rule beside the statement holds
-partly    it holds in part; `why` says in which
-differs   it does not; `why` gives the reason we know, or says that we know none
-fitted    our data was made so that it holds, so it is no evidence
+A verdict follows from `holds`, what the rule beside the statement found part by part, and from nothing else:
+
+agrees    every part holds
+partly    some parts hold, or all that can be tested here; `why` says which
+differs   none holds; `why` gives the reason we know, or says that we know none
+fitted    every part holds, but our data was made so, so it is no evidence
 untested  it cannot be tested here; `why` says what would be needed
+
+>>> world = Verdict(where="Fig. 1", statement="b is above a", paper="yes", ours="2", holds=[2 > 1], why="")
+>>> world.verdict, replace(world, holds=[1 > 2]).verdict, replace(world, holds=[]).verdict
+('agrees', 'differs', 'untested')
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from .writing import table_row
 
@@ -20,32 +27,58 @@ AGREES, PARTLY, DIFFERS, FITTED, UNTESTED = "agrees", "partly", "differs", "fitt
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """One statement of the paper and the outcome here."""
+    """One statement of the paper and the outcome here.
+
+    `fitted`: our data was made so that it holds. `in_part`: a part of the statement is beyond what is tested
+    here, so that it holds in part at best. `shown`: title of the table or figure that has its numbers.
+    """
 
     where: str
     statement: str
     paper: str
     ours: str
-    verdict: str
+    holds: Sequence[bool]
     why: str
+    fitted: bool = False
+    in_part: bool = False
+    shown: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in a word."""
+        if not self.holds:
+            return UNTESTED
+        if all(self.holds):
+            return FITTED if self.fitted else PARTLY if self.in_part else AGREES
+        return PARTLY if any(self.holds) else DIFFERS
 
     def to_dict(self) -> dict[str, str]:
-        """Give plain JSON types."""
-        return asdict(self)
+        """Give the words of it."""
+        return {key: getattr(self, key) for key in ("where", "statement", "paper", "ours", "verdict", "why", "shown")}
 
 
-def judged(*holds: bool) -> str:
-    """Give the verdict on a statement of several parts.
+def untested(where: str, statement: str, paper: str, why: str) -> Verdict:
+    """Give a statement that cannot be tested here, with what would be needed."""
+    return Verdict(where=where, statement=statement, paper=paper, ours="-", holds=(), why=why)
 
-    >>> judged(True, True), judged(True, False), judged(False)
-    ('agrees', 'partly', 'differs')
+
+def linked(verdicts: Iterable[Verdict], titles: Mapping[str, str]) -> list[Verdict]:
+    """Give each statement the title of what has its numbers, by how its `where` begins.
+
+    >>> linked([untested("Fig. 1: a", "b", "c", "d")], {"Fig. 1": "rates"})[0].shown
+    'rates'
     """
-    return AGREES if all(holds) else PARTLY if any(holds) else DIFFERS
+    return [
+        verdict
+        if verdict.shown
+        else replace(verdict, shown=next((titles[key] for key in titles if verdict.where.startswith(key)), ""))
+        for verdict in verdicts
+    ]
 
 
 def tally(verdicts: Sequence[Verdict]) -> Counter[str]:
     """Count the verdicts."""
-    return Counter(one.verdict for one in verdicts)
+    return Counter(verdict.verdict for verdict in verdicts)
 
 
 def tally_text(counts: dict[str, int]) -> str:
@@ -57,8 +90,24 @@ def tally_text(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
 
 
-def statements_markdown(title: str, verdicts: Sequence[Verdict], command: str) -> str:
-    """Write the statements as Markdown, for documentation: generated, so never edited."""
+def slug(title: str) -> str:
+    """Give the anchor of a heading, as the site makes it.
+
+    >>> slug("Figs. 9, 10: 6 V100, by largest batch")
+    'figs-9-10-6-v100-by-largest-batch'
+    """
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", title.lower()).strip())
+
+
+def statements_markdown(title: str, verdicts: Sequence[Verdict], command: str, figures: Collection[str] = ()) -> str:
+    """Write the statements as Markdown, for documentation: generated, so never edited.
+
+    What is shown is one of the `figures`, which lie in a folder beside the page, or a table of `tables.md`.
+    """
+
+    def place(shown: str) -> str:
+        return f"figures/{slug(shown)}.svg" if shown in figures else f"tables.md#{slug(shown)}"
+
     lines = [
         f"# {title}",
         "",
@@ -69,6 +118,7 @@ def statements_markdown(title: str, verdicts: Sequence[Verdict], command: str) -
         "|---|---|---|---|---|---|",
     ]
     for v in verdicts:
-        cells = (f"**{v.verdict}**", v.where, v.statement, v.paper, v.ours, v.why)
+        where = f"[{v.where}]({place(v.shown)})" if v.shown else v.where
+        cells = (f"**{v.verdict}**", where, v.statement, v.paper, v.ours, v.why)
         lines.append(table_row([cell.replace("|", "/") for cell in cells]))
     return "\n".join(lines) + "\n"

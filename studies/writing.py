@@ -45,6 +45,28 @@ def plus_minus(value: Sequence[float | None] | None, digits: int = 1, *, unit: s
     return f"{text}{half}{unit}"
 
 
+def share_interval(count: int, of: int) -> tuple[float, float]:
+    """Give the 95 % interval of a share, Wilson's: the values that a test at 5 % does not refuse.
+
+    >>> [round(x, 3) for x in share_interval(13, 40)], [round(x, 3) for x in share_interval(0, 40)]
+    ([0.201, 0.48], [0.0, 0.088])
+    """
+    z2 = 1.959963984540054**2
+    middle = (count + z2 / 2) / (of + z2)
+    half = math.sqrt(z2 * (count * (of - count) / of + z2 / 4)) / (of + z2)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def share_text(count: int, of: int) -> str:
+    """Write a share with its interval.
+
+    >>> share_text(13, 40)
+    '32 % of 40 (20 to 48 %)'
+    """
+    low, high = share_interval(count, of)
+    return f"{100 * count / of:.0f} % of {of} ({100 * low:.0f} to {100 * high:.0f} %)"
+
+
 def dumps(body: Mapping[str, Any]) -> str:
     """Write canonical JSON, an interval a line."""
     text = json.dumps(body, indent=1, sort_keys=True, allow_nan=False)

@@ -6,8 +6,6 @@ only where it is named (`python -m workshop.refresh NAME`); its pages say from w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from .output import Output
 from .pages import notebooks, pages
 from .sources import Tree
@@ -22,15 +20,18 @@ NO_RTL_CODE = ("rtl_tb/*/proofs/*", "rtl_tb/*/benches/*", "rtl_tb/proving/*", "m
 
 
 def study(
-    name: str, folder: str, pages: str, size: str, hours: str = "", figures: Mapping[str, str] | None = None
+    name: str, folder: str, pages: str, size: str, figures: str, hours: str = "", summary: bool = False
 ) -> Output:
     """Give the row of a paper's study, whose tables and statements documents quote.
 
-    `pages`: place of the two pages, up to their last word; `figures`: other files of the run, by their place.
+    `pages`: their folder; `figures`: names of those that statements and pages show; `summary`: the numbers in
+    brief, too. A run that was stopped goes on where it was.
     """
     out = f"build/study/{name}"
     copies = {f"{pages}{kind}.md": f"{out}/{kind}.md" for kind in ("statements", "tables")}
-    copies |= {made: f"{out}/{source}" for made, source in (figures or {}).items()}
+    copies |= {f"{pages}figures/{one}.svg": f"{out}/figures/{one}.svg" for one in figures.split()}
+    if summary:
+        copies[f"{pages}study.json"] = f"{out}/summary.json"
     return Output(
         name=f"study-{name}",
         files=tuple(copies),
@@ -115,8 +116,16 @@ QUICK = (
         part=r"<!-- computed -->\n\n(.*?)\n<!-- end -->",
         prints=True,
     ),
-    study("tetris", "tetris", "docs/explanation/placement/tetris-", "--seeds 1 --requests 8000"),
-    study("ensemble", "ensemble", "docs/explanation/placement/ensemble-", "--seeds 30 --requests 20000"),
+    Output(
+        name="list-of-verdicts",
+        files=("docs/explanation/verdicts.md",),
+        command=f"{PYTEST} tests/studies/test_verdicts.py -k list_of_verdicts",
+        roots=("tests/studies/test_verdicts.py",),
+        data=("tests/studies/bodies/*.json",),
+        env=REWRITE,
+    ),
+    study("tetris", "tetris", "docs/explanation/placement/tetris/", "--seeds 1 --requests 8000", "goodput cost"),
+    study("ensemble", "ensemble", "docs/explanation/placement/ensemble/", "--seeds 30 --requests 20000", "rate"),
 )
 LONG = (
     Output(
@@ -199,16 +208,19 @@ LONG = (
         "fluid_batching",
         "docs/explanation/scheduling/",
         "--seeds 30 --requests 20000",
+        "fig-7 fig-8 fig-9a fig-9b fig-10 frontier map-resnet-50-zc706",
         "a quarter of an hour",
-        {
-            "docs/explanation/scheduling/study.json": "summary.json",
-            "docs/explanation/scheduling/frontier.svg": "figures/frontier.svg",
-            "docs/explanation/scheduling/load.svg": "figures/load.svg",
-            "docs/explanation/scheduling/map.svg": "figures/map.svg",
-        },
+        summary=True,
     ),
-    study("pame", "pame", "docs/explanation/pame/", "--seeds 30 --requests 20000", "thirty seeds, not timed"),
-    study("delen", "delen", "docs/explanation/delen/", "--seeds 30 --requests 20000", "thirty seeds, not timed"),
+    study(
+        "pame",
+        "pame",
+        "docs/explanation/pame/",
+        "--seeds 30 --requests 20000",
+        "fig-2 fig-12 fig-13 splits maps",
+        "thirty seeds, not timed",
+    ),
+    study("delen", "delen", "docs/explanation/delen/", "--seeds 30 --requests 20000", "fig-10 figs-11-12", "a minute"),
     *(
         Output(
             name=f"{tables}-tables",
@@ -273,6 +285,7 @@ GIVEN = {
     "models/data/fashion_mnist_test_1000.npz": "Debian's dataset-fashion-mnist, unchanged",
     "studies/fluid_batching/data/table2_latency.json": "fitted to the paper's averages, as its note says",
     "rtl_tb/synthesis/clock_paths.json": "benchmarks/clock_paths.py, from checkouts of other projects",
+    "tests/studies/bodies/*.json": "small runs of the studies, by tests/studies/small_bodies.py",
     "benchmarks/foreign_tables.json": "drawn once by benchmarks/foreign_tables.py, before anything was tuned",
     "benchmarks/batching_tables.json": "drawn once by benchmarks/foreign_tables.py, before any policy met them",
     "tests/reference/bundle_0.1/*": "written by version 0.1, which must stay readable",

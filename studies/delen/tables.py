@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..writing import plus_minus, table_head, table_row
-from .energy import POLICIES
+from .energy import POLICIES, SPLIT_POLICIES
 from .modes import MODES
-from .settings import IDLE_W, NETWORKS, RATE, RATES
+from .settings import IDLE_W, LEVELS, NETWORKS, RATE, RATES
 from .shares import FLOODS, LIMIT_RATES
 from .tasks import LIMITED
+from .verdicts import TITLES
 
 Body = Mapping[str, Any]
 
@@ -33,6 +34,9 @@ def tables(study: Body) -> list[tuple[str, list[str], list[list[str]]]]:
     """Give title, head and rows of every table."""
     parts = study["parts"]
     return [
+        (TITLES["Table 1"], ["criterion", "read"], _criteria(parts)),
+        ("Table 3", ["what", "within the paper's time"], _bounds(parts)),
+        ("Fig. 3: accuracy % by exit", ["network", "samples", *(f"exit {n}" for n in range(1, 5))], _exits(parts)),
         (
             f"Fig. 7: modes at {RATE}/s",
             ["mode", "answered/s", "accuracy %", "mean ms", "p99 ms", "exits %"],
@@ -40,7 +44,7 @@ def tables(study: Body) -> list[tuple[str, list[str], list[list[str]]]]:
         ),
         ("Figs. 11, 12: accuracy % (mean ms) over the rate", ["mode", *(f"{r}/s" for r in RATES)], _rates(parts)),
         (
-            "Fig. 8: energy over the whole network's, and accuracy % on unseen samples (99 % of the last exit's asked)",
+            "Fig. 8 on one split: energy over the whole network's, and accuracy % on unseen samples (99 % of the last exit's asked)",
             ["network", *POLICIES],
             _energy(parts),
         ),
@@ -57,10 +61,46 @@ def tables(study: Body) -> list[tuple[str, list[str], list[list[str]]]]:
         ),
         ("Isolation: a victim's p99 in ms", ["flood", "tenants", "one queue"], _isolation(parts)),
         (
-            "Constraints on unseen samples: missed of splits, and energy over the whole network's",
-            ["network", "believing the mean", "with the bound"],
+            TITLES["ours: a bound"],
+            ["network", *SPLIT_POLICIES],
             _guarantee(parts),
         ),
+        (
+            TITLES["Fig. 9"],
+            ["network", *(f"{level}: {100 * asked:g} %" for level, asked in LEVELS.items())],
+            _levels(parts),
+        ),
+        (TITLES["Fig. 16"], ["what", "without", "with", "more %"], _heads(parts)),
+    ]
+
+
+def _criteria(parts: Body) -> list[list[str]]:
+    return [[f"`{text}`", "yes" if able else "no"] for text, able in parts["Table 1"]["criteria"].items()]
+
+
+def _bounds(parts: Body) -> list[list[str]]:
+    return [[what, "yes" if kept else "no"] for what, kept in parts["Table 3"]["bounds"].items()]
+
+
+def _exits(parts: Body) -> list[list[str]]:
+    rows = parts["Fig. 3"]
+    return [[n, str(rows[n]["samples"]), *(plus_minus(exit) for exit in rows[n]["accuracy_pct"])] for n in NETWORKS]
+
+
+def _levels(parts: Body) -> list[list[str]]:
+    cells = parts["Fig. 9"]
+    return [
+        [n, *(f"{c['energy']:.2f}, {c['accuracy_pct']:.2f} %" for c in (cells[f"{n}, {level}"] for level in LEVELS))]
+        for n in NETWORKS
+    ]
+
+
+def _heads(parts: Body) -> list[list[str]]:
+    work, time = parts["Fig. 16"]["heads"], parts["Fig. 16"]["times"]
+    macs = [f"{x:,}" for x in (work["macs"] - work["early_heads"], work["macs"])]
+    return [
+        ["time, us", f"{time['single_us']:.1f}", f"{time['us']:.1f}", f"{time['share_pct']:.2f}"],
+        ["multiply-accumulates", *macs, f"{work['share_pct']:.2f}"],
     ]
 
 
@@ -123,6 +163,6 @@ def _guarantee(parts: Body) -> list[list[str]]:
     rows = []
     for network in NETWORKS:
         one = parts["guarantee"][network]
-        cells = [f"{one[k]['missed']} of {one['splits']}, {one[k]['energy']:.3f}" for k in ("naive", "guarded")]
+        cells = [f"{one[k]['missed']} of {one['splits']}, {plus_minus(one[k]['energy'], 3)}" for k in SPLIT_POLICIES]
         rows.append([network, *cells])
     return rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..running.study import Size, Task
-from .energy import battery_level, constrained, guarantee, lifetimes
+from .energy import battery_level, by_exit, constrained, criteria, guarantee, lifetimes
 from .heads import head_macs, head_times
 from .host import host_bounds
 from .modes import MODES, serve_mode
@@ -25,6 +25,8 @@ def study_tasks(size: Size) -> list[Task]:
         tasks.append(Task("Fig. 8", network, constrained, (network,)))
         tasks += [Task("Fig. 9", f"{network}, {level}", battery_level, (network, level)) for level in LEVELS]
         tasks.append(Task("guarantee", network, guarantee, (network,)))
+        tasks.append(Task("Fig. 3", network, by_exit, (network,)))
+    tasks.append(Task("Table 1", "criteria", criteria, ()))
     tasks.append(Task("Fig. 10", "lifetimes", lifetimes, ()))
     tasks.append(Task("Fig. 16", "heads", head_macs, ()))
     tasks.append(Task("Fig. 16", "times", head_times, ()))

@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
-from ..statements import Verdict, tally
+from ..statements import Verdict, slug, tally
 from .canvas import GRID, INK, PAPER
 
 SHELL = "fluidnpu.studies.drawing"  # its templates hold `page.html.j2`, which every page extends, and the style
@@ -58,7 +58,7 @@ def page_template(package: str, name: str) -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["coded"] = coded
+    environment.filters |= {"coded": coded, "slug": slug}
     return environment.get_template(name)
 
 

@@ -8,10 +8,10 @@ from typing import Any
 from ..drawing.canvas import INK, new_figure, to_svg
 from ..drawing.charts import looks
 from ..drawing.page import statements_page
-from ..writing import table_head, table_row
+from ..writing import share_text, table_head, table_row
 from .tasks import GPUS
-from .verdicts import verdicts
-from .worlds import ENSEMBLES
+from .verdicts import TITLES, of_gpus, verdicts
+from .worlds import ENSEMBLES, NAMES
 
 Body = Mapping[str, Any]
 TITLE = "Ensembles on made-up GPUs and on our boards"
@@ -22,24 +22,40 @@ def rows_of(study: Body) -> dict[str, list[list[str]]]:
     """Give every table as rows of text, the head first."""
     parts = study["parts"]
     ways = ("worst-fit", "bounded greedy", "soft greedy")
-    first = [["GPUs", *(f"{name}: {way}" for name in ENSEMBLES for way in ways)]]
+    first = [["GPUs", *(f"{name}: {way}" for name in NAMES for way in ways)]]
     for count in GPUS:
         row = [str(count)]
-        for name in ENSEMBLES:
+        for name in NAMES:
             one = parts["table1"][f"{name} on {count}"]
             row += ["-"] * len(ways) if one is None else [f"{one[way]:.4g}" for way in ways]
         first.append(row)
-    second = [["case", "rate", "bound", "gap %", "under equal turns", "found by"]]
+    second = [["case", "planned rate", "bound", "gap %", "planned shares", "turns", "endless turns", "found by"]]
     for key, one in parts["optimum"].items():
-        numbers = [f"{one[name]:.4g}" for name in ("rate", "bound", "gap", "turns")]
+        numbers = [f"{one[name]:.4g}" for name in ("rate", "bound", "gap", "shares", "turns", "endless turns")]
         second.append([key, *numbers, one["method"]])
     third = [["case", *next(iter(parts["table3"].values()))]]
     third += [[key, *(f"{value:.4g}" for value in one.values())] for key, one in parts["table3"].items()]
     return {
-        "Table I: samples a second of the ensemble (- does not fit)": first,
-        "Allocations with their bounds": second,
+        "Table I: samples a second of the ensemble": first,
+        TITLES["Table II"]: _matrix(parts["table2"]["IMN4 on 4"]),
+        TITLES["ours"]: second,
+        "Drawn worlds: shares in which a statement holds": _shares(parts),
         "Table III: a GPU a network at its best batch, and algorithm 2": third,
     }
+
+
+def _matrix(part: Body) -> list[list[str]]:
+    rows = [[device, *map(str, row)] for device, row in part.items() if device != "networks"]
+    return [["device", *part["networks"]], *rows]
+
+
+def _shares(parts: Body) -> list[list[str]]:
+    drawn = [of_gpus(one) for one in parts["drawn"].values()]
+    rows = [["where", "statement", "holds in"]]
+    for place, example in enumerate(of_gpus(parts)):
+        kept = sum(all(one[place].holds) for one in drawn)
+        rows.append([example.where, example.statement, share_text(kept, len(drawn))])
+    return rows
 
 
 def tables_markdown(study: Body, command: str) -> str:

@@ -1,4 +1,4 @@
-"""Tasks about designs: the co-design loop, the ablation of Fig. 10, a batch of 16."""
+"""Tasks about designs: Table I, the co-design loop, Fig. 1b, the ablation of Fig. 10, a batch of 16."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from fluidnpu.dse import explore
-from fluidnpu.dse.paper import ablation
+from fluidnpu.dse import explore, search
+from fluidnpu.dse.paper import Batching, ablation, stage_latency
 from fluidnpu.scheduler import Serving
 
 from ..running.study import Size
 from ..writing import significant
 from .comparison import Load, compare_at, policy_cells
-from .hardware import MEMORY, boards_of_fig10, hardware, workload_of
-from .paper import PaperRow, table2_rows
+from .hardware import B_MAX, MEMORY, ONLY_8, STAGES, boards_of_fig10, hardware, without_exits, workload_of
+from .paper import PaperRow, PrintedDesign, table2_rows
 from .settings import YARDSTICKS
 
 MOST_STEPS = 6
+FBCB_BITS = 5  # of an entry: two for k, three for B_R (section III-A)
 LEAST_SHARE = 1e-6  # of a batch size, so that no weight is zero
 Answer = dict[str, Any]
 
@@ -61,6 +62,46 @@ def _proportional_load(row: PaperRow, serving: Serving, size: Size) -> Load:
     """
     rate = row.rate_per_s * row.serving.least_load(1) / serving.least_load(1)
     return Load.of_sweep(rate, round(row.slo_ns * row.rate_per_s / rate), size)
+
+
+def table1(row: PrintedDesign) -> Answer:
+    """Search a row of Table I by the `paper` model, and count what the FBCB of such an NPU would hold."""
+    work, board = without_exits(row.network, row.board)
+    found = explore(work, board, b_max=B_MAX, memory=MEMORY, model="paper", core="rtl")
+    resources, best = found.published_resources, found.published
+    return {
+        "point": [best.t_r, best.t_p, best.t_c],
+        "unique": bool(found.ranking.unique),
+        "designs": len(found.ranking),
+        "dsp_pct": significant(resources["dsp"]["percent"]),
+        "memory_pct": significant(resources["memory_bits"]["percent"]),
+        "fbcb_pct": significant(100 * FBCB_BITS * len(work.layers) * B_MAX / board.ff),
+    }
+
+
+def fig1b() -> Answer:
+    """Give GOP/s of the four parts of ResNet-50 on ZC706 at a batch of eight, one way of batching everywhere.
+
+    Each way has the design that is best for it; SERIAL has single samples.
+    """
+    work, board = workload_of(table2_rows()[0])
+    macs = [sum(layer.macs for layer in work.layers if layer.stage == stage) for stage in range(STAGES)]
+    out: Answer = {"peak": 2 * board.dsp * board.clock_hz / 1e9}
+    for name, batching in (("SERIAL", Batching.R), ("FC", Batching.FC), ("R", Batching.R), ("P", Batching.P)):
+        batch = 1 if name == "SERIAL" else B_MAX
+        weights = None if batch == 1 else ONLY_8
+        point = search(work, board, b_max=batch, weights=weights, batching=batching, stackable=False).best
+        table = stage_latency(
+            work.layers,
+            point,
+            clock_hz=board.clock_hz,
+            words_per_cycle=board.paper_words_per_cycle,
+            b_max=batch,
+            batching=batching,
+            stackable=False,
+        )
+        out[name] = [significant(2 * batch * macs[k] / table.ns[k][batch - 1]) for k in range(STAGES)]
+    return out
 
 
 def fig10() -> Answer:

@@ -22,7 +22,7 @@ def study_figures(study: Body) -> dict[str, str]:
     for sweep in sweeps():
         out[sweep.figures[0]], out[sweep.figures[1]] = _sweep(sweep, parts)
         out[f"map, {sweep.row.name}"] = _map(parts[f"map, {sweep.row.name}"])
-    return out | {"fig10": _fig10(parts["fig10"]["share of peak"]), "frontier": _frontier(parts["frontier"])}
+    return out | {"Fig. 10": _fig10(parts["fig10"]["share of peak"]), "frontier": _frontier(parts["frontier"])}
 
 
 def value_of(cell: Body, key: str) -> Value:

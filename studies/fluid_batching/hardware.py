@@ -95,12 +95,16 @@ def _scaled(table: LatencyTable, model: LatencyTable, base: LatencyTable) -> Lat
 
 def boards_of_fig10() -> Iterator[tuple[str, Workload, Board]]:
     """Give the networks and boards of Fig. 10, without exits."""
-    for network, file in FILES.items():
-        with shipped_file(file) as path:
-            work = read_layer_table(path)
+    for network in FILES:
         for name in ("zc706", "zcu104"):
-            board = load_board(name)
+            work, board = without_exits(network, name)
             yield f"{NETWORKS[network]}, {board.name.upper()}", work, board
+
+
+def without_exits(network: str, board: str) -> tuple[Workload, Board]:
+    """Read a network without exits, and a board."""
+    with shipped_file(FILES[network]) as path:
+        return read_layer_table(path), load_board(board)
 
 
 @lru_cache

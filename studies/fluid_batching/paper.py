@@ -69,6 +69,31 @@ class Sweep:
     slos_ms: tuple[int, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class PrintedDesign:
+    """One row of Table I as printed: the design point, and its share of DSPs and of on-chip memory in %."""
+
+    network: str
+    board: str
+    point: tuple[int, int, int]
+    dsp_pct: float
+    memory_pct: float
+
+
+TABLE_1 = (
+    PrintedDesign(network="resnet50", board="zc706", point=(4652, 7, 128), dsp_pct=99.56, memory_pct=99.96),
+    PrintedDesign(network="resnet50", board="zcu104", point=(6832, 10, 172), dsp_pct=99.53, memory_pct=99.99),
+    PrintedDesign(network="inceptionv3", board="zc706", point=(2742, 4, 225), dsp_pct=100.0, memory_pct=99.94),
+    PrintedDesign(network="inceptionv3", board="zcu104", point=(6832, 10, 172), dsp_pct=100.0, memory_pct=99.99),
+)
+FBCB_PCT = {  # of the board's registers, section IV
+    ("resnet50", "zc706"): 0.57,
+    ("resnet50", "zcu104"): 0.54,
+    ("inceptionv3", "zc706"): 0.95,
+    ("inceptionv3", "zcu104"): 0.90,
+}
+
+
 @lru_cache
 def table2_rows() -> tuple[PaperRow, ...]:
     """Read the four rows of Table II."""

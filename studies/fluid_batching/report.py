@@ -16,6 +16,7 @@ from ..statements import tally
 from .figures import LETTERS, value_of
 from .paper import sweeps, table2_rows
 from .settings import ANYTIME, BASELINES, DRIFT, OURS, YARDSTICKS, worlds
+from .tables import design_rows
 from .verdicts import verdicts
 
 Body = Mapping[str, Any]
@@ -46,6 +47,7 @@ def render_study(study: Body, command: str, figures: Mapping[str, str]) -> str:
         gain=codesign_gain(parts["codesign"]),
         accuracy=parts["accuracy"],
         shown=_shown(),
+        designs=design_rows(parts),
     )
 
 

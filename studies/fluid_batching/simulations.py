@@ -35,6 +35,7 @@ from .settings import (
     YARDSTICKS,
 )
 
+FIG_1_PER_S = 25
 BOUND_SEEDS = 5  # the clairvoyant bound is slow
 ACCURACY_POLICIES = ("fluid", "fluid:anytime=3%", "credit", "credit:anytime=3%")
 Answer = dict[str, Any]
@@ -150,6 +151,26 @@ def sweep_point(sweep: Sweep, rate_per_s: float, slo_ms: float, size: Size) -> A
         for name, cells in policy_cells(comparison).items():
             out[name if kind == "fluid" else name.replace("adaptive", kind)] = cells
     return {"rate_per_s": rate_per_s, "slo_ms": slo_ms, "lines": out, "least_load": least_loads(kinds, rate_per_s)}
+
+
+def fig1a(row: PaperRow, slo_ms: int, size: Size) -> Answer:
+    """Serve ResNet-50 with and without its early exits at 25/s: single samples, and adaptive batching on R.
+
+    Busy MAC efficiency alone is of interest: at that rate a ZC706 keeps up with neither.
+    """
+    serving = hardware(row)["R"].serving
+    none = dataclasses.replace(serving, exit_rates=(0.0,) * (serving.latency.stages - 1) + (1.0,))
+    load = Load.of_sweep(FIG_1_PER_S, slo_ms * 10**6, size)
+    out: Answer = {}
+    for name, one in (("with exits", serving), ("without", none)):
+        merged = {
+            policy: merge_metrics(runs) for policy, runs in compare_at(load, one, ("serial", *ADAPTIVE)).metrics.items()
+        }
+        out[name] = {
+            policy: {key: mean_low_high(metrics[key]) for key in ("busy_mac_efficiency_pct", "mean_batch")}
+            for policy, metrics in merged.items()
+        }
+    return out
 
 
 def least_loads(kinds: Mapping[str, Hardware], rate_per_s: float) -> dict[str, float | None]:

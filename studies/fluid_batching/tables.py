@@ -7,7 +7,8 @@ from typing import Any
 
 from ..writing import plus_minus, table_head, table_row
 from .paper import table2_rows
-from .settings import ANYTIME, BASELINES, DRIFT, OURS, YARDSTICKS, worlds
+from .settings import ADAPTIVE, ANYTIME, BASELINES, DRIFT, OURS, YARDSTICKS, worlds
+from .verdicts import TITLES
 
 Body = Mapping[str, Any]
 GOAL_A, GOAL_B = ("credit", "guarded"), ("credit:anytime=3%", "guarded:anytime=3%")
@@ -18,7 +19,11 @@ def tables_markdown(study: Body, command: str) -> str:
     parts = study["parts"]
     blocks = [
         ["# Tables of the study", "", f"Written by `{command}`; do not edit. Simulated."],
-        ["## Table II: violations % / average ms / p99 ms", "", *table2(parts["table2"])],
+        ["## Table II", "", "Violations % / average ms / p99 ms.", "", *table2(parts["table2"])],
+        *(
+            [f"## {name}", "", *table_head(head), *map(table_row, rows)]
+            for name, (head, *rows) in design_rows(parts).items()
+        ),
         ["## Goals: paired differences over seeds on the same requests", "", *goals(parts["table2"])],
         ["## The dial", "", *dial(parts["frontier"])],
         ["## When the world is not as told: over `fluid`, lowest to highest over the rows", "", *drift(parts["drift"])],
@@ -26,6 +31,24 @@ def tables_markdown(study: Body, command: str) -> str:
         ["## Accuracy given up by anytime answers", "", *accuracy(parts["accuracy"])],
     ]
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+
+
+def design_rows(parts: Body) -> dict[str, list[list[str]]]:
+    """Give the tables of designs by title, as rows of text, the head first."""
+    found = [["network, board", "design", "designs", "DSPs %", "memory %", "FBCB % of registers"]]
+    for key, one in parts["Table I"].items():
+        numbers = [f"{one[name]:.2f}" for name in ("dsp_pct", "memory_pct", "fbcb_pct")]
+        found.append([key, f"<{', '.join(map(str, one['point']))}>", str(one["designs"]), *numbers])
+    first = [["what", "serial", *(f"timeout {name[-1].upper()}" for name in ADAPTIVE)]]
+    for name, lines in parts["Fig. 1a"].items():
+        for label, row in lines.items():
+            cells = [plus_minus(row[policy]["busy_mac_efficiency_pct"]) for policy in ("serial", *ADAPTIVE)]
+            first.append([f"{name}, {label}, %", *cells])
+    ways = parts["Fig. 1b"]["GOP/s"]
+    first += [
+        [f"{name}, GOP/s of parts 1 to 4", *(f"{x:.0f}" for x in ways[name])] for name in ("SERIAL", "FC", "R", "P")
+    ]
+    return {TITLES["Table I"]: found, TITLES["Fig. 1"]: first}
 
 
 def table2(part: Body) -> list[str]:

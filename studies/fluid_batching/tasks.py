@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..running.study import Size, Task
-from .design_tasks import batch_16, codesign, fig10
-from .paper import sweeps, table2_rows
+from .design_tasks import batch_16, codesign, fig1b, fig10, table1
+from .paper import TABLE_1, sweeps, table2_rows
 from .settings import DIALS, MAP_LOADS, THRESHOLDS, worlds
-from .simulations import accuracy, at_own_load, drift, lazy, map_column, sweep_point, table2
+from .simulations import accuracy, at_own_load, drift, fig1a, lazy, map_column, sweep_point, table2
 
 
 def study_tasks(size: Size) -> list[Task]:
@@ -28,6 +28,12 @@ def study_tasks(size: Size) -> list[Task]:
             tasks.append(Task(f"map, {sweep.row.name}", f"{load:g}", map_column, (sweep.row, load, size)))
     for threshold in THRESHOLDS:
         tasks.append(Task("accuracy", f"{threshold:g}", accuracy, (threshold, size)))
+    tasks += [Task("Table I", f"{row.network}, {row.board}", table1, (row,)) for row in TABLE_1]
+    tasks += [
+        Task("Fig. 1a", row.name, fig1a, (row, slo_ms, size))
+        for row, slo_ms in zip(table2_rows(), (400, 200), strict=False)
+    ]
+    tasks.append(Task("Fig. 1b", "GOP/s", fig1b, ()))
     tasks.append(Task("fig10", "share of peak", fig10, ()))
     tasks.append(Task("fig10", "batch 16", batch_16, ()))
     return tasks

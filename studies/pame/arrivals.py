@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from fluidnpu.scheduler.simulation import interval
 from fluidnpu.scheduler.tuning import Answers, CandidateTable, Chain, Goal, Traffic, guaranteed, outcome
 
 from ..running.study import Size
-from ..writing import significant
+from ..writing import mean_low_high, significant
 from .networks import BATCH, block_numbers, table_of
 from .recorded import shuffled
 from .selections import chain_list
@@ -88,6 +89,6 @@ def _served(table: CandidateTable, answers: Answers, load: float, size: Size, ch
     }
 
 
-def _change(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
-    """Return the mean change in per cent, stream by stream."""
-    return significant(100 * float(np.mean(np.array(ours) / np.array(theirs) - 1)))
+def _change(ours: Sequence[float], theirs: Sequence[float]) -> list[float | None]:
+    """Return the change in per cent, stream by stream, with its interval."""
+    return mean_low_high(interval([100 * (a / b - 1) for a, b in zip(ours, theirs, strict=True)]))

@@ -5,12 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
-from fluidnpu.scheduler.tuning import AdaptationPlan, Goal, Watching, greedy, simulate_drift
+from fluidnpu.scheduler.simulation import interval
+from fluidnpu.scheduler.tuning import AdaptationPlan, Goal, Traffic, Watching, greedy, simulate_drift
 
 from ..running.study import Size
-from ..writing import significant
+from ..writing import mean_low_high
 from .networks import BATCH, table_of
 from .recorded import shuffled
 
@@ -43,6 +42,12 @@ def plan_of(name: str) -> AdaptationPlan:
     )
 
 
+def single_average_ms(name: str, seed: int) -> float:
+    """Give the average from arrival of the network with one exit under as many requests at the same rate."""
+    traffic = Traffic(rate_per_s=RATE_PER_S, slo_ns=SLO_NS, policy="fluid", requests=REQUESTS, seed=seed)
+    return traffic.serve(table_of(name), shuffled(name).answers(), (), BATCH).average_ns / 1e6
+
+
 def adaptation(name: str, size: Size) -> Answer:
     """Serve streams whose middle third holds the hard half of the classes, with fixed exits and adapting.
 
@@ -66,10 +71,10 @@ def adaptation(name: str, size: Size) -> Answer:
     phases: dict[str, dict[str, Answer]] = {
         side: {
             phase.name: {
-                "early_pct": significant(100 * float(np.mean([one.early for one in same]))),
-                "kept_pct": significant(100 * float(np.mean([one.kept for one in same]))),
-                "average_ms": significant(float(np.mean([one.average_ms for one in same]))),
-                "p99_ms": significant(float(np.mean([one.p99_ms for one in same]))),
+                "early_pct": mean_low_high(interval([100 * one.early for one in same])),
+                "kept_pct": mean_low_high(interval([100 * one.kept for one in same])),
+                "average_ms": mean_low_high(interval([one.average_ms for one in same])),
+                "p99_ms": mean_low_high(interval([one.p99_ms for one in same])),
             }
             for same in zip(*(getattr(one, side) for one in streams), strict=True)
             for phase in same[:1]
@@ -84,6 +89,10 @@ def adaptation(name: str, size: Size) -> Answer:
         "noticed": [one.noticed for one in streams],
         "alarms_before": early,
         "requests_before": third * len(streams),
-        "shadow_pct": significant(float(np.mean([one.shadow_pct for one in streams]))),
+        "shadow_pct": mean_low_high(interval([one.shadow_pct for one in streams])),
+        "kept_gain_points": mean_low_high(
+            interval([100 * (one.adapted[1].kept - one.fixed[1].kept) for one in streams])
+        ),
+        "single_average_ms": mean_low_high(interval([single_average_ms(name, seed) for seed in range(len(streams))])),
         "phases": phases,
     }

@@ -8,7 +8,7 @@ from typing import Any
 from ..drawing.page import inline_figure, page_template
 from ..statements import tally
 from . import tables
-from .verdicts import mean_of, missed, split_rows, verdicts
+from .verdicts import TITLES, mean_of, missed, split_rows, verdicts
 
 Body = Mapping[str, Any]
 
@@ -20,6 +20,8 @@ def render_study(study: Body, command: str, figures: Mapping[str, str]) -> str:
     """
     parts, judgements = study["parts"], verdicts(study)
     shown = {
+        "resnet101": _cells(tables.resnet101(parts)),
+        "heads_cost": _cells(tables.heads(parts)),
         "selections": _cells(tables.selections(parts["selection"])),
         "splits": _cells(tables.splits(parts)),
         "arrivals": _cells(tables.arrivals(parts["arrival"])),
@@ -33,6 +35,7 @@ def render_study(study: Body, command: str, figures: Mapping[str, str]) -> str:
     )
     return page_template(__package__, "study.html.j2").render(
         command=command,
+        titles=TITLES,
         verdicts=judgements,
         tally=tally(judgements),
         figures={name: inline_figure(svg) for name, svg in figures.items()},

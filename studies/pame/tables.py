@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..writing import table_head, table_row
-from .verdicts import MAPS, NAMES, mean_of, missed, split_rows
+from ..writing import plus_minus, share_text, table_head, table_row
+from .verdicts import MAPS, NAMES, TITLES, mean_of, missed, split_rows, spread
 
 Body = Mapping[str, Any]
 
@@ -16,6 +16,8 @@ def tables_markdown(study: Body, command: str) -> str:
     parts = study["parts"]
     blocks = [
         ["# Tables of the study of PAME", "", f"Written by `{command}`; do not edit. Simulated."],
+        [f"## {TITLES['Fig. 18']}", "", *resnet101(parts)],
+        [f"## {TITLES['Fig. 17']}", "", *heads(parts)],
         ["## Selections, eta of the own last exit, in-sample", "", *selections(parts["selection"])],
         ["## Splits of Fashion-MNIST, eta 0.99 of the single exit trained as long", "", *splits(parts)],
         ["## From arrival, beside in service", "", *arrivals(parts["arrival"])],
@@ -26,6 +28,40 @@ def tables_markdown(study: Body, command: str) -> str:
         ["## Hard garments while exits adapt", "", *adaptation(parts["adaptation"]["fashion"])],
     ]
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+
+
+def resnet101(parts: Body) -> list[str]:
+    """Write ResNet-101's times with the paper's movers: alone, and with parallel batches by tau_b."""
+    times = parts["resnet101"]["times"]
+    lines = table_head(["parallel batch", "throughput %", "average ms in service", "late samples %"])
+    average = f"{times['single_ms'] * (1 + times['average_change_pct'] / 100):.1f}"
+    lines.append(
+        table_row(
+            [
+                "never, batches always full",
+                f"{times['throughput_change_pct']:.1f}",
+                average,
+                f"{100 * times['late_batches']:.1f} of batches",
+            ]
+        )
+    )
+    for tau, row in sorted(parts["Fig. 18"].items(), key=lambda item: int(item[0])):
+        cells = [plus_minus(row[key]) for key in ("throughput_change_pct", "average_ms", "late_pct")]
+        lines.append(table_row([f"tau_b {tau}", *cells]))
+    return lines
+
+
+def heads(parts: Body) -> list[str]:
+    """Write what a head costs: in time and in multiply-accumulates, and the Simple head's by arithmetic."""
+    lines = table_head(["head", "of the time of a sample that moves on %", "of the backbone's MACs %"])
+    for name, one in parts["Fig. 17"].items():
+        lines.append(
+            table_row([f"{name}, candidate {one['candidate']}", f"{one['time_pct']:.1f}", f"{one['macs_pct']:.1f}"])
+        )
+    simple = parts["resnet101"]["simple"]
+    lines.append(table_row(["Simple, as printed", "-", f"{simple['printed_pct']:.1f}"]))
+    lines.append(table_row(["Simple, without inserted zeros", "-", f"{simple['needed_pct']:.1f}"]))
+    return lines
 
 
 def selections(part: Body) -> list[str]:
@@ -64,14 +100,16 @@ def splits(parts: Body) -> list[str]:
     rows = split_rows(parts)
     lines = table_head(["selection", "splits", "eta missed %", "average %", "tail %", "late batches %", "kept %"])
     for which in ("naive", "guaranteed"):
-        keys = ("average_change_pct", "tail_change_pct", "late_batches", "kept_pct")
-        average, tail, late, kept = (mean_of(rows, which, key) for key in keys)
+        made = sum(row[which] is not None for row in rows)
+        average, tail, kept = (
+            spread(rows, which, key) for key in ("average_change_pct", "tail_change_pct", "kept_pct")
+        )
         cells = [
-            f"{100 * missed(rows, which):.1f}",
-            f"{average:.1f}",
-            f"{tail:.1f}",
-            f"{100 * late:.2f}",
-            f"{kept:.2f}",
+            share_text(round(missed(rows, which) * made), made) if made else "-",
+            plus_minus(average),
+            plus_minus(tail),
+            f"{100 * mean_of(rows, which, 'late_batches'):.2f}",
+            plus_minus(kept, 2),
         ]
         lines.append(table_row([which, str(len(rows)), *cells]))
     return lines
@@ -94,7 +132,7 @@ def arrivals(part: Body) -> list[str]:
     for key in sorted(part):
         for chosen, one in part[key]["rows"].items():
             changes = ("in_service_change_pct", "average_change_pct", "p99_change_pct")
-            cells = [f"{one[name]:.1f}" for name in changes]
+            cells = [f"{one[name]:.1f}" if name.startswith("in_") else plus_minus(one[name]) for name in changes]
             times = [f"{one['met_pct']:.1f}", f"{part[key]['single_met_pct']:.1f}"]
             lines.append(table_row([key, chosen, _chain(one["chain"]), *cells, *times]))
     return lines
@@ -164,6 +202,9 @@ def adaptation(part: Body) -> list[str]:
     lines = table_head(["exits", "load", "left early %", "kept %", "average ms", "p99 ms"])
     for side, phases in part["phases"].items():
         for name, one in phases.items():
-            cells = [f"{one['early_pct']:.1f}", f"{one['kept_pct']:.2f}", f"{one['average_ms']:.3f}"]
-            lines.append(table_row([side, name, *cells, f"{one['p99_ms']:.3f}"]))
+            cells = [plus_minus(one["early_pct"]), plus_minus(one["kept_pct"], 2)]
+            cells += [plus_minus(one[key], 3) for key in ("average_ms", "p99_ms")]
+            lines.append(table_row([side, name, *cells]))
+    single = plus_minus(part["single_average_ms"], 3)
+    lines.append(table_row(["none", "all thirds", "", "", single, ""]))
     return lines

@@ -6,7 +6,20 @@ from ..running.study import Size, Task
 from .arrivals import LOADS, from_arrival, resnet101_from_arrival
 from .load import adaptation
 from .maps import dense
-from .simulations import ETAS, accuracies, checks, drift, matrices, resnet101, selection, simple_head, splits
+from .simulations import (
+    ETAS,
+    TAUS,
+    accuracies,
+    checks,
+    drift,
+    head_costs,
+    matrices,
+    parallel_batches,
+    resnet101,
+    selection,
+    simple_head,
+    splits,
+)
 
 SPLITS = 200
 GROUPS = 10
@@ -20,6 +33,8 @@ def study_tasks(size: Size) -> list[Task]:
     each = SPLITS // GROUPS if size.seeds >= GROUPS else 2
     tasks = [Task("splits", f"{group}", splits, ("fashion", 0.99, group, each)) for group in range(groups)]
     tasks += [Task("resnet101", "times", resnet101, (size,)), Task("resnet101", "simple", simple_head, ())]
+    tasks += [Task("Fig. 18", f"{tau}", parallel_batches, (tau, size)) for tau in TAUS]
+    tasks += [Task("Fig. 17", name, head_costs, (name,)) for name in ("resnet101", "landmarks")]
     tasks += [Task("arrival", f"fashion, {load:g}", from_arrival, ("fashion", load, size)) for load in LOADS]
     tasks += [Task("arrival", f"resnet101, {load:g}", resnet101_from_arrival, (load, size)) for load in LOADS]
     for name in NAMES:

@@ -8,7 +8,6 @@ diffed. An interval is `[mean, low, high]`, 95 % over seeds.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any
 
 from fluidnpu.scheduler.comparison import Engine
 
-from ..statements import Verdict, statements_markdown, tally
+from ..statements import Verdict, slug, statements_markdown, tally
 from ..writing import dumps
 from .answers import Answers
 
@@ -136,7 +135,7 @@ def study_files(study: Study, body: Body, command: str) -> Iterator[tuple[str, s
     yield "summary.json", dumps(study.summary(body, command))
     figures = study.figures(body)
     yield "report.html", study.page(body, command, figures)
-    yield "statements.md", statements_markdown(study.title, study.verdicts(body), command)
+    yield "statements.md", statements_markdown(study.title, study.verdicts(body), command, figures)
     yield "tables.md", study.tables(body, command)
     for name, svg in figures.items():
-        yield f"figures/{re.sub('[^a-z0-9]+', '-', name.lower())}.svg", svg
+        yield f"figures/{slug(name)}.svg", svg

@@ -3,7 +3,9 @@
 The paper prints no latencies. Its GPUs are stood for by made-up profiles whose only claim is the shape: a
 fixed part a layer, and a part a sample that larger GPUs have less of. Prices follow from the paper's two cost
 equalities (16 V100 = 6 V100 + 8 P100 + 15 K80 = $0.013/s, and 26 P100 = 16 V100): 2.93, 1.80 and 0.99 dollars
-an hour. Boards are ours: cycles of the exact model, which equal the RTL's.
+an hour. So that no statement hangs on one made-up profile, others are drawn that have the shape, too, and a
+statement is judged by the share of them on which it holds. Boards are ours: cycles of the exact model, which
+equal the RTL's.
 
 >>> [round(price) for price in list(PRICES.values())[:3]], len(board_profile("zcu104").blocks)
 ([3, 2, 1], 17)
@@ -12,16 +14,19 @@ an hour. Boards are ours: cycles of the exact model, which equal the RTL's.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from fluidnpu.scheduler.placement import Block, Device, DeviceType, Fleet, Link, NetworkFacts, Profile
 
+from ..fluid_batching.paper import table2_rows
+from ..pame.recorded import recording
 from ..running.cycles import resnet50_on
 
 RAMPS = 12  # of BERT-Base, one a layer
-LAYER_MS = {
+LAYER_MS = {  # a fixed part, and a part a sample
     "V100": (0.42, 0.042),
     "P100": (0.46, 0.098),
     "K80": (0.62, 0.205),
@@ -29,13 +34,66 @@ LAYER_MS = {
     "M60": (0.70, 0.150),
 }
 HEAD_MS = (0.030, 0.002)
+FIXED_MS, EACH_OVER_FIXED = (0.15, 0.6), (0.02, 0.5)  # of the drawn V100s
+SLOWER = {"P100": (1.0, 1.5, 1.2, 3.0), "K80": (1.2, 2.5, 2.0, 7.0)}  # times a V100: fixed from, to, each from, to
+HEAD_SHARE = (0.01, 0.15)  # of a layer
 PRICES = {"V100": 2.93, "P100": 1.80, "K80": 0.99, "T4": 1.40, "M60": 1.20}
 CUT_BYTES = 128 * 768 * 2  # 128 tokens of 768 half-precision numbers
 GIGABIT, TEN_GIGABIT = 117_700_000, 1_177_000_000  # bytes a second of TCP at line rate
-EXITS_FLUID = (0.051, 0.169, 0.09, 0.69)  # of ResNet-50 in Fluid Batching
+EXITS_FLUID = table2_rows()[0].serving.exit_rates  # of ResNet-50 in Fluid Batching
 EXITS_EASY = (0.40, 0.30, 0.15, 0.15)
 RESNET_CUTS = (1_605_632, 802_816, 401_408, 200_704)  # bytes behind layer1 to layer4
 B_MAX = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gpus:
+    """Times of a layer and of a ramp on each type, in ms: a fixed part, and a part a sample."""
+
+    layer_ms: Mapping[str, tuple[float, float]]
+    head_ms: tuple[float, float]
+
+
+MADE_UP = Gpus(layer_ms=LAYER_MS, head_ms=HEAD_MS)
+
+
+def drawn_gpus(seed: int) -> Gpus:
+    """Draw a profile of the shape that the paper's argument needs, evenly on logarithmic scales.
+
+    >>> gpus = drawn_gpus(1)
+    >>> list(gpus.layer_ms), gpus.layer_ms["V100"][1] < gpus.layer_ms["P100"][1] < gpus.layer_ms["K80"][1]
+    (['V100', 'P100', 'K80'], True)
+    """
+    rng = np.random.default_rng([61, seed])
+
+    def between(low: float, high: float) -> float:
+        return float(np.exp(rng.uniform(np.log(low), np.log(high))))
+
+    fixed = between(*FIXED_MS)
+    each = fixed * between(*EACH_OVER_FIXED)
+    layers = {"V100": (fixed, each)}
+    for kind, (*first, low, high) in SLOWER.items():
+        layers[kind] = (fixed * between(*first), each * between(low, high))
+    if layers["K80"][1] < layers["P100"][1]:
+        layers["P100"], layers["K80"] = layers["K80"], layers["P100"]
+    share = between(*HEAD_SHARE)
+    return Gpus(layer_ms=layers, head_ms=(share * fixed, share * each))
+
+
+def patience_rates(patience: int) -> tuple[float, ...]:
+    """Exit rates of PABEE's counter: leave where `patience` exits in a row agree with the one before.
+
+    Answers are those of a network of seven exits trained here, to garments that it never saw; its exits
+    stand for as many ramps, evenly apart.
+    """
+    classes = recording("fashion").classes
+    agrees = classes[:, 1:] == classes[:, :-1]
+    run, leaves = np.zeros(len(classes), int), np.full(len(classes), classes.shape[1] - 1)
+    for exit in range(1, classes.shape[1]):
+        run = np.where(agrees[:, exit - 1], run + 1, 0)
+        leaves = np.where(run >= patience, np.minimum(leaves, exit), leaves)
+    ramps = (leaves + 1) * RAMPS // classes.shape[1] - 1
+    return tuple(float(x) for x in np.bincount(ramps, minlength=RAMPS) / len(classes))
 
 
 def mix_rates(easy: float, tolerance: float = 0.4) -> tuple[float, ...]:
@@ -60,32 +118,32 @@ def mix_rates(easy: float, tolerance: float = 0.4) -> tuple[float, ...]:
     return tuple(float(x) for x in found / found.sum())
 
 
-def gpu_profile(kind: str, heads: bool = True) -> Profile:
-    """BERT-like: twelve equal layers, each with a ramp."""
-    fixed, each = LAYER_MS[kind]
+def gpu_profile(kind: str, gpus: Gpus = MADE_UP, layers: int = RAMPS) -> Profile:
+    """BERT-like: equal layers, each with a ramp."""
+    (fixed, each), (head_fixed, head_each) = gpus.layer_ms[kind], gpus.head_ms
     blocks = tuple(
         Block(
             name=f"layer{k}",
             ns=tuple(round(1e6 * (fixed + each * b)) for b in range(1, B_MAX + 1)),
-            head_ns=tuple(round(1e6 * (HEAD_MS[0] + HEAD_MS[1] * b)) for b in range(1, B_MAX + 1)) if heads else (),
+            head_ns=tuple(round(1e6 * (head_fixed + head_each * b)) for b in range(1, B_MAX + 1)),
             exit=f"ramp{k}",
             cut_bytes=CUT_BYTES,
             weights_bytes=14_000_000,
         )
-        for k in range(RAMPS)
+        for k in range(layers)
     )
     return Profile(network="bert", blocks=blocks, slot_bytes=1_000_000, source="made up")
 
 
-def gpu_fleet(counts: Mapping[str, int], rates: Sequence[float], bytes_per_s: int = TEN_GIGABIT) -> Fleet:
-    """A fleet of made-up GPUs behind one switch."""
+def gpu_fleet(counts: Mapping[str, int], rates: Sequence[float], gpus: Gpus = MADE_UP) -> Fleet:
+    """A fleet of made-up GPUs behind one switch; as many layers as there are rates."""
     types = {
         kind: DeviceType(
             name=kind,
             memory_bytes=16_000_000_000,
             cost_micros=round(1e6 * PRICES[kind]),
             cost_source="derived from the paper's cost equalities",
-            profiles={"bert": gpu_profile(kind)},
+            profiles={"bert": gpu_profile(kind, gpus, len(rates))},
         )
         for kind, count in counts.items()
         if count
@@ -94,7 +152,7 @@ def gpu_fleet(counts: Mapping[str, int], rates: Sequence[float], bytes_per_s: in
         name="made-up GPUs",
         networks={"bert": NetworkFacts(name="bert", exit_rates=tuple(rates), input_bytes=1024, answer_bytes=64)},
         types=types,
-        links={"lan": Link(name="lan", bytes_per_s=bytes_per_s, latency_ns=100_000)},
+        links={"lan": Link(name="lan", bytes_per_s=TEN_GIGABIT, latency_ns=100_000)},
         devices=tuple(Device(name=f"{kind}-{k}", type=kind, link="lan") for kind in types for k in range(counts[kind])),
     )
 

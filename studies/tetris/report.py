@@ -8,17 +8,18 @@ from typing import Any
 from ..drawing.canvas import INK, new_figure, to_svg
 from ..drawing.charts import looks
 from ..drawing.page import statements_page
-from ..writing import table_head, table_row
-from .verdicts import verdicts
+from ..writing import plus_minus, share_text, table_head, table_row
+from .verdicts import of_gpus, verdicts
 
 Body = Mapping[str, Any]
 Rows = list[list[str]]
 TITLE = "TETRIS on made-up GPUs and on our boards"
-CAUTION = "Planned rates on made-up GPU profiles, since the paper prints no latencies; boards are simulated."
+CAUTION = "Planned rates on made-up and drawn GPU profiles, since the paper prints no latencies; boards are simulated."
 TITLES = {
     "homogeneous": "Figs. 7, 8, 19: 16 V100, samples a second by largest batch",
     "mixed types": "Figs. 9, 10: 6 V100, 8 P100, 15 K80, by largest batch",
     "mixes": "Fig. 11: 16 V100, batch up to 8, by share of easy samples",
+    "patience": "Fig. 14: 16 V100, batch up to 16, by PABEE's patience",
     "tolerance": "Fig. 15: 16 V100, batch up to 8, by entropy",
     "objective": "Fig. 18: 16 V100, by objective in ms",
     "heterogeneity": "Fig. 16: equal cost, by largest batch",
@@ -36,9 +37,39 @@ def rows_of(study: Body) -> dict[str, Rows]:
     out["ResNet-50 on ZC706 + ZCU104, samples a second within 200 ms: planned, in the twin"] = _nested(
         boards, ("planned", "twin")
     )
-    out["Forecasts: mean and worst error of reach, in points"] = _nested(parts["forecast"], ("mean", "worst"))
+    out["Forecasts: mean and worst error of reach, in points"] = _forecasts(parts["forecast"])
+    out["Fig. 4: samples of sixteen left at each ramp"] = _ramps(parts["batches"]["left"]["left"])
+    out["Table 1: the optimiser within the paper's seconds"] = _kept(parts["Table 1"])
+    out["Drawn profiles: shares on which a statement holds"] = _shares(parts)
     out["Fig. 11: a plan for 80:20 in other mixes"] = _plain(parts["adapt"]["mixes"])
     return out
+
+
+def _forecasts(part: Body) -> Rows:
+    names = list(dict.fromkeys(name for one in part.values() for name in one))
+    cells = {
+        key: [f"{plus_minus(one[name]['mean'])} / {one[name]['worst']:.1f}" if name in one else "-" for name in names]
+        for key, one in part.items()
+    }
+    return [["", *names], *([key, *row] for key, row in cells.items())]
+
+
+def _ramps(left: list[float]) -> Rows:
+    return [["ramp", *map(str, range(1, len(left) + 1))], ["samples", *(f"{x:.1f}" for x in left)]]
+
+
+def _kept(part: Body) -> Rows:
+    fleets = list(next(iter(part.values())))
+    return [["", *fleets], *([name, *("yes" if one[f] else "no" for f in fleets)] for name, one in part.items())]
+
+
+def _shares(parts: Body) -> Rows:
+    drawn = [of_gpus(one) for one in parts["drawn"].values()]
+    rows = [["where", "statement", "holds on"]]
+    for place, example in enumerate(of_gpus(parts)):
+        kept = sum(all(one[place].holds) for one in drawn)
+        rows.append([example.where, example.statement, share_text(kept, len(drawn))])
+    return rows
 
 
 def _keys(part: Body) -> list[str]:

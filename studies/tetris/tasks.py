@@ -5,22 +5,27 @@ from __future__ import annotations
 from ..running.study import Size, Task
 from .simulations import (
     MIXED,
+    MIXES,
+    SIZES,
+    TABLE_1,
     V100S,
     adapt_point,
     batch_point,
     board_point,
     cost_point,
+    drawn_point,
     forecast_point,
     heterogeneity_point,
+    optimiser,
     parallel_point,
+    patience_point,
     shrinking_batches,
     slo_point,
     space_point,
     tolerance_point,
 )
 
-BATCHES = (1, 2, 4, 8, 16)
-MIXES = (0.8, 0.5, 0.2)
+DRAWN = 60  # profiles
 SPACES = {
     "6 + 8 + 15": MIXED,
     "16 + 16 + 16": {"V100": 16, "P100": 16, "K80": 16},
@@ -47,12 +52,15 @@ def study_tasks(size: Size) -> list[Task]:
         for samples in (240,)
     ]
     tasks += [Task("space", name, space_point, (counts,)) for name, counts in SPACES.items()]
-    for batch in BATCHES:
+    tasks += [Task("drawn", f"{seed}", drawn_point, (seed,)) for seed in range(min(DRAWN, max(5, size.requests // 80)))]
+    for batch in SIZES:
         tasks.append(Task("homogeneous", f"{batch}", batch_point, (V100S, 0.5, batch)))
         tasks.append(Task("mixed types", f"{batch}", batch_point, (MIXED, 0.5, batch)))
         tasks.append(Task("cost", f"{batch}", cost_point, (batch,)))
         tasks.append(Task("heterogeneity", f"{batch}", heterogeneity_point, (batch,)))
         tasks.append(Task("parallel", f"{batch}", parallel_point, (batch,)))
+    tasks += [Task("patience", f"{count}", patience_point, (count,)) for count in (1, 2, 3)]
+    tasks += [Task("Table 1", network, optimiser, (network,)) for network in TABLE_1]
     tasks += [Task("mixes", f"{easy:g}", batch_point, (V100S, easy, 8)) for easy in MIXES]
     tasks += [Task("tolerance", f"{entropy:g}", tolerance_point, (entropy,)) for entropy in (0.3, 0.35, 0.4, 0.45, 0.5)]
     tasks += [Task("objective", f"{slo:g}", slo_point, (slo,)) for slo in (8.0, 12.0, 20.0, 50.0, 100.0)]

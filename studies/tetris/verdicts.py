@@ -1,14 +1,20 @@
 """Statements of TETRIS and what came out here. Figures carry no readable data, so signs and trends are
 judged.
+
+The paper prints no latencies. What it says of GPUs is judged on many drawn profiles: a part of a rule holds
+where it surely holds on most of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from ..statements import DIFFERS, Verdict, judged
+from ..statements import Verdict, linked, untested
+from ..writing import plus_minus, share_interval, share_text
 
 Body = Mapping[str, Any]
 STOCK, LEAVE, SHRINK, TETRIS, BLACK = (
@@ -18,7 +24,31 @@ STOCK, LEAVE, SHRINK, TETRIS, BLACK = (
     "TETRIS",
     "TETRIS, black box",
 )
-MADE_UP = "on made-up GPU profiles; the paper prints no latencies"
+MADE_UP = "made-up and drawn GPU profiles; the paper prints no latencies"
+MOST_LEAST = 0.8  # of all profiles, surely: nine in ten of those that are drawn
+RAMPS_OFF_PCT = 16.0
+ARIMA_WITHIN = 1.1
+TITLES = {  # of the table or figure that has the numbers of a statement, by how its place begins
+    "Fig. 2": "goodput",
+    "Fig. 4": "Fig. 4: samples of sixteen left at each ramp",
+    "Fig. 5": "Fig. 5: one pipeline against any mix of pieces",
+    "Figs. 7, 18": "goodput",
+    "Fig. 7": "goodput",
+    "Fig. 9": "goodput",
+    "Fig. 11, a plan": "Fig. 11: a plan for 80:20 in other mixes",
+    "Fig. 11": "Fig. 11: 16 V100, batch up to 8, by share of easy samples",
+    "Fig. 12": "cost",
+    "Fig. 13": "cost",
+    "Fig. 14": "Fig. 14: 16 V100, batch up to 16, by PABEE's patience",
+    "Fig. 15": "Fig. 15: 16 V100, batch up to 8, by entropy",
+    "Fig. 16": "Fig. 16: equal cost, by largest batch",
+    "Fig. 17": "Fig. 17: splits over devices and in series, by largest batch",
+    "Fig. 18": "Fig. 18: 16 V100, by objective in ms",
+    "Fig. 19": "goodput",
+    "Table 1": "Table 1: the optimiser within the paper's seconds",
+    "on our boards": "ResNet-50 on ZC706 + ZCU104, samples a second within 200 ms: planned, in the twin",
+    "3.1": "Forecasts: mean and worst error of reach, in points",
+}
 
 
 def gains(part: Body, over: str, of: str = TETRIS) -> dict[str, float]:
@@ -30,62 +60,97 @@ def gains(part: Body, over: str, of: str = TETRIS) -> dict[str, float]:
     }
 
 
-def spoken(values: Mapping[str, float]) -> str:
+def spoken(values: Mapping[str, float], what: str = "") -> str:
     """Write gains by key."""
-    return ", ".join(f"{value:+.0f} % at {key}" for key, value in values.items())
+    return ", ".join(f"{value:+.0f} % at {what}{key}" for key, value in values.items())
 
 
 def verdicts(study: Body) -> list[Verdict]:
     """Judge every statement."""
     parts = study["parts"]
+    found = [*_shown_elsewhere(), *_batches(parts), *swept(parts), *_table_1(parts["Table 1"])]
+    found += [*_adapted(parts["adapt"]["mixes"]), *_space(parts["space"]), *_boards(parts["boards"]), *_forecast(parts)]
+    return linked(found, TITLES)
+
+
+def swept(parts: Body) -> list[Verdict]:
+    """Judge what the paper says of GPUs on every drawn profile, by parts; the made-up one is the example."""
+    drawn = [of_gpus(one) for one in parts["drawn"].values()]
+    found = []
+    for place, example in enumerate(of_gpus(parts)):
+        rows = [one[place].holds for one in drawn]
+        ours = (
+            f"in full on {share_text(sum(map(all, rows)), len(rows))} drawn profiles; on the made-up one {example.ours}"
+        )
+        counts = [sum(part) for part in zip(*rows, strict=True)]
+        found.append(replace(example, ours=ours, holds=[share_interval(n, len(rows))[0] >= MOST_LEAST for n in counts]))
+    return found
+
+
+def of_gpus(parts: Body) -> list[Verdict]:
+    """Judge what the paper says of GPUs on one profile."""
     return [
         *_homogeneous(parts["homogeneous"]),
         *_mixed(parts["mixed types"], parts["heterogeneity"]),
-        *_mixes(parts["mixes"], parts["adapt"]["mixes"]),
+        *_mixes(parts["mixes"]),
         *_cost(parts["cost"]),
         *_small(parts),
-        *_space(parts["space"]),
-        *_boards(parts["boards"]),
-        *_forecast(parts),
     ]
 
 
-def _said(where: str, statement: str, paper: str, ours: str, verdict: str, why: str = MADE_UP) -> Verdict:
-    return Verdict(where=where, statement=statement, paper=paper, ours=ours, verdict=verdict, why=why)
+def _shown_elsewhere() -> list[Verdict]:
+    return [
+        untested(
+            "Figs. 1, 3, 6",
+            "a network with exits, the architecture, model-parallel execution",
+            "drawings",
+            "a drawing states no number; `serve --fleet --plan` executes the splits, and its tests hold answers to the bit",
+        ),
+        untested(
+            "Figs. 8, 10",
+            "vision networks on GPUs: up to +74 % over exits, and better still on mixed types",
+            "ResNet-50 on ImageNet",
+            "the drawn profiles have BERT's equal layers; ResNet-50 is judged on our boards, where its cycles were counted",
+        ),
+    ]
+
+
+def _said(where: str, statement: str, paper: str, ours: str, holds: Sequence[bool], why: str = MADE_UP) -> Verdict:
+    return Verdict(where=where, statement=statement, paper=paper, ours=ours, holds=holds, why=why)
 
 
 def _homogeneous(part: Body) -> list[Verdict]:
     leave, stock, shrink = gains(part, LEAVE), gains(part, STOCK), gains(part, SHRINK)
     return [
         _said(
-            "Figs. 7, 8",
+            "Fig. 7",
             "On 16 equal GPUs splitting beats the network with exits whose batch must leave together, the more the larger "
             "the batch",
-            "up to +44 % (NLP), +74 % (vision)",
+            "up to +44 %",
             spoken(leave),
-            judged(max(leave.values()) > 20, leave["16"] > leave["1"]),
+            [max(leave.values()) > 20, leave["16"] > leave["1"]],
         ),
         _said(
-            "Figs. 7, 8",
+            "Fig. 7",
             "Splitting beats the network without exits",
             "up to +30 to +58 %",
             spoken(stock),
-            judged(min(stock.values()) > 0),
+            [min(stock.values()) > 0],
         ),
         _said(
             "Figs. 7, 18",
             "At batch 1 splitting is slightly below the network with exits",
             "3 % (5.6) and 1 % (5.5.5) below",
             f"{leave['1']:+.1f} %",
-            judged(-5 <= leave["1"] < 0) if leave["1"] < -0.05 else DIFFERS,
-            "our space holds the whole network on every device, so it is never below; the two figures of the paper disagree",
+            [-5 <= leave["1"] < -0.05],
+            "our space holds the whole network on every device, so it is hardly ever below; the two figures of the paper disagree",
         ),
         _said(
-            "Figs. 7, 8",
+            "Fig. 7",
             "Against exits whose batch shrinks and is formed anew the gain is smaller",
             "not compared",
             spoken(shrink),
-            judged(max(shrink.values()) < max(leave.values()), min(shrink.values()) > -1),
+            [max(shrink.values()) < max(leave.values()), min(shrink.values()) > -1],
             "the fair baseline: the paper compares with the weakest only; " + MADE_UP,
         ),
     ]
@@ -100,50 +165,73 @@ def _mixed(part: Body, equal: Body) -> list[Verdict]:
     values = list(steps.values())
     return [
         _said(
-            "Figs. 9, 10",
-            "On mixed types splitting beats exits",
+            "Fig. 9",
+            "On mixed types splitting beats exits, at every largest batch",
             "up to +70 %",
             spoken(leave),
-            judged(max(leave.values()) > 20),
+            [max(leave.values()) > 20, min(leave.values()) > 0],
         ),
         _said(
             "Fig. 16",
             "At equal cost mixed types beat equal ones, most at small batches",
             "up to +34 %, shrinking as the batch grows",
             spoken(steps),
-            judged(values[0] > 10, values[0] > values[-1]),
-            MADE_UP + "; at the largest batch equal GPUs win",
+            [values[0] > 10, values[0] > values[-1], min(values) > 0],
+            "10 % at batch 1, more than at the largest, and a gain at each; " + MADE_UP,
         ),
     ]
 
 
-def _mixes(part: Body, adapt: Body) -> list[Verdict]:
+def _mixes(part: Body) -> list[Verdict]:
     stock, leave = gains(part, STOCK), gains(part, LEAVE)
-    lost = {mix: 100 * (1 - one["plan of 0.8"] / one["own plan"]) for mix, one in adapt.items()}
     return [
         _said(
             "Fig. 11",
             "The gain over the stock network shrinks as samples get harder; at 20:80 it is a loss",
             "up to 23 % below at 20:80",
             spoken(stock),
-            judged(stock["0.8"] > stock["0.5"] > stock["0.2"], stock["0.2"] < 0),
-            "the space holds the stock network too, so a loss cannot be planned; " + MADE_UP,
+            [stock["0.8"] > stock["0.5"] > stock["0.2"], stock["0.2"] < 0],
+            "the paper's space has no network without exits, ours may leave ramps out; " + MADE_UP,
         ),
         _said(
             "Fig. 11",
             "It stays above the network with exits in every mix",
             "yes",
             spoken(leave),
-            judged(min(leave.values()) > 0),
+            [min(leave.values()) > 0],
         ),
+    ]
+
+
+def _adapted(adapt: Body) -> list[Verdict]:
+    lost = {mix: 100 * (1 - one["plan of 0.8"] / one["own plan"]) for mix, one in adapt.items()}
+    return [
         _said(
-            "Fig. 11",
+            "Fig. 11, a plan",
             "Planning again for each mix pays",
             "adapts",
             ", ".join(f"{value:.1f} % lost at {mix}" for mix, value in lost.items()),
-            judged(max(lost.values()) > 5),
+            [max(lost.values()) > 5],
             "with serial splits in the space the plan for 80:20 is nearly the best for every mix",
         ),
+    ]
+
+
+def _table_1(part: Body) -> list[Verdict]:
+    return [
+        _said(
+            "Table 1",
+            f"the optimiser plans {network} within seconds",
+            paper,
+            "; ".join(f"{fleet}: {'at most' if kept else 'more than'} that" for fleet, kept in part[network].items()),
+            [*part[network].values()],
+            "CPU time of the second run on this host, whose machine is not the paper's; `benchmarks/placement.py` has times",
+        )
+        for network, paper in (
+            ("ResNet-50", "1.13 s, 2.62 s mixed"),
+            ("BERT-Base", "0.87 s, 2.09 s"),
+            ("BERT-Large", "1.53 s, 3.63 s"),
+        )
     ]
 
 
@@ -164,14 +252,14 @@ def _cost(part: Body) -> list[Verdict]:
             "6,000 samples a second take the fewest GPUs at every batch",
             "yes",
             "yes" if fewer else "not always",
-            judged(fewer),
+            [fewer],
         ),
         _said(
             "Fig. 13",
             "They cost least, 35 to 78 % less than with exits",
             "35 to 78 % (caption: up to 35 %)",
             ", ".join(f"{value:.0f} % less at {key}" for key, value in cheaper.items()),
-            judged(min(cheaper.values()) > 0, max(cheaper.values()) >= 35),
+            [min(cheaper.values()) > 0, max(cheaper.values()) >= 35],
             "caption, text and abstract of the paper disagree; " + MADE_UP,
         ),
     ]
@@ -186,45 +274,55 @@ def _small(parts: Body) -> list[Verdict]:
         key: 100 * (one["pipelined"] / one["off, with a barrier"] - 1)
         for key, one in sorted(parallel.items(), key=lambda i: float(i[0]))
     }
+    patience = gains(parts["patience"], LEAVE)
     turns = {
         key: 100 * (one["in turns, without a barrier"] / one["pipelined"] - 1)
         for key, one in sorted(parallel.items(), key=lambda i: float(i[0]))
     }
     return [
         _said(
+            "Fig. 14",
+            "Exits by a counter, PABEE's, gain as well",
+            "up to +55 %",
+            spoken(patience, "patience "),
+            [max(patience.values()) > 20, min(patience.values()) > 0],
+            "who leaves is recorded from a network trained here, not from BERT; " + MADE_UP,
+        ),
+        _said(
             "Fig. 19",
             "Ramps off inside a split help",
             "up to +16 %",
             spoken(black),
-            judged(max(black.values()) > 0.5, min(black.values()) > -0.1),
+            [min(black.values()) > -0.1, max(black.values()) >= RAMPS_OFF_PCT / 2],
+            "clearly: half of the paper's gain at the best batch, and no loss at any; " + MADE_UP,
         ),
         _said(
             "Fig. 15",
             "The gain over exits holds from entropy 0.3 to 0.5",
             "up to +43 %",
             spoken(loose),
-            judged(min(loose.values()) > 0),
+            [min(loose.values()) > 0],
         ),
         _said(
             "Fig. 18",
             "A looser objective brings larger batches and a larger gain",
             "-1 to +63 %",
             spoken(slo),
-            judged(list(slo.values())[-1] > next(iter(slo.values()))),
+            [list(slo.values())[-1] > next(iter(slo.values()))],
         ),
         _said(
             "Fig. 17",
             "Splits pipelined over GPUs beat splits in series with a barrier",
             "significant, no number",
             spoken(on),
-            judged(on["16"] > 5),
+            [on["16"] > 5],
         ),
         _said(
             "Fig. 17",
             "The gain comes from several GPUs",
             "yes",
             f"in turns on one device without the barrier: {spoken(turns)} beside pipelined",
-            judged(max(turns.values()) < 0),
+            [max(turns.values()) < 0],
             "the barrier is what costs; re-forming batches on one device needs neither barrier nor link",
         ),
     ]
@@ -239,7 +337,7 @@ def _space(part: Body) -> list[Verdict]:
             "One type a split and one pipeline are enough",
             "the recurrence",
             ", ".join(f"any mix {value:+.0f} % on {name}" for name, value in more.items()),
-            judged(max(more.values()) < 5),
+            [max(more.values()) < 5],
             "mixes are bounded: at most "
             + ", ".join(f"{value:.1f} %" for value in gap.values())
             + " from the optimum; "
@@ -254,47 +352,65 @@ def _boards(part: Body) -> list[Verdict]:
         for link, forms in links.items():
             plain = forms["data parallel"]["planned"]
             rows[f"{key}, {link}"] = 100 * (forms["pipeline"]["planned"] / plain - 1)
-    slow = {key: value for key, value in rows.items() if key.endswith(", 1 GbE")}
     return [
         _said(
             "on our boards",
             "Splitting ResNet-50 over boards pays",
             "for GPUs",
             ", ".join(f"{value:+.0f} % ({key})" for key, value in rows.items()),
-            judged(min(slow.values()) > 0) if min(slow.values()) > 0 else DIFFERS,
+            [*(value > 0 for value in rows.values())],
             "planned, against data parallel with exits on the same boards; batching gains 3 to 9 % there, and a cut tensor "
             "takes 3 to 14 ms of the link",
         )
     ]
 
 
-def _forecast(parts: Body) -> list[Verdict]:
+def _batches(parts: Body) -> list[Verdict]:
     left = parts["batches"]["left"]["left"]
-    rows = {key: {name: one["mean"] for name, one in found.items()} for key, found in parts["forecast"].items()}
-    said = "; ".join(f"{key}: " + ", ".join(f"{n} {v:.1f}" for n, v in one.items()) for key, one in rows.items())
-    arima = all("arima" in one for one in rows.values())
-    steps = next(one for key, one in rows.items() if key.startswith("steps"))
-    calm = [one for key, one in rows.items() if not key.startswith("steps")]
-    holds = (
-        steps.get("arima", 99) <= steps["last"],
-        all(one.get("arima", 99) <= min(one["last"], one["ewma"]) * 1.1 for one in calm),
-    )
+    over = {key: one[LEAVE] / one[STOCK] for key, one in parts["homogeneous"].items()}
     return [
         _said(
-            "Fig. 4",
-            "Batches shrink from ramp to ramp, to half in the middle",
-            "16, ..., 8, ...",
-            ", ".join(f"{x:.1f}" for x in left),
-            judged(all(a >= b for a, b in pairwise(left))),
-            "the made-up mix was chosen so",
+            "Fig. 2",
+            "Exits win alone and lose in a batch: the larger it is, the less of their gain is left",
+            "a fall below the network without exits",
+            ", ".join(f"x {over[key]:.2f} at {key}" for key in sorted(over, key=float))
+            + " of the network without exits",
+            [over["1"] > 1, over["16"] < 1, over["16"] < over["4"] < over["1"]],
+            "a batch leaves a ramp together; " + MADE_UP,
         ),
+        replace(
+            _said(
+                "Fig. 4",
+                "Batches shrink from ramp to ramp, to half in the middle",
+                "16, ..., 8, ...",
+                ", ".join(f"{x:.1f}" for x in left),
+                [all(a >= b for a, b in pairwise(left)), abs(left[len(left) // 2] / left[0] - 0.5) < 0.05],
+                "the made-up mix was chosen so",
+            ),
+            fitted=True,
+        ),
+    ]
+
+
+def _forecast(parts: Body) -> list[Verdict]:
+    rows = {key: {name: one["mean"] for name, one in found.items()} for key, found in parts["forecast"].items()}
+    found = "; ".join(
+        f"{key}: " + ", ".join(f"{n} {plus_minus(v)}" for n, v in one.items()) for key, one in rows.items()
+    )
+    none = [math.inf] * 3
+
+    def near(one: Body, others: Sequence[str]) -> bool:
+        return bool(one.get("arima", none)[0] <= ARIMA_WITHIN * min(one[other][0] for other in others))
+
+    return [
         _said(
             "3.1",
             "ARIMA predicts the batch profile with high confidence",
             "yes",
-            f"mean error in points: {said}",
-            judged(*holds) if arima else DIFFERS,
-            "at a step every forecast is wrong for a window, so a detector on the counts asks for a plan"
-            + ("" if arima else "; statsmodels was not installed"),
+            f"mean error in points: {found}",
+            [near(one, ("last", "ewma")) for one in rows.values()],
+            f"in each world as good as the better of the last window and a mean, within {100 * (ARIMA_WITHIN - 1):.0f} %. At a step every "
+            "forecast is wrong for a window, so a detector on the counts asks for a plan"
+            + ("" if all("arima" in one for one in rows.values()) else "; statsmodels was not installed"),
         ),
     ]

@@ -34,7 +34,7 @@ from fluidnpu.studies.fluid_batching.study import STUDY
 from fluidnpu.studies.fluid_batching.tables import goals, tables_markdown
 from fluidnpu.studies.fluid_batching.tasks import study_tasks
 from fluidnpu.studies.fluid_batching.verdicts import verdicts
-from fluidnpu.studies.statements import AGREES, DIFFERS, FITTED, PARTLY, Verdict
+from fluidnpu.studies.statements import AGREES, DIFFERS, FITTED, PARTLY, UNTESTED, Verdict
 from fluidnpu.studies.writing import dumps
 
 TINY = Size(seeds=2, requests=200)
@@ -110,8 +110,8 @@ def test_the_page_stands_alone(done: Body) -> None:
 def test_the_summary_is_the_study_in_brief(done: Body) -> None:
     brief = STUDY.summary(done, "the command")
     assert brief["command"] == "the command"
-    assert sum(brief["tally"].values()) == len(brief["verdicts"]) == 41
-    assert {v["verdict"] for v in brief["verdicts"]} <= {AGREES, PARTLY, DIFFERS, FITTED}
+    assert sum(brief["tally"].values()) == len(brief["verdicts"]) == 54
+    assert {v["verdict"] for v in brief["verdicts"]} <= {AGREES, PARTLY, DIFFERS, FITTED, UNTESTED}
     json.dumps(brief, allow_nan=False)
 
 
@@ -223,7 +223,7 @@ def test_the_command_writes_page_and_numbers(done: Body, tmp_path: Path, monkeyp
     assert (folder / "study.json").read_text() == dumps(done)
     assert "agrees" in result.stdout
     table = (folder / "statements.md").read_text().splitlines()
-    assert sum(line.startswith("| **") for line in table) == 41
+    assert sum(line.startswith("| **") for line in table) == 54
     assert {line.count("|") for line in table if line.startswith("|")} == {7}
     assert (folder / "tables.md").read_text() == tables_markdown(done, command)
     brief = json.loads((folder / "summary.json").read_text())

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,20 @@ from fluidnpu.scheduler.comparison import HERE, Local, engines
 from fluidnpu.scheduler.simulation import Interval
 from fluidnpu.studies import STUDIES, Answers, Size, Study, find_study, run_study, study_files
 from fluidnpu.studies.running.study import Task, run_tasks
-from fluidnpu.studies.statements import AGREES, DIFFERS, PARTLY, Verdict, judged, statements_markdown
+from fluidnpu.studies.statements import (
+    AGREES,
+    DIFFERS,
+    FITTED,
+    PARTLY,
+    UNTESTED,
+    Verdict,
+    statements_markdown,
+    untested,
+)
 from fluidnpu.studies.writing import dumps, mean_low_high, plus_minus
 
 TINY = Size(seeds=2, requests=200)
-VERDICT = Verdict(where="Fig. 1", statement="three is | odd", paper="yes", ours="yes", verdict=AGREES, why="arithmetic")
+VERDICT = Verdict(where="Fig. 1", statement="three is | odd", paper="yes", ours="yes", holds=[True], why="arithmetic")
 
 
 def silent(done: int, total: int) -> None:
@@ -216,7 +226,24 @@ def test_statements_are_rows_of_one_table() -> None:
 
 
 def test_a_statement_of_several_parts_may_hold_in_part() -> None:
-    assert [judged(*holds) for holds in ((True, True), (True, False), (False, False))] == [AGREES, PARTLY, DIFFERS]
+    cases: dict[tuple[bool, ...], str] = {
+        (True, True): AGREES,
+        (True, False): PARTLY,
+        (False, False): DIFFERS,
+        (): UNTESTED,
+    }
+    for holds, verdict in cases.items():
+        assert replace(VERDICT, holds=holds).verdict == verdict
+        assert replace(VERDICT, holds=holds, fitted=True).verdict == (FITTED if verdict == AGREES else verdict)
+        assert replace(VERDICT, holds=holds, in_part=True).verdict == (PARTLY if verdict == AGREES else verdict)
+    assert untested("Fig. 1", "a", "b", "c").verdict == UNTESTED
+
+
+def test_a_statement_leads_to_its_numbers() -> None:
+    shown = [replace(VERDICT, shown="Figs. 1, 2: rates"), replace(VERDICT, shown="load")]
+    lines = statements_markdown("Toys", shown, "the command", {"load"}).splitlines()
+    assert "[Fig. 1](tables.md#figs-1-2-rates)" in lines[-2]
+    assert "[Fig. 1](figures/load.svg)" in lines[-1]
 
 
 def test_numbers_are_written_canonically() -> None:

@@ -61,8 +61,8 @@ def test_the_whole_study_is_written() -> None:
     study = find_study("tetris")
     body = run_study(study, Size(seeds=1, requests=4000), HERE, lambda done, total: None)
     judged = {(v.where, v.statement[:40]): v.verdict for v in verdicts.verdicts(body)}
-    assert judged["Figs. 7, 8", "Splitting beats the network without exit"] == "agrees"
-    assert judged["on our boards", "Splitting ResNet-50 over boards pays"] == "differs"
+    assert judged["Fig. 7", "Splitting beats the network without exit"] == "agrees"
+    assert judged["on our boards", "Splitting ResNet-50 over boards pays"] in ("differs", "partly")
     files = dict(study_files(study, body, "fluidnpu simulate --study tetris"))
     assert {"report.html", "statements.md", "tables.md", "figures/goodput.svg", "figures/cost.svg"} <= set(files)
     assert "made-up" in files["report.html"]
