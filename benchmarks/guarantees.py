@@ -65,7 +65,7 @@ def judged(table: CandidateTable, some: Answers, others: Sequence[Answers], goal
 
 
 def split(own: bool, seed: int) -> list[Pair]:
-    """Select on a half of the recorded answers, and on a half drawn with replacement; in the order of `BY`."""
+    """Select on a half of the recorded answers, and on as many drawn anew; in the order of `BY`."""
     table, goal = table_of("fashion"), Goal(eta=ETA, batch=BATCH)
     whole = shuffled("fashion").answers(own_last=own)
     order = np.random.default_rng(seed).permutation(len(whole))

@@ -39,7 +39,7 @@ POWER = 0.84  # standard errors that give a test four chances in five
 
 @dataclass(frozen=True, kw_only=True)
 class Demand:
-    """What must be proven of a chain: the outcomes 0..1 that `of` gives for samples have a mean above `mean`.
+    """A claim about a chain: the outcomes 0..1 that `of` gives for samples have a mean above `mean`.
 
     `best` is an outcome without loss.
     """
@@ -214,7 +214,7 @@ class _Search:
         return math.ceil(errors * errors * PROPOSING / (PROPOSING - 1))
 
     def _passes(self, goal: Goal, thousandths: int) -> bool:
-        return any(self.run(replace(goal, eta=thousandths / 1000))[1])
+        return any(chain for chain in self.run(replace(goal, eta=thousandths / 1000))[1])  # () has no exits
 
     def _outcome(self, goal: Goal, chain: Chain) -> Outcome:
         return outcome(self.table, self.answers, chain, goal.batch)
@@ -271,7 +271,10 @@ class _Search:
         return Proposal(chain=chain, demands=tuple(demands), spreads=spreads, sure=min(sure), average_ns=average_ns)
 
     def _seldom_late(self, goal: Goal, chain: Chain) -> list[Demand]:
-        """Return a demand an exit: so many samples leave there or before that late batches are few enough."""
+        """Return a demand an exit: so many samples leave there or before that late batches are few enough.
+
+        None is needed of an exit behind which all samples may move on.
+        """
         ways = Lateness.of(self.table, chain, goal.batch)
         moving = np.array([(self.proposes.left_at(chain) > exit).sum() + 1 for exit, _ in chain])
         moving = moving / (len(self.proposes) + 1)
@@ -279,6 +282,7 @@ class _Search:
         return [
             Demand(name="late batches", of=partial(_staying, chain, exit), mean=1 - float(limit))
             for (exit, _), limit in zip(chain, ways.limits(moving, errors, goal.late), strict=True)
+            if limit < 1
         ]
 
 
