@@ -182,13 +182,13 @@ def test_what_does_not_fit_a_certificate_is_refused_before_anything_is_opened(tm
     w, single = world(SEED, exits=EXITS, loaded=False), world(3, exits=1, loaded=False)
     promise = Promise(eta=0.9)
     folder, other = bundle_of(w, tmp_path / "a"), bundle_of(single, tmp_path / "b")
-    for made, said in (
-        (lambda: Model("a", folder, ModelOptions(certify=promise, criteria="confidence > 0.9")), "sets thresholds"),
-        (lambda: Model("a", folder, ModelOptions(certify=promise, adapt=plan_of(w))), "not both"),
-        (lambda: Model("b", other, ModelOptions(certify=promise)), "must have an early exit"),
+    for place, options, said in (
+        (folder, ModelOptions(certify=promise, criteria="confidence > 0.9"), "sets thresholds"),
+        (folder, ModelOptions(certify=promise, adapt=plan_of(w)), "not both"),
+        (other, ModelOptions(certify=promise), "must have an early exit"),
     ):
         with pytest.raises(DriverUsageError, match=said):
-            made().load()
+            Model("a", place, options).load()
 
 
 @pytest.mark.cpu(10, "two boards, each a process")

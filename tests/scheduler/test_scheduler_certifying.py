@@ -14,7 +14,7 @@ from adaptation_worlds import BATCH, EARLY, Load, joined, load, times
 from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import Request, Schedule, SchedulerError, World, make_policy, simulate
 from fluidnpu.scheduler.exits import Criteria, ExitProfile, Promise, RuledExits
-from fluidnpu.scheduler.simulation import ActiveExits, ExitSet, PartTimes
+from fluidnpu.scheduler.simulation import ActiveExits, ExitSet, InForce, PartTimes
 from fluidnpu.scheduler.tuning import Certifier, Utility
 
 PROMISE = Promise(eta=0.9, share=0.5)
@@ -169,11 +169,15 @@ def test_apparates_rules_drop_what_costs_and_come_back() -> None:
     stream, parts = load(3000, 0.3, 6), times(head=0.9)
     requests = [Request(i, i * 2000, i * 2000 + 10**7) for i in range(3000)]
     criteria = Criteria(ExitProfile(latency=parts.whole), "false")
-    active = ActiveExits(parts, ExitSet((1.0,) * EARLY), (0.0,) * EARLY + (1.0,), criteria.obey)
-    confidences = dict(enumerate(stream.confidence.tolist()))
     sets: list[ExitSet] = []
-    change = active.change
-    active.change = lambda exits, why, rates=None: (sets.append(exits), change(exits, why, rates))[1]  # type: ignore[method-assign]
+
+    class Noted(ActiveExits):
+        def change(self, exits: ExitSet, why: str, rates: Sequence[float] | None = None) -> InForce:
+            sets.append(exits)
+            return super().change(exits, why, rates)
+
+    active = Noted(parts, ExitSet((1.0,) * EARLY), (0.0,) * EARLY + (1.0,), criteria.obey)
+    confidences = dict(enumerate(stream.confidence.tolist()))
     watch = Utility(active, 0.97, dict(enumerate(stream.classes.tolist())), confidences)
     exits = RuledExits(rule=criteria, confidences=confidences)
     world = World(latency=parts.whole, exits=exits, exit_rates=active.now.rates, active=active, watch=watch)
