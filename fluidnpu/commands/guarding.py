@@ -75,8 +75,9 @@ def guard_report(guard: numeric.Guarded | None) -> dict[str, Any] | None:
 def say_guarded(
     out: Console, network: models.Network, guard: numeric.Guarded | None, lacks: str = "", bits: int = 16
 ) -> None:
-    """Print how near the words come to float, and what was equalised for it; else what keeps it from that, or
-    what the model's file says.
+    """Print how near the words come to float, and what was equalised for it.
+
+    Else print what keeps them from that, or what the model's file says.
     """
     from rich.markup import escape
 

@@ -10,7 +10,6 @@ from .maps import keypoints as keypoints
 from .maps import label_map as label_map
 from .maps import map_sureness as map_sureness
 from .maps import principal_values as principal_values
-from .network import INT16_RECORD as INT16_RECORD
 from .network import LEAST_FILTERED as LEAST_FILTERED
 from .network import LEAST_POOLED as LEAST_POOLED
 from .outputs import Output as Output

@@ -21,23 +21,20 @@ from ..graph.shapes import Kind
 from . import golden
 from .float_reference import Floats, Images, run_float_layer
 from .integers import QuantisedLayer, QuantisedNetwork
-from .quantise import quantise
-from .words import INT8, Stored
+from .words import Stored
 
 MOST_IMAGES = 32
 MOST_VALUES = 1 << 27  # of the images' tensors, as far as they are alive at once
 DIGITS = 5  # that are kept
 
 
-def chosen_corrections(network: Network, images: Images) -> Mapping[str, tuple[float, ...]]:
-    """Return what biases must be corrected by, by layer; `images` are as `Network.intake` takes them.
+def chosen_corrections(qnet: QuantisedNetwork, images: Images) -> Mapping[str, tuple[float, ...]]:
+    """Return what biases must be corrected by, by layer, of a network at 8 bits that has no corrections.
 
-    Nothing where what the network gives out is then further from float: the mean of a map's background may
-    say little of what a detector looks for.
-    Raises NetworkError without images, and QuantisationError where 8 bits do not take the network.
+    `images` are as `Network.intake` takes them. Nothing where what the network gives out is then further from
+    float: the mean of a map's background may say little of what a detector looks for.
     """
-    network = replace(network, corrections={})
-    qnet = quantise(network, bits=INT8.bits)
+    network = qnet.network
     images = images[np.linspace(0, len(images) - 1, _count(network, len(images))).round().astype(np.int64)]
     stored: dict[str, Stored] = {network.input: qnet.quantise_input(images)}
     plain = dict(stored)

@@ -154,7 +154,8 @@ def fitting_bits(network: Network) -> int:
 def _corrected(network: Network, images: Images) -> Network:
     """Return the network with its biases corrected for 8 bits; as it is where these do not take it."""
     try:
-        return replace(network, corrections=chosen_corrections(network, images))
+        plain = quantise(replace(network, corrections={}), bits=INT8.bits)
+        return replace(network, corrections=chosen_corrections(plain, images))
     except QuantisationError:
         return network
 

@@ -36,8 +36,10 @@ MOST_RANGE = 1e30
 def quantise(
     network: Network, calibration_images: Images | None = None, weight_bits: int | None = None, *, bits: int = 16
 ) -> QuantisedNetwork:
-    """Quantise a network to words of 16 or 8 bits, with ranges from `calibration_images` (as `Network.intake`
-    takes them) or from the model file, whose equalisation belongs to its ranges.
+    """Quantise a network to words of 16 or 8 bits.
+
+    Ranges come from `calibration_images`, as `Network.intake` takes them, or from the model file, whose
+    equalisation and corrections belong to its ranges.
 
     Fewer `weight_bits` than 16 are for studies at 16 bits: weights are still stored as int16.
     """
@@ -60,7 +62,8 @@ def quantise(
 
             network = network.recalibrated(tensor_ranges(network, calibration_images))
             if not network.grids:  # a file's own scales come with its own biases
-                network = replace(network, corrections=chosen_corrections(network, calibration_images))
+                plain = quantise(network, bits=bits)
+                network = replace(network, corrections=chosen_corrections(plain, calibration_images))
             calibration_images = None
     exponents = settled(network)
     own = replace(network, parameters=_corrected(network)) if width is not INT16 else network

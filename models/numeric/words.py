@@ -22,7 +22,7 @@ HEADROOM = 1.5  # unseen images may exceed the calibrated range by this factor b
 
 @dataclass(frozen=True, kw_only=True)
 class Word:
-    """What a network's stored words are: signed integers of so many bits, and what their sums may come to.
+    """The stored words of a network: signed integers of so many bits, and the bits of their sums.
 
     >>> INT8.lowest, INT8.highest, INT8.bytes
     (-128, 127, 1)

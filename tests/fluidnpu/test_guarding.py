@@ -15,7 +15,8 @@ from refusals import refused
 
 from fluidnpu.cli import main
 from fluidnpu.models import Exit, Kind, Network, quantise, read_onnx
-from fluidnpu.models.graph import INT16_RECORD, Builder, Output
+from fluidnpu.models.graph import Builder, Output
+from fluidnpu.models.graph.network import INT16_RECORD
 from fluidnpu.models.numeric.guard import MOST_ERROR
 from fluidnpu.models.onnx import write_onnx
 from fluidnpu.models.zoo import with_random_weights
