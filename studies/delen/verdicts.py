@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..statements import Verdict, linked, untested
@@ -245,7 +245,7 @@ def figure_8(networks: Body, splits: Body) -> Iterator[Verdict]:
     )
 
 
-def change(value: Body) -> str:
+def change(value: Sequence[float]) -> str:
     """Write a ratio's interval as a change in per cent.
 
     >>> change([0.5, 0.4, 0.6])

@@ -55,7 +55,7 @@ def matrix(world: Gpus = MADE_UP) -> dict[str, list[int]]:
     return {
         "networks": list(problem.networks),
         **{d: row.tolist() for d, row in zip(problem.devices, found, strict=True)},
-    }  # type: ignore[dict-item]
+    }
 
 
 def best_batch(ensemble: str, gpus: int, world: Gpus = MADE_UP) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def drawn_world(seed: int) -> dict[str, Any]:
     try:
         second = matrix(world)
     except PlacementError:
-        second = None  # type: ignore[assignment]
+        second = None
     return {
         "table1": {
             f"{name} on {count}": cell(name, count, world) for name, counts in DRAWN_CELLS.items() for count in counts

@@ -86,7 +86,11 @@ def test_verdicts_follow_the_numbers(done: Body) -> None:
         parts["guarantee"]["img1"][policy]["missed"] = count
         parts["guarantee"]["img1"]["splits"] = 40
 
-    both = changed(done, lambda parts: [missed(policy, 30, parts) for policy in ("per-workload", "Pareto")])
+    def missed_by_both(parts: Body) -> None:
+        for policy in ("per-workload", "Pareto"):
+            missed(policy, 30, parts)
+
+    both = changed(done, missed_by_both)
     assert verdict_of(both, "all policies meet the constraint") == DIFFERS
 
     def slow_once(parts: Body) -> None:
