@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -26,11 +27,11 @@ from fluidnpu.models import LayerShape, Window, Workload
 WINDOW = Window(kernel=(3, 3), out=(14, 14), channels=64)
 LAYER = LayerShape(name="conv", r=196, p=576, c=96, window=WINDOW)
 WORK = Workload(name="one", layers=(LAYER,), exits=("final",))
-SIZES = {"t_p": 9, "t_c": 8, "weight_slots": 2}
+SIZES: dict[str, Any] = {"t_p": 9, "t_c": 8, "weight_slots": 2}
 BOARD = replace(load_board("zcu104"), part="of no prediction", sources={})
 
 
-def packed(**sizes: int) -> Design:
+def packed(**sizes: Any) -> Design:
     return design_for(WORK, word_bits=8, **(SIZES | sizes))
 
 
@@ -57,7 +58,7 @@ def test_a_file_says_the_width_only_where_it_is_eight() -> None:
         ({"model": "paper"}, "words must have 16 bits in a design of the paper's model"),
     ],
 )
-def test_what_eight_bits_cannot_be_is_refused(change: dict[str, object], says: str) -> None:
+def test_what_eight_bits_cannot_be_is_refused(change: dict[str, Any], says: str) -> None:
     with pytest.raises(DesignError, match=says):
         packed().changed(**change)
 
@@ -80,7 +81,7 @@ def test_a_header_is_a_slot_of_eight_words() -> None:
     ("t_p", "field_bits", "piece", "late"), [(24, 18, 0, 31), (14, 17, 0, 21), (17, 17, 0, 17), (26, 18, 13, 21)]
 )
 def test_sums_come_late_by_a_segment_and_the_levels_above(t_p: int, field_bits: int, piece: int, late: int) -> None:
-    chain = {"t_r": 64, "t_c": 64, "weight_slots": 2, "word_bits": 8}
+    chain: dict[str, Any] = {"t_r": 64, "t_c": 64, "weight_slots": 2, "word_bits": 8}
     array = Array(t_p=t_p, in_words=2 * t_p, field_bits=field_bits, piece=piece, broken=32 if piece else 0, **chain)
     assert (array.late, array.turnaround) == (late, 4)
 
