@@ -139,8 +139,9 @@ def _packed(
 def fewest_segments(
     columns: tuple[tuple[int, int], ...], length: int, number: int, longest: int, pairs: int = 0
 ) -> Cut | None:
-    """Find how chains of two columns (ADR 75) must break for the columns to hold them all, beside `pairs`
-    of slices that multiply by M; None where they have no room.
+    """Find how chains of two columns (ADR 75) must break for the columns to hold all; None without room.
+
+    `pairs` of slices that multiply by M lie beside them.
 
     They break alike: no part is longer than `longest` words, and the sums of parts meet in LUTs. WHOLE where
     the columns ask for no more parts than that.
