@@ -22,6 +22,7 @@ from fluidnpu.rtl_tb.core.edges import differs, edges
 from fluidnpu.rtl_tb.core.model import STREAMS, CoreModel, core_parameters
 
 BYTES: dict[str, int | str] = {"word_bits": 8, "model": "exact"}
+LEGAL_BYTES = {"WordBits": 8, "AccBits": 32, "TP": 8, "InWords": 16, "WeightSlots": 2}
 # Odd and even T_C, with and without pairs and split trees, every alignment of slots and output words.
 DESIGNS: dict[str, dict[str, int | bool | str]] = {
     "all_modes": {"t_r": 13, "t_p": 4, "t_c": 5, "split": True, "weight_slots": 3, "out_words": 4},
@@ -68,8 +69,9 @@ DESIGNS: dict[str, dict[str, int | bool | str]] = {
     "single_bytes": {"t_r": 5, "t_p": 8, "t_c": 6, "weight_slots": 2, "out_words": 1, "stackable": False, **BYTES},
     "split_only": {"t_r": 9, "t_p": 4, "t_c": 3, "weight_slots": 2, "out_words": 5, "split": True, "stackable": False},
 }
-DEFAULT = ("all_modes", "stackable", "pieces", "bytes", "segments_of_bytes")
+DEFAULT = ("all_modes", "stackable", "pieces", "segments_of_bytes")
 LONG = (
+    "bytes",
     "smallest",
     "split_only",
     "all_pieces",
@@ -190,6 +192,11 @@ def test_missing_weights_end_in_an_error_that_says_what_was_taken() -> None:
         ({"Piece": 2, "Broken": 3}, "both chains of a pair must break"),
         ({"Piece": 2, "Broken": 2, "Split": 1}, "no chain may break with split trees"),
         ({"InWords": 4}, "InWords must be at least"),
+        ({"WordBits": 12}, "WordBits must be 16 or 8"),
+        ({"WordBits": 8}, "needs AccBits = 32"),
+        ({**LEGAL_BYTES, "TC": 6}, "TC a multiple of 4 when Stackable"),
+        ({**LEGAL_BYTES, "WeightSlots": 1}, "an even WeightSlots"),
+        ({**LEGAL_BYTES, "FieldBits": 19}, "FieldBits must be 17 or 18"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else None,
 )
