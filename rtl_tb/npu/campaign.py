@@ -193,7 +193,7 @@ def bad_address(world: World, layers: range, port: str) -> int | None:
         return world.at(p.weights + d.weights[mode] + d.word_bytes * world.rng.randrange(min(64, words)))
     if port == "m1":
         row, word = world.rng.randrange(d.kernel_h), world.rng.randrange(d.group_words)
-        return world.at(sample + d.in_offset + row * d.in_row_bytes + 2 * word)
+        return world.at(sample + d.in_offset + row * d.in_row_bytes + d.word_bytes * word)
     if port == "m2" and (d.pieces or d.filter_kernel) and (not d.has_residual or world.rng.random() < 0.5):
         mode = decode_layer(p.design, world.words[layer], d, len(world.active)).mode
         parts = [(pieces_at(d, mode, p.design), PIECE_BYTES * d.pieces)] if d.pieces else []
@@ -210,7 +210,7 @@ def bad_address(world: World, layers: range, port: str) -> int | None:
     high, wide = d.pooled_hw if port == "write" else (d.out_h, d.out_w)
     spread = port == "m2" and d.residual_spread
     y, x, column = (world.rng.randrange(most) for most in (high, wide, 1 if spread else d.columns))
-    return world.at(sample + offset + y * row_bytes + x * pixel_bytes + 2 * column)
+    return world.at(sample + offset + y * row_bytes + x * pixel_bytes + d.word_bytes * column)
 
 
 def _prepared(world: World, most: int = 3) -> range:
