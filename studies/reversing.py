@@ -44,7 +44,7 @@ class Part:
 
     @property
     def both(self) -> bool:
-        """Whether it was seen to come out each way."""
+        """Tell if it was seen to come out each way."""
         return bool(self.holds and self.fails)
 
     def see(self, held: bool, world: str) -> None:
@@ -66,7 +66,7 @@ class Rule:
 
     @property
     def done(self) -> bool:
-        """Whether every part has come out each way, and the verdict with them."""
+        """Tell if every part has come out each way, and the verdict with them."""
         return all(part.both for part in self.parts) and (len(self.verdicts) > 1 or not self.parts)
 
     def see(self, verdict: Verdict, world: str) -> None:

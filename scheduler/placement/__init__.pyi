@@ -2,7 +2,7 @@ from .dynamic import best_pipeline as best_pipeline
 from .dynamic import cheapest_pipeline as cheapest_pipeline
 from .ensembles.allocation import Problem as Problem
 from .ensembles.combine import Rule as Rule
-from .ensembles.greedy import bounded_greedy as bounded_greedy
+from .ensembles.greedy import neighbours as neighbours
 from .ensembles.greedy import soft_greedy as soft_greedy
 from .ensembles.optimum import allocate as allocate
 from .ensembles.worst_fit import worst_fit as worst_fit

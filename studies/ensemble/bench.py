@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fluidnpu.dse import Jit
-from fluidnpu.scheduler.placement import Problem
-from fluidnpu.scheduler.placement.ensembles.greedy import MAX_ITER, MAX_NEIGHS, neighbours
+from fluidnpu.scheduler.placement import Problem, neighbours
 
 Matrix = NDArray[np.int64]
 Floats = NDArray[np.float64]
 PREDICTIONS, LEAST_SAMPLES = 16_384, 1024  # of the finite set: all networks' answers, and samples as in the paper
+MAX_ITER, MAX_NEIGHS = 10, 100  # of the paper's search
 LEAST = 1e-6  # weight of a network that a plan gives nothing
 jit = Jit(__package__, error_model="numpy")
 
@@ -91,7 +91,7 @@ def bench(problem: Problem, matrix: Matrix, weights: Floats | None = None, sampl
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What algorithm 2 returns: the matrix, its score, and how many matrices were scored."""
+    """The outcome of algorithm 2: the matrix, its score, and how many matrices were scored."""
 
     matrix: Matrix
     rate: float

@@ -18,12 +18,12 @@ BODIES = Path(__file__).parent / "bodies"
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "verdicts.md"
 PAGE_HEAD = """# Verdicts that could have been otherwise
 
-A verdict is a function of a study's numbers and of nothing else. For every statement this list names, for each
-verdict that its rule gives, the first world that gives it. *Ours* is a small run, whose verdict may differ from
-the study's own. The others change its numbers: all that a key names is scaled, shifted, turned over or taken
-away, or two things that are compared change places. `tests/studies/test_verdicts.py` finds the rules by asking
-each study for its statements, and fails for a rule of which a part never holds or never fails in any world.
-Lines that are only *untested* have no rule."""
+A verdict is a function of a study's numbers and of nothing else. For every statement this list names, for
+each verdict that its rule gives, the first world that gives it. *Ours* is a small run, whose verdict may
+differ from the study's own. The others change its numbers: all that a key names is scaled, shifted, turned
+over or taken away, or two things that are compared change places. `tests/studies/test_verdicts.py` finds
+the rules by asking each study for its statements, and fails for a rule of which a part never holds or never
+fails in any world. Lines that are only *untested* have no rule."""
 SURE = "fluidnpu.studies.{}.verdicts.MOST_LEAST"  # one drawn world, if the rule asks for no more, is enough to judge by
 EXHIBITS = {  # of the papers: figures, and tables by the numerals that they have
     "fluid-batching": (range(1, 11), ("I", "II")),
