@@ -185,7 +185,7 @@ def build_project(options: BuildOptions, model: Path) -> None:
         return
     out.print(f"{show.point(design)} for {board.name} by the {design.model} model, build id {report['build_id']}")
     say_assumed(out, network)
-    say_guarded(out, network, compared)
+    say_guarded(out, network, compared, bits=bits)
     for line in _remarks(design, guard, options.tolerance):
         out.print(line)
     if lacks:

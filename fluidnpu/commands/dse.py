@@ -42,7 +42,7 @@ from .designs import DEFAULT_B_MAX, DEFAULT_CORE, DEFAULT_CYCLES, LONG, Search, 
 from .dse_each import search_each
 from .exits import parse_places, with_exits
 from .import_reports import print_scaled, read_record, scaled
-from .networks import read_model_or_name, with_measured_rates
+from .networks import read_model_or_name, with_measured_rates, work_of
 from .prepare import MOST_IMAGES, spread
 from .spreading import Spread, engine_of, spread_over
 
@@ -223,8 +223,7 @@ def mix_of(options: DseOptions) -> tuple[tuple[models.Workload, float], ...]:
         values = numbers("MODEL=SHARE", text) if equals else None
         if values is None or len(values) != 1:
             raise UsageError(f"each of several models must have its share of the requests, MODEL=0.5, not '{word}'")
-        model = read_model_or_name(Path(path))
-        mix.append((model if isinstance(model, models.Workload) else model.workload, values[0]))
+        mix.append((work_of(read_model_or_name(Path(path)), options.bits), values[0]))
     return tuple(mix)
 
 
@@ -252,7 +251,7 @@ def workload_of(options: DseOptions) -> models.Workload:
             raise UsageError(f"--data measures a network with weights (ONNX), and '{options.model}' has none")
         images = spread(read_data(model, model.intake, options.data), MOST_IMAGES)
         model = with_measured_rates(model, images)
-    work = model if isinstance(model, models.Workload) else model.workload
+    work = work_of(model, options.bits)
     if rates is None:
         return work
     if len(rates) != len(work.exits) or min(rates) < 0 or abs(sum(rates) - 1) > 1e-6:

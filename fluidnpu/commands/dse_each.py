@@ -14,7 +14,7 @@ from fluidnpu.scheduler import comparison
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
 from .designs import Search, question_of
-from .networks import read_model_or_name
+from .networks import read_model_or_name, work_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,8 +36,7 @@ def search_each(
     out = show.console(as_json)
     works: dict[str, models.Workload] = {}
     for word in words:
-        model = read_model_or_name(Path(word))
-        work = model if isinstance(model, models.Workload) else model.workload
+        work = work_of(read_model_or_name(Path(word)), search.bits)
         if works.setdefault(work.name, work) is not work:
             raise UsageError(f"models of --each must have names of their own, and '{work.name}' comes twice")
     pairs = [(work, board) for work in works.values() for board in on]

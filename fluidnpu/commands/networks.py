@@ -74,6 +74,11 @@ def of_width(network: models.Network, bits: int) -> models.Network:
     return network if bits == 16 else numeric.with_given_scales(network)
 
 
+def work_of(model: models.Network | models.Workload, bits: int) -> models.Workload:
+    """Return the layers that an NPU of this width computes of a network or of a layer table."""
+    return model if isinstance(model, models.Workload) else of_width(model, bits).workload
+
+
 def quantised(network: models.Network, images: models.ImageSet | None, bits: int = 16) -> models.QuantisedNetwork:
     """Quantise with the ranges in the file, else with those that the images give; `bits` of a word."""
     use = None if network.calibration or images is None else images.images
