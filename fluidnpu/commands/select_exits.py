@@ -238,12 +238,12 @@ def _refusal(found: tuning.Guaranteed) -> str:
     if failed is None or failed.failed != "precision":
         tried = any(each.chain for each in found.tested)
         what = {
-            None: f"all that are have more than {100 * goal.late:g} % of late batches on these very images"
+            "": f"all that are have more than {100 * goal.late:g} % of late batches on these very images"
             if tried
             else "no exit keeps the precision and saves time on the images that propose",
             "late batches": f"the safest may have more than {100 * goal.late:g} % of its batches late",
             "average": "the safest may be slower than the network with one exit",
-        }[failed and failed.failed]
+        }[failed.failed if failed else ""]
         return f"no early exit is sure to keep the demands {sure}: {what}"
     kept = f"the safest has {100 * failed.kept:.2f} % of it on the {found.samples[1]} samples that tested it"
     enough = found.needed is not None and found.needed > sum(found.samples)

@@ -22,7 +22,7 @@ HEADROOM = 1.5  # unseen images may exceed the calibrated range by this factor b
 
 @dataclass(frozen=True, kw_only=True)
 class Word:
-    """The stored words of a network: signed integers of so many bits, and the bits of their sums.
+    """A width of the stored words of a network, which are signed, and that of their sums.
 
     >>> INT8.lowest, INT8.highest, INT8.bytes
     (-128, 127, 1)

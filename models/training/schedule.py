@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 
 from ..errors import NetworkError
-from ..numeric.words import WORDS
 
 FIRST_EXIT_WEIGHT = 0.4  # of its loss, with rising weights; the last exit has 1, those between lie on a line
 WEIGHTS = ("equal", "rising")
+BITS = (16, 8)  # of a word, as `numeric.words` has them; a command line that shows its help loads no NumPy
 AUGMENTS = ("none", "shift", "shift-mirror")
 
 
@@ -48,7 +48,7 @@ class Schedule:
             raise NetworkError(f"distil must be a share of 0..1, not {self.distil}")
         if not 0 < self.held_out < 1:
             raise NetworkError(f"held_out must be a share between 0 and 1, not {self.held_out}")
-        if self.bits not in WORDS:
+        if self.bits not in BITS:
             raise NetworkError(f"bits must be 16 or 8, not {self.bits}")
         for name, known in (("weights", WEIGHTS), ("augment", AUGMENTS)):
             if getattr(self, name) not in known:

@@ -60,7 +60,10 @@ def test_it_says_what_was_promised(ran: Result) -> None:
 def test_its_numbers_are_consistent(ran: Result) -> None:
     found = json.loads(ran.stdout)
     assert found["csim"] == {"layers": 18, "mismatches": 0}
-    assert [(one["board"], one["fitted"]["word_bits"]) for one in found["designs_int8"]] == [("zc706", 8), ("zcu104", 8)]
+    assert [(one["board"], one["fitted"]["word_bits"]) for one in found["designs_int8"]] == [
+        ("zc706", 8),
+        ("zcu104", 8),
+    ]
     assert 0.8 < found["accuracy"]["int8"] <= 1
     assert [one["board"] for one in found["designs"]] == ["zc706", "zcu104"]
     for one in found["serving"]:

@@ -1,4 +1,4 @@
-"""Training at 8 bits: fake quantisation beside the golden model, fine-tuning with it, the hook for PyTorch."""
+"""Training at 8 bits: fake quantisation beside golden, fine-tuning with it, the hook for PyTorch."""
 
 from __future__ import annotations
 

@@ -241,7 +241,7 @@ class _Search:
     def _proposals(self, goal: Goal) -> list[Proposal]:
         """Return the best chains under the goal and stricter ones; the network without early exits is one."""
         alone = self.table.single_ns(goal.batch)
-        rows = {(): self._proposal(goal, (), alone)}
+        rows: dict[Chain, Proposal] = {(): self._proposal(goal, (), alone)}
         step = STEP / math.sqrt(len(self.tests))
         for part in LATER:
             eta, late, sure = goal.eta, 0.0, 0.0
