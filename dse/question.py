@@ -194,7 +194,7 @@ class Question:
         if self.model == "paper":  # which knows no pool but on its own
             object.__setattr__(self, "workload", self.workload.unmerged)
             object.__setattr__(self, "mix", tuple((work.unmerged, share) for work, share in self.mix))
-        if self.bits not in WORD_BITS or isinstance(self.bits, bool):
+        if type(self.bits) is not int or self.bits not in WORD_BITS:
             raise DesignError(f"bits of a word must be 16 or 8, not {self.bits!r}")
         if self.bits != 16 and self.model == "paper":
             raise DesignError("words must have 16 bits for the paper's model, which knows no others, not 8")

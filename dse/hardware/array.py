@@ -191,6 +191,8 @@ class Array(Generic[N]):
     field_bits: int = _FIELD_BITS
 
     def __post_init__(self) -> None:
+        if type(self.word_bits) is not int or self.word_bits not in WORD_BITS:
+            raise DesignError(f"word_bits must be 16 or 8, not {self.word_bits!r}")
         for name in (*_NUMBERS, "out_words"):
             value = getattr(self, name)
             whole = isinstance(value, int | np.ndarray) and not isinstance(value, bool)
@@ -204,12 +206,10 @@ class Array(Generic[N]):
         self._check_chains()
 
     def _check_word(self) -> None:
-        if self.word_bits not in WORD_BITS or isinstance(self.word_bits, bool):
-            raise DesignError(f"word_bits must be 16 or 8, not {self.word_bits!r}")
         columns = chain_columns(self.word_bits)
         if columns == 1:
             return
-        if self.field_bits not in FIELD_BITS.values():
+        if type(self.field_bits) is not int or self.field_bits not in FIELD_BITS.values():
             raise DesignError(f"field_bits must be 17 or 18, not {self.field_bits!r}")
         if np.any(np.greater(self.broken, 0) & np.not_equal(self.broken, self.chains)):
             raise DesignError(f"all chains break where words have 8 bits, or none, not {self.broken} of {self.chains}")

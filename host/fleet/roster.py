@@ -307,9 +307,11 @@ def _whole(
 def disagreement(a: Bundle, b: Bundle) -> str:
     """Return a phrase on the first thing in which two bundles' answers differ; empty where nothing does.
 
-    Designs may differ; inputs, exits, thresholds and the logits of a few random images may not.
+    Designs may differ; widths of words, inputs, exits, thresholds and logits of a few random images may not.
     """
     one, other = a.program, b.program
+    if one.bits != other.bits:
+        return f"words of {one.bits} and {other.bits} bits"
     if one.input_intake != other.input_intake:
         shapes = one.input_intake.shape, other.input_intake.shape
         return f"inputs of {shapes[0]} and {shapes[1]} pixels, or their preprocessing"

@@ -52,6 +52,8 @@ def test_a_file_says_the_width_only_where_it_is_eight() -> None:
         ({"weight_slots": 3}, "weight_slots must be even where words have 8 bits, not 3"),
         ({"split": True, "t_p": 8}, "trees must not split"),
         ({"word_bits": 12}, "word_bits must be 16 or 8, not 12"),
+        ({"word_bits": 8.0}, "word_bits must be 16 or 8, not 8.0"),
+        ({"field_bits": 18.0}, "field_bits must be 17 or 18, not 18.0"),
         ({"field_bits": 16}, "field_bits must be 17 or 18, not 16"),
         ({"broken": 2, "piece": 4}, "all chains break where words have 8 bits, or none, not 2 of 4"),
         ({"acc_bits": 40}, "acc_bits must be 32 where words have 8 bits, not 40"),

@@ -16,6 +16,7 @@ from fluidnpu.hls.program import Stages
 from fluidnpu.host import Bundle, Driver, DriverUsageError, NpuError, SimulatedNpu
 from fluidnpu.host.fleet.ensemble import SPARE_BITS, fraction_bits
 from fluidnpu.host.fleet.parts import part_of
+from fluidnpu.host.fleet.roster import disagreement
 from fluidnpu.host.oip.interface import input_of, outputs_of
 from fluidnpu.host.serving.stream import serve_requests
 from fluidnpu.models import QuantisedNetwork, golden
@@ -141,6 +142,15 @@ def test_saturations_are_those_of_int8() -> None:
     tensors = {w.program.input: np.full((1, *w.program.input_intake.shape), 127, np.int8)}
     w.driver.run_stage(0)
     assert read(w.npu, "SATURATIONS") == sum(golden.run_stage(w.qnet, 0, tensors).values())
+
+
+def test_bundles_of_both_widths_are_not_one_model_of_a_fleet() -> None:
+    narrow, wide = (
+        Bundle(design=w.design, program=w.program) for w in (of_bytes(loaded=False), world(3, loaded=False))
+    )
+    assert disagreement(narrow, wide) == "words of 8 and 16 bits"
+    other = world(3, **SIZES | {"t_p": 11, "t_c": 12}, loaded=False)
+    assert not disagreement(narrow, Bundle(design=other.design, program=other.program))
 
 
 @pytest.mark.parametrize(("scale", "bits"), [(2.0**-7, 7), (1.0, 0), (4.0, -2), (0.03, 6 + SPARE_BITS)])
