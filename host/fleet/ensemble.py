@@ -141,15 +141,19 @@ class Ensemble:
 
     def _answer(self, call: Call, under_way: _UnderWay, *, met: bool) -> Answer:
         tally = under_way.tally
+        try:
+            labels, scores = tally.labels, tally.scores
+        except ValueError as error:  # a FleetError, of a rule of one's own
+            raise HostError(str(error)) from error
         outputs: dict[str, Array] = {
-            "label": tally.labels.astype(np.int32),
-            "score": tally.scores.astype(np.float32),
+            "label": labels.astype(np.int32),
+            "score": scores.astype(np.float32),
             "total": tally.total,
             "parts": tally.parts.astype(np.int32),
             "exits": under_way.exits,
         }
         if self.class_names:
-            outputs[CLASS_NAME] = names_of(tally.labels, self.class_names)
+            outputs[CLASS_NAME] = names_of(labels, self.class_names)
         wanted = call.outputs or tuple(outputs)
         parameters: dict[str, Parameter] = {
             "rule": self.rule.name,

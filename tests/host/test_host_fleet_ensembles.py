@@ -19,7 +19,7 @@ from oip_worlds import bundle_of
 
 import fluidnpu
 from fluidnpu.host import Bundle, DriverUsageError, GaveUpError, QueueFullError
-from fluidnpu.host.errors import BoardError, ProtocolError
+from fluidnpu.host.errors import BoardError, HostError, ProtocolError
 from fluidnpu.host.fleet import Roster
 from fluidnpu.host.fleet.dispatcher import Dispatcher
 from fluidnpu.host.fleet.duties import Duty
@@ -102,6 +102,23 @@ def test_a_part_that_is_sent_again_counts_once() -> None:
         assert dispatcher.leaves[0].counts["late"] == 1
 
     run(links, work, times=EVERY, duties=duties)
+
+
+def test_a_rule_of_ones_own_decides_and_one_that_fails_is_an_error_of_the_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "scheduler" / "combiners")
+    links = [Scripted(name, *[plus(k)] * 20) for k, name in enumerate(NETWORKS)]
+
+    async def work(dispatcher: Dispatcher) -> None:
+        answer = await ask(dispatcher, ensemble(name="surest"), 3)
+        assert answer.parameters["rule"] == "surest"
+        assert answer.outputs["score"].tolist() == [[6.0, 8.0]], "all are as sure, so the first network's"
+        with pytest.raises(HostError, match=r"the rule 'broken' must give scores \(1, 2\), and it failed: KeyError"):
+            await ask(dispatcher, ensemble(name="broken"), 3)
+        assert (await ask(dispatcher, ensemble(), 3)).outputs["label"].tolist() == [1], "others are answered on"
+
+    run(links, work, times=EVERY, duties={name: of(name) for name in NETWORKS})
 
 
 def test_after_the_wait_an_answer_leaves_with_the_parts_that_came() -> None:

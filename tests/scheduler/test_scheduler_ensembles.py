@@ -203,7 +203,7 @@ def test_a_tally_says_whose_parts_are_missing() -> None:
         ({"networks": ("a",), "name": "best"}, "a rule must be one of average, weighted, majority"),
         ({"networks": ("a", "b"), "name": "weighted", "weights": (1,)}, "weights must be 2 whole numbers"),
         ({"networks": ("a", "b"), "name": "weighted", "weights": (0, 0)}, "must not all be 0"),
-        ({"networks": ("a", "b"), "weights": (1, 2)}, "only the rule 'weighted' takes weights"),
+        ({"networks": ("a", "b"), "weights": (1, 2)}, "only 'weighted' and rules of one's own take weights"),
         ({"networks": ("a", "b"), "fractions": (0, 17)}, "must lie within 16 bits"),
         ({"networks": ("a", "b"), "name": "weighted", "weights": (1, 1 << 14)}, "must sum to at most 16384"),
     ],

@@ -2,6 +2,7 @@
 
 Logits are int16 with a power-of-two scale. They are shifted to the finest scale of the ensemble and summed as
 64-bit integers, so that a sum is the same bits in any order; only the last step, a mean, leaves the integers.
+A rule of one's own (`own.py`) is asked at that last step, with the parts in the order of the networks.
 
 >>> tally = Rule(networks=("a", "b"), fractions=(4, 5)).tally(samples=1, classes=2)
 >>> [tally.add(name, 0, np.array([row])) for name, row in (("b", [32, 0]), ("a", [0, 16]), ("b", [9, 9]))]
@@ -19,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import FleetError
+from .own import Combiner, Floats, find_combiner, scores_of
 
-Floats = NDArray[np.float64]
 RULES = ("average", "weighted", "majority")
 MOST_SHIFT = 16
 MOST_WEIGHT = 1 << 14  # so that sums fit 63 bits, beside 31 bits of a logit at its network's finest scale
@@ -30,9 +31,10 @@ MOST_WEIGHT = 1 << 14  # so that sums fit 63 bits, beside 31 bits of a logit at 
 class Rule:
     """A combination rule over networks. Raises FleetError.
 
-    `fractions`: fraction bits of each network's logits, 0 for all by default. `weights`: whole numbers, for
-    `weighted`. `majority` counts each network's first largest class; ties go to the larger sum of logits,
-    then to the smaller class.
+    `name`: one of `RULES`, or a rule that an installed package brings. `fractions`: fraction bits of each
+    network's logits, 0 for all by default. `weights`: whole numbers, for `weighted` and rules of packages.
+    `majority` counts each network's first largest class; ties go to the larger sum of logits, then to the
+    smaller class.
     """
 
     networks: tuple[str, ...]
@@ -41,8 +43,7 @@ class Rule:
     fractions: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.name not in RULES:
-            raise FleetError(f"a rule must be one of {', '.join(RULES)}, not '{self.name}'")
+        own = self.combiner is not None
         if not self.networks or len(set(self.networks)) < len(self.networks):
             raise FleetError(f"an ensemble must have networks of names of their own, not {list(self.networks)}")
         count = len(self.networks)
@@ -53,12 +54,17 @@ class Rule:
             object.__setattr__(self, what, given)
         if not any(self.weights):
             raise FleetError("weights must not all be 0")
-        if self.name != "weighted" and len(set(self.weights)) > 1:
-            raise FleetError(f"only the rule 'weighted' takes weights, not '{self.name}'")
+        if self.name != "weighted" and not own and len(set(self.weights)) > 1:
+            raise FleetError(f"only 'weighted' and rules of one's own take weights, not '{self.name}'")
         if max(self.fractions) - min(self.fractions) > MOST_SHIFT:
             raise FleetError(f"fractions must lie within {MOST_SHIFT} bits, not {list(self.fractions)}")
         if sum(self.weights) > MOST_WEIGHT:
             raise FleetError(f"weights must sum to at most {MOST_WEIGHT}, so that sums fit 64 bits, not {self.weights}")
+
+    @property
+    def combiner(self) -> Combiner | None:
+        """The function of a rule that a package brings; None for those of `RULES`."""
+        return None if self.name in RULES else find_combiner(self.name, RULES)
 
     def tally(self, samples: int, classes: int) -> Tally:
         """Begin a number of samples."""
@@ -68,8 +74,9 @@ class Rule:
 class Tally:
     """Running sums of many samples, as pieces of the parts come; what comes again changes nothing.
 
-    It holds no parts: `total`, int64 (samples, classes), is the weighted sum at the finest scale, `seen`,
-    bool (samples, networks), says whose parts are in it. The same parts give the same bits in any order.
+    `total`, int64 (samples, classes), is the weighted sum at the finest scale, `seen`, bool (samples,
+    networks), says whose parts are in it. The same parts give the same bits in any order. Parts themselves
+    are held only for a rule of one's own.
 
     >>> tally = Rule(networks=("a", "b")).tally(samples=2, classes=2)
     >>> tally.add("b", 0, np.array([[3, 0], [0, 5]])), tally.add("b", 1, np.array([[9, 9]]))
@@ -84,6 +91,8 @@ class Tally:
         self.votes = np.zeros((samples, classes), np.int64)
         self.seen = np.zeros((samples, len(rule.networks)), bool)
         self._present = np.zeros(samples, np.int64)  # sum of the weights of the parts that came
+        self._own = rule.combiner
+        self._held = np.zeros((samples, len(rule.networks), classes)) if self._own else None
 
     def add(self, network: str, first: int, logits: NDArray[Any]) -> int:
         """Add logits, integers (count, classes), of samples from `first` on; return how many were new.
@@ -107,6 +116,8 @@ class Tally:
         weight, shift = self.rule.weights[place], max(self.rule.fractions) - self.rule.fractions[place]
         self.total[rows] += weight * (new << shift)
         self.votes[rows, new.argmax(axis=1)] += 1
+        if self._held is not None:
+            self._held[rows, place] = np.ldexp(new.astype(float), -self.rule.fractions[place])
         self.seen[rows, place] = True
         self._present[rows] += weight
         return len(rows)
@@ -129,7 +140,9 @@ class Tally:
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """The classes decided for, as `Rule.answer` decides; of a sample without parts, class 0."""
+        """The classes decided for: the first largest of what the rule counts; without parts, class 0."""
+        if self._own:
+            return np.asarray(self.scores.argmax(axis=1), np.int64)
         if self.rule.name == "majority":
             winner = self.votes == self.votes.max(axis=1, keepdims=True)
             return np.asarray(np.where(winner, self.total, np.iinfo(np.int64).min).argmax(axis=1), np.int64)
@@ -137,7 +150,12 @@ class Tally:
 
     @property
     def scores(self) -> Floats:
-        """Mean logits of the parts that came, in real units; for `majority` the shares of votes."""
+        """Mean logits of the parts that came, in real units; for `majority` the shares of votes.
+
+        A rule of one's own gives its own. Raises FleetError where what it gives are no scores.
+        """
+        if self._own and self._held is not None:
+            return scores_of(self.rule.name, self._own, self._held, self.seen, self.rule.weights)
         if self.rule.name == "majority":
             return np.asarray(self.votes / np.maximum(1, self.parts)[:, None], float)
         unit = np.maximum(1, self._present) * float(1 << max(self.rule.fractions))
