@@ -22,7 +22,7 @@ from ..errors import UsageError
 from ..options import BITS, JSON, PATH, numbers, reading, reading_options, takes
 from .data import CLASSES, read_data, with_class_names
 from .guarding import MOST_ERROR, guard_report, guarded, say_guarded
-from .networks import read_network, say_assumed, say_chance
+from .networks import read_network, say_assumed, say_chance, with_given_rates
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -180,8 +180,9 @@ def prepared(
         return network, None
     compared = guarded(out, network, images, settings.most_error, settings.bits)
     network = compared.network
-    if settings.bits != 16 and len(network.exits) > 1 and thresholds is None:
+    if settings.bits != 16 and len(network.exits) > 1:
         network = numeric.measured_in_words(network, compared.qnet, images, settings.tolerance)
+        network = with_given_rates(network, rates)
     return network, compared
 
 

@@ -15,7 +15,7 @@ from test_models_int8_files import Reader, float_model
 
 from fluidnpu.dse import Design
 from fluidnpu.host import Bundle
-from fluidnpu.models import shipped_file
+from fluidnpu.models import read_onnx, shipped_file
 
 QUICK = ("--board", "zc706", "--core", "rtl", "--b-max", 2, "--evaluations", 1)
 
@@ -67,3 +67,14 @@ def test_a_design_of_the_other_width_is_refused(quantised: Path, design: Path, t
     words = ("--board", "zc706", "--design", design, "--bits", 16)
     for more in (("build", quantised, "--out", tmp_path / "p"), ("verify", quantised)):
         refused(run(*more, *words), "must be a design with words of 16 bits, not of 8")
+
+
+def test_rates_that_are_given_stand_beside_what_is_measured_in_words(few_images: Path, tmp_path: Path) -> None:
+    out = tmp_path / "ready.onnx"
+    words = ("--calibrate", few_images, "--bits", 8, "--rates", "0.25,0.25,0.5", "--out", out)
+    with shipped_file("resnet8_fashion_mnist.onnx") as path:
+        assert run("prepare", path, *words).exit_code == 0
+        before = [exit.accuracy for exit in read_onnx(path).exits]
+    after = read_onnx(out).exits
+    assert [exit.rate for exit in after] == [0.25, 0.25, 0.5]
+    assert [exit.accuracy for exit in after] != before
