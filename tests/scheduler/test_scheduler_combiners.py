@@ -1,4 +1,4 @@
-"""Rules of one's own for ensembles, of the package in `combiners`: exact, order-free, refused in a sentence."""
+"""Rules of one's own for ensembles, of the package in `combiners`: exact, order-free, refused in one line."""
 
 from itertools import permutations
 from pathlib import Path
