@@ -15,11 +15,13 @@ from fluidnpu.scheduler import placement
 
 from .. import show
 from ..errors import UsageError
-from ..options import EXPLAIN, FILE_OUT, FOLDER_OUT, JSON, PATH, takes
+from ..options import EXPLAIN, FILE_OUT, FOLDER_OUT, JSON, PATH, is_default, takes
 from .fleets import read_fleet
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from fluidnpu.host.fleet import Bench
 
     from ..reports.placement import Asked
 
@@ -43,6 +45,8 @@ class PlaceOptions:
     gap: str
     nodes: int
     forms: str | None
+    measure: int | None
+    samples: int
     out: Path | None
     parts: Path | None
     report: Path | None
@@ -73,6 +77,19 @@ class PlaceOptions:
     metavar="FORM[,FORM...]",
     help=f"forms of serving to choose from: {', '.join(FORMS)}  [default: all]",
 )
+@click.option(
+    "--measure",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="of several networks: run N allocations on simulated NPUs, that of the plan first, and say what each carried",
+)
+@click.option(
+    "--samples",
+    type=click.IntRange(min=1),
+    default=64,
+    show_default=True,
+    help="--measure: samples of the ensemble, whose every network runs them in each allocation",
+)
 @click.option("--out", type=FILE_OUT, metavar="PLAN.json", help="where to write the plan")
 @click.option(
     "--parts",
@@ -98,20 +115,26 @@ def command(options: PlaceOptions) -> None:
     if options.parts is not None and options.out is None:
         raise UsageError("--parts are those of a plan that is kept, so it needs --out PLAN.json")
     fleet = read_fleet(options.fleet, options.lost)
+    bench = bench_of(fleet, options)
     found = together(fleet, options) if options.network is None and len(fleet.networks) > 1 else planned(fleet, options)
     if options.out is not None:
         files.write_file(options.out, found.plan.dumps())
     parts = written_parts(options)
+    scores = [] if bench is None else measured(bench, found.plan, options)
     if options.report is not None:
         from ..reports.placement import render_placement
 
         files.write_file(options.report, render_placement(fleet, found, asked(options)))
     if options.as_json:
         told = {"plan": found.plan.to_dict(), "forms": [asdict(form) for form in found.forms], **proof(found.plan)}
+        if scores:
+            told["measured"] = scores
         show.emit(told if parts is None else {**told, "parts": [str(part) for part in parts]})
         return
     out = show.console()
     columns = print_placement(out, found)
+    if scores:
+        columns += print_measured(out, scores, options.samples)
     if options.explain:
         show.explain(out, columns)
     if options.out is not None:
@@ -122,6 +145,58 @@ def command(options: PlaceOptions) -> None:
         out.print("the plan cuts no network, so no part was written")
     if options.report is not None:
         out.print(f"report written to [bold]{options.report}[/]")
+
+
+def bench_of(fleet: placement.Fleet, options: PlaceOptions) -> Bench | None:
+    """Make ready to measure, before anything is planned; None where that was not asked for.
+
+    Raises UsageError and DriverUsageError.
+    """
+    if options.measure is None:
+        if not is_default("samples"):
+            raise UsageError("--samples are those of --measure N")
+        return None
+    if options.network is not None:
+        raise UsageError("--measure is for allocations of several networks, and --network names one")
+    from fluidnpu.host.fleet import Bench
+
+    return Bench(fleet=fleet, folder=options.fleet.parent, samples=options.samples)
+
+
+def measured(bench: Bench, plan: placement.Plan, options: PlaceOptions) -> list[dict[str, Any]]:
+    """Run allocations and say what each carried, the plan's first. Raises DriverUsageError."""
+    with show.progress(show.console(options.as_json), "measuring") as step:
+        scores = bench.scores(bench.candidates(bench.matrix_of(plan), options.measure or 1), step)
+    return [
+        {
+            "allocation": bench.named(score.matrix),
+            "measured_per_s": score.measured_per_s,
+            "planned_per_s": score.planned_per_s,
+        }
+        for score in scores
+    ]
+
+
+def print_measured(out: Console, scores: list[dict[str, Any]], samples: int) -> list[str]:
+    """Print a row an allocation; return the heads of the columns."""
+    heads = ["allocation", "measured/s", "by shares/s", "device: network x batch"]
+    best = max(score["measured_per_s"] for score in scores)
+    rows = [
+        (
+            "plan" if index == 0 else str(index),
+            f"[bold]{score['measured_per_s']:.5g}[/]"
+            if score["measured_per_s"] == best
+            else f"{score['measured_per_s']:.5g}",
+            f"{score['planned_per_s']:.5g}",
+            "; ".join(
+                f"{device}: {', '.join(f'{name} x {batch}' for name, batch in row.items()) or 'idle'}"
+                for device, row in score["allocation"].items()
+            ),
+        )
+        for index, score in enumerate(scores)
+    ]
+    out.print(show.table(f"Measured on simulated NPUs, {samples} samples of all networks", heads, rows))
+    return heads
 
 
 def written_parts(options: PlaceOptions) -> list[Path] | None:

@@ -13,6 +13,7 @@ from .leaf import Leaf as Leaf
 from .roster import FleetFile as FleetFile
 from .roster import Roster as Roster
 from .roster import read_plan as read_plan
+from .scoring import Bench as Bench
 from .shards import ShardedFront as ShardedFront
 from .shards import ShardOptions as ShardOptions
 from .worker import measure_worker as measure_worker

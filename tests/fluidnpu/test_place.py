@@ -116,6 +116,25 @@ def test_a_bundle_is_a_type(few_images: Path, tmp_path: Path) -> None:
     said = run("place", tmp_path / "fleet.toml", "--slo", "20ms", "--json")
     assert said.exit_code == 0, said.output
     assert json.loads(said.stdout)["value"] > 0
+    two = text.replace("[networks.toy]", "[networks.other]\nexit_rates = [0.5, 0.3, 0.2]\n[networks.toy]")
+    two = two.replace("exit_rates = [0.4, 0.6]", "exit_rates = [0.5, 0.3, 0.2]").replace("count = 4", "count = 2")
+    (tmp_path / "two.toml").write_text(two.replace("[[dev", 'networks.other.bundle = "project/bundle"\n[[dev'))
+    plan = ("place", tmp_path / "two.toml", "--measure", "3", "--samples", "4")
+    scores = json.loads(run(*plan, "--json").stdout)["measured"]
+    assert [0 < score["measured_per_s"] <= 1.5 * score["planned_per_s"] for score in scores] == [True] * 3
+    assert set(scores[0]["allocation"]) == {"board-0", "board-1"}
+    shown = run(*plan, "--explain")
+    assert shown.exit_code == 0, shown.output
+    assert "Measured on simulated NPUs, 4 samples of all networks" in shown.stdout
+    for words, sentence in (
+        (("--samples", "4"), "--samples are those of --measure N"),
+        (("--measure", "2", "--network", "toy"), "--measure is for allocations of several networks"),
+        (("--measure", "2", "--samples", "200000"), "at most 200000 samples are computed for scores"),
+    ):
+        refused = run("place", tmp_path / "two.toml", *words)
+        assert refused.exit_code == 2, refused.output
+        assert sentence in refused.stderr
+        assert len(refused.stderr.strip().splitlines()) == 1
     (tmp_path / "project" / "bundle" / "program.bin").unlink()
     lost = run("place", tmp_path / "fleet.toml")
     assert (lost.exit_code, len(lost.stderr.strip().splitlines())) == (2, 1)
