@@ -180,16 +180,17 @@ def fine_tune_model(options: FineTuning) -> None:
     written = {options.out: tuned.network, beside: tuned.reference}
     for path, one in written.items():
         files.write_file(path, model_onnx.onnx_bytes(one))
-    report = _report(tuned, options.out, beside, options.frozen) | {
-        f"int{options.bits}": guard_report(guard),
-        f"int{options.bits}_lacks": lacks,
-        "given_up": None if joint is None else {"int16": joint.accuracies.int16[-1], "cost_points": joint.cost_points},
+    width = f"int{options.bits}"
+    report = _report(tuned, options.out, beside, options.frozen, width) | {
+        width: guard_report(guard),
+        f"{width}_lacks": lacks,
+        "given_up": None if joint is None else {width: joint.accuracies.int16[-1], "cost_points": joint.cost_points},
     }
     if options.as_json:
         show.emit(report)
         return
-    _print(out, tuned, report, joint)
-    say_guarded(out, tuned.network, guard, lacks)
+    _print(out, tuned, report, joint, width)
+    say_guarded(out, tuned.network, guard, lacks, options.bits)
     out.print(f"network written to [bold]{options.out}[/], its single-exit reference to [bold]{beside}[/]")
     say_chance(out, tuned.network)
 
@@ -198,7 +199,7 @@ def _fine_tuned(*given: Any, **options: Any) -> tuple[training.TunedExits, train
     return training.fine_tune(*given, **options), None
 
 
-def _report(tuned: training.TunedExits, out: Path, reference: Path, frozen: bool) -> dict[str, Any]:
+def _report(tuned: training.TunedExits, out: Path, reference: Path, frozen: bool, width: str) -> dict[str, Any]:
     pairs = zip(tuned.network.exits, tuned.accuracies.floating, tuned.accuracies.int16, strict=True)
     return {
         "model": str(out),
@@ -206,31 +207,33 @@ def _report(tuned: training.TunedExits, out: Path, reference: Path, frozen: bool
         "learned_images": tuned.learned,
         "held_out_images": tuned.held_out,
         "epochs": tuned.epochs,
-        "exits": [{"name": exit.name, "float": real, "int16": stored} for exit, real, stored in pairs],
-        "given": {"float": tuned.given.floating[-1], "int16": tuned.given.int16[-1]},
+        "exits": [{"name": exit.name, "float": real, width: stored} for exit, real, stored in pairs],
+        "given": {"float": tuned.given.floating[-1], width: tuned.given.int16[-1]},
         "trained_as_long": None
         if frozen
-        else {"float": tuned.reference_accuracies.floating[-1], "int16": tuned.reference_accuracies.int16[-1]},
+        else {"float": tuned.reference_accuracies.floating[-1], width: tuned.reference_accuracies.int16[-1]},
         "cost_points": tuned.cost_points,
         "advice": tuned.advice,
         "held_out_losses": list(tuned.losses),
     }
 
 
-def _print(out: Console, tuned: training.TunedExits, report: dict[str, Any], joint: training.TunedExits | None) -> None:
+def _print(
+    out: Console, tuned: training.TunedExits, report: dict[str, Any], joint: training.TunedExits | None, width: str
+) -> None:
     long = report["trained_as_long"]
-    best = (long or report["given"])["int16"]
+    best = (long or report["given"])[width]
     named = [
         *((row["name"], row) for row in report["exits"]),
         ("single exit, as given", report["given"]),
         *([("single exit, trained as long", long)] if long else []),
     ]
     rows = [
-        (name, f"{100 * row['float']:.2f} %", f"{100 * row['int16']:.2f} %", f"{100 * row['int16'] / best:.1f} %")
+        (name, f"{100 * row['float']:.2f} %", f"{100 * row[width]:.2f} %", f"{100 * row[width] / best:.1f} %")
         for name, row in named
     ]
     title = f"Accuracy on {tuned.held_out} images held out, after {tuned.epochs} epochs of {tuned.learned}"
-    columns = ("exit", "float", "int16", "of the reference")
+    columns = ("exit", "float", width, "of the reference")
     out.print(show.table(title, columns, rows))
     if joint is not None:
         out.print(

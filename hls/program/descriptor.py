@@ -84,9 +84,8 @@ class Descriptor(LayerGeometry):
             raise DescriptorError(
                 f"shifts must lie in 0..{shift} and 0..{residual_shift}, not {self.shift} and {self.residual_shift}"
             )
-        if not -32768 <= self.lo <= self.hi <= 32767:
-            raise DescriptorError(f"clip bounds must be ordered int16, not {self.lo}..{self.hi}")
-
+        if not self._ordered(self.lo, self.hi):
+            raise DescriptorError(f"clip bounds must be ordered {self.word.dtype}, not {self.lo}..{self.hi}")
         self._check_unit()
         self._check_filter()
 
@@ -110,10 +109,9 @@ class Descriptor(LayerGeometry):
             raise DescriptorError("a product must have a residual to multiply by, and has_residual is 0")
         if self.residual_spread and not self.has_residual:
             raise DescriptorError("a residual must be there to be spread over channels, and has_residual is 0")
-        if not -32768 <= self.activation_lo <= self.activation_hi <= 32767:
-            raise DescriptorError(
-                f"clip bounds of the unit must be ordered int16, not {self.activation_lo}..{self.activation_hi}"
-            )
+        lo, hi = self.activation_lo, self.activation_hi
+        if not self._ordered(lo, hi):
+            raise DescriptorError(f"clip bounds of the unit must be ordered {self.word.dtype}, not {lo}..{hi}")
 
     def _check_filter(self) -> None:
         """Raise DescriptorError where the fields of the filter contradict each other (ADR 70)."""
@@ -151,8 +149,12 @@ class Descriptor(LayerGeometry):
             )
         for name in ("filter", "filter_unit"):
             lo, hi = getattr(self, f"{name}_lo"), getattr(self, f"{name}_hi")
-            if not -32768 <= lo <= hi <= 32767:
-                raise DescriptorError(f"{name}_lo and {name}_hi must be ordered int16, not {lo}..{hi}")
+            if not self._ordered(lo, hi):
+                raise DescriptorError(f"{name}_lo and {name}_hi must be ordered {self.word.dtype}, not {lo}..{hi}")
+
+    def _ordered(self, lo: int, hi: int) -> bool:
+        """Tell whether bounds are words, and the lower one comes first."""
+        return self.word.lowest <= lo <= hi <= self.word.highest
 
     @property
     def word(self) -> Word:

@@ -1,6 +1,7 @@
 """`fluidnpu train --from`: a model of one's own and labelled images, to exits that are trained and judged."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +64,14 @@ def test_a_frozen_network_keeps_its_last_exit(start: Path) -> None:
         same = np.array_equal(own.weights, after.parameters[name].weights)
         assert same != name.startswith("exit1")
         assert name.startswith("exit1") or np.array_equal(own.weights, reference.parameters[name].weights)
+
+
+def test_what_is_tuned_for_words_of_8_bits_is_called_int8(start: Path) -> None:
+    words = ("--data", start.parent / "images.npz", "--epochs", 1, "--batch", 60, "--frozen", "--bits", 8)
+    result = run("train", "--from", start, "--out", start.parent / "narrow.onnx", *words)
+    assert result.exit_code == 0, result.output
+    assert re.search(r"exit +float +int8 +of the reference", result.output)
+    assert "int16" not in result.output
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ WRONG: list[tuple[dict[str, int], list[str]]] = [
     ({"InWords": 4}, ["InWords must be at least 2"]),
     (
         {"PortBytes": 128, "LineWords": 64, "QueueBeats": 4},
-        ["a port has at most 32 words", "MaxBurst must lie in 1..256 and fit the queue"],
+        ["a port has at most 64 bytes", "MaxBurst must lie in 1..256 and fit the queue"],
     ),
     ({"TP": 9, "InWords": 18}, ["LineWords must be at least InWords"]),
 ]  # fmt: skip
