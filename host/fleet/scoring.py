@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -103,9 +104,8 @@ class Bench:
             )
         found = []
         for index, matrix in enumerate(matrices):
-            took = self._took_ns(
-                problem, matrix, lambda done, index=index: progress(index * each + done, len(matrices) * each)
-            )
+            step = partial(_told, progress, index * each, len(matrices) * each)
+            took = self._took_ns(problem, matrix, step)
             planned = problem.shared(matrix).rate
             found.append(Score(matrix=matrix, measured_per_s=self.samples * NS / took, planned_per_s=planned))
         return found
@@ -165,6 +165,10 @@ class Bench:
         device = int(np.flatnonzero(np.isfinite(problem.seconds[:, network, 0]))[0])
         program = self._bundle(problem, device, network).program
         return list(program.random_samples(np.random.default_rng(self.seed), count))
+
+
+def _told(progress: Progress, before: int, of: int, done: int) -> None:
+    progress(before + done, of)
 
 
 def _run(driver: Driver, images: Sequence[npt.NDArray[np.generic]], exits: Sequence[int]) -> None:

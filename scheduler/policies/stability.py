@@ -36,8 +36,8 @@ MOST = 10.0  # that one request adds to a score
 class Stability:
     """The policy of the whole NPU: it knows all networks, and no tenant has a share of its own.
 
-    `networks` side by side; None for one alone. `forces`: answer at the chosen exit; without it samples run on
-    to the exits at which they leave, and the score alone decides.
+    `networks` side by side; None for one alone. `forces`: answer at the chosen exit; without it samples run
+    on to the exits at which they leave, and candidates are batches to the last exit.
     """
 
     networks: Networks | None = None
@@ -65,10 +65,10 @@ class Stability:
         for network, first in enumerate(side.first):
             queue = view.waiting[first]
             if queue:
-                batch = queue[: min(view.b_max, side.slots[network])]
-                exit, took = self._deepest(view, batch, first, side.last[network])
+                taken = queue[: min(view.b_max, side.slots[network])]
+                exit, took = self._deepest(view, taken, first, side.last[network])
                 left = np.ones(len(waiting), bool)
-                left[place : place + len(batch)] = False
+                left[place : place + len(taken)] = False
                 best = min(best, (score(view.now_ns + took - times[0][left], times[1][left]), first, exit))
             place += len(queue)
         value, first, self._exit = best
