@@ -160,7 +160,9 @@ def bench_of(fleet: placement.Fleet, options: PlaceOptions) -> Bench | None:
         raise UsageError("--measure is for allocations of several networks, and --network names one")
     from fluidnpu.host.fleet import Bench
 
-    return Bench(fleet=fleet, folder=options.fleet.parent, samples=options.samples)
+    bench = Bench(fleet=fleet, folder=options.fleet.parent, samples=options.samples)
+    bench.check(options.measure)
+    return bench
 
 
 def measured(bench: Bench, plan: placement.Plan, options: PlaceOptions) -> list[dict[str, Any]]:

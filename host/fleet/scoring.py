@@ -8,6 +8,7 @@ devices' own clocks. Links and hosts are not in it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fluidnpu.scheduler import placement
+from fluidnpu.scheduler import PlacementError, placement
 
 from ..bundle import Bundle
 from ..devices.device import VirtualClock
@@ -67,11 +68,21 @@ class Bench:
                         f"what is scored must be a bundle, and network '{network}' of type '{kind.name}' is a {source}"
                     )
 
+    def check(self, matrices: int) -> int:
+        """Give the samples in a score, of all networks. Raises DriverUsageError for too many scores."""
+        each = sum(self._counts(self.problem).values())
+        if matrices * each > MOST_RUNS:
+            raise DriverUsageError(
+                f"at most {MOST_RUNS} samples are computed for scores, and {matrices} matrices of {each} are more"
+            )
+        return each
+
     def candidates(self, start: Matrix, count: int) -> list[Matrix]:
         """Give up to `count` matrices: the start, worst-fit, and neighbours that promise most in turns."""
         problem = self.problem
-        made = [start, placement.worst_fit(problem)]
-        changed = []
+        made, changed = [start], []
+        with suppress(PlacementError):  # worst-fit may find no room where a plan does
+            made.append(placement.worst_fit(problem))
         for device, network, batch in placement.neighbours(problem, start):
             matrix = start.copy()
             matrix[device, network] = batch
@@ -96,12 +107,7 @@ class Bench:
 
     def scores(self, matrices: Sequence[Matrix], progress: Progress = lambda done, of: None) -> list[Score]:
         """Score matrices, each on devices of its own. Raises DriverUsageError for too many samples."""
-        problem = self.problem
-        each = sum(self._counts(problem).values())
-        if len(matrices) * each > MOST_RUNS:
-            raise DriverUsageError(
-                f"at most {MOST_RUNS} samples are computed for scores, and {len(matrices)} matrices of {each} are more"
-            )
+        problem, each = self.problem, self.check(len(matrices))
         found = []
         for index, matrix in enumerate(matrices):
             step = partial(_told, progress, index * each, len(matrices) * each)

@@ -126,14 +126,16 @@ def test_a_bundle_is_a_type(few_images: Path, tmp_path: Path) -> None:
     shown = run(*plan, "--explain")
     assert shown.exit_code == 0, shown.output
     assert "Measured on simulated NPUs, 4 samples of all networks" in shown.stdout
-    for words, sentence in (
+    kept = tmp_path / "kept.json"
+    for more, sentence in (
         (("--samples", "4"), "--samples are those of --measure N"),
         (("--measure", "2", "--network", "toy"), "--measure is for allocations of several networks"),
         (("--measure", "2", "--samples", "200000"), "at most 200000 samples are computed for scores"),
     ):
-        refused = run("place", tmp_path / "two.toml", *words)
+        refused = run("place", tmp_path / "two.toml", "--out", kept, *more)
         assert refused.exit_code == 2, refused.output
         assert sentence in refused.stderr
+        assert not kept.exists(), "nothing is planned before"
         assert len(refused.stderr.strip().splitlines()) == 1
     (tmp_path / "project" / "bundle" / "program.bin").unlink()
     lost = run("place", tmp_path / "fleet.toml")
