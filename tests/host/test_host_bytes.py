@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from host_worlds import HostWorld, read, right, world
+from host_worlds import HostWorld, design_of, network, read, right, world
+from network_worlds import EXITS, NAMES, PairWorld, any_company
 from oip_worlds import NAME, served
 
+from fluidnpu.dse import Design
 from fluidnpu.hls import Cause, compile_program
 from fluidnpu.hls.program import Stages
 from fluidnpu.host import Bundle, Driver, DriverUsageError, NpuError, SimulatedNpu
@@ -54,12 +56,17 @@ def test_requests_leave_where_golden_says() -> None:
     assert len(set(exits.tolist())) > 1
 
 
+def with_zeros(qnet: QuantisedNetwork, seed: int = 7) -> QuantisedNetwork:
+    """The same integers with zero points, as files of other tools bring them."""
+    rng = np.random.default_rng(seed)
+    formats = {name: replace(own, zero=int(rng.integers(-128, 128))) for name, own in qnet.formats.items()}
+    layers = tuple(replace(one, halo=formats[one.layer.input].zero) for one in qnet.layers)
+    return replace(qnet, layers=layers, formats=formats)
+
+
 def shifted(w: HostWorld) -> tuple[QuantisedNetwork, Driver]:
-    """The same integers with zero points, as files of other tools bring them, and a driver that has them."""
-    rng = np.random.default_rng(7)
-    formats = {name: replace(own, zero=int(rng.integers(-20, 20))) for name, own in w.qnet.formats.items()}
-    layers = tuple(replace(one, halo=formats[one.layer.input].zero) for one in w.qnet.layers)
-    qnet = replace(w.qnet, layers=layers, formats=formats)
+    """The network with zero points, and a driver that has them."""
+    qnet = with_zeros(w.qnet)
     program = compile_program(qnet, w.design)
     return qnet, Driver(SimulatedNpu(w.design), program, w.design, guarded=True)
 
@@ -94,10 +101,26 @@ def test_a_descriptor_of_the_other_width_is_refused() -> None:
     assert error.value.cause is Cause.BAD_DESCRIPTOR
 
 
-def test_parts_hand_on_tensors_of_int8() -> None:
+@pytest.mark.parametrize("seed", [7, 8])
+def test_networks_with_zeros_run_side_by_side(seed: int) -> None:
+    base = [network(one, EXITS, bits=8) for one in (seed, seed + 20)]
+    design = Design.joined(
+        [replace(design_of(one, **SIZES), network=name) for one, name in zip(base, NAMES, strict=True)]
+    )
+    qnets = tuple(with_zeros(one, seed + at) for at, one in enumerate(base))
+    programs = tuple(compile_program(one, design.part(at)) for at, one in enumerate(qnets))
+    npu = SimulatedNpu(design)
+    driver = Driver(npu, programs, design, guarded=True)
+    driver.load()
+    assert any_company(PairWorld(qnets, design, programs, npu, driver), np.random.default_rng(seed)) > 1
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+def test_parts_hand_on_tensors_of_int8(zeros: bool) -> None:
     w = of_bytes(exits=3, loaded=False)
     images = w.images(3)
-    whole = Bundle(design=w.design, program=w.program)
+    qnet = with_zeros(w.qnet) if zeros else w.qnet
+    whole = Bundle(design=w.design, program=compile_program(qnet, w.design))
     first, rest = (part_of(whole, Stages(first=a, last=b, exits=(b,))) for a, b in ((0, 0), (1, 2)))
     assert (outputs_of(first.program)[-1].datatype, input_of(rest.program).datatype) == ("INT8", "INT8")
     driver = Driver(SimulatedNpu(first.design), first.program, first.design)
@@ -116,7 +139,7 @@ def test_parts_hand_on_tensors_of_int8() -> None:
         driver.write_sample(slot, tensor)
     driver.activate(range(3))
     driver.run_stage(0)
-    np.testing.assert_array_equal(driver.stored_logits(range(3), 0), golden.run(w.qnet, images)[2])
+    np.testing.assert_array_equal(driver.stored_logits(range(3), 0), golden.run(qnet, images)[2])
 
 
 def test_a_server_answers_as_golden(tmp_path: Path) -> None:
