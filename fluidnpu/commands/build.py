@@ -96,7 +96,7 @@ class BuildOptions(Search):
 @CLASSES
 @EXIT_RATES
 @click.option(
-    "--tolerance", default=0.5, show_default=True, help="points of accuracy that int16 may lose against float"
+    "--tolerance", default=0.5, show_default=True, help="points of accuracy that integers may lose against float"
 )
 @MOST_ERROR
 @reading
@@ -148,7 +148,7 @@ def build_project(options: BuildOptions, model: Path) -> None:
         )
         design = _design(out, network, board, options)
         guard = _guarded(network, qnet, images, options.tolerance)
-        network = _with_int16_rates(network, qnet, images, guard)
+        network = _with_measured_rates(network, qnet, images, guard)
         design = with_rates_of(design, network)
         program = hls.compile_program(qnet, design)
         files = hls.render_project(
@@ -202,19 +202,19 @@ def build_project(options: BuildOptions, model: Path) -> None:
 def _guarded(
     network: models.Network, qnet: models.QuantisedNetwork, images: models.ImageSet | None, tolerance: float
 ) -> numeric.GuardReport | None:
-    """Compare int16 with float where there are labelled images; None where there are none."""
+    """Compare integers with float where there are labelled images; None where there are none."""
     if images is None or not images.labelled or network.exits[-1].logits is None:
         return None
     return models.accuracy_guard(network, qnet, images.images, images.labels, tolerance)
 
 
-def _with_int16_rates(
+def _with_measured_rates(
     network: models.Network,
     qnet: models.QuantisedNetwork,
     images: models.ImageSet | None,
     guard: numeric.GuardReport | None,
 ) -> models.Network:
-    """Give the network the rates that its int16 form has on the images, where it has none yet."""
+    """Give the network the rates that its integers have on the images, where it has none yet."""
     if images is None or network.workload.exit_rates is not None:
         return network
     if guard is not None:
