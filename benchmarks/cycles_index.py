@@ -23,8 +23,8 @@ BOARDS = {"zc706": "ZC706", "zcu104": "ZCU104"}
 NUMBER = r"([\d.]+ %)"
 HEAD = """# Every layer, the exact model beside the RTL
 
-Frames a second of four networks: [whole networks](networks.md). The HLS core beside this one: [core by
-core](cores.md).
+Frames a second of four networks: [whole networks](networks.md); [with words of 8 bits](int8.md). The HLS core
+beside this one: [core by core](cores.md).
 
 `make tables` runs whole networks at B = 1, 2, 4 and 8 (simulated, hours on two cores). Each runs on the array
 that `dse --cycles exact` finds for the board. Cycles of each layer are counted by the exact model and by the

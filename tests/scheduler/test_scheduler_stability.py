@@ -1,4 +1,4 @@
-"""EdgeServing's rule: scores as a plain loop gives them, exits in time, nobody lost beside another network."""
+"""EdgeServing's rule: scores as a plain loop gives them, exits in time, none lost beside another network."""
 
 import math
 

@@ -1,8 +1,9 @@
 """Rules that combine the answers of several networks: exact, order-free, each part counted once.
 
 Logits are integers with a scale, at 16 bits a power of two. They are brought to the finest scale of the
-ensemble and summed as 64-bit integers, so that a sum is the same bits in any order; only the last step, a mean, leaves the integers.
-A rule of one's own (`own.py`) is asked at that last step, with the parts in the order of the networks.
+ensemble and summed as 64-bit integers, so that a sum is the same bits in any order; only the last step, a
+mean, leaves the integers. A rule of one's own (`own.py`) is asked at that last step, with the parts in the
+order of the networks.
 
 >>> tally = Rule(networks=("a", "b"), fractions=(4, 5)).tally(samples=1, classes=2)
 >>> [tally.add(name, 0, np.array([row])) for name, row in (("b", [32, 0]), ("a", [0, 16]), ("b", [9, 9]))]
