@@ -6,8 +6,6 @@ every rule must be seen to hold in one of these worlds and to fail in another; a
 that no outcome could have refuted. Rules are found by asking the study for its statements, so none can be
 forgotten.
 
->>> from .statements import Verdict
-from .writing import table_head, table_row
 >>> def rule(body):
 ...     holds = [body["x"]["ms"] < 3, 1 < 2]
 ...     return [Verdict(where="a", statement="b", paper="", ours="", why="", holds=holds)]

@@ -88,7 +88,7 @@ def grid_scales(weights: Doubles) -> Doubles:
     number; where none does, over 127, as for weights that were never integers.
 
     >>> grid_scales(np.array([[[0.5, 0.3], [-0.2, 0.1]]])).round(6).tolist()
-    [0.003968, 0.002381]
+    [0.004, 0.002381]
     """
     largest = np.abs(weights).max(axis=1, keepdims=True)
     best = np.zeros(largest.shape)

@@ -19,7 +19,7 @@ from npu_worlds import DESIGN
 from fluidnpu.boards import load_board
 from fluidnpu.rtl_tb import NpuModel
 from fluidnpu.rtl_tb.core.model import CoreModel
-from fluidnpu.rtl_tb.npu.world import LEAST, model_of
+from fluidnpu.rtl_tb.npu.world import BYTES, LEAST, model_of
 from fluidnpu.rtl_tb.simulation.model import Model
 from fluidnpu.rtl_tb.simulation.units import UNITS
 from fluidnpu.rtl_tb.synthesis import timing
@@ -33,6 +33,7 @@ MODELS: dict[str, NpuModel | CoreModel | Model] = {
     "npu: two stripes, merged pools": test_rtl_pooling.STRIPED,
     "cocotb: the row buffer": Model(top="fluidnpu_row_buffer", parameters=UNITS["fluidnpu_row_buffer"]),
     "npu: the least": model_of(LEAST),
+    "npu: words of 8 bits": model_of(BYTES),
     "cocotb: four striped masters": test_rtl_stripes.model_of(4, 16),
     **{f"core: {name}": CoreModel.of(test_rtl_core.design_named(name)) for name in test_rtl_core.DEFAULT},
 }

@@ -13,6 +13,7 @@ from fluidnpu.rtl_tb import sources
 TWIN = Path(__file__).resolve().parent.parent.parent / "dse" / "exact" / "twin"
 DATA = "moves data only; its delay is part of core_array's or core_finish's"
 LANE = "moves data only; its delay is part of fluidnpu_activation's"
+BYTES = "moves data only; its delays at 8 bits are numbers of the array (`Array.late`, `.finish_steps`)"
 TYPES = "types and constants"
 WITHOUT = {
     "common_reset": "a job begins long after its reset has gone",
@@ -20,13 +21,20 @@ WITHOUT = {
     "core_chain": DATA,
     "core_gather": DATA,
     "core_mac": DATA,
+    "core_packed_array": BYTES,
+    "core_packed_chain": BYTES,
+    "core_packed_mac": BYTES,
+    "core_packed_pe": BYTES,
     "core_pe": DATA,
     "core_pe_split": DATA,
     "core_requantise": DATA,
+    "core_rescale": BYTES,
+    "core_scale": BYTES,
     "core_skew": DATA,
     "core_weight_bus": DATA,
     "core_pkg": TYPES,
     "fluidnpu_activation_lane": LANE,
+    "fluidnpu_output_filter_bytes": "moves data only; its delay is part of fluidnpu_output_filter's",
     "fluidnpu_output_filter_lane": "moves data only; its delay is part of fluidnpu_output_filter's",
     "fluidnpu_counters": "counts what the other modules do, and delays none of them",
     "fluidnpu_formats_pkg": TYPES,
