@@ -2,6 +2,7 @@
 
 Numba's own cache sees changes of the file that holds a compiled function, not of the files that it calls.
 Here the cache's folder is named after all Python files of the package, so a loop may be spread over several.
+Where no folder can be written, or a cache's file cannot be used, loops are compiled anew in each process.
 
 >>> len(Jit("fluidnpu.dse", error_model="numpy").digest)
 16
@@ -10,13 +11,18 @@ Here the cache's folder is named after all Python files of the package, so a loo
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
+import pickle
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cached_property
+from contextlib import contextmanager, suppress
+from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
+
+_log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -52,10 +58,12 @@ class Jit:
             return function
         import numba
 
-        with self._cache_folder():
+        with self._cache_folder() as cached:
             compiled: F = numba.njit(
-                cache=True, no_cpython_wrapper=no_cpython_wrapper, no_cfunc_wrapper=True, **self.options
+                cache=cached, no_cpython_wrapper=no_cpython_wrapper, no_cfunc_wrapper=True, **self.options
             )(function)
+        if cached and hasattr(compiled, "_cache"):  # not with NUMBA_DISABLE_JIT
+            compiled._cache._guard_against_spurious_io_errors = _tolerate_cache_errors
         return compiled
 
     @cached_property
@@ -67,20 +75,61 @@ class Jit:
         return key.hexdigest()[:16]
 
     @contextmanager
-    def _cache_folder(self) -> Iterator[None]:
-        """Point Numba at our folder while it makes a function's cache; it asks only then."""
+    def _cache_folder(self) -> Iterator[bool]:
+        """Point Numba at our folder while it makes a function's cache; it asks only then.
+
+        Yields whether there is such a folder.
+        """
         import numba
 
         before = numba.config.CACHE_DIR
-        numba.config.CACHE_DIR = str((Path(before) if before else self._base()) / self.digest)
+        base = writable_folder(before, str(self.folder / "__pycache__" / "numba"), _user_cache())
+        numba.config.CACHE_DIR = str(Path(base) / self.digest) if base else before
         try:
-            yield
+            yield bool(base)
         finally:
             numba.config.CACHE_DIR = before
 
-    def _base(self) -> Path:
-        """Beside the sources where they may be written, else in the user's cache."""
-        if os.access(self.folder, os.W_OK):
-            return self.folder / "__pycache__" / "numba"
-        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        return Path(home) / "fluidnpu" / "numba"
+
+@lru_cache
+def writable_folder(*folders: str) -> str | None:
+    """Return the first of the folders that files can be written to, made where it is missing; "" is skipped.
+
+    None where there is no such folder, which is logged once as a warning.
+
+    >>> with tempfile.TemporaryDirectory() as here:
+    ...     writable_folder("", "/dev/null/none", here) == here
+    True
+    """
+    for folder in filter(None, folders):
+        with suppress(OSError):
+            os.makedirs(folder, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder).close()
+            return folder
+    _log.warning(
+        "compiled loops cannot be kept, and each process compiles its own: no folder of %s can be written; "
+        "NUMBA_CACHE_DIR names another",
+        ", ".join(filter(None, folders)),
+    )
+    return None
+
+
+def _user_cache() -> str:
+    """Return the folder in the user's cache, or "" for a user without a home."""
+    with suppress(RuntimeError):
+        return str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fluidnpu" / "numba")
+    return ""
+
+
+@contextmanager
+def _tolerate_cache_errors() -> Iterator[None]:
+    """Compile anew where the cache cannot be used: a full disk, a torn file, a file of another user."""
+    try:
+        yield
+    except (OSError, EOFError, pickle.UnpicklingError) as error:
+        _warn_of_cache(str(error) or type(error).__name__)
+
+
+@lru_cache
+def _warn_of_cache(reason: str) -> None:
+    _log.warning("a compiled loop cannot be kept or read again, so it is compiled anew: %s", reason)
