@@ -10,7 +10,7 @@ import time
 import numpy as np
 
 from fluidnpu.boards import load_board
-from fluidnpu.commands.load_curves import load_curves
+from fluidnpu.commands.modes.load_curves import load_curves
 from fluidnpu.dse import LatencyTable, explore
 from fluidnpu.models import LayerShape, Window, Workload
 from fluidnpu.scheduler.placement import place

@@ -32,7 +32,7 @@ from fluidnpu.models.numeric import guarded
 from fluidnpu.models.numeric.float_reference import run_float, run_float_outputs
 from fluidnpu.models.numeric.guard import DeviationError
 from fluidnpu.models.onnx import survey
-from fluidnpu.models.onnx.inputs import with_input_size
+from fluidnpu.models.onnx.reading.inputs import with_input_size
 
 IMAGES = 2
 MOST_BYTES = 1 << 28  # of one file in a package

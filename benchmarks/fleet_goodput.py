@@ -40,7 +40,7 @@ from plans import served, write_fleet
 
 from fluidnpu.dse import Design
 from fluidnpu.host import Bundle
-from fluidnpu.host.fleet.campaign import rights_of
+from fluidnpu.host.campaigns.fleet import rights_of
 from fluidnpu.models import shipped_images
 from fluidnpu.scheduler import Policy, Serving, make_policy, placement
 

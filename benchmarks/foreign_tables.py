@@ -29,7 +29,7 @@ from fluidnpu.dse.paper.latency import stage_latency
 from fluidnpu.models import LayerShape, Workload, read_layer_table, shipped_file
 from fluidnpu.models.exits import equidistant_exits
 from fluidnpu.scheduler import Serving
-from fluidnpu.scheduler.policies.saturated import solve_saturated
+from fluidnpu.scheduler.policies.solving.saturated import solve_saturated
 
 EVALUATION, TRAINING, BATCHING = 2401, 2402, 2403
 COUNT = 24  # tables of a set

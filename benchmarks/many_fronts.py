@@ -41,12 +41,12 @@ from urllib.request import urlopen
 import numpy as np
 
 from fluidnpu.host import Bundle
-from fluidnpu.host.fleet.asking import LONGEST_S, Asking, Right
-from fluidnpu.host.fleet.board import BoardOptions
-from fluidnpu.host.fleet.campaign import FLEET, NAME, rights_of
-from fluidnpu.host.fleet.children import environment
-from fluidnpu.host.fleet.processes import Process
-from fluidnpu.host.fleet.strikes import Ends, strikes
+from fluidnpu.host.campaigns.clients import LONGEST_S, Asking, Right
+from fluidnpu.host.campaigns.fleet import FLEET, NAME, rights_of
+from fluidnpu.host.campaigns.strikes import Ends, strikes
+from fluidnpu.host.fleet.boards.board import BoardOptions
+from fluidnpu.host.fleet.boards.children import environment
+from fluidnpu.host.fleet.boards.processes import Process
 from fluidnpu.models import shipped_images
 
 PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "three-servers.md"

@@ -24,7 +24,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from fluidnpu.models import Network, golden, quantise, read_onnx
 from fluidnpu.models.images import Preprocessing
-from fluidnpu.models.onnx.inputs import with_input_size
+from fluidnpu.models.onnx.reading.inputs import with_input_size
 
 Floats = npt.NDArray[np.float32]
 SURE = 0.25  # the score from which nudenet counts a box

@@ -18,7 +18,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from fluidnpu.host.oip.metric_table import TABLE
+from fluidnpu.host.oip.observing.metric_table import TABLE
 from fluidnpu.words import WORDS
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # a hook is no package

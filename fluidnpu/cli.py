@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from .commands.logs import FORMATS, LEVELS, start_logging
+from .commands.helpers.logs import FORMATS, LEVELS, start_logging
 from .errors import EXIT_BAD_INPUT, UsageError, fail, flush_output, one_sentence
 
 COMMANDS = {

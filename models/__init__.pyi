@@ -21,5 +21,5 @@ from .numeric.integers import QuantisedLayer as QuantisedLayer
 from .numeric.integers import QuantisedNetwork as QuantisedNetwork
 from .numeric.quantise import quantise as quantise
 from .onnx.from_torch import from_torch as from_torch
-from .onnx.reader import read_model as read_model
-from .onnx.reader import read_onnx as read_onnx
+from .onnx.reading.reader import read_model as read_model
+from .onnx.reading.reader import read_onnx as read_onnx

@@ -38,7 +38,7 @@ MOST_ENTRIES = 13  # files and folders at the top of a room
 PROMISED = {  # names of doors that users were promised, though no other room uses them
     "fluidnpu.host.Device": "a contract of ARCHITECTURE.md: what a device must offer to the driver",
     "fluidnpu.host.Runtime": "docs/how-to/own-exit-criterion.md gives it a rule",
-    "fluidnpu.host.fleet.RayEngine": "fluidnpu/commands/spreading.py asks for it by name",
+    "fluidnpu.host.fleet.RayEngine": "fluidnpu/commands/helpers/spreading.py asks for it by name",
     "fluidnpu.host.oip.Client": "fluidnpu.connect returns it, and the reference shows its methods",
     "fluidnpu.host.oip.Inference": "Client.infer returns it, and the reference shows its fields",
     "fluidnpu.models.images.read_image_file": "0.1.0 showed it as models.read_image_file",
@@ -53,13 +53,13 @@ ASKS_FOR_A_BOARD = {  # files that load a board, and who names it there: a desig
     "studies/delen/heads.py": "the study",
     "studies/fluid_batching/hardware.py": "the paper's tables",
     "studies/pame/networks.py": "the study",
-    "fluidnpu/commands/board_power.py": "--power",
+    "fluidnpu/commands/helpers/board_power.py": "--power",
     "fluidnpu/commands/build.py": "--board",
-    "fluidnpu/commands/check_board.py": "BOARD.toml",
-    "fluidnpu/commands/demo_steps.py": "the demo",
+    "fluidnpu/commands/modes/check_board.py": "BOARD.toml",
+    "fluidnpu/commands/modes/demo_steps.py": "the demo",
     "fluidnpu/commands/dse.py": "--board",
     "fluidnpu/commands/import_reports.py": "--board",
-    "fluidnpu/commands/select_exits.py": "--board",
+    "fluidnpu/commands/modes/select_exits.py": "--board",
     "fluidnpu/commands/verify.py": "--board",
 }
 CODE = {".py", ".sv", ".j2", ".h", ".cpp"}  # an inner folder with such a file stands on the map

@@ -46,9 +46,9 @@ QUICK = (
     *(
         Output(
             name=f"protobuf-{name}",
-            files=(f"host/oip/{name}.protoset",),
-            command=f"python -m grpc_tools.protoc -I host/oip --descriptor_set_out host/oip/{name}.protoset {name}.proto",
-            data=(f"host/oip/{name}.proto",),
+            files=(f"host/oip/edges/{name}.protoset",),
+            command=f"python -m grpc_tools.protoc -I host/oip/edges --descriptor_set_out host/oip/edges/{name}.protoset {name}.proto",
+            data=(f"host/oip/edges/{name}.proto",),
         )
         for name in ("inference", "health", "reflection")
     ),
@@ -71,7 +71,7 @@ QUICK = (
         files=("rtl_tb/README.md",),
         command=f"{PYTEST} tests/rtl_tb/test_rtl_readme.py -k tables",
         roots=("tests/rtl_tb/test_rtl_readme.py",),
-        data=("dse/exact/twin/*.py",),
+        data=("dse/exact/twin/**/*.py",),
         part=r"<!-- (commands|index) -->.*?<!-- end of \1 -->",
         env=REWRITE,
     ),

@@ -21,8 +21,8 @@ ROOMS = ("boards", "models", "dse", "hls", "rtl_tb", "scheduler", "host", "studi
 BY_NAME = {
     "fluidnpu/cli.py": (),
     "fluidnpu/commands/config.py": (),
-    "fluidnpu/commands/spreading.py": (),
-    "fluidnpu/commands/surfaces.py": (),
+    "fluidnpu/commands/helpers/spreading.py": (),
+    "fluidnpu/commands/helpers/surfaces.py": (),
     "studies/catalogue.py": (),
     "scheduler/policies/registry.py": ("scheduler/policies/**/*.py", "scheduler/compiled/*.py"),
 }

@@ -165,6 +165,15 @@ class Exploration:
             None if self.layer_cycles is None or self.question.mix else walls(self.design, self._cycles(batch), batch)
         )
 
+    def layer_walls(self, layer: int, batch: int) -> Walls | None:
+        """Divide the cycles of one layer of a batch among the walls.
+
+        None as `walls`, and of a layer that takes none, since another computes it.
+        """
+        if self.layer_cycles is None or self.question.mix or not self.layer_cycles[layer][batch - 1]:
+            return None
+        return walls(self.design, self._cycles(batch), batch, only=(layer,))
+
     def waste(self, batch: int) -> list[str]:
         """Sentences on layers that leave the array empty; none where the `exact` model did not count."""
         return [] if self.layer_cycles is None or self.question.mix else waste(self.design, self._cycles(batch), batch)

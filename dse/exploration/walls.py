@@ -37,11 +37,17 @@ class Walls:
         return max(("compute", "tiles", "memory"), key=lambda name: getattr(self, name))
 
 
-def walls(design: Design, cycles: Sequence[int], batch: int) -> Walls:
-    """The walls of a design at a batch size; `cycles` are those of each layer at it, as counted."""
-    busy = [0 if layer.merged else batch * layer.macs / design.macs_per_cycle for layer in design.layers]
-    tiled = [max(b, min(c, tile_cycles(design, i, batch))) for i, (b, c) in enumerate(zip(busy, cycles, strict=True))]
-    total, compute, filled = sum(cycles), sum(busy), sum(tiled)
+def walls(design: Design, cycles: Sequence[int], batch: int, only: Sequence[int] | None = None) -> Walls:
+    """The walls of a design at a batch size; `cycles` are those of each layer at it, as counted.
+
+    `only`: indices of the layers to look at, which must take some cycles; by default all.
+    """
+    total, compute, filled = 0, 0.0, 0.0
+    for index in range(len(cycles)) if only is None else only:
+        layer, taken = design.layers[index], cycles[index]
+        busy = 0 if layer.merged else batch * layer.macs / design.macs_per_cycle
+        total, compute = total + taken, compute + busy
+        filled += max(busy, min(taken, tile_cycles(design, index, batch)))
     return Walls(
         batch=batch,
         cycles=total,

@@ -39,11 +39,19 @@ from ..options import (
     reading,
     takes,
 )
-from .data import CLASSES, with_class_names
-from .designs import DEFAULT_CORE, DEFAULT_CYCLES, Search, bits_of, chosen_design
-from .guarding import MOST_ERROR, guard_report, guarded, say_guarded
-from .networks import given_images, of_width, quantised, read_network, say_assumed, with_given_rates, with_rates_of
-from .wheel import board_wheel
+from .helpers.data import CLASSES, with_class_names
+from .helpers.designs import DEFAULT_CORE, DEFAULT_CYCLES, Search, bits_of, chosen_design
+from .helpers.guarding import MOST_ERROR, guard_report, guarded, say_guarded
+from .helpers.networks import (
+    given_images,
+    of_width,
+    quantised,
+    read_network,
+    say_assumed,
+    with_given_rates,
+    with_rates_of,
+)
+from .helpers.wheel import board_wheel
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -17,8 +17,8 @@ from fluidnpu.models import onnx as model_onnx
 from .. import show
 from ..errors import NegativeAnswerError, add_note
 from ..options import JSON, PATH, reading, reading_options, takes
-from .check_board import check_board
-from .networks import is_full_size, read_model_or_name, say_assumed
+from .helpers.networks import is_full_size, read_model_or_name, say_assumed
+from .modes.check_board import check_board
 from .prepare import prepared_report, print_intake
 
 if TYPE_CHECKING:

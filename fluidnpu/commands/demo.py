@@ -49,7 +49,7 @@ def run_demo(options: DemoOptions) -> None:
     """Run every step, print its outcome, leave report, trace and projects in a folder."""
     from ..reports.demo import render_report
     from ..reports.trace import trace
-    from .demo_steps import run_steps
+    from .modes.demo_steps import run_steps
 
     started = time.monotonic()
     out, screen = options.out, show.console(options.as_json)

@@ -37,14 +37,14 @@ from ..options import (
     reading,
     takes,
 )
-from .data import CLASSES, read_data, refuse_classes_without
-from .designs import DEFAULT_B_MAX, DEFAULT_CORE, DEFAULT_CYCLES, LONG, Search, explored
-from .dse_each import search_each
 from .exits import parse_places, with_exits
+from .helpers.data import CLASSES, read_data, refuse_classes_without
+from .helpers.designs import DEFAULT_B_MAX, DEFAULT_CORE, DEFAULT_CYCLES, LONG, Search, explored
+from .helpers.networks import read_model_or_name, with_measured_rates, work_of
+from .helpers.spreading import Spread, engine_of, spread_over
 from .import_reports import print_scaled, read_record, scaled
-from .networks import read_model_or_name, with_measured_rates, work_of
+from .modes.dse_each import search_each
 from .prepare import MOST_IMAGES, spread
-from .spreading import Spread, engine_of, spread_over
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -20,11 +20,11 @@ from fluidnpu.models.graph import ExitCheck, MapCheck, MapTask
 from .. import show
 from ..errors import UsageError
 from ..options import FILE_OUT, JSON, PATH, numbers, reading, reading_options, takes
-from .data import read_data, with_class_names
-from .guarding import guard_report, guarded, say_guarded, without_record
-from .networks import is_full_size, read_model_or_name, say_assumed, say_chance
+from .helpers.data import read_data, with_class_names
+from .helpers.guarding import guard_report, guarded, say_guarded, without_record
+from .helpers.networks import is_full_size, read_model_or_name, say_assumed, say_chance
+from .modes.select_exits import Selecting, print_selection, refuse_without_select, selected, selection_options
 from .prepare import ExitSettings, exit_settings, prepared, refuse_overwriting, spread
-from .select_exits import Selecting, print_selection, refuse_without_select, selected, selection_options
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -18,7 +18,7 @@ from .. import show
 from ..configuration import config_option, placed
 from ..errors import UsageError
 from ..options import JSON, PATH, takes
-from .surfaces import (
+from .helpers.surfaces import (
     CERTIFY,
     CRITERIA,
     POLICIES,

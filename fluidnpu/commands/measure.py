@@ -16,9 +16,9 @@ from .. import show
 from ..errors import UsageError
 from ..options import FILE_OUT, FOLDER_OUT, JSON, PATH, is_default, reading, takes
 from ..outputs import is_same
-from .addresses import ADDRESSES, physical
-from .measure_layers import COUNTED, measure_layers, print_layers
-from .networks import read_model_or_name
+from .helpers.addresses import ADDRESSES, physical
+from .helpers.networks import read_model_or_name
+from .modes.measure_layers import COUNTED, measure_layers, print_layers
 
 
 @dataclass(frozen=True, kw_only=True)

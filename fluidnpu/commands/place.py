@@ -16,7 +16,7 @@ from fluidnpu.scheduler import placement
 from .. import show
 from ..errors import UsageError
 from ..options import EXPLAIN, FILE_OUT, FOLDER_OUT, JSON, PATH, is_default, takes
-from .fleets import read_fleet
+from .helpers.fleets import read_fleet
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -20,9 +20,9 @@ from fluidnpu.models import onnx as model_onnx
 from .. import show
 from ..errors import UsageError
 from ..options import BITS, JSON, PATH, numbers, reading, reading_options, takes
-from .data import CLASSES, read_data, with_class_names
-from .guarding import MOST_ERROR, guard_report, guarded, say_guarded
-from .networks import read_network, say_assumed, say_chance, with_given_rates
+from .helpers.data import CLASSES, read_data, with_class_names
+from .helpers.guarding import MOST_ERROR, guard_report, guarded, say_guarded
+from .helpers.networks import read_network, say_assumed, say_chance, with_given_rates
 
 if TYPE_CHECKING:
     from rich.console import Console

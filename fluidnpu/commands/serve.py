@@ -19,8 +19,8 @@ from ..configuration import Words, config_option, placed
 from ..errors import UsageError
 from ..options import JSON, PATH, POWER, read_power, takes
 from ..outputs import TextWithPath
-from .addresses import ADDRESSES, physical
-from .surfaces import (
+from .helpers.addresses import ADDRESSES, physical
+from .helpers.surfaces import (
     CERTIFY,
     CRITERIA,
     POLICIES,
@@ -35,7 +35,7 @@ from .surfaces import (
     listening,
     records,
 )
-from .tenants import read_recorded, read_tenancy
+from .modes.tenants import read_recorded, read_tenancy
 
 if TYPE_CHECKING:
     from rich.console import Console

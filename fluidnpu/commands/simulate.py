@@ -21,12 +21,12 @@ from ..errors import NegativeAnswerError, UsageError, add_note
 from ..options import DATA, EXPLAIN, FILE_OUT, FOLDER_OUT, JSON, PATH, POWER, takes
 from ..outputs import check_output, is_same
 from ..reports.remarks import remarks
-from .circumstances import Circumstances, read_serving
-from .data import CLASSES, refuse_classes_without
-from .memory import refuse_above
-from .simulate_drift import drift_simulated
-from .spreading import Spread, engine_of, spread_over
-from .tenants import simulate_tenants
+from .helpers.circumstances import Circumstances, read_serving
+from .helpers.data import CLASSES, refuse_classes_without
+from .helpers.memory import refuse_above
+from .helpers.spreading import Spread, engine_of, spread_over
+from .modes.simulate_drift import drift_simulated
+from .modes.tenants import simulate_tenants
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -25,11 +25,11 @@ from ..configuration import config_option, placed
 from ..errors import UsageError, add_note
 from ..options import DATA, EXIT_RATES, JSON, PATH, numbers, takes
 from ..outputs import TextWithPath
-from .addresses import ADDRESSES, physical
-from .board_power import BoardPower, board_power, energies, energy_lines, read_meanwhile
-from .data import CLASSES, read_data, refuse_classes_without
-from .networks import noise
-from .surfaces import CRITERIA, POLICIES, Sectioned, device_option
+from .helpers.addresses import ADDRESSES, physical
+from .helpers.board_power import BoardPower, board_power, energies, energy_lines, read_meanwhile
+from .helpers.data import CLASSES, read_data, refuse_classes_without
+from .helpers.networks import noise
+from .helpers.surfaces import CRITERIA, POLICIES, Sectioned, device_option
 
 MOST_CLASSES = 12  # that a screen counts
 NOISE_IMAGES = 1000  # where no images are named

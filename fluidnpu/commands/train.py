@@ -13,8 +13,8 @@ from fluidnpu.models import training
 from .. import show
 from ..errors import UsageError
 from ..options import FILE_OUT, JSON, PATH, reading, takes
-from .fine_tune import FineTuning, fine_tune_model, tuning_options
-from .guarding import compared, guard_report, say_guarded
+from .helpers.guarding import compared, guard_report, say_guarded
+from .modes.fine_tune import FineTuning, fine_tune_model, tuning_options
 
 
 @dataclass(frozen=True, kw_only=True)

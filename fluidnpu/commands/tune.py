@@ -15,8 +15,8 @@ from fluidnpu.scheduler import comparison, tuning
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
 from ..options import FILE_OUT, JSON, PATH, numbers, takes
-from .circumstances import read_serving
-from .spreading import Spread, engine_of, spread_over
+from .helpers.circumstances import read_serving
+from .helpers.spreading import Spread, engine_of, spread_over
 
 if TYPE_CHECKING:
     from fluidnpu.scheduler.policies import Choice, Setting, Trial

@@ -13,9 +13,9 @@ from fluidnpu.hls import core as hls_core
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
 from ..options import BITS, BOARD, DATA, DESIGN_B_MAX, DESIGN_FILE, JSON, PATH, reading, takes
-from .data import CLASSES, refuse_classes_without
-from .designs import Search, bits_of, chosen_design, default_cycles
-from .networks import NOISE_SEED, given_images, noise, of_width, quantised, read_network
+from .helpers.data import CLASSES, refuse_classes_without
+from .helpers.designs import Search, bits_of, chosen_design, default_cycles
+from .helpers.networks import NOISE_SEED, given_images, noise, of_width, quantised, read_network
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,10 +38,10 @@ from ..errors import (
 )
 from ..oip.calls import Answer, Call, Parameter, Wishes
 from ..oip.interface import OF_PARTS
+from .boards.leaf import RETURNING, Leaf, State, Times
+from .boards.link import write_request
 from .duties import Duty
-from .homes import key_of_piece, ranked
-from .leaf import RETURNING, Leaf, State, Times
-from .link import write_request
+from .fronts.homes import key_of_piece, ranked
 from .piece import Piece
 from .reference import JUDGED, Reference
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from fluidnpu.scheduler import EngineError, comparison
 
 from ..errors import DriverUsageError
-from .shards import TRIES
+from .fronts.shards import TRIES
 
 T = TypeVar("T")
 ANSWERS_S = 5.0  # in which a cluster takes a connection

@@ -19,13 +19,13 @@ from fluidnpu.scheduler import placement
 
 from ..bundle import Bundle
 from ..errors import BundleError, DriverUsageError
-from ..oip.access import read_token
+from ..oip.admission.access import read_token
+from .boards.leaf import Times
 from .duties import Duty, duties_of, ways_of
-from .ensemble import Ensemble
-from .leaf import Times
+from .fronts.ensemble import Ensemble
+from .fronts.relay import Relay
 from .parts import part_of
 from .reference import Reference
-from .relay import Relay
 
 _PROBES = 3  # random images on which bundles of different designs are compared
 

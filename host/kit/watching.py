@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..oip.metric_table import BOARD, COUNTER, FLEET, HISTOGRAM, MODEL, SERVER, TABLE, Metric
+from ..oip.observing.metric_table import BOARD, COUNTER, FLEET, HISTOGRAM, MODEL, SERVER, TABLE, Metric
 
 RUNBOOK = "docs/how-to/runbook.md"
 DAY_S = 86_400

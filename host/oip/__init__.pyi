@@ -1,11 +1,11 @@
-from .access import read_token as read_token
+from .admission.access import read_token as read_token
+from .admission.limits import Limits as Limits
 from .client import Client as Client
 from .client import Inference as Inference
 from .client import connect as connect
-from .limits import Limits as Limits
-from .logs import configure_logging as configure_logging
+from .observing.logs import configure_logging as configure_logging
+from .observing.spans import spans_to as spans_to
 from .running import NetworkServer as NetworkServer
 from .running import ServeOptions as ServeOptions
 from .running import in_background as in_background
 from .running import run_server as run_server
-from .spans import spans_to as spans_to

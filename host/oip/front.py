@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
+from .admission.limits import Bounds, Limits
 from .calls import Answer, Call
-from .limits import Bounds, Limits
-from .metric_table import Row
+from .observing.metric_table import Row
 
 
 class Front(Protocol):

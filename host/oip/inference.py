@@ -30,14 +30,14 @@ from ..serving.model import Model
 from ..serving.models import Models
 from ..serving.replies import Reply
 from ..serving.tails import Run, check_joinable, tail_outputs
+from .admission.limits import Bounds, Limits, bounds_of
 from .calls import LONGEST_WHY, Answer, Call, Parameter, Wishes, read_wishes
 from .classes import CLASS_NAME, CLASSIFIED, classified, names_of
+from .edges.openapi import document
 from .interface import called, input_of, named_classes, outputs_of, tail_names
-from .limits import Bounds, Limits, bounds_of
-from .metric_table import Row
-from .metrics import model_rows
-from .openapi import document
-from .page import live_page, snapshot
+from .observing.metric_table import Row
+from .observing.metrics import model_rows
+from .observing.page import live_page, snapshot
 from .parameters import is_whole, shown
 from .repeats import Repeats
 from .shares import read_shares, versions_of

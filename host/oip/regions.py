@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from ..errors import AccessError, ConflictError, ProtocolError, TooLargeError, UnknownRegionError, UnsupportedError
-from .access import is_loopback
+from .admission.access import is_loopback
 from .local import ADDRESS
 from .parameters import LONGEST_ID, is_whole, shown
 

@@ -26,17 +26,17 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from ..errors import DriverUsageError
 from ..serving.models import Models
-from .access import Access, is_loopback, read_token
-from .budget import Budget, Holder
-from .certificates import check_pair, ends
+from .admission.access import Access, is_loopback, read_token
+from .admission.budget import Budget, Holder
+from .admission.certificates import check_pair, ends
+from .admission.limits import LEAST_HELD_BYTES, Limits, held_bytes
+from .edges.rest import application
 from .front import Front
 from .inference import Inference
-from .journal import Journal, OpenTracer
-from .limits import LEAST_HELD_BYTES, Limits, held_bytes
 from .local import ADDRESS, SocketFolder
-from .notify import keep_alive, notify
+from .observing.journal import Journal, OpenTracer
+from .observing.notify import keep_alive, notify
 from .regions import Regions
-from .rest import application
 
 _log = logging.getLogger(__name__)
 SWITCH_S = 0.0005  # the interpreter's default of 5 ms is longer than an answer takes
@@ -163,20 +163,20 @@ class NetworkServer:
     def _bind_grpc(self, inference: Front, access: Access) -> None:
         for name, port in (("grpc", self.options.grpc), ("admin_grpc", self.options.admin_grpc)):
             if port is not None:
-                from .grpc_edge import bind
+                from .edges.grpc_edge import bind
 
                 host = f"[{self.options.host}]" if ":" in self.options.host else self.options.host
                 server = self._grpc_server(name, inference, access)
                 self.ports[name] = bind(server, f"{host}:{port}", self._grpc_credentials())
         if self._local is not None:
-            from .grpc_edge import bind
+            from .edges.grpc_edge import bind
 
             server = self._grpc_server("unix_grpc", inference, access)
             with self._local.binding("unix_grpc") as address:
                 bind(server, address)
 
     def _grpc_server(self, name: str, inference: Front, access: Access) -> Any:
-        from .grpc_edge import grpc_server
+        from .edges.grpc_edge import grpc_server
 
         reading = Budget(f"places of {name} for messages", lambda: self.options.limits.reading)
         self._arriving.append(reading)

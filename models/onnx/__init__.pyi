@@ -1,9 +1,9 @@
-from .export import onnx_bytes as onnx_bytes
-from .export import write_onnx as write_onnx
 from .processor import processor_name as processor_name
 from .survey import survey as survey
 from .tail_session import tail_session as tail_session
 from .timing import measure_stages as measure_stages
 from .timing import measured_on as measured_on
 from .timing import peak_bytes as peak_bytes
-from .with_metadata import with_metadata as with_metadata
+from .writing.export import onnx_bytes as onnx_bytes
+from .writing.export import write_onnx as write_onnx
+from .writing.with_metadata import with_metadata as with_metadata

@@ -10,10 +10,10 @@ import textwrap
 from pathlib import Path
 
 from ..tail.graph import OPERATORS as HOST_OPERATORS
-from .constants import FOLDS
-from .quantised import HANDLERS
-from .reader import OPERATORS
-from .refusals import REMEDIES
+from .reading.reader import OPERATORS
+from .reading.refusals import REMEDIES
+from .rewriting.constants import FOLDS
+from .rewriting.quantised import HANDLERS
 
 FREE = "nothing"
 MERGED = (

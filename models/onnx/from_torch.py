@@ -13,8 +13,8 @@ from typing import Any
 from ..errors import ModelFileError, NetworkError, TrainingError
 from ..graph.network import Network
 from ..images.preprocessing import Preprocessing
-from .reader import read_onnx
-from .walk import MOST_WEIGHTS
+from .reading.reader import read_onnx
+from .reading.walk import MOST_WEIGHTS
 
 _INPUT = "image"
 

@@ -15,16 +15,16 @@ import numpy as np
 import onnx
 
 from ..errors import ModelFileError, NetworkError, UnsupportedOperatorError
-from .drafts import Plane
 from .file import OnnxFile, label
-from .inputs import with_input_size
-from .patterns import Pattern, Patterns
-from .reader import prepare, read_parsed, visit
-from .refusals import NO_NORM, NO_SEQUENCES
-from .rewrites import rewrite
-from .tails import possible
-from .view import View
-from .walk import MOST_WEIGHTS, Value, Walk
+from .reading.drafts import Plane
+from .reading.inputs import with_input_size
+from .reading.patterns import Pattern, Patterns
+from .reading.reader import prepare, read_parsed, visit
+from .reading.refusals import NO_NORM, NO_SEQUENCES
+from .reading.tails import possible
+from .reading.view import View
+from .reading.walk import MOST_WEIGHTS, Value, Walk
+from .rewriting.rewrites import rewrite
 
 NAMED = 3  # nodes of an obstacle that are named
 

@@ -12,8 +12,8 @@ from onnx import TensorProto, helper
 from ..errors import NetworkError, TailError
 from ..tail.call import Array
 from ..tail.graph import Tail
-from .export import IR_VERSION, OPSET
-from .tail_export import TailWriter, output_info
+from .writing.export import IR_VERSION, OPSET
+from .writing.tails import TailWriter, output_info
 
 TailRun = Callable[[Mapping[str, Array], "Collection[str] | None"], dict[str, Array]]
 

@@ -20,8 +20,8 @@ from onnx.utils import Extractor
 
 from ..errors import NetworkError
 from ..graph.network import Network
-from .export import build_onnx
 from .processor import processor_name
+from .writing.export import build_onnx
 
 BYTES = 4  # of a float32
 LEAST_RUNS = 5

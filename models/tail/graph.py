@@ -1,6 +1,6 @@
 """The host tail of a network: operators that run on the host, sample by sample, on what the NPU gives.
 
-Knows nothing of ONNX files: they are read into it by `models/onnx/tails.py`, and `stored.py` writes it down.
+Knows nothing of ONNX files: `models/onnx/reading/tails.py` reads them into it, `stored.py` writes it down.
 
 >>> import numpy as np
 >>> tail = Tail(

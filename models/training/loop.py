@@ -23,7 +23,7 @@ from ..files import check_place
 from ..graph.network import Layer, Network
 from ..graph.shapes import Kind
 from ..images.image_set import ImageSet
-from ..onnx.export import BATCH_NORM_EPSILON, write_onnx
+from ..onnx.writing.export import BATCH_NORM_EPSILON, write_onnx
 from ..zoo.residual import Architecture, skeleton
 from .fashion_mnist import FASHION_MNIST_FOLDER, load_fashion_mnist
 from .framework import convolve, load_torch

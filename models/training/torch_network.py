@@ -17,7 +17,7 @@ from ..exits.heads import layers_needed
 from ..graph.activations import Activation, Clip, Use
 from ..graph.network import Layer, Network, Parameters
 from ..graph.shapes import Kind
-from ..onnx.export import from_oihw, oihw
+from ..onnx.writing.export import from_oihw, oihw
 from .fake_quantisation import fake_weights, fake_words
 from .framework import convolve, load_torch
 

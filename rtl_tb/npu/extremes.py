@@ -24,8 +24,8 @@ from fluidnpu.hls.core import execute_streams_reference, scatter_output
 from fluidnpu.hls.formats import DESCRIPTOR, FBCB, LAYER, NO_WEIGHTS, TILE, ActivationCode
 from fluidnpu.hls.program import Descriptor
 
-from ..data_plane.benches.cases import Case, Values, layer_of
-from ..data_plane.benches.jobs import Program, Shape, make_program
+from ..data_plane.environment.cases import Case, Values, layer_of
+from ..data_plane.environment.jobs import Program, Shape, make_program
 from ..errors import SimulationError
 from .device import RtlNpu
 from .job import differences

@@ -34,7 +34,7 @@ from fluidnpu.models import Kind, LayerShape
 from fluidnpu.models.graph import LEAST_FILTERED, Filtering
 
 from ..common.command import ended
-from ..data_plane.benches.jobs import Program, Shape, make_program
+from ..data_plane.environment.jobs import Program, Shape, make_program
 from ..errors import ParameterError, RtlError, SimulationError
 from ..simulation.bench import read_design
 from .device import LayerRun, RtlNpu

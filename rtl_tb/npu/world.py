@@ -26,7 +26,7 @@ from fluidnpu.hls.formats import ActivationCode
 from fluidnpu.hls.program import decode_layer, layer_job
 from fluidnpu.models.graph import Filtering
 
-from ..data_plane.benches.jobs import Program, Shape, align, bench_design, make_program, random_fbcb
+from ..data_plane.environment.jobs import Program, Shape, align, bench_design, make_program, random_fbcb
 from ..errors import SimulationError
 from . import coverage
 from .device import RtlNpu

@@ -80,7 +80,7 @@ class Record:
 
 def data_plane(design: Design | None, seeds: Sequence[int]) -> Record:
     """Run the data plane's bench and gather its bins; the core is played in Python."""
-    from ..data_plane.benches.jobs import array_under_test, bench_design, sizes_of
+    from ..data_plane.environment.jobs import array_under_test, bench_design, sizes_of
 
     given = {} if design else {"TR": 9, "TP": 7, "TC": 10, "BMax": 8, "WeightSlots": 3, "OutWords": 8, "PortBytes": 8}
     ready = setup("fluidnpu_data_plane", given, design)
@@ -106,7 +106,7 @@ def data_plane(design: Design | None, seeds: Sequence[int]) -> Record:
 
 def npu(design: Design | None, seeds: Sequence[int]) -> Record:
     """Play the campaign of the whole NPU and gather what was sampled in its RTL."""
-    from ..data_plane.benches.jobs import bench_design, sizes_of
+    from ..data_plane.environment.jobs import bench_design, sizes_of
     from ..npu import coverage as sampled
     from ..npu.campaign import campaign
     from ..npu.world import ARRAY

@@ -77,7 +77,7 @@ def setup(
     `given` are parameters of the top by name. They change the array that the bench plays, too: the default
     one, or the one of `design`. Raises ParameterError.
     """
-    from ..data_plane.benches.jobs import PARAMETER_OF, USUAL, bench_design, of_words, sizes_of
+    from ..data_plane.environment.jobs import PARAMETER_OF, USUAL, bench_design, of_words, sizes_of
 
     top, given = known_top(top), dict(given or {})
     known = parameters_of(top)

@@ -30,7 +30,7 @@ from ..errors import SimulationError
 from .model import Model, play
 
 if TYPE_CHECKING:
-    from ..data_plane.benches.jobs import Shape
+    from ..data_plane.environment.jobs import Shape
 
 SIZES = {
     "t_r": 16, "t_p": 4, "t_c": 8, "b_max": 8, "stackable": 1, "split": 0, "weight_slots": 1, "out_words": 4, "activation": 1
@@ -41,7 +41,7 @@ LIMIT = 100_000  # input beats; each costs about 4 kB of VCD before it is FST
 SLOT_LIMIT = 1 << 22  # bytes
 
 HELP = """
-SHAPE is JSON with any fields of rtl_tb.data_plane.benches.jobs.Shape but `filter`, or the name of a network's layer (--list), cut
+SHAPE is JSON with any fields of rtl_tb.data_plane.environment.jobs.Shape but `filter`, or the name of a network's layer (--list), cut
 to a few pixels and at most 32 channels. Its activation is 1 to 4: a table, a product, slopes, slopes and offsets, all random.
 FBCB_WORD is what ADR 5 describes: k in bits 0..1 (0: k = 1, 1: k = 2, 3: row lanes), b_r - 1 in bits 2..6, the row
 block in bits 7 and up (0: as deep as the banks); b_r is raised or lowered to what a batch allows.
@@ -58,8 +58,8 @@ Everything goes below $FLUIDNPU_BUILD (build/ by default).
 
 def parse_shape(text: str) -> Shape:
     """Read a shape from JSON or take the layer of that name; ValueError of one sentence."""
-    from ..data_plane.benches.jobs import Shape
-    from ..data_plane.benches.networks import shapes
+    from ..data_plane.environment.jobs import Shape
+    from ..data_plane.environment.networks import shapes
 
     if not text.lstrip().startswith("{"):
         named = dict(shapes())
@@ -129,7 +129,7 @@ def check(shape: Shape, word: int, batches: Sequence[Sequence[int]]) -> None:
     """Raise ValueError of one sentence if the hardware would refuse the layer or its waveform would be too
     large.
     """
-    from ..data_plane.benches.jobs import Layout, bench_design, make_program, place
+    from ..data_plane.environment.jobs import Layout, bench_design, make_program, place
 
     pixels, taps = shape.out[0] * shape.out[1], shape.kernel[0] * shape.kernel[1]
     tiles = -(-taps * shape.group_words // SIZES["t_p"]) * -(-shape.columns // SIZES["t_c"]) * shape.groups
@@ -167,7 +167,7 @@ def record(
 
     SimulationError when a beat is wrong; the waveform up to there is kept.
     """
-    from ..data_plane.benches.jobs import bench_design
+    from ..data_plane.environment.jobs import bench_design
 
     parameters = data_plane_parameters(bench_design(SIZES)) | {"Layers": 1, "BuildId": 0}
     model = Model(top=DATA_PLANE_TOP, parameters=parameters, waves=True)
@@ -196,7 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--list", action="store_true", help="show the names of layers and stop")
     chosen = parser.parse_args(arguments)
     if chosen.list:
-        from ..data_plane.benches.networks import shapes
+        from ..data_plane.environment.networks import shapes
 
         print("\n".join(name for name, _ in shapes()))
         return

@@ -25,10 +25,10 @@ from ..errors import SchedulerError
 from ..policy import Action, Request, Run, Traits, View, Wait
 from ..simulation.units import format_ms
 from .baselines import CROWDED, PATIENCE, run_with_room, urgent_lines
-from .decision_process import MS, NEVER, CountTable, continue_shares
 from .entry import Entry, parse_bounded, parse_flag
 from .selection import choose
 from .setting import Setting
+from .solving.decision_process import MS, NEVER, CountTable, continue_shares
 from .weights import KNOTS, Weights, candidates, load_weights, read_weight_file
 
 BINS = 128  # per objective

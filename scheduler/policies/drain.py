@@ -16,8 +16,8 @@ import numpy as np
 
 from ..compiled.twin import NO_DRAIN, DrainTwin, Npu
 from ..policy import Run, View
-from .saturated import Saturated, solve_saturated
 from .setting import Setting
+from .solving.saturated import Saturated, solve_saturated
 
 ENTER, LEAST = 3, 24  # times the slots, and samples
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from ..compiled.twin import records
 from ..policy import Action, Run, View
-from .decision_process import continue_shares
 from .setting import Setting
+from .solving.decision_process import continue_shares
 
 if TYPE_CHECKING:
     from ..compiled.estimates import EstimatesTwin

@@ -31,7 +31,6 @@ from ..policy import Action, Request, Run, Traits, View
 from .baselines import urgent_lines
 from .bucket import Bucket
 from .credit import LOOK, ROBUST, Credit, parse_dial, parse_patience, parse_weights
-from .decision_process import CountTable, continue_shares
 from .drain import Drain
 from .entry import Entry, parse_count, parse_share
 from .estimates import Estimates
@@ -39,6 +38,7 @@ from .fluid import Fluid
 from .optimal import Optimal
 from .selection import BESIDE, choose
 from .setting import Setting
+from .solving.decision_process import CountTable, continue_shares
 from .weights import Weights, candidates, load_weights
 
 GIVE_UP = 0.01  # of all requests

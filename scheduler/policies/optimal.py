@@ -8,9 +8,9 @@ from __future__ import annotations
 from ..compiled.twin import Compiled, Npu, Stream
 from ..policy import Action, Run, Traits, View, Wait
 from .baselines import CROWDED, PATIENCE, oldest_first, run_with_room
-from .decision_process import MS, NEVER
 from .entry import Entry
 from .setting import Setting
+from .solving.decision_process import MS, NEVER
 
 
 class Optimal:

@@ -42,8 +42,8 @@ from ..simulation.world import World
 from .drain import Drain
 from .fluid import Fluid
 from .optimal import Optimal
-from .saturated import solve_saturated
 from .setting import Setting, least_work_ns
+from .solving.saturated import solve_saturated
 from .weights import Weights, candidates
 from .wrappers.anytime import Anytime
 from .wrappers.draining import Draining

@@ -11,7 +11,7 @@ from typing import Any
 from fluidnpu.dse import LatencyTable
 
 from ..errors import OverloadError, SchedulerError
-from .decision_process import CountTable, solve_counts, table_key
+from .solving.decision_process import CountTable, solve_counts, table_key
 
 SETTLES = 0.951  # of what the NPU serves at best: above it the process settles very slowly or never
 INSTEAD = 0.9  # what it is solved for then; 1.6 % worse on average at 0.95

@@ -15,11 +15,11 @@ from pathlib import Path
 from fluidnpu.dse import DesignError, LatencyTable
 
 from ..errors import SchedulerError
-from ..policies.decision_process import CountTable
 from ..policies.guarded import with_weights
 from ..policies.registry import REGISTRY
 from ..policies.selection import Choice, choice_name, choose
 from ..policies.setting import Setting
+from ..policies.solving.decision_process import CountTable
 
 PLAN_FILE, COUNTS_FILE = "policy.json", "counts.npz"
 KIND, SCHEMA = "fluidnpu plan", 1

@@ -108,7 +108,7 @@ def glossary() -> set[str]:
 
 def printed_headers() -> Iterator[tuple[str, str]]:
     """Headers of tables, each with its place: what `table` is given, and `<th>` of templates."""
-    for path in sorted((ROOT / "fluidnpu").glob("*.py")) + sorted((ROOT / "fluidnpu" / "commands").glob("*.py")):
+    for path in sorted((ROOT / "fluidnpu").glob("*.py")) + sorted((ROOT / "fluidnpu" / "commands").rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             found: list[ast.expr] = []

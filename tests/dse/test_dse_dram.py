@@ -14,7 +14,8 @@ from fluidnpu.boards import list_boards, load_board
 from fluidnpu.dse import DramModel, Target
 from fluidnpu.dse.exact import Machine
 from fluidnpu.dse.exact.search import best_plan
-from fluidnpu.dse.exact.twin import memory, records
+from fluidnpu.dse.exact.twin import records
+from fluidnpu.dse.exact.twin.bus import memory
 from fluidnpu.dse.exact.twin.parameters import FRACTION, Setup
 from fluidnpu.dse.hardware.array import Array
 from fluidnpu.models import LayerShape, Window

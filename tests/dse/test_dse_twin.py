@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fluidnpu.dse.exact.twin import loop, records
+from fluidnpu.dse.exact.twin.bus.stripes import Stripes
 from fluidnpu.dse.exact.twin.parameters import Counts, Layer, Setup
-from fluidnpu.dse.exact.twin.stripes import Stripes
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from refusals import refused
 
 from fluidnpu import __version__, dse, models, show
 from fluidnpu.cli import main
-from fluidnpu.commands.designs import DEFAULT_B_MAX, Search
+from fluidnpu.commands.helpers.designs import DEFAULT_B_MAX, Search
 from fluidnpu.hls import core as hls_core
 from fluidnpu.models import shipped_file
 from fluidnpu.models.images import read_image_file

@@ -8,16 +8,16 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fluidnpu.cli import main
-from fluidnpu.commands.designs import Search
+from fluidnpu.commands.helpers.designs import Search
 from fluidnpu.host import Bundle
 
 IMAGES = 60
 SMALL = {  # of what it searches, simulates for its report, and tries for weights
-    "fluidnpu.commands.demo_steps.Search": partial(Search, b_max=2, evaluations=1),
-    "fluidnpu.commands.demo_steps.LOADS": (0.4, 0.95),
-    "fluidnpu.commands.demo_steps.LOAD_REQUESTS": 300,
-    "fluidnpu.commands.demo_steps.PAPER_RATES": (5.0, 20.0),
-    "fluidnpu.commands.demo_steps.PAPER_REQUESTS": 400,
+    "fluidnpu.commands.modes.demo_steps.Search": partial(Search, b_max=2, evaluations=1),
+    "fluidnpu.commands.modes.demo_steps.LOADS": (0.4, 0.95),
+    "fluidnpu.commands.modes.demo_steps.LOAD_REQUESTS": 300,
+    "fluidnpu.commands.modes.demo_steps.PAPER_RATES": (5.0, 20.0),
+    "fluidnpu.commands.modes.demo_steps.PAPER_REQUESTS": 400,
     "fluidnpu.scheduler.policies.selection.FIRST": (3, 100),
     "fluidnpu.scheduler.policies.selection.SECOND": (3, 100),
     "fluidnpu.scheduler.policies.selection._tried": {},

@@ -15,7 +15,7 @@ from fluidnpu.models.exits import attach_bridges, candidate_tensors, scores, sin
 from fluidnpu.models.graph import MapTask
 from fluidnpu.models.numeric import run_float
 from fluidnpu.models.onnx import write_onnx
-from fluidnpu.models.onnx.export import build_onnx
+from fluidnpu.models.onnx.writing.export import build_onnx
 from fluidnpu.models.zoo import Architecture, random_network, skeleton, with_random_weights
 from fluidnpu.models.zoo.hourglass import random_hourglass
 

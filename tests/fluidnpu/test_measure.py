@@ -15,8 +15,8 @@ from fluidnpu.dse.testing import design_for, tiny_design
 from fluidnpu.hls import compile_program
 from fluidnpu.host import Bundle
 from fluidnpu.models import quantise, read_onnx, shipped_file
-from fluidnpu.models.onnx.export import build_onnx
 from fluidnpu.models.onnx.timing import measure_stages, peak_bytes, stage_models
+from fluidnpu.models.onnx.writing.export import build_onnx
 from fluidnpu.models.zoo import random_network
 from fluidnpu.scheduler.placement import Profile
 

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from fluidnpu.boards import load_board
 from fluidnpu.cli import main
-from fluidnpu.commands import measure_layers
+from fluidnpu.commands.modes import measure_layers
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import compile_program
 from fluidnpu.host import Bundle, LayerCounts

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from fluidnpu import host
 from fluidnpu.boards import load_board
 from fluidnpu.cli import main
-from fluidnpu.commands import board_power
+from fluidnpu.commands.helpers import board_power
 from fluidnpu.dse import Calibration, Design, DramModel
 from fluidnpu.hls import ProjectError, render_project
 from fluidnpu.host import devices, serving

@@ -17,7 +17,7 @@ from fluidnpu.cli import main
 from fluidnpu.dse import Design
 from fluidnpu.models import read_onnx
 from fluidnpu.models.images import Preprocessing
-from fluidnpu.models.onnx.export import build_onnx
+from fluidnpu.models.onnx.writing.export import build_onnx
 from fluidnpu.models.zoo import random_network
 
 CALM = ("--rate", "200", "--slo", "50ms")

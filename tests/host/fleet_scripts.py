@@ -12,9 +12,9 @@ import virtual_time
 from fluidnpu.dse import LatencyTable
 from fluidnpu.host.errors import BoardError, HostError
 from fluidnpu.host.fleet import DispatchOptions, Leaf
+from fluidnpu.host.fleet.boards.leaf import Times
 from fluidnpu.host.fleet.dispatcher import Dispatcher
 from fluidnpu.host.fleet.duties import Duty
-from fluidnpu.host.fleet.leaf import Times
 from fluidnpu.host.oip.calls import Answer, Call, read_wishes
 
 MODEL = "m"

@@ -12,7 +12,7 @@ from oip_worlds import bundle_of
 
 from fluidnpu.host import Bundle
 from fluidnpu.host.fleet import BoardOptions, DispatchOptions, FleetFront, FleetOptions, Roster
-from fluidnpu.host.fleet.processes import Process
+from fluidnpu.host.fleet.boards.processes import Process
 from fluidnpu.host.oip import NetworkServer, ServeOptions, in_background
 from fluidnpu.scheduler.placement import Job, Plan, Pool, Route, read_fleet
 

@@ -24,7 +24,7 @@ import fluidnpu
 from fluidnpu.hls import compile_program
 from fluidnpu.host import Bundle, SimulatedNpu, WallClock
 from fluidnpu.host.kit.watching import ALERTS, alert_rules
-from fluidnpu.host.oip.certificates import ends
+from fluidnpu.host.oip.admission.certificates import ends
 from fluidnpu.host.serving import Model, log_file, model
 
 PAGE = DOCS / "how-to" / "runbook.md"

@@ -16,7 +16,7 @@ from fluidnpu.dse import Design
 from fluidnpu.hls import Cause, compile_program
 from fluidnpu.hls.program import Stages
 from fluidnpu.host import Bundle, Driver, DriverUsageError, NpuError, SimulatedNpu
-from fluidnpu.host.fleet.ensemble import SPARE_BITS, fraction_bits
+from fluidnpu.host.fleet.fronts.ensemble import SPARE_BITS, fraction_bits
 from fluidnpu.host.fleet.parts import part_of
 from fluidnpu.host.fleet.roster import disagreement
 from fluidnpu.host.oip.interface import input_of, outputs_of

@@ -6,8 +6,8 @@ from rtl_worlds import design_of, rtl_world
 
 from fluidnpu.hls import VERSION, register
 from fluidnpu.host import BuildMismatch, NpuError, SimulatedNpu
+from fluidnpu.host.campaigns.faulty import FaultyDevice, Mischief, Mishap
 from fluidnpu.host.devices import RtlDevice
-from fluidnpu.host.devices.faulty import FaultyDevice, Mischief, Mishap
 from fluidnpu.host.driver import Driver
 from fluidnpu.host.identity import shape_word
 from fluidnpu.host.serving import IntegrityError

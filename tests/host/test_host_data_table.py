@@ -16,9 +16,9 @@ from host_worlds import HostWorld, world
 from PIL import Image
 
 from fluidnpu.host.errors import HostError
-from fluidnpu.host.oip.http_body import read_call
+from fluidnpu.host.oip.admission.limits import Limits, bounds_of
+from fluidnpu.host.oip.edges.http_body import read_call
 from fluidnpu.host.oip.interface import input_of
-from fluidnpu.host.oip.limits import Limits, bounds_of
 from fluidnpu.host.oip.tensors import DTYPES, KNOWN, OF_PIXELS
 from fluidnpu.models import ModelsError
 from fluidnpu.models.images import Intake, Preprocessing, read_images

@@ -22,7 +22,7 @@ from emulated_board import EmulatedBoard, needs_the_emulation
 from host_worlds import world
 
 from fluidnpu.boards import load_board
-from fluidnpu.commands.wheel import board_wheel
+from fluidnpu.commands.helpers.wheel import board_wheel
 from fluidnpu.host import Bundle
 from fluidnpu.models import golden
 

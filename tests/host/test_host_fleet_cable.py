@@ -11,9 +11,9 @@ from fleet_worlds import NAME, boards, slow_world
 from host_worlds import PATIENCE_S
 from oip_worlds import bundle_of
 
+from fluidnpu.host.campaigns.cable import Cable, Mended
 from fluidnpu.host.errors import BoardError
-from fluidnpu.host.fleet.cable import Cable, Mended
-from fluidnpu.host.fleet.link import Link
+from fluidnpu.host.fleet.boards.link import Link
 
 
 class _Echo:

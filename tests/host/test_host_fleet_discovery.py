@@ -11,7 +11,8 @@ from oip_worlds import bundle_of
 
 import fluidnpu
 from fluidnpu.host import DriverUsageError
-from fluidnpu.host.fleet import DiscoveringFront, Discovery, DispatchOptions, FleetFile, FleetOptions, Roster, discovery
+from fluidnpu.host.fleet import DiscoveringFront, Discovery, DispatchOptions, FleetFile, FleetOptions, Roster
+from fluidnpu.host.fleet.fronts import discovery
 from fluidnpu.host.oip import ServeOptions, in_background
 from fluidnpu.models import golden
 from fluidnpu.scheduler.errors import FleetError

@@ -19,8 +19,8 @@ from fluidnpu.host.errors import (
     UnknownModelError,
 )
 from fluidnpu.host.fleet import DispatchOptions
+from fluidnpu.host.fleet.boards.leaf import State, Times
 from fluidnpu.host.fleet.dispatcher import Dispatcher
-from fluidnpu.host.fleet.leaf import State, Times
 from fluidnpu.host.oip.calls import Answer, Call
 
 

@@ -14,7 +14,8 @@ from fleet_worlds import slow_world
 from host_worlds import HOUR_NS, PATIENCE_S
 from oip_worlds import bundle_of
 
-from fluidnpu.host.fleet import BoardOptions, DispatchOptions, FleetOptions, campaign
+from fluidnpu.host.campaigns import fleet as campaign
+from fluidnpu.host.fleet import BoardOptions, DispatchOptions, FleetOptions
 
 
 @pytest.fixture(autouse=True)

@@ -15,8 +15,8 @@ from host_worlds import PATIENCE_S
 import fluidnpu
 from fluidnpu.host.errors import AccessError, ProtocolError, TooLargeError, UnknownModelError
 from fluidnpu.host.fleet import BoardOptions, shared_by
-from fluidnpu.host.fleet.leaf import State
-from fluidnpu.host.oip.messages import SERVICE, message
+from fluidnpu.host.fleet.boards.leaf import State
+from fluidnpu.host.oip.edges.messages import SERVICE, message
 from fluidnpu.host.oip.tensors import from_bytes
 from fluidnpu.models import golden
 from fluidnpu.scheduler import SchedulerError

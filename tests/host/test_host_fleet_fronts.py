@@ -21,10 +21,10 @@ from test_host_fleet_plans import TURNS
 
 from fluidnpu.host.errors import ServerClosedError
 from fluidnpu.host.fleet import Leaf
-from fluidnpu.host.fleet.children import environment
+from fluidnpu.host.fleet.boards.children import environment
+from fluidnpu.host.fleet.boards.leaf import State
 from fluidnpu.host.fleet.dispatcher import Dispatcher
-from fluidnpu.host.fleet.homes import ranked
-from fluidnpu.host.fleet.leaf import State
+from fluidnpu.host.fleet.fronts.homes import ranked
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "three-servers.md").read_text(encoding="utf-8")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from fluidnpu.host import DriverUsageError
+from fluidnpu.host.campaigns.cluster import LocalCluster
 from fluidnpu.host.fleet import RayEngine
-from fluidnpu.host.fleet.cluster import LocalCluster
 from fluidnpu.scheduler import EngineError, SchedulerError
 from fluidnpu.scheduler.comparison import in_order
 

@@ -13,13 +13,13 @@ from host_worlds import PATIENCE_S
 from oip_worlds import bundle_of
 
 from fluidnpu.host.fleet import BoardOptions
-from fluidnpu.host.fleet.children import environment
-from fluidnpu.host.fleet.processes import Process
+from fluidnpu.host.fleet.boards.children import environment
+from fluidnpu.host.fleet.boards.processes import Process
 
 
 def test_a_board_whose_front_dies_while_it_starts_ends_by_itself(tmp_path: Path) -> None:
     bundle_of(slow_world(), tmp_path / "bundle")
-    words = [sys.executable, "-m", "fluidnpu.host.fleet.board", f"{NAME}={tmp_path / 'bundle'}"]
+    words = [sys.executable, "-m", "fluidnpu.host.fleet.boards.board", f"{NAME}={tmp_path / 'bundle'}"]
 
     def begun(*more: str) -> subprocess.Popen[bytes]:
         pipe = subprocess.PIPE

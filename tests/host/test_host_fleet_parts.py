@@ -22,12 +22,12 @@ from fluidnpu.hls.program import Stages
 from fluidnpu.host import Bundle, BundleError, Driver, DriverUsageError, QueueFullError, SimulatedNpu
 from fluidnpu.host.errors import BoardError, ExpiredError, ProtocolError
 from fluidnpu.host.fleet import BoardOptions, DispatchOptions, Leaf, Roster
+from fluidnpu.host.fleet.boards.leaf import State, Times
 from fluidnpu.host.fleet.dispatcher import Dispatcher
 from fluidnpu.host.fleet.duties import Duty, Way, duties_of, named, ways_of
-from fluidnpu.host.fleet.leaf import State, Times
+from fluidnpu.host.fleet.fronts.relay import Relay
 from fluidnpu.host.fleet.parts import part_of
 from fluidnpu.host.fleet.reference import Reference
-from fluidnpu.host.fleet.relay import Relay
 from fluidnpu.host.oip.calls import Answer, Call, Wishes, read_wishes
 from fluidnpu.host.oip.inference import joined, parameters_of
 from fluidnpu.host.oip.interface import outputs_of

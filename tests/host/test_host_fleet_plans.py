@@ -17,9 +17,9 @@ from fluidnpu.hls.program import Stages
 from fluidnpu.host import Bundle, DriverUsageError
 from fluidnpu.host.errors import BoardError, ExpiredError
 from fluidnpu.host.fleet import Roster
+from fluidnpu.host.fleet.boards.leaf import Times
 from fluidnpu.host.fleet.dispatcher import Dispatcher
 from fluidnpu.host.fleet.duties import Duty, duties_of
-from fluidnpu.host.fleet.leaf import Times
 from fluidnpu.scheduler.errors import FleetError
 from fluidnpu.scheduler.placement import (
     Block,

@@ -18,7 +18,7 @@ import fluidnpu
 from fluidnpu.host import Bundle, BundleError, DriverUsageError
 from fluidnpu.host.errors import BoardError
 from fluidnpu.host.fleet import BoardOptions, Roster
-from fluidnpu.host.fleet.processes import Process
+from fluidnpu.host.fleet.boards.processes import Process
 from fluidnpu.models import golden
 from fluidnpu.scheduler.errors import FleetError
 from fluidnpu.scheduler.placement import read_fleet

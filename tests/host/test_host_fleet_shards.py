@@ -22,12 +22,12 @@ from hypothesis import strategies as st
 import fluidnpu
 from fluidnpu.dse import LatencyTable
 from fluidnpu.host import DriverUsageError
+from fluidnpu.host.campaigns.cluster import LocalCluster, tree
 from fluidnpu.host.errors import BoardError
 from fluidnpu.host.fleet import FleetOptions, Roster, ShardedFront, ShardOptions
-from fluidnpu.host.fleet.cluster import LocalCluster, tree
-from fluidnpu.host.fleet.leaf import Times
+from fluidnpu.host.fleet.boards.leaf import Times
+from fluidnpu.host.fleet.fronts.shards import cut
 from fluidnpu.host.fleet.roster import Seat
-from fluidnpu.host.fleet.shards import cut
 from fluidnpu.host.oip import Limits
 from fluidnpu.models import golden
 

@@ -19,8 +19,8 @@ from test_host_oip_trials import eager
 import fluidnpu
 from fluidnpu.host.errors import BoardError
 from fluidnpu.host.fleet import BoardOptions, DispatchOptions, FleetFront, FleetOptions, Roster
-from fluidnpu.host.fleet.leaf import State
-from fluidnpu.host.fleet.processes import Process
+from fluidnpu.host.fleet.boards.leaf import State
+from fluidnpu.host.fleet.boards.processes import Process
 from fluidnpu.host.oip import NetworkServer, ServeOptions, in_background
 from fluidnpu.host.oip.statuses import status_of
 from fluidnpu.models import golden

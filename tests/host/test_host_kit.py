@@ -22,10 +22,10 @@ import fluidnpu
 from fluidnpu.cli import main
 from fluidnpu.commands import fleet, serve
 from fluidnpu.configuration import Configuration
-from fluidnpu.host.fleet.children import environment
+from fluidnpu.host.fleet.boards.children import environment
 from fluidnpu.host.kit import kit_files
-from fluidnpu.host.oip.metric_table import TABLE
-from fluidnpu.host.oip.notify import keep_alive, notify, watchdog_s
+from fluidnpu.host.oip.observing.metric_table import TABLE
+from fluidnpu.host.oip.observing.notify import keep_alive, notify, watchdog_s
 
 ROOT = Path(__file__).resolve().parents[2]
 KIT = kit_files("a network/9")

@@ -14,8 +14,8 @@ from oip_worlds import NAME, Served, served
 import fluidnpu
 from fluidnpu.host import DriverUsageError
 from fluidnpu.host.oip import NetworkServer, ServeOptions
-from fluidnpu.host.oip.access import Access, read_token
-from fluidnpu.host.oip.logs import JsonLines, Lossy, dropped_lines
+from fluidnpu.host.oip.admission.access import Access, read_token
+from fluidnpu.host.oip.observing.logs import JsonLines, Lossy, dropped_lines
 from fluidnpu.host.serving import AccessError, ModelOptions, Models, ProtocolError
 
 TOKEN = "a-token-of-many-signs"

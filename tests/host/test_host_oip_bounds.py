@@ -21,11 +21,13 @@ from hypothesis import strategies as st
 from oip_worlds import NAME, Served, served
 
 import fluidnpu
-from fluidnpu.host.oip import Limits, grpc_edge, http_body, limits, rest
-from fluidnpu.host.oip.budget import Budget, Holder
-from fluidnpu.host.oip.http_body import check_json, read_call
-from fluidnpu.host.oip.limits import PARSED_BYTES, Bounds
-from fluidnpu.host.oip.messages import SERVICE, message
+from fluidnpu.host.oip import Limits
+from fluidnpu.host.oip.admission import limits
+from fluidnpu.host.oip.admission.budget import Budget, Holder
+from fluidnpu.host.oip.admission.limits import PARSED_BYTES, Bounds
+from fluidnpu.host.oip.edges import grpc_edge, http_body, rest
+from fluidnpu.host.oip.edges.http_body import check_json, read_call
+from fluidnpu.host.oip.edges.messages import SERVICE, message
 from fluidnpu.host.oip.parameters import PARAMETERS
 from fluidnpu.host.serving import ProtocolError
 from fluidnpu.scheduler import SchedulerError

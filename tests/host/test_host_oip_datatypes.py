@@ -14,7 +14,7 @@ from oip_worlds import NAME, Served, served
 
 from fluidnpu.host.errors import ProtocolError
 from fluidnpu.host.oip.calls import read_wishes
-from fluidnpu.host.oip.messages import SERVICE, message
+from fluidnpu.host.oip.edges.messages import SERVICE, message
 from fluidnpu.host.oip.tensors import DTYPES, KNOWN, OF_PIXELS, Array, from_bytes, to_bytes
 
 INFER = f"/v2/models/{NAME}/infer"

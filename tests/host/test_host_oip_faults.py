@@ -10,8 +10,8 @@ from oip_worlds import bundle_of
 from rtl_worlds import RtlWorld, rtl_world
 
 from fluidnpu.host import Bundle, DeviceError, Driver, SimulatedNpu
-from fluidnpu.host.devices.faulty import FaultyDevice, Mischief, Mishap, random_mishaps
-from fluidnpu.host.oip import campaign
+from fluidnpu.host.campaigns import requests as campaign
+from fluidnpu.host.campaigns.faulty import FaultyDevice, Mischief, Mishap, random_mishaps
 from fluidnpu.host.serving import ModelOptions
 
 

@@ -26,7 +26,7 @@ from tritonclient import grpc as triton_grpc
 import fluidnpu
 from fluidnpu.host import DriverUsageError, QueueFullError, SimulatedNpu, WallClock
 from fluidnpu.host.oip import Limits, ServeOptions, configure_logging, in_background
-from fluidnpu.host.oip.logs import JsonLines
+from fluidnpu.host.oip.observing.logs import JsonLines
 from fluidnpu.host.serving import AccessError, Model, ModelOptions, Models, ModelUnavailableError, named_folders
 
 INFER = f"/v2/models/{NAME}/infer"

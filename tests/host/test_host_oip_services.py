@@ -11,9 +11,9 @@ from google.protobuf import descriptor_pb2
 from host_worlds import PATIENCE_S
 from oip_worlds import NAME, Served, served
 
-from fluidnpu.host.oip import health
-from fluidnpu.host.oip.messages import HEALTH, REFLECTION, SERVICE, message
-from fluidnpu.host.oip.reflection import SERVICES
+from fluidnpu.host.oip.edges import health
+from fluidnpu.host.oip.edges.messages import HEALTH, REFLECTION, SERVICE, message
+from fluidnpu.host.oip.edges.reflection import SERVICES
 
 TOKEN = "a-token-of-this-test"
 
@@ -94,8 +94,8 @@ def test_a_stop_tells_watchers_and_does_not_wait_for_them(tmp_path: Path) -> Non
 
 
 def test_a_newer_watcher_has_the_place_of_an_idle_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fluidnpu.host.oip.grpc_edge.WATCHERS", 1)
-    monkeypatch.setattr("fluidnpu.host.oip.grpc_edge.STALLED_S", 0.0)
+    monkeypatch.setattr("fluidnpu.host.oip.edges.grpc_edge.WATCHERS", 1)
+    monkeypatch.setattr("fluidnpu.host.oip.edges.grpc_edge.STALLED_S", 0.0)
     with served(tmp_path) as s, grpc.insecure_channel(s.grpc_place) as channel:
         old, status = watch(channel, "")
         assert status() == "SERVING"

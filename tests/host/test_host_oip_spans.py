@@ -17,11 +17,11 @@ from host_worlds import PATIENCE_S, eventually
 from oip_worlds import NAME, Served, served
 
 from fluidnpu.host import DriverUsageError
-from fluidnpu.host.fleet.link import Link
+from fluidnpu.host.fleet.boards.link import Link
 from fluidnpu.host.oip import spans_to
 from fluidnpu.host.oip.calls import Answer, Call
-from fluidnpu.host.oip.journal import Journal, Span
-from fluidnpu.host.oip.spans import OpenTelemetry
+from fluidnpu.host.oip.observing.journal import Journal, Span
+from fluidnpu.host.oip.observing.spans import OpenTelemetry
 
 TRACE_ID, ABOVE = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 TRACE = f"00-{TRACE_ID}-{ABOVE}-01"

@@ -15,7 +15,7 @@ import fluidnpu
 from fluidnpu.host.errors import ModelUnavailableError, ProtocolError
 from fluidnpu.host.oip import trials
 from fluidnpu.host.oip.calls import Call
-from fluidnpu.host.oip.messages import SERVICE, message
+from fluidnpu.host.oip.edges.messages import SERVICE, message
 from fluidnpu.host.oip.trials import Trials, read_step
 
 LOAD = f"/v2/repository/models/{NAME}/load"

@@ -23,7 +23,8 @@ from fluidnpu.hls import Cause
 from fluidnpu.host import Bundle, BundleError, DeviceError, Driver, DriverUsageError, WallClock, open_device
 from fluidnpu.host.devices.processor import ProcessorNpu
 from fluidnpu.host.errors import NpuError
-from fluidnpu.host.fleet import BoardOptions, Roster, measure_worker, worker
+from fluidnpu.host.fleet import BoardOptions, Roster, measure_worker
+from fluidnpu.host.fleet.boards import worker
 from fluidnpu.models import golden
 from fluidnpu.scheduler.placement import Profile
 

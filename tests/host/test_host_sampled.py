@@ -12,7 +12,7 @@ from fluidnpu.host import Bundle, SimulatedNpu
 from fluidnpu.host.devices.device import VirtualClock
 from fluidnpu.host.driver import Driver
 from fluidnpu.host.errors import DeviceAccessError
-from fluidnpu.host.oip.metrics import model_rows, render
+from fluidnpu.host.oip.observing.metrics import model_rows, render
 from fluidnpu.host.serving import Model, ModelOptions, Models, sampled
 from fluidnpu.host.serving.runtime import Runtime
 from fluidnpu.host.serving.sampled import SampledJob, Sampler

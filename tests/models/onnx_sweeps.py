@@ -19,7 +19,7 @@ from test_models_onnx_operators import Graph
 from fluidnpu.models.errors import NetworkError
 from fluidnpu.models.numeric.float_reference import run_float_outputs
 from fluidnpu.models.onnx.file import OnnxFile
-from fluidnpu.models.onnx.reader import read_parsed
+from fluidnpu.models.onnx.reading.reader import read_parsed
 
 Floats = npt.NDArray[np.float32]
 Build = Callable[[int], tuple[Graph, str]]  # the graph of a configuration, and its output

@@ -26,7 +26,7 @@ from fluidnpu.models.numeric.pieces import bits_to_constant, table
 from fluidnpu.models.numeric.words import Format, fraction_bits
 from fluidnpu.models.onnx import write_onnx
 from fluidnpu.models.onnx.metadata import metadata_of
-from fluidnpu.models.onnx.with_metadata import with_metadata
+from fluidnpu.models.onnx.writing.with_metadata import with_metadata
 from fluidnpu.models.zoo import random_network, with_random_weights
 
 Images = npt.NDArray[Any]

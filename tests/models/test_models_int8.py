@@ -35,7 +35,7 @@ from fluidnpu.models.numeric.channel_scales import scaled_weights, scales
 from fluidnpu.models.numeric.comparison import compare
 from fluidnpu.models.numeric.pieces import table
 from fluidnpu.models.numeric.words import INT8, Format
-from fluidnpu.models.onnx.export import build_onnx
+from fluidnpu.models.onnx.writing.export import build_onnx
 from fluidnpu.models.zoo import random_network
 
 Words = npt.NDArray[np.int8]

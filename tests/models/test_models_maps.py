@@ -43,7 +43,7 @@ from fluidnpu.models.images import read_images
 from fluidnpu.models.numeric import record_exits, record_scores, run_float
 from fluidnpu.models.numeric.float_reference import early_exit_float
 from fluidnpu.models.onnx import write_onnx
-from fluidnpu.models.onnx.export import build_onnx
+from fluidnpu.models.onnx.writing.export import build_onnx
 from fluidnpu.models.zoo import random_network
 from fluidnpu.models.zoo.hourglass import random_hourglass
 

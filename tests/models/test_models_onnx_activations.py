@@ -14,9 +14,9 @@ from fluidnpu.models import Network, quantise
 from fluidnpu.models.graph.activations import Use
 from fluidnpu.models.graph.shapes import Kind
 from fluidnpu.models.numeric.float_reference import tensor_ranges
-from fluidnpu.models.onnx.export import build_onnx
 from fluidnpu.models.onnx.file import OnnxFile
-from fluidnpu.models.onnx.reader import read_parsed
+from fluidnpu.models.onnx.reading.reader import read_parsed
+from fluidnpu.models.onnx.writing.export import build_onnx
 
 BUILT: dict[str, tuple[Callable[[Graph], str], str]] = {}  # with the kinds of its layers
 

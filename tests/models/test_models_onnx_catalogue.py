@@ -12,10 +12,10 @@ from onnx_mutations import OPERATORS as MUTATED
 
 from fluidnpu import options
 from fluidnpu.models.onnx.catalogue import REWRITTEN, TAKEN, tables, written
-from fluidnpu.models.onnx.quantised import HANDLERS
-from fluidnpu.models.onnx.reader import OPERATORS
-from fluidnpu.models.onnx.refusals import REMEDIES
-from fluidnpu.models.onnx.walk import MOST_WEIGHTS
+from fluidnpu.models.onnx.reading.reader import OPERATORS
+from fluidnpu.models.onnx.reading.refusals import REMEDIES
+from fluidnpu.models.onnx.reading.walk import MOST_WEIGHTS
+from fluidnpu.models.onnx.rewriting.quantised import HANDLERS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "operators.md"
 

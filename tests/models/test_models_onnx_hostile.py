@@ -17,8 +17,8 @@ from onnx_mutations import Mutator
 from test_models_onnx_random import MOVES, STEPS, RandomGraph
 
 from fluidnpu.models import NetworkError, golden, quantise, read_onnx
-from fluidnpu.models.onnx.export import build_onnx
 from fluidnpu.models.onnx.wire import WireError, count_fields
+from fluidnpu.models.onnx.writing.export import build_onnx
 from fluidnpu.models.zoo import random_network
 from fluidnpu.models.zoo.patchwork import random_patchwork
 

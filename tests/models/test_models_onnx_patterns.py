@@ -15,9 +15,9 @@ from onnx_sweeps import reference
 from fluidnpu.models import Network, read_onnx
 from fluidnpu.models.errors import NetworkError
 from fluidnpu.models.numeric.float_reference import run_float_outputs
-from fluidnpu.models.onnx import reader
 from fluidnpu.models.onnx.file import OnnxFile
-from fluidnpu.models.onnx.patterns import MOST_UP, SHAPES, Any, Expression, Number, Patterns, Row
+from fluidnpu.models.onnx.reading import reader
+from fluidnpu.models.onnx.reading.patterns import MOST_UP, SHAPES, Any, Expression, Number, Patterns, Row
 
 
 class Sketch:

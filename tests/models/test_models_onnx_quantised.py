@@ -26,7 +26,7 @@ from fluidnpu.models import (
 from fluidnpu.models.numeric import run_float
 from fluidnpu.models.numeric.float_reference import run_float_outputs
 from fluidnpu.models.onnx.file import OnnxFile
-from fluidnpu.models.onnx.quantised import dequantised
+from fluidnpu.models.onnx.rewriting.quantised import dequantised
 
 onnxruntime = pytest.importorskip("onnxruntime")
 MICROSOFT = "com.microsoft"

@@ -21,7 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from fluidnpu.models import FileError, Network, NetworkError, read_model, read_onnx
 from fluidnpu.models.errors import ModelFileError, UnsupportedOperatorError
-from fluidnpu.models.onnx.export import build_onnx
+from fluidnpu.models.onnx.writing.export import build_onnx
 from fluidnpu.models.zoo import random_network
 
 WEIGHTS = np.full((4, 3, 3, 3), 0.1, np.float32)

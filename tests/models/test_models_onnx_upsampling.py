@@ -20,7 +20,7 @@ from test_models_onnx_operators import Graph
 from fluidnpu.models import Kind, Network, golden, quantise, read_onnx
 from fluidnpu.models.errors import ModelsError
 from fluidnpu.models.numeric.float_reference import run_float_outputs
-from fluidnpu.models.onnx.export import build_onnx
+from fluidnpu.models.onnx.writing.export import build_onnx
 
 onnxruntime = pytest.importorskip("onnxruntime")
 Floats = npt.NDArray[np.float32]

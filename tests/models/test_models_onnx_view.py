@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fluidnpu.models.onnx.pools import borders
-from fluidnpu.models.onnx.view import View
+from fluidnpu.models.onnx.reading.pools import borders
+from fluidnpu.models.onnx.reading.view import View
 
 
 def elements(view: View, plane: Any) -> Any:

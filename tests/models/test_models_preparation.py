@@ -19,7 +19,7 @@ from fluidnpu.models.images import Preprocessing
 from fluidnpu.models.numeric import prepare, run_float
 from fluidnpu.models.numeric.float_reference import examine
 from fluidnpu.models.onnx import with_metadata, write_onnx
-from fluidnpu.models.onnx.export import build_onnx
+from fluidnpu.models.onnx.writing.export import build_onnx
 from fluidnpu.models.training import fit_heads
 from fluidnpu.models.zoo import random_network
 

@@ -21,8 +21,8 @@ from fluidnpu.models.exits import with_maps
 from fluidnpu.models.graph import MapTask
 from fluidnpu.models.numeric.float_reference import run_float_outputs
 from fluidnpu.models.onnx import onnx_bytes
-from fluidnpu.models.onnx.tails import Behind
-from fluidnpu.models.onnx.walk import Walk
+from fluidnpu.models.onnx.reading.tails import Behind
+from fluidnpu.models.onnx.reading.walk import Walk
 from fluidnpu.models.tail import facts_of, tail_of
 
 Array = npt.NDArray[Any]

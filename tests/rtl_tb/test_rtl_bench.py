@@ -12,7 +12,7 @@ from fluidnpu.dse import Design
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.rtl_tb import ParameterError
 from fluidnpu.rtl_tb.common.sources import sources
-from fluidnpu.rtl_tb.data_plane.benches.jobs import bench_design
+from fluidnpu.rtl_tb.data_plane.environment.jobs import bench_design
 from fluidnpu.rtl_tb.simulation import bench
 from fluidnpu.rtl_tb.simulation.model import BenchRun, CaseRun, Model
 from fluidnpu.rtl_tb.simulation.setups import Setup, parameters_of, setup

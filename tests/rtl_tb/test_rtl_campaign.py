@@ -11,7 +11,7 @@ from fluidnpu.dse import Design, Mode
 from fluidnpu.hls.core import execute_streams_reference
 from fluidnpu.hls.formats import FBCB
 from fluidnpu.rtl_tb import NpuModel, SimulationError
-from fluidnpu.rtl_tb.data_plane.benches.jobs import Layout, place
+from fluidnpu.rtl_tb.data_plane.environment.jobs import Layout, place
 from fluidnpu.rtl_tb.npu import coverage
 from fluidnpu.rtl_tb.npu.campaign import ONCE, PARTS, campaign, misplaced, right_jobs, timeline, worlds
 from fluidnpu.rtl_tb.npu.world import ACROSS, ARRAY, BORDER, BYTES, LEAST, World, mask_of, model_of, shapes

@@ -6,7 +6,7 @@ from needs import needs_libpython
 
 from fluidnpu.rtl_tb import ParameterError
 from fluidnpu.rtl_tb.data_plane import coverage
-from fluidnpu.rtl_tb.data_plane.benches.jobs import bench_design
+from fluidnpu.rtl_tb.data_plane.environment.jobs import bench_design
 from fluidnpu.rtl_tb.data_plane.parameters import DATA_PLANE_TOP, data_plane_parameters
 from fluidnpu.rtl_tb.simulation.model import Model, run, run_folder
 

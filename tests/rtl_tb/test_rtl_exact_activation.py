@@ -14,7 +14,7 @@ import pytest
 from fluidnpu.dse import CORES, Design, DramModel
 from fluidnpu.hls.formats import ActivationCode
 from fluidnpu.rtl_tb import NpuModel, SimulationError
-from fluidnpu.rtl_tb.data_plane.benches.jobs import Shape, bench_design, random_shape
+from fluidnpu.rtl_tb.data_plane.environment.jobs import Shape, bench_design, random_shape
 from fluidnpu.rtl_tb.npu.campaign import FAR, ROUGH
 from fluidnpu.rtl_tb.npu.job import shared_model
 from fluidnpu.rtl_tb.npu.world import ARRAY, LEAST, STEADY, World, model_of

@@ -21,7 +21,7 @@ from fluidnpu.dse.testing import design_for
 from fluidnpu.models import quantise
 from fluidnpu.models.zoo import random_blocks
 from fluidnpu.rtl_tb import NpuModel, SimulationError
-from fluidnpu.rtl_tb.data_plane.benches.jobs import Shape, bench_design, random_shape
+from fluidnpu.rtl_tb.data_plane.environment.jobs import Shape, bench_design, random_shape
 from fluidnpu.rtl_tb.npu.job import BareNpu
 from fluidnpu.rtl_tb.npu.world import ARRAY, World, filtering_of, model_of
 

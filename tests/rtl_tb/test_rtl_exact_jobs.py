@@ -13,7 +13,7 @@ from npu_worlds import DESIGN
 
 from fluidnpu.dse import CORES, Design, DramModel
 from fluidnpu.rtl_tb import NpuModel, SimulationError
-from fluidnpu.rtl_tb.data_plane.benches.jobs import bench_design, random_shape
+from fluidnpu.rtl_tb.data_plane.environment.jobs import bench_design, random_shape
 from fluidnpu.rtl_tb.npu.campaign import FAR, ROUGH
 from fluidnpu.rtl_tb.npu.world import STEADY, World
 

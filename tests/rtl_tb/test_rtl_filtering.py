@@ -15,8 +15,8 @@ from fluidnpu.hls.program import Descriptor
 from fluidnpu.models import LayerShape, Window
 from fluidnpu.models.graph import Filtering
 from fluidnpu.rtl_tb import NpuModel, SimulationError
-from fluidnpu.rtl_tb.data_plane.benches.jobs import Shape, bench_design, random_shape
 from fluidnpu.rtl_tb.data_plane.coverage import filter_bins
+from fluidnpu.rtl_tb.data_plane.environment.jobs import Shape, bench_design, random_shape
 from fluidnpu.rtl_tb.npu.layers import shape_of
 from fluidnpu.rtl_tb.npu.world import ARRAY, World, model_of
 

@@ -14,7 +14,7 @@ from fluidnpu.dse import DramModel
 from fluidnpu.dse.design import Stack
 from fluidnpu.models import Kind, LayerShape, Window
 from fluidnpu.rtl_tb import NpuModel, RtlNpu, SimulationError
-from fluidnpu.rtl_tb.data_plane.benches.jobs import Shape, make_program
+from fluidnpu.rtl_tb.data_plane.environment.jobs import Shape, make_program
 from fluidnpu.rtl_tb.npu import layers
 from fluidnpu.rtl_tb.npu.job import differences
 

@@ -13,9 +13,9 @@ import pytest
 from fluidnpu.dse import Design
 from fluidnpu.hls.formats import FBCB
 from fluidnpu.rtl_tb import DramModel, NpuModel, RtlNpu
-from fluidnpu.rtl_tb.data_plane.benches.jobs import Shape, bench_design, make_program
-from fluidnpu.rtl_tb.data_plane.benches.networks import convolutions, shapes
 from fluidnpu.rtl_tb.data_plane.coverage import plans
+from fluidnpu.rtl_tb.data_plane.environment.jobs import Shape, bench_design, make_program
+from fluidnpu.rtl_tb.data_plane.environment.networks import convolutions, shapes
 from fluidnpu.rtl_tb.data_plane.parameters import data_plane_parameters
 from fluidnpu.rtl_tb.npu.job import differences
 from fluidnpu.rtl_tb.npu.layers import exact_cycles, is_right, run_layer

@@ -48,7 +48,7 @@ MODULES = sorted(name.removesuffix(".sv") for name in sources())
 
 def named() -> dict[str, set[str]]:
     """The names in backticks of each file's head."""
-    heads = {path.name: ast.get_docstring(ast.parse(path.read_text())) or "" for path in sorted(TWIN.glob("*.py"))}
+    heads = {path.name: ast.get_docstring(ast.parse(path.read_text())) or "" for path in sorted(TWIN.rglob("*.py"))}
     return {name: set(re.findall(r"`(\w+)`", head)) for name, head in heads.items()}
 
 

@@ -13,9 +13,9 @@ from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import SchedulerError, measure
 from fluidnpu.scheduler.errors import OverloadError
 from fluidnpu.scheduler.policies import Setting
-from fluidnpu.scheduler.policies.decision_process import CountTable, solve_counts
 from fluidnpu.scheduler.policies.optimal import Optimal
 from fluidnpu.scheduler.policies.setting import least_work_ns
+from fluidnpu.scheduler.policies.solving.decision_process import CountTable, solve_counts
 
 
 def test_one_server_with_fixed_service_is_m_d_1() -> None:

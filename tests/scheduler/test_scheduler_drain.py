@@ -26,8 +26,8 @@ from fluidnpu.scheduler import (
     simulate,
 )
 from fluidnpu.scheduler.comparison.capacity import predicted_capacity
-from fluidnpu.scheduler.policies.decision_process import continue_shares
-from fluidnpu.scheduler.policies.saturated import solve_saturated
+from fluidnpu.scheduler.policies.solving.decision_process import continue_shares
+from fluidnpu.scheduler.policies.solving.saturated import solve_saturated
 
 pytestmark = pytest.mark.usefixtures("few_trials")
 MS = 10**6

@@ -21,7 +21,7 @@ from fluidnpu.dse import explore
 from fluidnpu.models import read_onnx, shipped_file
 from fluidnpu.scheduler.comparison import HERE, Engine
 from fluidnpu.scheduler.exits import Recorded
-from fluidnpu.scheduler.policies.decision_process import solve_counts
+from fluidnpu.scheduler.policies.solving.decision_process import solve_counts
 from fluidnpu.studies import Size, Study, find_study, run_study
 from fluidnpu.studies.fluid_batching import simulations, tasks
 from fluidnpu.studies.fluid_batching.figures import study_figures

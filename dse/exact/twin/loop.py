@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .activation import Activation, reset_activation, step_activation, step_table
+from .bus.masters import Masters, step_read_master
+from .bus.memory import Dram, collect_traffic, reset_dram, step_memory
+from .bus.stripes import Stripes, collect_striped, reset_stripes, step_striped_memory
 from .commands import Commands
 from .core import (
     Core,
@@ -25,8 +28,6 @@ from .core import (
 )
 from .filter import OutputFilter, filter_walked, reset_filter, step_filter
 from .hls_core import HlsCore, hls_cmd_ready, step_hls_core
-from .masters import Masters, step_read_master
-from .memory import Dram, collect_traffic, reset_dram, step_memory
 from .outputs import OutputWriter, all_written, next_outputs, reset_outputs, step_outputs
 from .parameters import MAX_SLOTS, Counts, Layer, Setup
 from .pool import OutputPool, reset_pool, step_pool
@@ -51,7 +52,6 @@ from .sequencer import (
     reset_sequencer,
     step_sequencer,
 )
-from .stripes import Stripes, collect_striped, reset_stripes, step_striped_memory
 from .weights import WeightStreamer, step_weights, weights_idle
 from .windows import Windows, reset_windows, step_windows
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .addresses import RowAddresses, begin_rows, first_row, reset_addresses, walk_ahead, walk_positions
+from .bus.masters import WriteMaster, step_write_master, write_idle
 from .commands import Commands, place_of
-from .masters import WriteMaster, step_write_master, write_idle
 from .parameters import Layer, Setup
 from .queues import Queue
 from .records import jit

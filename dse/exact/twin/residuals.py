@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from .addresses import RowAddresses, begin_rows, first_row, reset_addresses, walk_ahead
+from .bus.masters import ReadMaster, req_ready, request
 from .commands import Commands, place_of
-from .masters import ReadMaster, req_ready, request
 from .parameters import Layer, Setup
 from .queues import Queue
 from .records import jit

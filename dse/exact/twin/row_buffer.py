@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from .masters import ReadMaster, req_ready, request
+from .bus.masters import ReadMaster, req_ready, request
 from .parameters import Layer, Setup
 from .queues import Queue
 from .records import jit

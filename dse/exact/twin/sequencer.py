@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .bus.masters import ReadMaster, read_quiet, req_ready, request
 from .commands import COMMAND_QUEUE, Commands, place_of
-from .masters import ReadMaster, read_quiet, req_ready, request
 from .parameters import MAX_SLOTS, Layer, Setup
 from .records import jit, jit_apart
 from .weights import WeightStreamer

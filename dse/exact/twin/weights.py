@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .masters import ReadMaster, req_ready, request
+from .bus.masters import ReadMaster, req_ready, request
 from .parameters import Layer, Setup
 from .queues import SKID_DEPTH, Queue
 from .records import jit

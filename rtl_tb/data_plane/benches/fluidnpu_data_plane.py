@@ -16,7 +16,7 @@ from ...common.benches.clock import Dut, begin, bench, reset, setting
 from ...common.benches.lite import LiteMaster
 from ...common.benches.streams import raised
 from .. import coverage
-from .host import (
+from ..environment.host import (
     COUNTER_FULL,
     DESIGN,
     FAIR,
@@ -30,7 +30,7 @@ from .host import (
     open_host,
     some_slots,
 )
-from .jobs import Expected, Shape, expect, make_program, random_shape
+from ..environment.jobs import Expected, Shape, expect, make_program, random_shape
 
 
 @bench(20_000)

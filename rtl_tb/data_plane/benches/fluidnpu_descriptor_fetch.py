@@ -7,7 +7,7 @@ from cocotb.triggers import RisingEdge
 
 from ...common.benches.clock import Dut, begin, bench
 from ...common.benches.streams import Reader, until
-from .cases import PORT_BYTES
+from ..environment.cases import PORT_BYTES
 
 
 @bench(20_000)

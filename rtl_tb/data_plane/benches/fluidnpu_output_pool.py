@@ -17,8 +17,8 @@ from fluidnpu.models.numeric import WORDS, Stored
 from ...common.benches.clock import Dut, begin, bench, reset
 from ...common.benches.streams import Sink, Source, pulse, running, until
 from ...common.benches.words import beats_of
-from .cases import NARROW_DESIGN, Case, random_case
-from .jobs import MOST_POOLED, random_shape
+from ..environment.cases import NARROW_DESIGN, Case, random_case
+from ..environment.jobs import MOST_POOLED, random_shape
 
 WORD = WORDS[NARROW_DESIGN.word_bits]
 # What meets in a layer: its pool, whether it has several rows of windows, several tiles in a row block.

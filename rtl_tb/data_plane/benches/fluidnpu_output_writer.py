@@ -15,8 +15,8 @@ from fluidnpu.models.numeric import WORDS
 from ...common.benches.clock import Dut, begin, bench, reset, setting
 from ...common.benches.streams import Sink, Source, pulse, running, until
 from ...common.benches.words import beats_of
-from .cases import PORT_BYTES, Case, random_case
-from .jobs import MOST_FILTERED, Shape, array_under_test
+from ..environment.cases import PORT_BYTES, Case, random_case
+from ..environment.jobs import MOST_FILTERED, Shape, array_under_test
 
 DESIGN = array_under_test(weight_slots=2, out_words=3, filter=setting("FILTERS", 1) and 5)
 

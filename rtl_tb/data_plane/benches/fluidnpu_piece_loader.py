@@ -15,7 +15,7 @@ from fluidnpu.hls.formats import LAYER, ActivationCode
 
 from ...common.benches.clock import Dut, begin, bench, reset, setting
 from ...common.benches.streams import pulse, running
-from .jobs import TABLE_PIECES
+from ..environment.jobs import TABLE_PIECES
 
 OUT_WORDS = setting("OUT_WORDS", 3)
 PORT_BYTES = setting("PORT_WORDS", 8) * setting("WORD_BITS", 16) // 8

@@ -17,8 +17,8 @@ from fluidnpu.models.numeric import WORDS
 
 from ...common.benches.clock import Dut, begin, bench, reset, setting
 from ...common.benches.streams import pulse, raised
-from .cases import Case, layer_of, random_case
-from .jobs import TABLE_PIECES, array_under_test
+from ..environment.cases import Case, layer_of, random_case
+from ..environment.jobs import TABLE_PIECES, array_under_test
 
 DESIGN = array_under_test(t_p=6, weight_slots=2, activation=1, filter=5, filter_table=1)
 WEIGHTS = setting("FILTER_WEIGHTS", DESIGN.filter_room.weights)

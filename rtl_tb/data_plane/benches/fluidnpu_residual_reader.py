@@ -9,8 +9,8 @@ from fluidnpu.hls.formats import TILE
 from ...common.benches.clock import Dut, begin, bench, reset
 from ...common.benches.streams import Reader, Sink, Source, pulse, running
 from ...common.benches.words import beats_of
-from .cases import PORT_BYTES, random_case
-from .jobs import array_under_test
+from ..environment.cases import PORT_BYTES, random_case
+from ..environment.jobs import array_under_test
 
 DESIGN = array_under_test(weight_slots=2, out_words=3, activation=1)
 

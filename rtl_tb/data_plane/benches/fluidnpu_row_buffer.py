@@ -19,8 +19,8 @@ from fluidnpu.hls.formats import LAYER, SEGMENT
 from ...common.benches.clock import Dut, begin, bench, reset, setting
 from ...common.benches.streams import Reader, Sink, pulse, until
 from ...common.benches.words import larger_words
-from .cases import DESIGN, PORT_BYTES, Case, random_case
-from .jobs import Shape
+from ..environment.cases import DESIGN, PORT_BYTES, Case, random_case
+from ..environment.jobs import Shape
 
 IN_WORDS = setting("IN_WORDS", 8)
 SIZE = DESIGN.word_bytes

@@ -16,8 +16,8 @@ from fluidnpu.hls.formats import LAYER, PASS, STEPS, WALKED
 
 from ...common.benches.clock import Dut, begin, bench, reset, setting
 from ...common.benches.streams import Source, pulse, running, until
-from .cases import Case, random_case
-from .jobs import array_under_test
+from ..environment.cases import Case, random_case
+from ..environment.jobs import array_under_test
 
 DESIGN = array_under_test(filter=setting("FILTERS", 1) and 5)
 RISE, SPAN = 3, 5

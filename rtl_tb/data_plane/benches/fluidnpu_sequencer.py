@@ -14,7 +14,7 @@ from fluidnpu.hls.formats import BATCH, CONTROL, FAULT, LAYER, PROGRESS, SETTING
 
 from ...common.benches.clock import Dut, begin, bench, reset
 from ...common.benches.streams import pulse
-from .cases import DESIGN, Case, random_case
+from ..environment.cases import DESIGN, Case, random_case
 
 
 class Neighbours:

@@ -7,7 +7,7 @@ from fluidnpu.hls.formats import LAYER
 from ...common.benches.clock import Dut, begin, bench, reset
 from ...common.benches.streams import Reader, Sink, Source, running, until
 from ...common.benches.words import beats_of
-from .cases import NARROW_DESIGN, PORT_BYTES, Case, random_case
+from ..environment.cases import NARROW_DESIGN, PORT_BYTES, Case, random_case
 
 
 def blocks(case: Case) -> int:

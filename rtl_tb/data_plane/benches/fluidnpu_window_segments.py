@@ -14,7 +14,7 @@ from fluidnpu.hls.formats import LAYER, PARTS, TILE
 from ...common.benches.clock import Dut, begin, bench, reset, setting
 from ...common.benches.streams import Source, pulse, running, until
 from ...common.benches.words import beats_of, larger_words
-from .cases import DESIGN, PORT_BYTES, Case, random_case
+from ..environment.cases import DESIGN, PORT_BYTES, Case, random_case
 
 LINE_WORDS = setting("LINE_WORDS", 16)
 IN_WORDS = setting("IN_WORDS", 2 * DESIGN.t_p)

@@ -1,0 +1,106 @@
+"""A wheel of this very fluidnpu for the board's Python, byte for byte the same each time.
+
+No build tool is needed: a wheel is an archive of the package's files with three of metadata (PyPA, "Binary
+distribution format"). RTL, templates, networks and studies stay out: a board serves, it designs nothing. Of
+the extras it has the one that a server needs.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import sys
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+from ...errors import NegativeAnswerError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_ROOT = Path(__file__).resolve().parents[2]  # the package
+_DATE = (1980, 1, 1, 0, 0, 0)
+LEFT_OUT = ("studies",)
+EXTRA = "serve"
+_SUFFIXES = {".py", ".pyi", ".toml", ".json", ".npz", ".typed", ".fashion-mnist"}
+
+
+def board_wheel() -> tuple[str, bytes]:
+    """Make the wheel: (file name, content). NegativeAnswerError where fluidnpu's metadata cannot be found."""
+    version, needs = _requirements()
+    files = {f"fluidnpu/{path}": (_ROOT / path).read_bytes() for path in _package_files()}
+    info = f"fluidnpu-{version}.dist-info"
+    needed = "".join(f"Requires-Dist: {need}\n" for need in needs)
+    files[f"{info}/METADATA"] = (
+        f"Metadata-Version: 2.1\nName: fluidnpu\nVersion: {version}\nLicense: Apache-2.0\nRequires-Python: >=3.10\n"
+        f"Provides-Extra: {EXTRA}\n{needed}"
+    ).encode()
+    files[f"{info}/LICENSE"] = _license()
+    files[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: fluidnpu\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    files[f"{info}/entry_points.txt"] = b"[console_scripts]\nfluidnpu = fluidnpu.cli:main\n"
+    record = [f"{name},sha256={_digest(content)},{len(content)}\n" for name, content in sorted(files.items())]
+    files[f"{info}/RECORD"] = "".join([*record, f"{info}/RECORD,,\n"]).encode()
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, content in sorted(files.items()):
+            entry = zipfile.ZipInfo(name, _DATE)
+            entry.external_attr, entry.compress_type = 0o644 << 16, zipfile.ZIP_DEFLATED
+            archive.writestr(entry, content)
+    return f"fluidnpu-{version}-py3-none-any.whl", packed.getvalue()
+
+
+def _package_files() -> list[str]:
+    """The files of the package that a board needs, as paths in it; rooms may be links."""
+    found = []
+    folders = [_ROOT]
+    while folders:
+        folder = folders.pop()
+        for path in folder.iterdir():
+            name = path.relative_to(_ROOT).as_posix()
+            if path.is_dir():
+                if path.name != "__pycache__" and name not in LEFT_OUT:
+                    folders.append(path)
+            elif path.suffix in _SUFFIXES or name.startswith("host/"):
+                found.append(name)
+    return sorted(found)
+
+
+def _requirements() -> tuple[str, list[str]]:
+    """Version and requirements, those of `EXTRA` with its marker.
+
+    They are those of the checkout's pyproject.toml, or else of the installed metadata.
+    """
+    project = _ROOT.parent / "pyproject.toml"
+    if project.is_file() and (_ROOT / "boards").is_symlink():
+        table = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
+        return table["version"], [*table["dependencies"], *map(_extra, table["optional-dependencies"][EXTRA])]
+    try:
+        found = metadata.metadata("fluidnpu")
+    except metadata.PackageNotFoundError:
+        raise NegativeAnswerError("the board's wheel needs fluidnpu's own metadata, and it is not installed") from None
+    needs = found.get_all("Requires-Dist", [])
+    return found["Version"], [need for need in needs if "extra ==" not in need or f'extra == "{EXTRA}"' in need]
+
+
+def _extra(need: str) -> str:
+    """Put the marker of `EXTRA` behind a requirement."""
+    package, _, marker = (part.strip() for part in need.partition(";"))
+    return f'{package}; {f"({marker}) and " if marker else ""}extra == "{EXTRA}"'
+
+
+def _license() -> bytes:
+    """The licence's text, of the checkout or of the installed distribution."""
+    if (_ROOT / "boards").is_symlink():
+        return (_ROOT.parent / "LICENSE").read_bytes()
+    found = [file for file in metadata.files("fluidnpu") or () if file.name == "LICENSE"]
+    if not found:
+        raise NegativeAnswerError("the board's wheel needs fluidnpu's licence, and it is not installed with it")
+    return found[0].read_binary()
+
+
+def _digest(content: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()

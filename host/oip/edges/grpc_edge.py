@@ -1,0 +1,660 @@
+"""The gRPC edge of the protocol: GRPCInferenceService, health and reflection around a `Front`.
+
+Handlers are registered by name, from the descriptors in `messages`, so no generated code is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from google.protobuf import json_format
+from google.protobuf.message import Message as ProtoMessage
+
+from ...errors import AccessError, DriverUsageError, HostError, ProtocolError, QueueFullError
+from ..admission.access import Access, acting
+from ..admission.budget import Budget, Holder
+from ..admission.limits import OTHER_BYTES, Bounds
+from ..calls import Answer, Call, Parameter, read_id, read_names, read_output
+from ..configuration import configuration
+from ..front import Front
+from ..observing.journal import Journal
+from ..parameters import shown
+from ..regions import Fetch, Regions, Store, elsewhere, no_cuda, read_place
+from ..statuses import RETRY_MS, sentence_of, status_of
+from ..tensors import Array, check_datatype, datatype_of, from_bytes, from_contents, to_bytes
+from .health import WATCHERS, status_of_service, watched
+from .http_body import read_json
+from .messages import HEALTH, REFLECTION, SERVICE, message, service
+from .reflection import SERVICES as REFLECTING
+from .reflection import reflected
+from .rest import TRACEPARENT, InTime
+
+_log = logging.getLogger(__name__)
+OWN = {  # services that the protocol has not, of JSON bytes as REST has them, with their calls
+    "fluidnpu.Exits": ("Exits", "ChangeExits", "Feedback"),
+    "fluidnpu.Tenants": ("Tenants", "ChangeTenants"),
+    "fluidnpu.Versions": ("Shares", "ChangeShares"),
+}
+STALLED_S = 1.0  # after which a message that has not come may lose its place to another
+_ATTEMPTS = 20  # to get a place
+_OPEN = ("ServerLive", "ServerReady", "Check", "Watch")  # probes carry no token
+_Response = message("ModelInferResponse")
+_StreamResponse = message("ModelStreamInferResponse")
+Handler = Callable[[Any, Any], Awaitable[Any]]
+
+
+def grpc_server(
+    inference: Front,
+    access: Access,
+    held: Budget,
+    reading: Budget,
+    regions: Regions,
+    journal: Journal,
+    *,
+    admin: bool = False,
+) -> Any:
+    """Return a server without a port; with `admin` it also loads and unloads models.
+
+    `held`: the bytes of requests of the whole server; `reading`: messages that arrive at the same time;
+    `regions`: of shared memory; `journal`: of requests. The longest message is that of the models that are
+    loaded now.
+    """
+    limits = inference.limits
+    options = [
+        ("grpc.max_receive_message_length", max(inference.bounds().body_bytes, OTHER_BYTES)),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_concurrent_streams", max(limits.streamed, 100)),
+        ("grpc.max_metadata_size", 16 << 10),
+        ("grpc.keepalive_time_ms", round(1e3 * limits.idle_s)),
+        ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.keepalive_permit_without_calls", 1),  # a front looks after its boards' links
+        ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+        ("grpc.so_reuseport", 0),  # a port in use is an error, not a second server
+    ]
+    server = grpc.aio.server(options=options, maximum_concurrent_rpcs=4 * limits.queue)
+    edge = _Edge(inference, access, held, reading, regions, journal, admin)
+    server.add_generic_rpc_handlers((_handlers(edge), *_own_handlers(edge), *_standard_handlers(edge)))
+    return server
+
+
+def bind(server: Any, address: str, credentials: Any = None) -> int:
+    """Bind a server's port and return its number. Raises DriverUsageError for a port in use."""
+    try:
+        port = (
+            server.add_insecure_port(address) if credentials is None else server.add_secure_port(address, credentials)
+        )
+    except RuntimeError:
+        port = 0
+    if not port:
+        raise DriverUsageError(f"the gRPC port must be free, and {address} is in use or not of this machine")
+    return int(port)
+
+
+def _handlers(edge: _Edge) -> Any:
+    handlers = {}
+    for method in service.methods:
+        asked, said = message(method.input_type.name), message(method.output_type.name)
+        codec = {"request_deserializer": _reader(asked), "response_serializer": said.SerializeToString}
+        function = getattr(edge, method.name)
+        if method.name == "ModelStreamInfer":
+            handlers[method.name] = grpc.stream_stream_rpc_method_handler(edge.ending(method.name, function), **codec)
+        else:
+            handlers[method.name] = grpc.stream_unary_rpc_method_handler(edge.guarded(method.name, function), **codec)
+    return grpc.method_handlers_generic_handler(SERVICE, handlers)
+
+
+def _own_handlers(edge: _Edge) -> Iterator[Any]:
+    """Yield the handlers of each service of `OWN`; without a serializer gRPC passes bytes through."""
+    for service_name, calls in OWN.items():
+        handlers = {
+            name: grpc.stream_unary_rpc_method_handler(edge.guarded(name, getattr(edge, name)), _raw) for name in calls
+        }
+        yield grpc.method_handlers_generic_handler(service_name, handlers)
+
+
+def _standard_handlers(edge: _Edge) -> Iterator[Any]:
+    """Yield the handlers of gRPC's own services: health, and reflection under both of its names."""
+    said = message("HealthCheckResponse", HEALTH)
+    codec = {
+        "request_deserializer": _reader(message("HealthCheckRequest", HEALTH)),
+        "response_serializer": said.SerializeToString,
+    }
+    health = {
+        "Check": grpc.stream_unary_rpc_method_handler(edge.guarded("Check", edge.Check), **codec),
+        "Watch": grpc.stream_stream_rpc_method_handler(edge.ending("Watch", edge.Watch), **codec),
+    }
+    yield grpc.method_handlers_generic_handler(f"{HEALTH}.Health", health)
+    said = message("ServerReflectionResponse", REFLECTION)
+    name, codec = (
+        "ServerReflectionInfo",
+        {
+            "request_deserializer": _reader(message("ServerReflectionRequest", REFLECTION)),
+            "response_serializer": said.SerializeToString,
+        },
+    )
+    reflection = {name: grpc.stream_stream_rpc_method_handler(edge.ending(name, edge.ServerReflectionInfo), **codec)}
+    for service_name in REFLECTING:
+        yield grpc.method_handlers_generic_handler(service_name, reflection)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A message as it came; None for one that cannot be parsed."""
+
+    message: Any
+    size: int
+
+
+_END = _Sent(None, 0)  # in place of a message: the client sends no more
+
+
+def _chosen(parameters: Any) -> dict[str, Any]:
+    """Return the values of a repository's parameters; None for one without."""
+    chosen = {name: one.WhichOneof("parameter_choice") for name, one in parameters.items()}
+    return {name: None if kind is None else getattr(parameters[name], kind) for name, kind in chosen.items()}
+
+
+def _raw(data: bytes) -> _Sent:
+    return _Sent(data, len(data))
+
+
+def _reader(kind: Any) -> Callable[[bytes], _Sent]:
+    """Return the parser of a message; what cannot be parsed becomes a refusal, not a failure."""
+
+    def read(data: bytes) -> _Sent:
+        try:
+            return _Sent(kind.FromString(data), len(data))
+        except Exception:
+            return _Sent(None, len(data))
+
+    return read
+
+
+class _Arriving(Holder):
+    """A message on its way: the call that waits for it. A client that stalls may lose its place."""
+
+    def __init__(self, context: Any) -> None:
+        super().__init__(_address(context))
+        self._work, self._began = asyncio.current_task(), time.monotonic()
+        self.evicted = False
+
+    @property
+    def idle(self) -> bool:
+        """True when the message takes longer than any network does."""
+        return time.monotonic() - self._began > STALLED_S
+
+    @property
+    def half_sent(self) -> bool:
+        """True: what has come whole is here no more."""
+        return True
+
+    def evict(self) -> None:
+        """End the wait with QueueFullError."""
+        assert self._work is not None
+        self.evicted = True
+        self._work.cancel()
+
+
+class _Watching(_Arriving):
+    """A call that watches; the idlest loses its place to another."""
+
+    half_sent = False  # a stop tells it
+
+
+class _Message(Holder):
+    """The bytes of a message, from its arrival to its answer."""
+
+    idle = False
+
+    def evict(self) -> None:
+        """Nothing: it is at work."""
+
+
+class _Edge:
+    """One method a call of the service, under its name."""
+
+    def __init__(
+        self,
+        inference: Front,
+        access: Access,
+        held: Budget,
+        reading: Budget,
+        regions: Regions,
+        journal: Journal,
+        admin: bool,
+    ) -> None:
+        self.inference, self.access, self.held, self.reading, self.admin = inference, access, held, reading, admin
+        self.regions, self.journal = regions, journal
+        self.watching = Budget("places to watch health", lambda: WATCHERS)
+
+    def guarded(self, name: str, function: Handler) -> Handler:
+        """Wrap a unary method: it asks for the token, and errors leave with their codes."""
+
+        async def asked(requests: Any, context: Any) -> Any:
+            holder = _Message(_address(context))
+            try:
+                request = await self._arrived(context)
+                self._hold(holder, request)
+                return await function(request.message, context)
+            finally:
+                self.held.drop(holder)
+
+        return self.ending(name, asked)
+
+    def ending(self, name: str, function: Handler) -> Handler:
+        """Wrap a method that reads for itself: it asks for the token, and errors leave with their codes."""
+
+        async def wrapped(requests: Any, context: Any) -> Any:
+            try:
+                self._check(name, context)
+                return await function(requests, context)
+            except Exception as error:
+                if isinstance(error, AccessError):
+                    self.access.note(_address(context), name, error)
+                await _abort(error, context)
+
+        return wrapped
+
+    async def _arrived(self, context: Any) -> _Sent:
+        """Return the only message of a call. Raises ProtocolError, QueueFullError.
+
+        Every call is a stream to gRPC, which would otherwise take in all messages of all clients at once.
+        """
+        place = _Arriving(context)
+        for _ in range(_ATTEMPTS):
+            if self.reading.take(place, 1):
+                break
+            await asyncio.sleep(STALLED_S / _ATTEMPTS)
+        else:
+            raise QueueFullError("too many messages arrive at the same time, and most of them from this address")
+        try:
+            request = await InTime(context.read(), asyncio.get_running_loop().time() + self.inference.limits.body_s)
+        except asyncio.TimeoutError:
+            raise ProtocolError(f"the whole message must come within {self.inference.limits.body_s:g} s") from None
+        except asyncio.CancelledError:
+            if not place.evicted:
+                raise
+            raise QueueFullError("the message must come at once when many others arrive, and it did not") from None
+        finally:
+            self.reading.drop(place)
+        return _END if request is grpc.aio.EOF else request
+
+    def _hold(self, holder: _Message, request: _Sent) -> None:
+        """Check that a message can be read, and hold its bytes. Raises ProtocolError, QueueFullError."""
+        if request.message is None:
+            raise ProtocolError("the message must be one of the protocol, and it cannot be read")
+        if not self.held.take(holder, request.size):
+            raise QueueFullError("the server holds as many bytes of requests as it may, and this address has most")
+
+    def _check(self, name: str, context: Any) -> None:
+        if name not in _OPEN:
+            token = next((value for key, value in context.invocation_metadata() or () if key == "authorization"), "")
+            self.access.check(name, token.encode() if isinstance(token, str) else token)
+
+    async def ServerLive(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802  -- as the protocol has it
+        return _made("ServerLiveResponse", live=self.inference.live)
+
+    async def ServerReady(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        return _made("ServerReadyResponse", ready=self.inference.ready)
+
+    async def ModelReady(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        """Say it, and in the trailing metadata who says it: a fleet compares that with its bundles."""
+        self.inference.check(request.name, request.version)
+        known = self.inference.identity(request.name)
+        context.set_trailing_metadata(tuple((f"fluidnpu-{key}", value) for key, value in known.items()))
+        return _made("ModelReadyResponse", ready=self.inference.is_ready(request.name, request.version))
+
+    async def Check(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        return _health(status_of_service(self.inference, request.service))
+
+    async def Watch(self, requests: Any, context: Any) -> None:  # noqa: N802
+        """Say the status now and whenever it changes, until the client goes or the server drains."""
+        request, place = await self._arrived(context), _Watching(context)
+        if request.message is None:
+            raise ProtocolError("the message must be one of the protocol, and it cannot be read")
+        if not self.watching.take(place, 1):
+            raise QueueFullError(f"at most {WATCHERS} calls may watch health, and most of them are from this address")
+        try:
+            async for status in watched(self.inference, request.message.service):
+                await context.write(_health(status))
+        except asyncio.CancelledError:
+            if not place.evicted:
+                raise
+            raise QueueFullError(f"at most {WATCHERS} calls may watch health, and a newer one has this place") from None
+        finally:
+            self.watching.drop(place)
+
+    async def ServerReflectionInfo(self, requests: Any, context: Any) -> None:  # noqa: N802
+        """Answer each message of a reflection stream with files of our descriptions."""
+        while (request := await self._arrived(context)) is not _END:
+            if request.message is None:
+                raise ProtocolError("the message must be one of the protocol, and it cannot be read")
+            await context.write(reflected(request.message))
+
+    async def ServerMetadata(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        return _made("ServerMetadataResponse", **self.inference.server_metadata())
+
+    async def ModelMetadata(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        metadata = self.inference.model_metadata(request.name, request.version)
+        metadata.pop("class_names", None)  # for which the message has no field
+        return _made("ModelMetadataResponse", **metadata)
+
+    async def ModelConfig(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        metadata = self.inference.model_metadata(request.name, request.version)
+        config = configuration(metadata, self.inference.limits.batch)
+        return json_format.ParseDict({"config": config}, message("ModelConfigResponse")())
+
+    async def ModelStatistics(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        return _made("ModelStatisticsResponse", **self.inference.statistics(request.name, request.version))
+
+    async def SystemSharedMemoryStatus(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        regions = {one["name"]: one for one in self.regions.status(_address(context), request.name)}
+        return json_format.ParseDict({"regions": regions}, message("SystemSharedMemoryStatusResponse")())
+
+    async def SystemSharedMemoryRegister(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        who = _address(context)
+        self.regions.register(who, request.name, request.key, request.offset, request.byte_size)
+        return _made("SystemSharedMemoryRegisterResponse")
+
+    async def SystemSharedMemoryUnregister(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        self.regions.unregister(_address(context), request.name)
+        return _made("SystemSharedMemoryUnregisterResponse")
+
+    async def CudaSharedMemoryStatus(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        return _made("CudaSharedMemoryStatusResponse")
+
+    async def CudaSharedMemoryRegister(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        raise no_cuda()
+
+    async def CudaSharedMemoryUnregister(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        return _made("CudaSharedMemoryUnregisterResponse")
+
+    async def RepositoryIndex(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        return _made("RepositoryIndexResponse", models=self.inference.index(request.ready))
+
+    async def RepositoryModelLoad(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        self._check_admin()
+        with acting(_address(context), f"load of model '{request.model_name:.100}'"):
+            await self.inference.load(request.model_name, _chosen(request.parameters))
+        return _made("RepositoryModelLoadResponse")
+
+    async def RepositoryModelUnload(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        self._check_admin()
+        with acting(_address(context), f"unload of model '{request.model_name:.100}'"):
+            await self.inference.unload(request.model_name)
+        return _made("RepositoryModelUnloadResponse")
+
+    def _check_admin(self, what: str = "models must be loaded and unloaded") -> None:
+        if not self.admin:
+            raise AccessError(f"{what} on the admin surface (--admin-grpc), not here", known=True)
+
+    async def Exits(self, request: bytes, context: Any) -> bytes:  # noqa: N802
+        self._check_admin("active exits must be read and changed")
+        name, _ = self._asked(request)
+        return json.dumps(await self.inference.exits(name)).encode()
+
+    async def ChangeExits(self, request: bytes, context: Any) -> bytes:  # noqa: N802
+        self._check_admin("active exits must be read and changed")
+        name, asked = self._asked(request)
+        with acting(_address(context), f"change of the exits of model '{name:.100}' to {json.dumps(asked):.200}"):
+            return json.dumps(await self.inference.change_exits(name, asked)).encode()
+
+    async def Tenants(self, request: bytes, context: Any) -> bytes:  # noqa: N802
+        self._check_admin("tenants must be read and changed")
+        name, _ = self._asked(request)
+        return json.dumps(self.inference.tenants(name)).encode()
+
+    async def ChangeTenants(self, request: bytes, context: Any) -> bytes:  # noqa: N802
+        self._check_admin("tenants must be read and changed")
+        name, asked = self._asked(request)
+        with acting(_address(context), f"change of the tenants of model '{name:.100}' to {json.dumps(asked):.200}"):
+            return json.dumps(self.inference.change(name, asked)).encode()
+
+    async def Shares(self, request: bytes, context: Any) -> bytes:  # noqa: N802
+        self._check_admin("shares of versions must be read and changed")
+        name, _ = self._asked(request)
+        return json.dumps(self.inference.shares(name)).encode()
+
+    async def ChangeShares(self, request: bytes, context: Any) -> bytes:  # noqa: N802
+        self._check_admin("shares of versions must be read and changed")
+        name, asked = self._asked(request)
+        with acting(_address(context), f"change of the shares of model '{name:.100}' to {json.dumps(asked):.200}"):
+            return json.dumps(self.inference.change_shares(name, asked)).encode()
+
+    async def Feedback(self, request: bytes, context: Any) -> bytes:  # noqa: N802
+        return json.dumps(self.inference.feedback(*self._asked(request))).encode()
+
+    def _asked(self, request: bytes) -> tuple[str, dict[str, Any]]:
+        """Return the model of a JSON request, and the rest of it."""
+        asked = read_json(request)
+        name = asked.pop("model", None)
+        if not isinstance(name, str):
+            raise ProtocolError(f"model must be the name of a model, not {shown(name)}")
+        return name, asked
+
+    async def ModelInfer(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
+        began, call, status = time.perf_counter(), None, "CANCELLED"  # unless it ends otherwise
+        trace, who = _echo_trace(context), _address(context)
+        ended: Answer | Exception | None = None
+        fetched = _Message(who)
+        try:
+            call = self._read(request, who, fetched)
+            call.trace = trace
+            ended = answer = await self.inference.infer(call)
+            made, status = write_answer(answer, call, self.regions.store(who)), "OK"
+            return made
+        except Exception as error:
+            if call is None:
+                self.inference.refused(request.model_name, error)
+            status, ended = status_of(error).grpc, error
+            raise
+        finally:
+            self.held.drop(fetched)
+            if self.journal.on:
+                self.journal.note(call, status, began, trace, ended)
+
+    def _read(self, request: Any, who: str, holder: _Message) -> Call:
+        """Read a call, and hold what of it came from shared memory. Raises as `read_call`, QueueFullError."""
+        call = read_call(request, self.inference.bounds(request.model_name), self.regions.fetch(who))
+        for place in call.places.values():
+            self.regions.check(who, place)
+        if call.fetched and not self.held.take(holder, call.fetched):
+            raise QueueFullError("the server holds as many bytes as it may, and this address has most of them")
+        return call
+
+    async def ModelStreamInfer(self, requests: Any, context: Any) -> None:  # noqa: N802
+        """Answer the requests of a stream as they are done, not in the order of their arrival."""
+        done: asyncio.Queue[Any] = asyncio.Queue()
+        room = asyncio.Semaphore(self.inference.limits.streamed)
+        trace, who = _echo_trace(context), _address(context)  # of all requests of the stream
+        tasks: set[asyncio.Task[None]] = set()
+
+        async def serve(request: _Sent) -> None:
+            try:
+                done.put_nowait(await self._streamed(request, who, trace))
+            finally:
+                room.release()
+
+        async def read() -> None:
+            while (request := await context.read()) is not grpc.aio.EOF:
+                await room.acquire()  # the client's flow control stops it, instead of a queue without bound
+                task = asyncio.create_task(serve(request))
+                tasks.add(task)
+                task.add_done_callback(tasks.discard)
+            if tasks:
+                await asyncio.wait(tasks)
+
+        reader = asyncio.create_task(read())
+        reader.add_done_callback(lambda _: done.put_nowait(None))
+        try:
+            while (answer := await done.get()) is not None:
+                await context.write(answer)
+        finally:
+            reader.cancel()
+            for task in tasks:
+                task.cancel()
+
+    async def _streamed(self, sent: _Sent, address: str, trace: str) -> ProtoMessage:
+        began, status, call = time.perf_counter(), "OK", None
+        ended: Answer | Exception | None = None
+        request, holder = sent.message, _Message(address)
+        made: Any
+        try:
+            self._hold(holder, sent)
+            call = self._read(request, address, holder)
+            call.trace = trace
+            ended = answer = await self.inference.infer(call)
+            made = _StreamResponse(infer_response=write_answer(answer, call, self.regions.store(address)))
+        except Exception as error:
+            _note(error)
+            if call is None and request is not None:
+                self.inference.refused(request.model_name, error)
+            status, ended = status_of(error).grpc, error
+            id = "" if request is None else request.id
+            made = _StreamResponse(error_message=f"[{type(error).__name__}] {sentence_of(error)}")
+            made.infer_response.id = id[:256]
+        finally:
+            self.held.drop(holder)
+        if self.journal.on:
+            self.journal.note(call, status, began, trace, ended)
+        return made
+
+
+def read_call(request: Any, bounds: Bounds, fetch: Fetch = elsewhere) -> Call:
+    """Return the call in a ModelInferRequest. `fetch` gives tensors that lie in shared memory.
+
+    Raises ProtocolError, TooLargeError, and what it raises.
+    """
+    raw = list(request.raw_input_contents)
+    if not request.inputs:
+        raise ProtocolError("a request must have inputs, and it has none")
+    places = [read_place(one.name, read_parameters(one.parameters)) for one in request.inputs]
+    if raw and len(raw) != places.count(None):
+        raise ProtocolError(
+            f"raw_input_contents must be empty or one an input, {places.count(None)} in all, not {len(raw)}"
+        )
+    read_names("input", [one.name for one in request.inputs])
+    call = Call(
+        request.model_name,
+        request.model_version,
+        read_id(request.id),
+        outputs=read_names("output", [one.name for one in request.outputs]),
+        parameters=read_parameters(request.parameters) if request.parameters else {},
+    )
+    for one, place in zip(request.inputs, places, strict=True):
+        if place is None:
+            call.inputs[one.name] = _input(one, raw.pop(0) if raw else None, bounds)
+        else:
+            check_datatype(one.name, one.datatype, bounds.datatypes)
+            data = fetch(place, bounds.body_bytes)
+            call.inputs[one.name] = _input(one, data, bounds)
+            call.fetched += len(data)
+    for wanted in request.outputs:
+        read_output(call, wanted.name, read_parameters(wanted.parameters))
+    return call
+
+
+def _input(one: Any, raw: bytes | None, bounds: Bounds) -> Array:
+    check_datatype(one.name, one.datatype, bounds.datatypes)
+    shape, most = tuple(one.shape), bounds.elements
+    if raw is None:
+        return from_contents(one.name, one.datatype, shape, one.contents, most)
+    if one.HasField("contents"):
+        raise ProtocolError(f"tensor '{one.name:.60}' must have either contents or raw bytes, and it has both")
+    return from_bytes(one.name, one.datatype, shape, raw, most)
+
+
+def read_parameters(parameters: Any) -> dict[str, Any]:
+    """Return the values of a message's parameters; None where a parameter has none."""
+    return {
+        name: getattr(value, kind) if (kind := value.WhichOneof("parameter_choice")) else None
+        for name, value in parameters.items()
+    }
+
+
+def write_answer(answer: Answer, call: Call, store: Store = elsewhere) -> Any:
+    """Return the ModelInferResponse of an answer, its tensors as raw bytes.
+
+    `store` takes what is wanted in shared memory, whose raw bytes are empty. Raises what it raises.
+    """
+    made = _Response(model_name=answer.model, model_version=answer.version, id=answer.id)
+    for key, value in answer.parameters.items():
+        set_parameter(made.parameters[key], value)
+    for name, array in answer.outputs.items():
+        output = made.outputs.add()
+        output.name, output.datatype = name, datatype_of(array)
+        output.shape.extend(array.shape)
+        data = to_bytes(array)
+        if (place := call.places.get(name)) is not None:
+            store(name, place, data)
+            for key, value in place.to_json(len(data)).items():
+                set_parameter(output.parameters[key], value)
+            data = b""
+        made.raw_output_contents.append(data)
+    return made
+
+
+def set_parameter(parameter: Any, value: Parameter) -> None:
+    """Write a value into a parameter of a message."""
+    if isinstance(value, bool):
+        parameter.bool_param = value
+    elif isinstance(value, int):
+        parameter.int64_param = value
+    elif isinstance(value, float):
+        parameter.double_param = value
+    else:
+        parameter.string_param = value
+
+
+def _health(status: str) -> ProtoMessage:
+    made: ProtoMessage = message("HealthCheckResponse", HEALTH)(status=status)
+    return made
+
+
+def _made(kind: str, /, **fields: Any) -> ProtoMessage:
+    made: ProtoMessage = message(kind)(**fields)
+    return made
+
+
+def _echo_trace(context: Any) -> str:
+    """Give a well-formed traceparent back to the client, and to the log."""
+    for key, value in context.invocation_metadata() or ():
+        if key == "traceparent" and isinstance(value, str) and TRACEPARENT.fullmatch(value):
+            context.set_trailing_metadata((("traceparent", value),))
+            return value
+    return ""
+
+
+def _address(context: Any) -> str:
+    """Return the client's address without its port.
+
+    >>> class Context:
+    ...     def peer(self): return "ipv4:10.0.0.7:4711"
+    >>> _address(Context())
+    'ipv4:10.0.0.7'
+    """
+    return str(context.peer()).rpartition(":")[0]
+
+
+def _note(error: BaseException) -> None:
+    if not isinstance(error, HostError):
+        _log.error("a gRPC request failed in a way that nobody foresaw", exc_info=error)
+
+
+async def _abort(error: Exception, context: Any) -> None:
+    """End the call with the error's code, sentence and hints."""
+    if isinstance(error, grpc.aio.AbortError):
+        raise error
+    _note(error)
+    status = status_of(error)
+    hints = [("error-type", type(error).__name__)]
+    if status.retry:
+        hints += [("grpc-retry-pushback-ms", str(RETRY_MS)), ("retry-after-ms", str(RETRY_MS))]
+    await context.abort(grpc.StatusCode[status.grpc], sentence_of(error), tuple(hints))

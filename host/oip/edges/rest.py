@@ -1,0 +1,641 @@
+"""The REST edge of the protocol: an ASGI application of Starlette routes around `Inference`.
+
+The inference route is plain ASGI, since it is the one that must be quick. Bodies are read against a bound and
+a clock; every error is one JSON object with one sentence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import time
+import urllib.parse
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from typing import Any, NoReturn
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ...errors import AccessError, HostError, ProtocolError, QueueFullError, TooLargeError
+from ..admission.access import LOGIN, PAGE, Access, acting
+from ..admission.budget import Budget, Holder
+from ..admission.limits import OTHER_BYTES, PARSED_BYTES, Bounds
+from ..calls import Answer, Call
+from ..configuration import configuration
+from ..front import Front
+from ..local import ADDRESS
+from ..observing.journal import Journal
+from ..observing.metrics import CONTENT_TYPE, render, server_rows
+from ..observing.page import login_page
+from ..parameters import shown
+from ..regions import Regions, no_cuda
+from ..statuses import RETRY_MS, body_of, status_of
+from .http_body import LENGTH_HEADER, check_json, read_call, read_json, write_answer
+from .inflating import Inflating
+
+_log = logging.getLogger(__name__)
+_PROMPT_S = 0.05  # an answer that comes sooner is not worth a look at its client
+TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+INFER = re.compile(r"/v2/models/([^/]+)(?:/versions/([^/]+))?/infer")
+_HELD = "fluidnpu.held"  # the key of a scope's `_Body`
+THROWN_BYTES = 32 << 20  # of a body that is too large
+APART_ITEMS = 4096  # of JSON, from which on a body is read in a thread
+_JSON = [(b"content-type", b"application/json")]
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class SlowClientError(ProtocolError):
+    """The client took too long to send its request."""
+
+
+def application(
+    inference: Front, access: Access, held: Budget, regions: Regions, journal: Journal, *, admin: bool = False
+) -> ASGIApp:
+    """Return the application; with `admin` it also loads and unloads models.
+
+    `held`: the bytes of requests of the whole server; `regions`: of shared memory; `journal`: of requests.
+    """
+    edge = _Edge(inference, access, held, regions, journal, admin)
+    routes: list[BaseRoute] = [
+        Route("/v2", edge.metadata),
+        Route("/v2/health/live", edge.live),
+        Route("/v2/health/ready", edge.ready),
+        Route("/v2/models/stats", edge.all_statistics),
+        Route("/v2/repository/index", edge.index, methods=["POST"]),
+        Route("/v2/repository/models/{name}/load", edge.load, methods=["POST"]),
+        Route("/v2/repository/models/{name}/unload", edge.unload, methods=["POST"]),
+        Route("/v2/boards/{name}/{act}", edge.board, methods=["POST"]),
+        Route("/metrics", edge.metrics),
+        Route("/openapi.json", edge.openapi),
+        Route("/live.json", edge.snapshot),
+        Route(PAGE, edge.page),
+        Route(LOGIN, edge.login, methods=["GET", "POST"]),
+    ]
+    for kind, status, change in (
+        ("system", edge.regions_status, edge.regions_change),
+        ("cuda", edge.cuda_status, edge.cuda_change),
+    ):
+        top = f"/v2/{kind}sharedmemory"
+        routes += [
+            Route(f"{top}/status", status),
+            Route(f"{top}/region/{{region}}/status", status),
+            Route(f"{top}/unregister", change, methods=["POST"]),
+            Route(f"{top}/region/{{region}}/unregister", change, methods=["POST"]),
+            Route(f"{top}/region/{{region}}/register", change, methods=["POST"]),
+        ]
+    for prefix in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
+        routes += [
+            Route(prefix, edge.model_metadata),
+            Route(f"{prefix}/config", edge.model_configuration),
+            Route(f"{prefix}/ready", edge.model_ready),
+            Route(f"{prefix}/stats", edge.statistics),
+            Route(f"{prefix}/infer", _Infer(edge), methods=["POST"]),
+        ]
+    routes += [
+        Route("/v2/models/{name}/tenants", edge.tenants, methods=["GET", "POST"]),
+        Route("/v2/models/{name}/exits", edge.exits, methods=["GET", "POST"]),
+        Route("/v2/models/{name}/shares", edge.shares, methods=["GET", "POST"]),
+        Route("/v2/models/{name}/feedback", edge.feedback, methods=["POST"]),
+    ]
+    handlers = {Exception: edge.failed, HostError: edge.failed, HTTPException: _http_failed}
+    app = Starlette(routes=routes, exception_handlers=handlers)
+    app.router.redirect_slashes = False
+    return _Guarded(app, edge)
+
+
+class _Edge:
+    """The endpoints, one method a route."""
+
+    def __init__(
+        self, inference: Front, access: Access, held: Budget, regions: Regions, journal: Journal, admin: bool
+    ) -> None:
+        self.inference, self.access, self.held, self.admin = inference, access, held, admin
+        self.regions, self.journal = regions, journal
+
+    async def metadata(self, request: Request) -> Response:
+        return JSONResponse(self.inference.server_metadata())
+
+    async def live(self, request: Request) -> Response:
+        live = self.inference.live
+        return JSONResponse({"live": live}, 200 if live else 503)
+
+    async def ready(self, request: Request) -> Response:
+        ready = self.inference.ready
+        return JSONResponse({"ready": ready}, 200 if ready else 503)
+
+    async def model_metadata(self, request: Request) -> Response:
+        return JSONResponse(self.inference.model_metadata(*_model(request)))
+
+    async def model_configuration(self, request: Request) -> Response:
+        metadata = self.inference.model_metadata(*_model(request))
+        return JSONResponse(configuration(metadata, self.inference.limits.batch))
+
+    async def model_ready(self, request: Request) -> Response:
+        name, version = _model(request)
+        ready = self.inference.is_ready(name, version)
+        return JSONResponse({"name": name, "ready": ready}, 200 if ready else 503)
+
+    async def statistics(self, request: Request) -> Response:
+        return JSONResponse(self.inference.statistics(*_model(request)))
+
+    async def all_statistics(self, request: Request) -> Response:
+        return JSONResponse(self.inference.statistics())
+
+    async def regions_status(self, request: Request) -> Response:
+        return JSONResponse(self.regions.status(_who(request.scope), request.path_params.get("region", "")))
+
+    async def regions_change(self, request: Request) -> Response:
+        """Register or unregister a region, or unregister all."""
+        who, region = _who(request.scope), request.path_params.get("region", "")
+        headers = dict(request.scope["headers"])
+        if b"origin" in headers:  # a page asks, which has no business with this machine's memory
+            self.access.check_origin(headers)
+        asked = read_json(await self.body(request))
+        if request.url.path.endswith("/unregister"):
+            self.regions.unregister(who, region)
+        else:
+            self.regions.register(who, region, asked.get("key"), asked.get("offset", 0), asked.get("byte_size"))
+        return JSONResponse({})
+
+    async def cuda_status(self, request: Request) -> Response:
+        return JSONResponse([])
+
+    async def cuda_change(self, request: Request) -> Response:
+        if request.url.path.endswith("/register"):
+            raise no_cuda()
+        return JSONResponse({})
+
+    async def index(self, request: Request) -> Response:
+        asked = read_json(await self.body(request)).get("ready", False)
+        if type(asked) is not bool:
+            raise ProtocolError(f"'ready' must be true or false, not {shown(asked)}")
+        return JSONResponse(self.inference.index(asked))
+
+    async def load(self, request: Request) -> Response:
+        asked, name = await self._admin(request)
+        with acting(_who(request.scope), f"load of model '{name:.100}'"):
+            await self.inference.load(name, asked.get("parameters"))
+        return JSONResponse({})
+
+    async def unload(self, request: Request) -> Response:
+        _, name = await self._admin(request)
+        with acting(_who(request.scope), f"unload of model '{name:.100}'"):
+            await self.inference.unload(name)
+        return JSONResponse({})
+
+    async def tenants(self, request: Request) -> Response:
+        """Tell criteria and tenants, or change them."""
+        asked, name = await self._admin(request, "tenants must be read and changed")
+        if request.method == "GET":
+            return JSONResponse(self.inference.tenants(name))
+        with acting(_who(request.scope), f"change of the tenants of model '{name:.100}' to {json.dumps(asked):.200}"):
+            return JSONResponse(self.inference.change(name, asked))
+
+    async def exits(self, request: Request) -> Response:
+        """Tell the active exits, or change them."""
+        asked, name = await self._admin(request, "active exits must be read and changed")
+        if request.method == "GET":
+            return JSONResponse(await self.inference.exits(name))
+        with acting(_who(request.scope), f"change of the exits of model '{name:.100}' to {json.dumps(asked):.200}"):
+            return JSONResponse(await self.inference.change_exits(name, asked))
+
+    async def board(self, request: Request) -> Response:
+        """Drain, restore or reload a board of a fleet."""
+        _, name = await self._admin(request, "boards must be drained and loaded")
+        act = request.path_params["act"]
+        with acting(_who(request.scope), f"{act:.60} of board '{name:.100}'"):
+            return JSONResponse(await self.inference.act(name, act))
+
+    async def shares(self, request: Request) -> Response:
+        """Tell the shares of a model's versions, or change them."""
+        asked, name = await self._admin(request, "shares of versions must be read and changed")
+        if request.method == "GET":
+            return JSONResponse(self.inference.shares(name))
+        with acting(_who(request.scope), f"change of the shares of model '{name:.100}' to {json.dumps(asked):.200}"):
+            return JSONResponse(self.inference.change_shares(name, asked))
+
+    async def feedback(self, request: Request) -> Response:
+        """Take the true classes of answered requests."""
+        name = request.path_params["name"]
+        return JSONResponse(self.inference.feedback(name, read_json(await self.body(request))))
+
+    async def _admin(
+        self, request: Request, what: str = "models must be loaded and unloaded"
+    ) -> tuple[dict[str, Any], str]:
+        """Return what is asked of the admin surface, and of which model.
+
+        Raises AccessError, ProtocolError.
+        """
+        if not self.admin:
+            raise AccessError(f"{what} on the admin surface (--admin), not here", known=True)
+        self.access.check_origin(dict(request.scope["headers"]))
+        return read_json(await self.body(request)), request.path_params["name"]
+
+    async def failed(self, request: Request, error: Exception) -> Response:
+        if not isinstance(error, HostError):
+            _log.exception("a request failed in a way that nobody foresaw", exc_info=error)
+        if isinstance(error, AccessError):
+            self.access.note(_who(request.scope), f"{request.method:.10} {request.url.path:.100}", error)
+        return _error_response(error)
+
+    async def metrics(self, request: Request) -> Response:
+        rows = [*self.inference.metrics(), *server_rows(self.access)]
+        return Response(render(rows), media_type=CONTENT_TYPE)
+
+    async def openapi(self, request: Request) -> Response:
+        return JSONResponse(self.inference.openapi(admin=self.admin))
+
+    async def snapshot(self, request: Request) -> Response:
+        return JSONResponse(self.inference.snapshot())
+
+    async def page(self, request: Request) -> Response:
+        return _page(self.inference.page())
+
+    async def login(self, request: Request) -> Response:
+        """Take the token from the field of the login page, and go on to the live page, where it stands."""
+        if request.method != "POST":
+            return RedirectResponse("./", 303)
+        given = urllib.parse.parse_qs((await self.body(request)).decode("latin-1")).get("token", [""])[0]
+        try:
+            cookie = self.access.log_in(given.strip().encode(), secure=request.url.scheme == "https")
+        except AccessError as error:
+            self.access.note(_who(request.scope), f"POST {LOGIN}", error)
+            return _page(login_page(str(error)), 401)
+        headers = {"set-cookie": cookie} if cookie else None
+        return RedirectResponse("./", 303, headers)  # also where a proxy serves it under a path of its own
+
+    async def body(self, request: Request) -> bytes:
+        return await read_body(request.scope, request.receive, OTHER_BYTES)
+
+
+class _Infer:
+    """The inference route, as plain ASGI."""
+
+    def __init__(self, edge: _Edge) -> None:
+        self._edge = edge
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers, parameters = dict(scope["headers"]), scope["path_params"]
+        await self.answer(parameters["name"], parameters.get("version", ""), scope, headers, receive, send)
+
+    async def answer(
+        self, name: str, version: str, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send
+    ) -> None:
+        """Answer an inference request, errors included."""
+        inference, began = self._edge.inference, time.perf_counter()
+        trace, call = headers.get(b"traceparent", b"").decode("latin-1"), None
+        ended: Answer | Exception | None = None
+        reply = list(_JSON)
+        if TRACEPARENT.fullmatch(trace):
+            reply.append((b"traceparent", trace.encode()))
+        else:
+            trace = ""
+        try:
+            inference.check(name, version)
+            bounds = inference.bounds(name)
+            body = await read_body(scope, receive, bounds.body_bytes, headers)
+            call = await self._read(name, version, body, _head_bytes(headers), bounds, scope)
+            call.trace = trace
+            ended = answer = await _unless_gone(inference.infer(call), receive)
+            if answer is None:
+                return
+            status, (content, head) = 200, write_answer(answer, call, self._edge.regions.store(_who(scope)))
+            if head is not None:
+                reply[0] = (b"content-type", b"application/octet-stream")
+                reply.append((b"inference-header-content-length", b"%d" % head))
+        except Exception as error:
+            if not isinstance(error, HostError):
+                _log.exception("an inference request failed in a way that nobody foresaw")
+            if call is None:
+                inference.refused(name, error)
+            status, content, ended = _status(error), body_of(error), error
+            reply += _hints(error)
+        reply.append((b"content-length", b"%d" % len(content)))
+        await send({"type": "http.response.start", "status": status, "headers": reply})
+        await send({"type": "http.response.body", "body": content})
+        if self._edge.journal.on:
+            self._edge.journal.note(call, status, began, trace, ended)
+
+    async def _read(
+        self, name: str, version: str, body: bytes, head_bytes: int | None, bounds: Bounds, scope: Scope
+    ) -> Call:
+        """Read a call: here, or where its JSON is long in a thread, so that the others need not wait."""
+        items, who, regions = check_json(body, head_bytes, bounds), _who(scope), self._edge.regions
+        words = name, version, body, head_bytes, bounds, regions.fetch(who)
+        if items < APART_ITEMS:
+            call = read_call(*words)
+        else:
+            scope[_HELD].take(PARSED_BYTES * items)
+            call = await asyncio.to_thread(read_call, *words)
+        for place in call.places.values():
+            regions.check(who, place)
+        scope[_HELD].take(call.fetched)
+        return call
+
+
+async def _unless_gone(work: Awaitable[Any], receive: Receive) -> Any:
+    """Return the result of the work, or None when the client goes first; a watch begins after `_PROMPT_S`."""
+    watch = _Watch(receive)
+    timer = asyncio.get_running_loop().call_later(_PROMPT_S, watch.begin)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        if not watch.gone:
+            raise
+        watch.forgive()
+        return None
+    finally:
+        timer.cancel()
+        watch.end()
+
+
+class _Watch:
+    """Cancels the task that made it when the client goes."""
+
+    def __init__(self, receive: Receive) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._work, self._receive, self.gone = task, receive, False
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Look at the client from now on."""
+        self._task = asyncio.ensure_future(_until_gone(self._receive))
+        self._task.add_done_callback(self._ended)
+
+    def end(self) -> None:
+        """Look no longer."""
+        if self._task is not None:
+            self._task.remove_done_callback(self._ended)
+            self._task.cancel()
+
+    def forgive(self) -> None:
+        """Take the cancellation back."""
+        if hasattr(self._work, "uncancel"):
+            self._work.uncancel()
+
+    def _ended(self, done: asyncio.Task[None]) -> None:
+        if done.cancelled():
+            return
+        done.exception()  # a connection that broke is gone, too
+        self.gone = True
+        self._work.cancel()
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def read_body(scope: Scope, receive: Receive, most: int, headers: dict[bytes, bytes] | None = None) -> bytes:
+    """Read a body of at most `most` bytes, as it came and opened. Raises TooLargeError, ProtocolError.
+
+    What is too large is thrown away up to `THROWN_BYTES`: a client that still sends sees no answer.
+    """
+    last = max(most, THROWN_BYTES)
+    headers = dict(scope["headers"]) if headers is None else headers
+    declared = headers.get(b"content-length", b"0")
+    length = int(declared) if declared.isdigit() and len(declared) < 16 else last + 1
+    if length > most and b"expect" in headers:  # it waits for a sign to send
+        length = last + 1
+    coding = headers.get(b"content-encoding", b"").strip().lower()
+    packed = None if coding in (b"identity", b"") else Inflating(coding)
+    parts: list[bytes] = []
+    size, opened, more = 0, 0, True
+    while more and max(size, length) <= last:
+        message: Message = await receive()
+        if message["type"] == "http.disconnect":
+            raise SlowClientError("the whole body must come, and the client went before")
+        part, more = message.get("body", b""), message.get("more_body", False)
+        size += len(part)
+        if max(size, length, opened) <= most:
+            for piece in (part,) if packed is None else packed.feed(part):
+                opened += len(piece)
+                if opened > most:
+                    break  # and throw the rest away
+                scope[_HELD].take(len(piece))
+                parts.append(piece)
+                if packed is not None:
+                    await asyncio.sleep(0)  # a small part may open to much: the others have their turn
+    if max(size, length) > most:
+        came = declared.decode("latin-1")[:20] if b"content-length" in headers else "more"
+        raise TooLargeError(f"a body must have at most {most} bytes, not {came}")
+    if opened > most:
+        raise TooLargeError(f"a body must have at most {most} bytes, and this one opens to more")
+    if packed is not None:
+        packed.end()
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+class _Body(Holder):
+    """The bytes that a request holds of the server's, from its first part to its answer."""
+
+    def __init__(self, held: Budget, address: str) -> None:
+        super().__init__(address)
+        self._held, self._work = held, asyncio.current_task()
+        self.waits = self.evicted = False
+
+    @property
+    def idle(self) -> bool:
+        """True while the rest of the body is awaited."""
+        return self.waits
+
+    def evict(self) -> None:
+        """End the wait with QueueFullError."""
+        assert self._work is not None
+        self.evicted = True
+        self._work.cancel()
+
+    def take(self, size: int) -> None:
+        """Hold more. Raises QueueFullError."""
+        if not self._held.take(self, size):
+            self.refuse()
+
+    def refuse(self) -> NoReturn:
+        """Raise QueueFullError."""
+        if self.evicted and self._work is not None and hasattr(self._work, "uncancel"):
+            self._work.uncancel()
+        raise QueueFullError("the server holds as many bytes of requests as it may, and this address has most of them")
+
+
+class _Until:
+    """A `with` block in a coroutine that ends with asyncio's TimeoutError at a time of the loop.
+
+    `asyncio.wait_for` makes a task for each wait, and `asyncio.timeout` needs Python 3.11.
+    """
+
+    def __init__(self, at: float) -> None:
+        self._at, self._passed = at, False
+
+    def __enter__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._timer = asyncio.get_running_loop().call_at(self._at, self._pass, task)
+        self._task = task
+
+    def _pass(self, task: asyncio.Task[Any]) -> None:
+        self._passed = True
+        task.cancel()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self._timer.cancel()
+        if self._passed and kind is asyncio.CancelledError:
+            if hasattr(self._task, "uncancel"):
+                self._task.uncancel()
+            raise asyncio.TimeoutError from None
+
+
+class InTime:
+    """Awaits as `_Until` does, but sets no timer where there is nothing to wait for."""
+
+    def __init__(self, work: Awaitable[Any], at: float) -> None:
+        self._steps, self._at = work.__await__(), at
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        """Take the first step, then the others under the clock."""
+        try:
+            waited = next(self._steps)
+        except StopIteration as done:
+            return done.value
+        with _Until(self._at):
+            return (yield from _rest(self._steps, waited))
+
+
+def _rest(work: Generator[Any, Any, Any], waited: Any) -> Generator[Any, Any, Any]:
+    """Drive an awaitable to its end from what it waits for now, as `yield from` would."""
+    while True:
+        try:
+            try:
+                sent = yield waited
+            except BaseException as error:
+                waited = work.throw(error)
+            else:
+                waited = work.send(sent)
+        except StopIteration as done:
+            return done.value
+
+
+class _Guarded:
+    """Asks for the token, bounds the times of slow clients, and turns room errors of any route into JSON."""
+
+    def __init__(self, app: ASGIApp, edge: _Edge) -> None:
+        self._app, self._edge, self._infer = app, edge, _Infer(edge)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return  # no websockets, no lifespan
+        limits, now = self._edge.inference.limits, asyncio.get_running_loop().time
+        deadline = now() + limits.body_s
+        whole = False
+        body = scope[_HELD] = _Body(self._edge.held, _who(scope))
+
+        async def receive_in_time() -> Message:
+            nonlocal whole
+            if whole:
+                return await receive()
+            body.waits = True
+            try:
+                message: Message = await InTime(receive(), deadline)
+            except asyncio.TimeoutError:
+                raise SlowClientError(f"the whole body must come within {limits.body_s:g} s, and it did not") from None
+            except asyncio.CancelledError:
+                if not body.evicted:
+                    raise
+                body.refuse()
+            finally:
+                body.waits = False
+            whole = not message.get("more_body", False)
+            return message
+
+        async def send_in_time(message: Message) -> None:
+            await InTime(send(message), now() + limits.write_s)
+
+        try:
+            headers, path = dict(scope["headers"]), scope["path"]
+            if not self._may(path, headers):
+                await _page(login_page(), 401)(scope, receive, send)
+                return
+            found = INFER.fullmatch(path) if scope["method"] == "POST" else None
+            if found is None:
+                await self._app(scope, receive_in_time, send_in_time)
+            else:  # at once: the routes and their layers cost as much as the rest of a request
+                name, version = found[1], found[2] or ""
+                await self._infer.answer(name, version, scope, headers, receive_in_time, send_in_time)
+        except HostError as error:
+            if isinstance(error, AccessError):
+                self._edge.access.note(_who(scope), f"{scope['method']:.10} {scope['path']:.100}", error)
+            await _error_response(error)(scope, receive, send)
+        except asyncio.TimeoutError:  # uvicorn closes the connection
+            _log.warning("a client did not take its answer within %g s", limits.write_s)
+        except Exception:  # `_failed` has logged and answered it
+            pass
+        finally:
+            self._edge.held.drop(body)
+
+    def _may(self, path: str, headers: Mapping[bytes, bytes]) -> bool:
+        """Tell if a request is allowed; whoever may not see the live page may log in. Raises AccessError."""
+        try:
+            self._edge.access.check(path, headers.get(b"authorization", b""), headers.get(b"cookie", b""))
+        except AccessError:
+            if path != PAGE or b"authorization" in headers:
+                raise
+            return False
+        return True
+
+
+def _model(request: Request) -> tuple[str, str]:
+    return request.path_params["name"], request.path_params.get("version", "")
+
+
+def _head_bytes(headers: dict[bytes, bytes]) -> int | None:
+    text = headers.get(LENGTH_HEADER)
+    if text is None:
+        return None
+    if not text.isdigit() or len(text) > 15:
+        raise ProtocolError("Inference-Header-Content-Length must be a whole number of bytes")
+    return int(text)
+
+
+def _status(error: BaseException) -> int:
+    return 408 if isinstance(error, SlowClientError) else status_of(error).http
+
+
+def _hints(error: BaseException) -> list[tuple[bytes, bytes]]:
+    if isinstance(error, AccessError) and not error.known:
+        return [(b"www-authenticate", b"Bearer")]
+    return [(b"retry-after", b"%d" % max(1, RETRY_MS // 1000))] if status_of(error).retry else []
+
+
+def _who(scope: Scope) -> str:
+    """Return the client's address."""
+    return str((scope.get("client") or (ADDRESS,))[0])
+
+
+def _error_response(error: BaseException) -> Response:
+    headers = {name.decode(): value.decode() for name, value in _hints(error)}
+    return Response(body_of(error), _status(error), headers, "application/json")
+
+
+def _page(text: str, status: int = 200) -> Response:
+    """Return a page that no other may frame, whose form goes nowhere else, and which nobody keeps."""
+    policy = "default-src 'self' 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'"
+    headers = {"content-security-policy": policy, "cache-control": "no-cache"}
+    if status == 401:
+        headers["www-authenticate"] = "Bearer"  # for which no browser asks with a window of its own
+    return HTMLResponse(text, status, headers)
+
+
+async def _http_failed(request: Request, error: Exception) -> Response:
+    """Answer a wrong path or method, in the form of the protocol's errors."""
+    assert isinstance(error, HTTPException)
+    sentence = "the path must be one of the Open Inference Protocol v2"
+    if error.status_code == 405:
+        sentence = f"the method must be one that this path has, not {request.method:.20}"
+    said = {"error": sentence, "type": "ProtocolError"}
+    return Response(json.dumps(said), error.status_code, dict(error.headers or {}), "application/json")
