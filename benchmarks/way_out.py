@@ -24,7 +24,7 @@ from fluidnpu.boards import load_board
 from fluidnpu.dse import Point, Question
 from fluidnpu.dse.exact.search import Evaluation, by_bound, evaluate_array, objective_of
 from fluidnpu.dse.exact.sharing import share_memory
-from fluidnpu.dse.paper.search import legal_space
+from fluidnpu.dse.hardware.space import legal_space
 from fluidnpu.dse.resources.buildable import buildable
 from fluidnpu.models import Kind, LayerShape, Workload, read_onnx
 

@@ -12,9 +12,9 @@ from .exploration.recount import counted_with as counted_with
 from .exploration.result import Exploration as Exploration
 from .hardware.array import Mode as Mode
 from .hardware.dram import DramModel as DramModel
+from .hardware.space import Point as Point
 from .jit import Jit as Jit
 from .jit import has_numba as has_numba
-from .paper.model import Point as Point
 from .paper.search import search as search
 from .question import Question as Question
 from .question import Target as Target

@@ -93,6 +93,9 @@ class BatchPlan:
     block: int = 0
 
 
+Plans = tuple[tuple[BatchPlan, ...], ...]  # of a layer, of a batch size: the content of an FBCB
+
+
 @dataclass(frozen=True, kw_only=True)
 class LatencyTable:
     """Nanoseconds of each stage (rows) at each batch size (columns 1..b_max), for a scheduler.

@@ -26,13 +26,12 @@ import numpy.typing as npt
 from fluidnpu.models import LayerShape, Window, Workload
 from fluidnpu.models.graph import FilterPair
 
-from ..design import BatchPlan
+from ..design import BatchPlan, Plans
 from ..hardware.activation import LANE_PIECES, TABLE_PIECES, piece_rows, pieces, residual_reads
 from ..hardware.array import Array, Floats, Ints, Mode, ceil_div, pool_beats
 from ..hardware.dram import DramModel, Rates
 from ..hardware.filtering import filter_bytes, filter_cycles, filter_rows
 from ..hardware.row_buffer import row_bytes, rows
-from ..paper.plans import Plans
 from .bound import block_sizes
 from .mapping import LayerMapping, joins, layer_key, mappings
 from .model import Machine

@@ -24,16 +24,14 @@ import numpy as np
 from fluidnpu.models import LayerShape
 from fluidnpu.models.graph import Filtering
 
-from ..design import BatchPlan, LatencyTable
+from ..design import BatchPlan, LatencyTable, Plans
 from ..errors import DesignError, FitError, TooLongError
 from ..hardware.activation import USES, pieces, too_many_pieces
 from ..hardware.array import Array, Floats, ceil_div
 from ..hardware.dram import DramModel
 from ..hardware.filtering import filter_rows, filterings
 from ..hardware.pooling import pooled_beats
-from ..paper.model import Point
-from ..paper.plans import Plans
-from ..paper.search import Space
+from ..hardware.space import DesignSpace, Point
 from ..question import Progress, Question
 from ..resources.buildable import buildable, least_point, target_space
 from ..resources.fit import Fit, fit
@@ -366,7 +364,12 @@ def evaluate_array(question: Question, fitted: Fit, batches: Sequence[int]) -> E
 
 
 def lower_bounds(
-    question: Question, space: Space, batches: Sequence[int], progress: Progress | None = None, *, near: bool = True
+    question: Question,
+    space: DesignSpace,
+    batches: Sequence[int],
+    progress: Progress | None = None,
+    *,
+    near: bool = True,
 ) -> Floats:
     """Lower bound of the cycles of all layers, shape (batches, points): each layer at its best plan.
 
@@ -387,7 +390,9 @@ def lower_bounds(
     return np.concatenate(rows, axis=1) if rows else np.zeros((len(batches), 0))
 
 
-def _bounds_of_some(question: Question, space: Space, batches: Sequence[int], progress: Progress, near: bool) -> Floats:
+def _bounds_of_some(
+    question: Question, space: DesignSpace, batches: Sequence[int], progress: Progress, near: bool
+) -> Floats:
     """The bounds of so few points that what is reckoned for them stays in the processor's cache."""
     target = question.target
     t_r, t_p, t_c = (axis.astype(np.float64) for axis in (space.t_r, space.t_p, space.t_c))
@@ -480,7 +485,9 @@ def _bound_of(layer: LayerShape, mapping: LayerMapping, on: Candidates, near: bo
     return np.asarray(bounds.min(axis=0)) if bounds.ndim == 2 else bounds
 
 
-def by_bound(question: Question, space: Space, progress: Progress | None = None) -> Iterator[tuple[int, Floats, float]]:
+def by_bound(
+    question: Question, space: DesignSpace, progress: Progress | None = None
+) -> Iterator[tuple[int, Floats, float]]:
     """Points of a space with their bounds (batches, 1) and what these allow at most, the best first.
 
     Near bounds are reckoned as they are needed: a point is given out once its own is better than the loose
@@ -491,7 +498,7 @@ def by_bound(question: Question, space: Space, progress: Progress | None = None)
 
 
 def all_by_bound(
-    grounds: Sequence[tuple[Question, Space]], progress: Progress | None = None
+    grounds: Sequence[tuple[Question, DesignSpace]], progress: Progress | None = None
 ) -> Iterator[tuple[int, int, Floats, float]]:
     """As `by_bound`, over the spaces of several questions of one objective: which of them comes first."""
     objectives = [objective_of(question) for question, _ in grounds]
@@ -560,7 +567,7 @@ def search_exact(question: Question, progress: Progress | None = None) -> ExactR
     return race.ranking(total)
 
 
-def _grounds(question: Question) -> list[tuple[Question, Space]]:
+def _grounds(question: Question) -> list[tuple[Question, DesignSpace]]:
     """The arrays that can be built with every number of lanes; raises where none can with the first."""
     first, *others = question.of_lanes
     grounds = [(first, _buildable_space(first))]
@@ -571,7 +578,7 @@ def _grounds(question: Question) -> list[tuple[Question, Space]]:
     return grounds
 
 
-def _buildable_space(question: Question) -> Space:
+def _buildable_space(question: Question) -> DesignSpace:
     least = least_point(question.target)
     space = buildable(target_space(question.target), question.target).space
     if not len(space):

@@ -20,12 +20,13 @@ from math import inf
 
 from fluidnpu.models import LayerShape, Workload
 
+from ..design import Plans
 from ..errors import FitError
 from ..hardware.activation import LANE_PIECES, piece_rows, too_many_pieces
 from ..hardware.array import Array
 from ..hardware.row_buffer import BUFFER_WORDS, needed_bytes
-from ..paper.model import Point
-from ..paper.plans import Plans, buildable_plan, plan_all
+from ..hardware.space import Point
+from ..paper.plans import buildable_plan, plan_all
 from ..question import Question
 from ..resources.fit import Fit, fit, trade_offs
 from .estimate import estimated_plans

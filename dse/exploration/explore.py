@@ -22,9 +22,10 @@ from ..design import CORES, Design, LatencyTable, Part
 from ..errors import DesignError, FitError
 from ..exact.search import ExactRanking, evaluate_array, search_exact
 from ..exact.sharing import Shared, share_memory
+from ..hardware.space import Point
 from ..jit import has_numba
 from ..paper.latency import POOL_NOTE, stage_latency
-from ..paper.model import Point, gops, total_ticks
+from ..paper.model import gops, total_ticks
 from ..paper.plans import plan_all, published_plan
 from ..paper.search import Ranking, rank
 from ..question import MODELS, OBJECTIVES, Progress, Question

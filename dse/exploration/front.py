@@ -15,8 +15,9 @@ import numpy as np
 
 from ..exact.search import lower_bounds
 from ..hardware.array import Floats, Ints
+from ..hardware.space import DesignSpace
 from ..paper.model import operations_rate
-from ..paper.search import Space, evaluate, pareto_front
+from ..paper.search import evaluate, pareto_front
 from ..question import Question
 from ..resources.buildable import Buildable, buildable, ram_bits, target_space
 
@@ -80,7 +81,7 @@ def front(question: Question) -> Front:
     return Front(designs=designs[best], objective=objective[best], latency_ms=latency[best], candidates=len(designs))
 
 
-def _times(question: Question, space: Space, words: int) -> tuple[list[int], Floats]:
+def _times(question: Question, space: DesignSpace, words: int) -> tuple[list[int], Floats]:
     """Batch sizes, b = 1 first, and ticks of 1/`words` cycle for each of them and each point."""
     if question.model == "exact":
         batches = sorted({1, *question.batches})
@@ -91,10 +92,10 @@ def _times(question: Question, space: Space, words: int) -> tuple[list[int], Flo
     )
 
 
-def _at_depths(space: Space) -> Space:
+def _at_depths(space: DesignSpace) -> DesignSpace:
     """Every point at its depth and at shallower ones, each once."""
     depths = np.concatenate([space.t_r, *(np.minimum(space.t_r, depth) for depth in DEPTHS)])
     rows = np.unique(
         np.stack([depths, np.tile(space.t_p, 1 + len(DEPTHS)), np.tile(space.t_c, 1 + len(DEPTHS))]), axis=1
     )
-    return Space(t_r=rows[0], t_p=rows[1], t_c=rows[2])
+    return DesignSpace(t_r=rows[0], t_p=rows[1], t_c=rows[2])

@@ -9,7 +9,7 @@ from functools import partial
 
 from ..exact.search import Evaluation, evaluate_array
 from ..hardware.array import Array
-from ..paper.search import Space
+from ..hardware.space import DesignSpace
 from ..question import Question
 from ..resources.buildable import buildable, target_space
 from ..resources.columns import MOST_BREAKS
@@ -88,5 +88,5 @@ def _left_out(question: Question) -> int:
     )
 
 
-def _pairs(space: Space) -> int:
+def _pairs(space: DesignSpace) -> int:
     return len(set(zip(space.t_p.tolist(), space.t_c.tolist(), strict=True)))

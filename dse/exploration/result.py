@@ -12,7 +12,8 @@ from fluidnpu.models import Workload
 from ..design import Design, Stack
 from ..hardware.dram import faster_memories
 from ..hardware.roofline import layer_words
-from ..paper.model import Point, gops, layer_ticks, memory_words
+from ..hardware.space import Point
+from ..paper.model import gops, layer_ticks, memory_words
 from ..paper.search import Ranking
 from ..question import Question
 from ..resources.fit import Fit

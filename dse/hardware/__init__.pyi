@@ -2,6 +2,8 @@ from .activation import LANE_PIECES as LANE_PIECES
 from .activation import pieces as pieces
 from .activation import too_many_pieces as too_many_pieces
 from .array import pool_beats as pool_beats
+from .clock import Prediction as Prediction
+from .clock import predicted_clock as predicted_clock
 from .clock import told_clock as told_clock
 from .filtering import PRODUCTS as PRODUCTS
 from .filtering import WEIGHT_PAIRS as WEIGHT_PAIRS

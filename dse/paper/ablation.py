@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from fluidnpu.boards import Board
 from fluidnpu.models import Workload
 
-from .model import Batching, Point
+from ..hardware.space import Point
+from .model import Batching
 from .search import search
 
 STRATEGIES = (

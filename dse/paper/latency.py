@@ -17,7 +17,8 @@ from fluidnpu.models import Kind, LayerShape
 
 from ..design import Design, LatencyTable
 from ..hardware.array import ceil_div, pool_beats
-from .model import Batching, Point, best_stack
+from ..hardware.space import Point
+from .model import Batching, best_stack
 
 POOL_NOTE = "pools cost R * P * ceil(C / W) cycles a sample, W words a beat, max pools about half: an addition to the paper model, which has none"
 

@@ -34,7 +34,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 
 from fluidnpu.models import Kind, LayerShape
@@ -42,6 +41,7 @@ from fluidnpu.models import Kind, LayerShape
 from ..design import Stack
 from ..errors import DesignError
 from ..hardware.array import ceil_div
+from ..hardware.space import Point
 
 
 class Batching(str, Enum):
@@ -58,45 +58,6 @@ class Batching(str, Enum):
     R = "r"
     P = "p"
     FC = "fc"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Point:
-    """A PE shape: rows of a tile, width of a PE's tree, number of PEs.
-
-    >>> point = Point(t_r=4652, t_p=7, t_c=128)
-    >>> point.dsp, point.memory_bits
-    (896, 20125312)
-    """
-
-    t_r: int
-    t_p: int
-    t_c: int
-
-    def __post_init__(self) -> None:
-        for name in ("t_r", "t_p", "t_c"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise DesignError(f"{name} must be a whole number of at least 1, not {value!r}")
-
-    @property
-    def dsp(self) -> int:
-        """One DSP for each multiply-accumulate of a cycle."""
-        return self.t_p * self.t_c
-
-    @property
-    def memory_bits(self) -> int:
-        """Bits of three double-buffered tile buffers of 16-bit words, as Table I counts them."""
-        return 2 * 16 * (self.t_r * self.t_p + self.t_p * self.t_c + self.t_r * self.t_c)
-
-    def stacked(self) -> Point | None:
-        """The shape with k = 2, or None where there is no pair of PEs or rows to stack."""
-        if self.t_c < 2 or self.t_r < 2:
-            return None
-        return Point(t_r=self.t_r // 2, t_p=2 * self.t_p, t_c=self.t_c // 2)
-
-    def __str__(self) -> str:
-        return f"<{self.t_r}, {self.t_p}, {self.t_c}>"
 
 
 def compute_cycles(layer: LayerShape, point: Point, batch: int, batching: Batching = Batching.FLUID) -> int:

@@ -18,12 +18,12 @@ from collections.abc import Callable, Sequence
 
 from fluidnpu.models import Kind, LayerShape
 
-from ..design import BatchPlan, Stack
+from ..design import BatchPlan, Plans, Stack
 from ..hardware.array import ceil_div
-from .model import Point, best_stack, eq1_cycles
+from ..hardware.space import Point
+from .model import best_stack, eq1_cycles
 
 Plan = Callable[[LayerShape, Point, int, int], BatchPlan]
-Plans = tuple[tuple[BatchPlan, ...], ...]  # of a layer, of a batch size: an FBCB
 
 
 def published_plan(layer: LayerShape, point: Point, batch: int, words_per_cycle: int) -> BatchPlan:

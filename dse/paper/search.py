@@ -1,11 +1,6 @@
 """Exhaustive search of the `paper` model's design space: it evaluates every legal point.
 
 Plain iteration in typed stages: `legal_space` lists the points, `evaluate` times them, `rank` orders them.
-
->>> from fluidnpu.boards import load_board
->>> space = legal_space(load_board("zc706"))
->>> len(space), space[0]
-(6276, Point(t_r=314572, t_p=1, t_c=1))
 """
 
 from __future__ import annotations
@@ -15,71 +10,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from fluidnpu.boards import Board
 from fluidnpu.models import LayerShape, Workload
 
 from ..errors import DesignError
 from ..hardware.array import Floats, Ints
+from ..hardware.space import DesignSpace, Point, legal_space
 from ..question import Progress, Question, check_macs
-from .model import Batching, Point, distinct, operations_rate
+from .model import Batching, distinct, operations_rate
 
 CHUNK_POINTS = 1024  # with eight batch sizes a dozen arrays stay in the second-level cache
 
 
-@dataclass(frozen=True, kw_only=True)
-class Space:
-    """Design points as three parallel arrays of whole numbers; indexing gives a `Point`."""
-
-    t_r: Ints
-    t_p: Ints
-    t_c: Ints
-
-    def __len__(self) -> int:
-        return len(self.t_p)
-
-    def __getitem__(self, index: int) -> Point:
-        return Point(t_r=int(self.t_r[index]), t_p=int(self.t_p[index]), t_c=int(self.t_c[index]))
-
-    def only(self, keep: npt.NDArray[np.bool_] | Ints) -> Space:
-        """Some of the points, by mask or by indices."""
-        return Space(t_r=self.t_r[keep], t_p=self.t_p[keep], t_c=self.t_c[keep])
-
-    @property
-    def dsp(self) -> Ints:
-        """DSPs of each point."""
-        return self.t_p * self.t_c
-
-    @property
-    def memory_bits(self) -> Ints:
-        """Bits of each point as Table I counts them."""
-        bits: Ints = 32 * (self.t_r * self.t_p + self.t_p * self.t_c + self.t_r * self.t_c)
-        return bits
-
-
-def legal_space(board: Board, columns: int = 1) -> Space:
-    """Every <T_P, T_C> within the board's DSPs, T_R the largest even number whose tile buffers fit.
-
-    So many `columns` of an array share each DSP, one in the publication.
-    In the order of T_P, then T_C. Points with no room for two rows are left out; DesignError when none is
-    left.
-    """
-    widths = np.arange(1, board.dsp + 1, dtype=np.int64)
-    per_width = columns * (board.dsp // widths)
-    t_p = np.repeat(widths, per_width)
-    t_c = np.arange(len(t_p), dtype=np.int64) - np.repeat(np.cumsum(per_width) - per_width, per_width) + 1
-    t_r = 2 * ((board.paper_memory_bits - 32 * t_p * t_c) // (64 * (t_p + t_c)))
-    legal = t_r >= 2
-    if not legal.any():
-        raise DesignError(
-            f"board '{board.name}' is too small: the smallest design needs 160 bits of on-chip memory, not {board.paper_memory_bits}"
-        )
-    return Space(t_r=t_r, t_p=t_p, t_c=t_c).only(legal)
-
-
 def evaluate(
-    space: Space,
+    space: DesignSpace,
     layers: Sequence[LayerShape],
     *,
     b_max: int,
@@ -116,7 +61,7 @@ def evaluate(
     return total
 
 
-def _check_exact(shapes: Counter[LayerShape], b_max: int, space: Space, words: int) -> None:
+def _check_exact(shapes: Counter[LayerShape], b_max: int, space: DesignSpace, words: int) -> None:
     """Refuse sums that might reach 2**52; below it ceil(a / b) of whole numbers in float64 is exact."""
     t_p, t_c = int(space.t_p.max()), int(space.t_c.max())
     bound = sum(
@@ -182,7 +127,7 @@ class Ranking:
     points). Equal objectives are ordered by lower latency at b = 1, then fewer DSPs, then smaller T_P.
     """
 
-    space: Space
+    space: DesignSpace
     objective: Floats
     gops: Floats
     order: Ints

@@ -1,6 +1,7 @@
 from .buildable import HLS_BEAT_BITS as HLS_BEAT_BITS
 from .buildable import ram_bits as ram_bits
 from .calibration import Measure as Measure
+from .columns import FILTER_CHAIN as FILTER_CHAIN
 from .columns import Cut as Cut
 from .columns import Place as Place
 from .columns import chains as chains

@@ -28,8 +28,7 @@ from fluidnpu.boards import Board
 from ..errors import FitError
 from ..hardware.array import Array, Floats, Ints, ceil_div, chain_columns, header_words
 from ..hardware.row_buffer import BUFFER_WORDS
-from ..paper.model import Point
-from ..paper.search import Space, legal_space
+from ..hardware.space import DesignSpace, Point, legal_space
 from ..question import Target
 from .columns import MOST_BREAKS, WHOLE, Cut, chains, cuts, fewest_segments
 from .logic import interval_pct, logic_uses, npu_logic
@@ -128,12 +127,12 @@ class Buildable:
         )
 
     @property
-    def space(self) -> Space:
+    def space(self) -> DesignSpace:
         """Their points."""
         t_r, t_p, t_c = (
             np.asarray(axis) for axis in (self.shape.array.t_r, self.shape.array.t_p, self.shape.array.t_c)
         )
-        return Space(t_r=t_r, t_p=t_p, t_c=t_c)
+        return DesignSpace(t_r=t_r, t_p=t_p, t_c=t_c)
 
     @property
     def memory_bits(self) -> Ints:
@@ -150,7 +149,9 @@ def ram_bits(ramb18: _Number, uram288: _Number) -> _Number:
     return _RAMB18_BITS * ramb18 + _URAM288_BITS * uram288
 
 
-def buildable(space: Space, target: Target, *, buffer_words: int = BUFFER_WORDS, judge: Judge = Limit.met) -> Buildable:
+def buildable(
+    space: DesignSpace, target: Target, *, buffer_words: int = BUFFER_WORDS, judge: Judge = Limit.met
+) -> Buildable:
     """The points of a space that can be built, T_R (even, at least 2) lowered until every memory fits.
 
     `judge` tells which points keep a limit; `Limit.enforce` raises FitError instead of leaving a point out.
@@ -197,7 +198,7 @@ def least_point(target: Target) -> Point:
     return Point(t_r=2, t_p=header_words(target.word_bits), t_c=_step(target))
 
 
-def target_space(target: Target) -> Space:
+def target_space(target: Target) -> DesignSpace:
     """Every array within the DSPs of a target, before anything else is looked at."""
     return legal_space(target.board, chain_columns(target.word_bits))
 
@@ -207,12 +208,12 @@ def _step(target: Target) -> int:
     return chain_columns(target.word_bits) * (2 if target.stackable else 1)
 
 
-def _narrowest(space: Space, target: Target) -> Limit:
+def _narrowest(space: DesignSpace, target: Target) -> Limit:
     says = "a design that can be built needs t_p of at least {needed}, not {available}"
     return Limit(resource="t_p", needed=least_point(target).t_p, available=space.t_p, says=says)
 
 
-def _together(space: Space, target: Target) -> Limit:
+def _together(space: DesignSpace, target: Target) -> Limit:
     """Columns of a chain and of a pair of chains are all there, or none."""
     step = _step(target)
     says = f"t_c must be a multiple of {step} where words have 8 bits, not {{t_c}}"
@@ -220,12 +221,12 @@ def _together(space: Space, target: Target) -> Limit:
     return Limit(resource="t_c", needed=odd, available=0, says=says, facts={"t_c": space.t_c})
 
 
-def _fewest(space: Space, target: Target) -> Limit:
+def _fewest(space: DesignSpace, target: Target) -> Limit:
     says = "a design that can be built needs t_c of at least {needed}, not {available}"
     return Limit(resource="t_c", needed=least_point(target).t_c, available=space.t_c, says=says)
 
 
-def _most(space: Space, target: Target) -> Limit:
+def _most(space: DesignSpace, target: Target) -> Limit:
     says = "a design that can be built needs t_c of at most {available}, not {needed}"
     return Limit(resource="t_c", needed=space.t_c, available=MAX_T_C, says=says)
 

@@ -16,8 +16,7 @@ import numpy as np
 
 from ..hardware.array import Array
 from ..hardware.row_buffer import BUFFER_WORDS
-from ..paper.model import Point
-from ..paper.search import Space
+from ..hardware.space import DesignSpace, Point
 from ..question import Target
 from .buildable import Buildable, Limit, buildable
 from .logic import Estimate, estimate, interval_pct, unit_logic
@@ -151,7 +150,7 @@ def trade_offs(point: Point, target: Target, most_buffer_words: int) -> tuple[Fi
     return tuple(chosen)
 
 
-def _space(point: Point, depths: Sequence[int]) -> Space:
+def _space(point: Point, depths: Sequence[int]) -> DesignSpace:
     """The array of a point at several depths."""
     t_r = np.array(depths, dtype=np.int64)
-    return Space(t_r=t_r, t_p=np.full_like(t_r, point.t_p), t_c=np.full_like(t_r, point.t_c))
+    return DesignSpace(t_r=t_r, t_p=np.full_like(t_r, point.t_p), t_c=np.full_like(t_r, point.t_c))

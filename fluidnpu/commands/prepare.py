@@ -44,11 +44,9 @@ class ExitSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrepareOptions(ExitSettings):
-    """The command line of `fluidnpu prepare`."""
+class PreprocessingSettings:
+    """The options that say how an image becomes the input, as text; None where they were not given."""
 
-    model: Path
-    out: Path | None
     scale: str | None
     mean: str | None
     std: str | None
@@ -57,6 +55,14 @@ class PrepareOptions(ExitSettings):
     resize: str | None
     interpolation: str | None
     float_range: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrepareOptions(ExitSettings, PreprocessingSettings):
+    """The command line of `fluidnpu prepare`."""
+
+    model: Path
+    out: Path | None
     as_json: bool
 
 
@@ -99,17 +105,35 @@ def exit_settings(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def preprocessing_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of `PreprocessingSettings`."""
+    options = (
+        click.option("--scale", metavar="S", help="factor of a pixel, such as 1/255  [default: 1/255]"),
+        click.option(
+            "--mean", metavar="A[,B...]", help="taken off a scaled pixel: one number, or one for each channel"
+        ),
+        click.option(
+            "--std", metavar="A[,B...]", help="what it is then divided by: one number, or one for each channel"
+        ),
+        click.option("--layout", type=click.Choice(["NHWC", "NCHW"]), help="of arrays whose shape leaves it open"),
+        click.option(
+            "--colour", type=click.Choice(["RGB", "BGR"]), help="order of the network's channels; images are RGB"
+        ),
+        click.option("--resize", metavar="none|stretch|crop[:SIDE]", help="what to do with images of another size"),
+        click.option("--interpolation", type=click.Choice(["bilinear", "bicubic", "nearest"]), help="of the resize"),
+        click.option(
+            "--float-range", metavar="LOW,HIGH", help="what images of floats lie in  [default: 0 to 255 * scale]"
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 @click.command("prepare")
 @click.argument("model", type=PATH)
 @click.option("--out", type=PATH, metavar="NEW.onnx", help="where to write the model  [default: only show]")
-@click.option("--scale", metavar="S", help="factor of a pixel, such as 1/255  [default: 1/255]")
-@click.option("--mean", metavar="A[,B...]", help="taken off a scaled pixel: one number, or one for each channel")
-@click.option("--std", metavar="A[,B...]", help="what it is then divided by: one number, or one for each channel")
-@click.option("--layout", type=click.Choice(["NHWC", "NCHW"]), help="of arrays whose shape leaves it open")
-@click.option("--colour", type=click.Choice(["RGB", "BGR"]), help="order of the network's channels; images are RGB")
-@click.option("--resize", metavar="none|stretch|crop[:SIDE]", help="what to do with images of another size")
-@click.option("--interpolation", type=click.Choice(["bilinear", "bicubic", "nearest"]), help="of the resize")
-@click.option("--float-range", metavar="LOW,HIGH", help="what images of floats lie in  [default: 0 to 255 * scale]")
+@preprocessing_options
 @exit_settings
 @reading
 @JSON

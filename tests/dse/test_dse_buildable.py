@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fluidnpu.boards import Board, load_board
 from fluidnpu.dse import CORES, FitError, Point, Target, fit
-from fluidnpu.dse.paper.search import Space, legal_space
+from fluidnpu.dse.hardware.space import DesignSpace, legal_space
 from fluidnpu.dse.resources import ram_bits
 from fluidnpu.dse.resources.buildable import buildable
 from fluidnpu.dse.resources.fit import trade_offs
@@ -23,9 +23,9 @@ BOARDS = [load_board(name) for name in ("zc706", "zcu104")]
 ON = [(board, memory.name) for board in BOARDS for memory in board.dram]
 
 
-def _space(given: list[Point]) -> Space:
+def _space(given: list[Point]) -> DesignSpace:
     t_r, t_p, t_c = np.array([(p.t_r, p.t_p, p.t_c) for p in given], dtype=np.int64).T
-    return Space(t_r=t_r, t_p=t_p, t_c=t_c)
+    return DesignSpace(t_r=t_r, t_p=t_p, t_c=t_c)
 
 
 def _same(given: list[Point], target: Target) -> None:

@@ -14,7 +14,7 @@ from fluidnpu.boards import BoardError, load_board
 from fluidnpu.dse import DesignError, FitError, Point, Target, fit
 from fluidnpu.dse.exact.search import evaluate_array
 from fluidnpu.dse.exploration.placing import price_of_columns
-from fluidnpu.dse.paper.search import legal_space
+from fluidnpu.dse.hardware.space import legal_space
 from fluidnpu.dse.question import Question
 from fluidnpu.dse.resources.buildable import buildable
 from fluidnpu.dse.resources.columns import MOST_BREAKS, WHOLE, Cut, Place, broken_elements, chains, fewest_breaks, lay

@@ -21,8 +21,7 @@ from fluidnpu.dse.exact.model import layer_cost
 from fluidnpu.dse.exact.search import best_plan, by_bound, lower_bounds, objective_of, search_exact, synthetic_job
 from fluidnpu.dse.hardware.activation import LANE_PIECES, USES, piece_rows, pieces, residual_words, too_many_pieces
 from fluidnpu.dse.hardware.array import Array
-from fluidnpu.dse.paper.model import Point
-from fluidnpu.dse.paper.search import legal_space
+from fluidnpu.dse.hardware.space import Point, legal_space
 from fluidnpu.dse.resources.buildable import buildable
 from fluidnpu.dse.resources.fit import fit
 from fluidnpu.models import Kind, LayerShape, Window, Workload

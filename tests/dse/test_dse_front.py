@@ -11,7 +11,7 @@ from fluidnpu.boards import load_board
 from fluidnpu.dse import FitError, Point, Question, answer, explore, fit
 from fluidnpu.dse.exact.search import lower_bounds
 from fluidnpu.dse.exploration.front import DEPTHS, Front, front
-from fluidnpu.dse.paper.search import Space
+from fluidnpu.dse.hardware.space import DesignSpace
 from fluidnpu.dse.resources import ram_bits
 from fluidnpu.models import LayerShape, Window, Workload
 
@@ -64,7 +64,7 @@ def test_shallower_accumulators_are_candidates_too() -> None:
 def test_the_figures_of_the_exact_model_are_its_bounds() -> None:
     question = replace(ASKED, weights=(0.0, 1.0), model="exact")
     row = front(question).rows(1)[0]
-    space = Space(t_r=np.array([row["t_r"]]), t_p=np.array([row["t_p"]]), t_c=np.array([row["t_c"]]))
+    space = DesignSpace(t_r=np.array([row["t_r"]]), t_p=np.array([row["t_p"]]), t_c=np.array([row["t_c"]]))
     one, two = lower_bounds(question, space, [1, 2])[:, 0]
     assert row["latency_1_ms"] == pytest.approx(1e3 * one / BOARD.clock_hz)
     assert row["objective_gops"] == pytest.approx(2e-9 * 2 * WORK.macs * BOARD.clock_hz / two)

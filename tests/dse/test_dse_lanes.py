@@ -20,7 +20,7 @@ from fluidnpu.dse.exact.search import best_plan, evaluate_array, lower_bounds, m
 from fluidnpu.dse.exact.sharing import share_memory
 from fluidnpu.dse.hardware.array import Array
 from fluidnpu.dse.hardware.roofline import layer_words, roofline_cycles
-from fluidnpu.dse.paper.search import Space
+from fluidnpu.dse.hardware.space import DesignSpace
 from fluidnpu.dse.question import LANES, Question, Target
 from fluidnpu.dse.resources.buildable import least_point
 from fluidnpu.dse.resources.fit import fit
@@ -207,7 +207,7 @@ def test_pairs_are_merged_where_the_exact_model_says_so(kernel: int, lanes: int)
     assert (together < apart) == (lanes > 1)
     counted = evaluate_array(question, fitted, [1])
     assert counted.layers == work.filtered((0,) if together < apart else ())
-    space = Space(t_r=np.array([fitted.t_r]), t_p=np.array([9]), t_c=np.array([32]))
+    space = DesignSpace(t_r=np.array([fitted.t_r]), t_p=np.array([9]), t_c=np.array([32]))
     assert lower_bounds(question, space, [1])[0, 0] <= counted.total(counted.layers, 1)
     assert len(estimated_plans(work, machine, question.dram, 1, pairs=question.pairs).plans) == 3
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from fluidnpu.dse import DesignError, Point
 from fluidnpu.dse.design import Stack
+from fluidnpu.dse.hardware.space import DesignSpace
 from fluidnpu.dse.paper import Batching, layer_ticks, total_ticks
 from fluidnpu.dse.paper.model import best_stack, compute_cycles, distinct, eq1_cycles, memory_words
-from fluidnpu.dse.paper.search import Space, evaluate
+from fluidnpu.dse.paper.search import evaluate
 from fluidnpu.models import Kind, LayerShape, Workload
 
 batches = st.integers(1, 16)
@@ -25,7 +26,9 @@ def test_vectorised_equals_plain(
     workload: Workload, chosen: list[Point], w: int, batching: Batching, stackable: bool
 ) -> None:
     axes = {name: np.array([getattr(p, name) for p in chosen], dtype=np.int64) for name in ("t_r", "t_p", "t_c")}
-    ticks = evaluate(Space(**axes), workload.layers, b_max=4, words_per_cycle=w, batching=batching, stackable=stackable)
+    ticks = evaluate(
+        DesignSpace(**axes), workload.layers, b_max=4, words_per_cycle=w, batching=batching, stackable=stackable
+    )
     for index, point in enumerate(chosen):
         for b in (1, 2, 3, 4):
             plain = total_ticks(workload.layers, point, b, w, batching=batching, stackable=stackable)

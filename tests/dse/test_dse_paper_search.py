@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from fluidnpu.boards import Board, load_board
 from fluidnpu.dse import DesignError, Point, search
+from fluidnpu.dse.hardware.space import legal_space
 from fluidnpu.dse.paper import total_ticks
 from fluidnpu.dse.paper.model import gops
-from fluidnpu.dse.paper.search import legal_space, pareto_front
+from fluidnpu.dse.paper.search import pareto_front
 from fluidnpu.models import Kind, LayerShape, Workload
 
 ONE = Workload(name="one", layers=(LayerShape(name="conv", r=196, p=288, c=64),))

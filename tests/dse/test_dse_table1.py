@@ -10,7 +10,7 @@ import pytest
 
 from fluidnpu.boards import load_board
 from fluidnpu.dse import Point, explore, search
-from fluidnpu.dse.paper.search import legal_space
+from fluidnpu.dse.hardware.space import legal_space
 from fluidnpu.models import read_layer_table
 
 DATA = Path(str(files("fluidnpu.models"))) / "data"
