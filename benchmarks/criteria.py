@@ -15,7 +15,16 @@ import numpy as np
 
 from fluidnpu.dse import LatencyTable
 from fluidnpu.scheduler import Request, World, simulate
-from fluidnpu.scheduler.exits import Bound, Criteria, ExitProfile, Mode, Recorded, front_of, make_mode, parse_criterion
+from fluidnpu.scheduler.exits import (
+    AdaptationMode,
+    Bound,
+    Criteria,
+    ExitProfile,
+    Recorded,
+    front_of,
+    make_mode,
+    parse_criterion,
+)
 from fluidnpu.scheduler.tenants import Shared, Tenancy, Tenant, jain, npu_ns_by_tenant
 from fluidnpu.studies.delen.host import least_us
 
@@ -71,7 +80,7 @@ def main() -> None:
 
         budgets = itertools.cycle((150, 250))
 
-        def update(one: Mode = one, criteria: Criteria = criteria, budgets: Iterator[int] = budgets) -> None:
+        def update(one: AdaptationMode = one, criteria: Criteria = criteria, budgets: Iterator[int] = budgets) -> None:
             criteria.set(one.criterion(next(budgets)), tenant="a")
 
         print(f"updating a criterion, {mode}: {least_us(update, 100):.1f} us")

@@ -29,8 +29,8 @@ beside this one: [core by core](cores.md).
 `make tables` runs whole networks at B = 1, 2, 4 and 8 (simulated, hours on two cores). Each runs on the array
 that `dse --cycles exact` finds for the board. Cycles of each layer are counted by the exact model and by the
 RTL in Verilator with the core in SystemVerilog, behind the board's DRAM model. No layer differs in cycles,
-beats or bursts. The pages of every layer stand in `build/cycles`; continuous integration publishes them with
-the site, and the tree keeps this summary: the share of busy multipliers of the array, the time of pools and
+beats or bursts. The pages of every layer stand in `build/cycles`, and continuous integration publishes them
+with the site. The tree keeps this summary: the share of busy multipliers of the array, the time of pools and
 stalls included, and of what device and memory allow at B = 8.
 
 | network | board, memory | array | B = 1 | 2 | 4 | 8 | of the roofline, 8 |

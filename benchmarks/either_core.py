@@ -38,7 +38,7 @@ the same plans twice, with the HLS core and with the core in SystemVerilog. The 
 each equals its core in Verilator in every layer: the C++ takes the core's place there, a call a cycle.
 
 A P-tile of fewer rows than a core's *wait* keeps the array idle until its sums can be read again. The wait of
-the core in SystemVerilog is the length of its chains, T_P + 4 cycles; that of the HLS core is `RowDistance`,
+the core in SystemVerilog is the length of its chains, T_P + 4 cycles. That of the HLS core is `RowDistance`,
 10 and twice the depth of its adder trees, and 4 more where accumulators lie in UltraRAM. So the HLS core is
 slower where rows are few and T_P is small, and faster where T_P is large. A pool has no wait in the core in
 SystemVerilog; in the HLS core its rows pass the accumulators. The search, `build` and the latency table count

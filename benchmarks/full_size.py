@@ -294,7 +294,7 @@ def seen_of(photograph: int, row: Row) -> list[int]:
 
 AFTER_TIMES = """
 Frames a second are those of the network without early exits, on the array that a quick search found for it with
-all exits; no other array can be better by more than *at most better*. The last column is the time of a single
+all exits. No other array can be better by more than *at most better*. The last column is the time of a single
 sample that leaves at an exit, if that exit is the only one in use, and of one that passes none. All are sums of
 the exact model over layers, so the exits of a network can be compared before any training. A bridge leaves
 nothing out where regions have one block each: Inception's exits behind blocks 1 and 5 are one network.

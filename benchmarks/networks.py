@@ -37,7 +37,7 @@ CASES = {
 }
 HEAD = """
 `make refresh` makes this page (`python benchmarks/networks.py`; simulated): cycles of the exact model, which
-equal those of the RTL, at 16 bits and the clock of the board file: 150 MHz (ZC706) and 200 MHz (ZCU104),
+equal those of the RTL, at 16 bits. The clock is that of the board file, 150 MHz (ZC706) and 200 MHz (ZCU104),
 which no tool has confirmed. The NPU alone, without the processor's share. The roofline is that of all DSPs of
 the device and of what the memory sustains ([ADR 28](../../adr/0028-memory-as-it-is.md)). Depthwise layers are
 lowered as [ADR 29](../../adr/0029-depthwise.md) says; their zeros do not count as work. Both

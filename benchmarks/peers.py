@@ -50,8 +50,7 @@ def main() -> None:
 
 def compare(given: argparse.Namespace) -> None:
     from fluidnpu.boards import load_board
-    from fluidnpu.dse import search
-    from fluidnpu.dse import Point
+    from fluidnpu.dse import Point, search
     from fluidnpu.dse.paper.model import best_stack
     from fluidnpu.models import read_layer_table
 

@@ -51,7 +51,7 @@ LIMITS = {
 }
 
 
-class BoardError(ValueError):
+class BoardFileError(ValueError):
     """A board is unknown or its file breaks a rule; the message is one sentence."""
 
 
@@ -74,10 +74,10 @@ class Dram:
 
     def __post_init__(self) -> None:
         if self.side not in ("ps", "pl"):
-            raise BoardError(f"dram '{self.name}': side must be 'ps' or 'pl', not {self.side!r}")
+            raise BoardFileError(f"dram '{self.name}': side must be 'ps' or 'pl', not {self.side!r}")
         _check_whole(f"dram '{self.name}': bytes_per_s", self.bytes_per_s, 1_000_000, 10**13)
         if self.stripes not in STRIPES:
-            raise BoardError(
+            raise BoardFileError(
                 f"dram '{self.name}': stripes must be one of {', '.join(map(str, STRIPES))}, not {self.stripes!r}"
             )
         _check_whole(f"dram '{self.name}': sustained_pct", self.sustained_pct, 1, 100)
@@ -96,9 +96,9 @@ class Power:
         for name in POWER_FIELDS:
             value = getattr(self, name)
             if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 1000:
-                raise BoardError(f"power: {name} must be a number of watts above 0 and up to 1000, not {value!r}")
+                raise BoardFileError(f"power: {name} must be a number of watts above 0 and up to 1000, not {value!r}")
         if self.idle_w > self.active_w:
-            raise BoardError(f"power: idle_w must be at most active_w = {self.active_w:g}, not {self.idle_w:g}")
+            raise BoardFileError(f"power: idle_w must be at most active_w = {self.active_w:g}, not {self.idle_w:g}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,14 +118,14 @@ class Sensor:
     def __post_init__(self) -> None:
         where = f"sensor '{self.name}'"
         if not isinstance(self.chip, str) or not self.chip:
-            raise BoardError(f"{where}: chip must be a text, not {self.chip!r}")
+            raise BoardFileError(f"{where}: chip must be a text, not {self.chip!r}")
         if self.covers not in ("board", "rails"):
-            raise BoardError(f"{where}: covers must be 'board' or 'rails', not {self.covers!r}")
+            raise BoardFileError(f"{where}: covers must be 'board' or 'rails', not {self.covers!r}")
         if self.address is not None:
             _check_whole(f"{where}: address", self.address, 0x08, 0x77)
         for rail in self.rails:
             if not isinstance(rail, tuple) or len(rail) not in (1, 2) or not all(isinstance(t, str) for t in rail):
-                raise BoardError(
+                raise BoardFileError(
                     f"{where}: a rail must be the label of its watts, or those of volts and amps, not {rail!r}"
                 )
 
@@ -167,11 +167,11 @@ class Board:
         for key in ("name", "title", "part", "board_part", "family"):
             value = getattr(self, key)
             if not isinstance(value, str) or not value:
-                raise BoardError(f"{key} must be a text, not {value!r}")
+                raise BoardFileError(f"{key} must be a text, not {value!r}")
         if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", self.name):
-            raise BoardError(f"name must be lower-case letters, digits, '-' and '_', not {self.name!r}")
+            raise BoardFileError(f"name must be lower-case letters, digits, '-' and '_', not {self.name!r}")
         if self.family not in FAMILIES:
-            raise BoardError(f"family must be one of {', '.join(FAMILIES)}, not {self.family!r}")
+            raise BoardFileError(f"family must be one of {', '.join(FAMILIES)}, not {self.family!r}")
         for key, (low, high) in LIMITS.items():
             if not (key.startswith("paper_") and getattr(self, key) == 0):
                 _check_whole(key, getattr(self, key), low, high)
@@ -182,26 +182,26 @@ class Board:
         _check_port_bits("axi_port_bits", self.axi_port_bits)
         self._check_columns()
         if not self.dram:
-            raise BoardError("a board needs at least one dram")
+            raise BoardFileError("a board needs at least one dram")
         for dram in self.dram:
             if dram.side == "ps" and dram.stripes > self.axi_ports:
-                raise BoardError(
+                raise BoardFileError(
                     f"dram '{dram.name}': stripes must be at most the {self.axi_ports} ports there are, not {dram.stripes}"
                 )
         known = {*self.facts, "title", "name"}
         odd = sorted(set(self.sources) - known)
         if odd:
-            raise BoardError(f"sources must name facts of the board, not {', '.join(odd)}")
+            raise BoardFileError(f"sources must name facts of the board, not {', '.join(odd)}")
 
     def _check_columns(self) -> None:
         for pair in self.dsp_columns:
             if not isinstance(pair, tuple) or len(pair) != 2:
-                raise BoardError(f"dsp_columns must be pairs of a height and a number of columns, not {pair!r}")
+                raise BoardFileError(f"dsp_columns must be pairs of a height and a number of columns, not {pair!r}")
             for value in pair:
                 _check_whole("a number of dsp_columns", value, 1, LIMITS["dsp"][1])
         sites = sum(height * count for height, count in self.dsp_columns)
         if self.dsp_columns and sites < self.dsp:
-            raise BoardError(f"dsp_columns must hold the {self.dsp} DSP slices of the device, not {sites}")
+            raise BoardFileError(f"dsp_columns must hold the {self.dsp} DSP slices of the device, not {sites}")
 
     @property
     def facts(self) -> tuple[str, ...]:
@@ -234,7 +234,7 @@ class Board:
         found = next((one for one in self.dram if name in (None, one.name)), None)
         if found is None:
             known = ", ".join(one.name for one in self.dram)
-            raise BoardError(f"memory of board '{self.name}' must be one of {known}, not '{name}'")
+            raise BoardFileError(f"memory of board '{self.name}' must be one of {known}, not '{name}'")
         return replace(found, port_bits=found.port_bits or found.stripes * self.axi_port_bits)
 
     @property
@@ -276,11 +276,11 @@ class Board:
         True
         """
         if not isinstance(raw, Mapping):
-            raise BoardError(f"{source} must be an object with the fields of a board, not {raw!r}")
+            raise BoardFileError(f"{source} must be an object with the fields of a board, not {raw!r}")
         named = {kind: _by_name(source, kind, raw.get(kind, [])) for kind in ("dram", "sensors")}
         board = _of_tables({key: value for key, value in raw.items() if key != "digest"} | named, source)
         if raw.get("digest") != board.digest:
-            raise BoardError(
+            raise BoardFileError(
                 f"{source}: its digest must be that of its other fields, and something changed them by hand"
             )
         return board
@@ -290,12 +290,12 @@ def _check_port_bits(name: str, value: object) -> None:
     low, high = LIMITS["axi_port_bits"]
     _check_whole(name, value, low, high)
     if isinstance(value, int) and value & (value - 1):
-        raise BoardError(f"{name} must be a power of two, not {value}")
+        raise BoardFileError(f"{name} must be a power of two, not {value}")
 
 
 def _check_whole(name: str, value: object, low: int, high: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise BoardError(f"{name} must be a whole number in {low}..{high}, not {value!r}")
+        raise BoardFileError(f"{name} must be a whole number in {low}..{high}, not {value!r}")
 
 
 def list_boards() -> tuple[str, ...]:
@@ -317,12 +317,14 @@ def load_board(name_or_path: str | Path) -> Board:
     path = Path(name_or_path)
     if not path.is_file():
         if path.suffix == ".toml" or len(path.parts) > 1:
-            raise BoardError(f"there must be a board file at '{text}', and there is none")
-        raise BoardError(f"board must be one of {', '.join(list_boards())} or the path of a TOML file, not '{text}'")
+            raise BoardFileError(f"there must be a board file at '{text}', and there is none")
+        raise BoardFileError(
+            f"board must be one of {', '.join(list_boards())} or the path of a TOML file, not '{text}'"
+        )
     try:
         return parse_board(path.read_text(encoding="utf-8-sig"), source=text)
     except (OSError, UnicodeDecodeError) as error:
-        raise BoardError(f"board file '{text}' must be readable UTF-8 text: {error}") from None
+        raise BoardFileError(f"board file '{text}' must be readable UTF-8 text: {error}") from None
 
 
 def parse_board(text: str, source: str = "board") -> Board:
@@ -330,16 +332,16 @@ def parse_board(text: str, source: str = "board") -> Board:
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BoardError(f"board file '{source}' must be TOML: {error}") from None
+        raise BoardFileError(f"board file '{source}' must be TOML: {error}") from None
     return _of_tables(raw, f"board file '{source}'")
 
 
 def _of_tables(raw: Mapping[str, Any], where: str) -> Board:
     """The board of a file's fields, as TOML has them. Raises BoardError."""
     if "schema" not in raw:
-        raise BoardError(f"{where} must begin with the line 'schema = {SCHEMA}', and it has no schema")
+        raise BoardFileError(f"{where} must begin with the line 'schema = {SCHEMA}', and it has no schema")
     if raw["schema"] != SCHEMA:
-        raise BoardError(f"{where} must have schema = {SCHEMA}, not {raw['schema']!r}")
+        raise BoardFileError(f"{where} must have schema = {SCHEMA}, not {raw['schema']!r}")
     body = {key: value for key, value in raw.items() if key != "schema"}
     names = {f.name for f in fields(Board)}
     missing = [name for name in FIELDS if name in names - set(body) - set(OPTIONAL)]
@@ -347,21 +349,21 @@ def _of_tables(raw: Mapping[str, Any], where: str) -> Board:
     if missing or unknown:
         parts = [f"lacks {_told(missing, FIELDS)}"] if missing else []
         parts += [f"has the unknown {', '.join(unknown)}"] if unknown else []
-        raise BoardError(f"{where} must have exactly the fields of a board; it {', and it '.join(parts)}")
+        raise BoardFileError(f"{where} must have exactly the fields of a board; it {', and it '.join(parts)}")
     try:
         columns = tuple(tuple(pair) if isinstance(pair, list) else pair for pair in body.pop("dsp_columns", ()))
         made = {"dram": _drams(body["dram"]), "sources": _sources(body.get("sources", {})), "dsp_columns": columns}
         power = {"power": _power(body["power"])} if "power" in body else {}
         sensors = {"sensors": _sensors(body["sensors"])} if "sensors" in body else {}
         return Board(**{**body, **made, **power, **sensors})
-    except BoardError as error:
-        raise BoardError(f"{where}: {error}") from None
+    except BoardFileError as error:
+        raise BoardFileError(f"{where}: {error}") from None
 
 
 def _by_name(where: str, kind: str, raw: object) -> dict[str, Any]:
     """The tables of a kind by name, as TOML has them, of the list that a record has."""
     if not isinstance(raw, Sequence) or not all(isinstance(one, Mapping) and "name" in one for one in raw):
-        raise BoardError(f"{where}: {kind} must be a list of objects with a name, not {raw!r}")
+        raise BoardFileError(f"{where}: {kind} must be a list of objects with a name, not {raw!r}")
     return {str(one["name"]): {key: value for key, value in one.items() if key != "name"} for one in raw}
 
 
@@ -376,7 +378,7 @@ def _sensors(raw: object) -> tuple[Sensor, ...]:
     for name, value in _named(raw, "sensor", SENSOR_FIELDS, SENSOR_OPTIONAL, wrong):
         rails = value.get("rails", [])
         if not isinstance(rails, list):
-            raise BoardError(f"sensor '{name}': rails must be a list of lists of labels, not {rails!r}")
+            raise BoardFileError(f"sensor '{name}': rails must be a list of lists of labels, not {rails!r}")
         pairs = tuple(tuple(rail) if isinstance(rail, list) else rail for rail in rails)
         sensors.append(Sensor(name=name, **{**value, "rails": pairs}))
     return tuple(sensors)
@@ -387,19 +389,19 @@ def _named(
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the tables of a kind by name, each with all fields but optional ones, and no others."""
     if not isinstance(raw, Mapping) or not all(isinstance(value, Mapping) for value in raw.values()):
-        raise BoardError(wrong)
+        raise BoardFileError(wrong)
     for name, value in raw.items():
         missing = [key for key in meanings if key not in {*value, *optional}]
         if missing:
-            raise BoardError(f"{kind} '{name}' lacks {_told(missing, meanings)}")
+            raise BoardFileError(f"{kind} '{name}' lacks {_told(missing, meanings)}")
         if odd := sorted(set(value) - set(meanings)):
-            raise BoardError(f"{kind} '{name}' may have {', '.join(meanings)}, not {', '.join(odd)}")
+            raise BoardFileError(f"{kind} '{name}' may have {', '.join(meanings)}, not {', '.join(odd)}")
         yield name, value
 
 
 def _power(raw: object) -> Power:
     if not isinstance(raw, Mapping) or set(raw) != set(POWER_FIELDS):
-        raise BoardError(f"power must be a table with {' and '.join(POWER_FIELDS)}, not {raw!r}")
+        raise BoardFileError(f"power must be a table with {' and '.join(POWER_FIELDS)}, not {raw!r}")
     return Power(**raw)
 
 
@@ -409,10 +411,10 @@ def _told(names: list[str], meanings: Mapping[str, str]) -> str:
 
 def _sources(raw: object) -> dict[str, str]:
     if not isinstance(raw, Mapping):
-        raise BoardError(f"sources must be a table of texts, not {raw!r}")
+        raise BoardFileError(f"sources must be a table of texts, not {raw!r}")
     flat = {}
     for key, value in raw.items():
         if not isinstance(value, str) or not value:
-            raise BoardError(f"the source of {key} must be a text, not {value!r}")
+            raise BoardFileError(f"the source of {key} must be a text, not {value!r}")
         flat[key] = value
     return flat

@@ -20,7 +20,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any, TypeVar
 
-from fluidnpu.boards import STRIPES, Board, BoardError, load_board
+from fluidnpu.boards import STRIPES, Board, BoardFileError, load_board
 from fluidnpu.models import Kind, LayerShape, Workload
 
 from .errors import DesignError
@@ -326,7 +326,7 @@ class Design:
             raise DesignError(f"facts must be those of board '{self.board}', not of '{self.facts.name}'")
         try:
             self.facts.memory(self.memory)
-        except BoardError as error:
+        except BoardFileError as error:
             raise DesignError(str(error)) from None
 
     def _check_plan(self, layer: LayerShape, batch: int, plan: BatchPlan) -> None:
@@ -782,7 +782,7 @@ class Design:
             )
         try:
             design = cls._of_fields(body)
-        except (DesignError, BoardError) as error:
+        except (DesignError, BoardFileError) as error:
             raise error if isinstance(error, DesignError) else DesignError(f"{source}: {error}") from None
         except (TypeError, KeyError, ValueError) as error:
             raise DesignError(f"{source} is not a well-formed design: {error}") from None

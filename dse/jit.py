@@ -84,6 +84,8 @@ class Jit:
 
         before = numba.config.CACHE_DIR
         base = writable_folder(before, str(self.folder / "__pycache__" / "numba"), _user_cache())
+        if base is None:
+            _warn_of_no_cache(before or _user_cache() or "a home")
         numba.config.CACHE_DIR = str(Path(base) / self.digest) if base else before
         try:
             yield bool(base)
@@ -95,8 +97,6 @@ class Jit:
 def writable_folder(*folders: str) -> str | None:
     """Return the first of the folders that files can be written to, made where it is missing; "" is skipped.
 
-    None where there is no such folder, which is logged once as a warning.
-
     >>> with tempfile.TemporaryDirectory() as here:
     ...     writable_folder("", "/dev/null/none", here) == here
     True
@@ -106,11 +106,6 @@ def writable_folder(*folders: str) -> str | None:
             os.makedirs(folder, exist_ok=True)
             tempfile.TemporaryFile(dir=folder).close()
             return folder
-    _log.warning(
-        "compiled loops cannot be kept, and each process compiles its own: no folder of %s can be written; "
-        "NUMBA_CACHE_DIR names another",
-        ", ".join(filter(None, folders)),
-    )
     return None
 
 
@@ -119,6 +114,15 @@ def _user_cache() -> str:
     with suppress(RuntimeError):
         return str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fluidnpu" / "numba")
     return ""
+
+
+@lru_cache
+def _warn_of_no_cache(place: str) -> None:
+    _log.warning(
+        "compiled loops cannot be kept, so each process compiles its own: neither %s nor the folder of fluidnpu can be "
+        "written; NUMBA_CACHE_DIR names another",
+        place,
+    )
 
 
 @contextmanager

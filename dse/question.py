@@ -141,7 +141,7 @@ class Target:
 
     @property
     def ports(self) -> Dram:
-        """The memory with the width of its ports. Raises BoardError."""
+        """The memory with the width of its ports. Raises BoardFileError."""
         return self.board.memory(self.memory)
 
     @property
@@ -152,7 +152,7 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A workload, a board, and the designs to choose from. Raises DesignError or BoardError.
+    """A workload, a board, and the designs to choose from. Raises DesignError or BoardFileError.
 
     `weights`: w_b of Eq. 2, b_max of them, all one by default. `objective`: "throughput", weighted over batch
     sizes, or "latency" of a single sample, which is throughput at b = 1 alone. `model`: "exact" or "paper".
@@ -253,7 +253,7 @@ class Question:
     def of_mix(cls, mix: Sequence[tuple[Workload, float]], board: Board, **more: Any) -> Question:
         """The question of one array for several networks; shares are scaled to sum to one.
 
-        Raises DesignError or BoardError.
+        Raises DesignError or BoardFileError.
         """
         names, shares = [work.name for work, _ in mix], [share for _, share in mix]
         if len(mix) < 2 or len(set(names)) != len(names):

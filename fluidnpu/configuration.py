@@ -39,7 +39,7 @@ _KEPT = "fluidnpu.configuration"  # the file of a command line, in the context's
 _NUMBERS = (click.types.IntParamType, click.types.FloatParamType)
 
 
-class Words(click.Argument):
+class WordsArgument(click.Argument):
     """Arguments of any number that a configuration file may give, with every version of click."""
 
     def consume_value(self, ctx: click.Context, opts: Any) -> Any:

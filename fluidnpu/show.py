@@ -29,7 +29,7 @@ GAP = 2  # columns between two columns of a table
 LEAST_PROSE = 16  # columns that a column of sentences needs
 
 
-class Step(Protocol):
+class ProgressStep(Protocol):
     """Moves a progress bar: steps done, steps in all, and other words for what is going on."""
 
     def __call__(self, done: int, total: int, say: str = "") -> None:
@@ -62,7 +62,7 @@ def _finite(value: Any) -> Any:
 
 
 @contextmanager
-def progress(out: Console, label: str) -> Iterator[Step]:
+def progress(out: Console, label: str) -> Iterator[ProgressStep]:
     """Show a bar that vanishes when done; nothing where there is no terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -65,7 +65,7 @@ Meanwhile = Callable[[], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Status:
+class NpuStatus:
     """The NPU's status registers at one moment, decoded; `cycles` are those of the last job."""
 
     idle: bool
@@ -79,7 +79,7 @@ class Status:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class JobRecord:
     """One finished job; times are on the device's clock.
 
     `start_ns`, `end_ns`: from its START until the host has seen the end. `npu_ns`: the time that the NPU
@@ -396,11 +396,11 @@ class Driver:
 
     # -- jobs ------------------------------------------------------------------------------------------------
 
-    def run_stage(self, stage: int, *, meanwhile: Meanwhile | None = None) -> Job:
+    def run_stage(self, stage: int, *, meanwhile: Meanwhile | None = None) -> JobRecord:
         """Run one stage on the active batch: `run_to_exit(stage, stage)`."""
         return self.run_to_exit(stage, stage, meanwhile=meanwhile)
 
-    def run_segment(self, stage: int, predicted_ns: float, *, meanwhile: Meanwhile | None = None) -> Job:
+    def run_segment(self, stage: int, predicted_ns: float, *, meanwhile: Meanwhile | None = None) -> JobRecord:
         """Run a stage without its exit's head on the active batch, predicted to take `predicted_ns`.
 
         Raises DriverUsageError for a stage of which nothing is needed later, and as `run_to_exit`.
@@ -412,7 +412,7 @@ class Driver:
             raise DriverUsageError(f"stage {stage} must have layers that are no head, and it has none")
         return self.run_layers(first, end, predicted_ns, meanwhile=meanwhile)
 
-    def run_to_exit(self, stage: int, first_stage: int = 0, *, meanwhile: Meanwhile | None = None) -> Job:
+    def run_to_exit(self, stage: int, first_stage: int = 0, *, meanwhile: Meanwhile | None = None) -> JobRecord:
         """Run stages first_stage..stage on the active batch and wait for the end.
 
         Raises NpuError or NpuTimeout; then `reset` must come next.
@@ -429,7 +429,9 @@ class Driver:
         predicted_ns = self.design.latency.between(first_stage, stage, batch)
         return self.run_layers(at + stages[first][0], at + stages[last][1], predicted_ns, meanwhile=meanwhile)
 
-    def run_layers(self, first: int, last: int, predicted_ns: float, *, meanwhile: Meanwhile | None = None) -> Job:
+    def run_layers(
+        self, first: int, last: int, predicted_ns: float, *, meanwhile: Meanwhile | None = None
+    ) -> JobRecord:
         """Run layers first..last (inclusive), predicted to take `predicted_ns`, on the active batch and
         wait.
 
@@ -462,7 +464,7 @@ class Driver:
         if self.guarded:
             self._check_job(first, last)
         npu_ns = -(-self._read_cycles() * 1_000_000_000 // self.design.clock_hz)
-        return Job(start_ns=start, end_ns=end, npu_ns=npu_ns, slots=self.active, layers=(first, last))
+        return JobRecord(start_ns=start, end_ns=end, npu_ns=npu_ns, slots=self.active, layers=(first, last))
 
     def _wait_job(self, deadline_ns: int) -> tuple[bool, int]:
         """Wait for the end of a job; return the interrupt's level and STATUS.
@@ -551,10 +553,10 @@ class Driver:
         if keep:
             self._edit(_MERGE, keep)
 
-    def status(self) -> Status:
+    def status(self) -> NpuStatus:
         """Read and decode the status registers."""
         status, error = self._read("STATUS"), self._read("ERROR")
-        return Status(
+        return NpuStatus(
             idle=bool(_STATUS.field("IDLE").get(status)),
             done=bool(_STATUS.field("DONE").get(status)),
             cause=_cause(_ERROR.field("CAUSE").get(error)),

@@ -34,7 +34,7 @@ MOST_SWAPS = 14  # keys of a mapping, each pair of which is exchanged; of longer
 
 
 @dataclass
-class Part:
+class RulePart:
     """A part of a rule: the worlds in which it holds and fails, by name; the first is ours."""
 
     holds: str = ""
@@ -54,11 +54,11 @@ class Part:
 
 
 @dataclass
-class Rule:
+class RuleVerdict:
     """A statement with what became of its parts, and the first world that gives each verdict."""
 
     statement: Verdict
-    parts: list[Part]
+    parts: list[RulePart]
     verdicts: dict[str, str] = field(default_factory=dict)
     begun: int | None = None  # the first world that gives another verdict than ours
 
@@ -74,13 +74,13 @@ class Rule:
             part.see(bool(held), world)
 
 
-def outcomes(body: Body, verdicts: Callable[[Body], Sequence[Verdict]]) -> list[Rule]:
+def outcomes(body: Body, verdicts: Callable[[Body], Sequence[Verdict]]) -> list[RuleVerdict]:
     """Change a study's numbers until every part of its rules has come out each way, or all worlds are tried.
 
     Where one change is not enough, others are tried on top of the first that gave another verdict. A world in
     which the rules cannot be asked, such as one without a number that they divide by, is passed.
     """
-    rules = [Rule(verdict, [Part() for _ in verdict.holds]) for verdict in verdicts(body)]
+    rules = [RuleVerdict(verdict, [RulePart() for _ in verdict.holds]) for verdict in verdicts(body)]
     for rule in rules:
         rule.see(rule.statement, OURS)
     _try(copy.deepcopy(dict(body)), verdicts, rules, "")
@@ -91,7 +91,7 @@ def outcomes(body: Body, verdicts: Callable[[Body], Sequence[Verdict]]) -> list[
     return rules
 
 
-def listed(rules: Sequence[Rule]) -> list[str]:
+def listed(rules: Sequence[RuleVerdict]) -> list[str]:
     """Write rules as rows of Markdown: the statement, and the first world that gives each verdict."""
     rows = table_head(["where", "statement", "verdicts, and the first world of each"])
     for rule in rules:
@@ -116,7 +116,10 @@ def _restore(undo: Undo) -> None:
 
 
 def _try(
-    body: dict[str, Any], verdicts: Callable[[Body], Sequence[Verdict]], rules: Sequence[Rule | None], before: str
+    body: dict[str, Any],
+    verdicts: Callable[[Body], Sequence[Verdict]],
+    rules: Sequence[RuleVerdict | None],
+    before: str,
 ) -> None:
     """Ask the rules in world after world, until those that are given are done."""
     for index, (name, undo) in enumerate(_worlds(body)):

@@ -27,7 +27,7 @@ def _no() -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class BuildPart:
     """One build: what makes it, and whether it is there; without an answer `make` itself sees that."""
 
     name: str
@@ -35,14 +35,14 @@ class Part:
     there: Callable[[], bool] = _no
 
 
-def parts() -> Iterator[Part]:
+def parts() -> Iterator[BuildPart]:
     """Give the parts of every room's tests."""
     for path in sorted(set((ROOT / "tests").glob("*/*_builds.py")) - set((ROOT / "tests").glob("*/test_*"))):
         sys.path.insert(0, str(path.parent))
         yield from importlib.import_module(path.stem).shared()
 
 
-def made(part: Part) -> tuple[str, str]:
+def made(part: BuildPart) -> tuple[str, str]:
     """Make a part unless it is there: (a few words, the last lines of a failure or nothing)."""
     if part.there():
         return "cached", ""
@@ -54,7 +54,7 @@ def made(part: Part) -> tuple[str, str]:
     return f"{time.monotonic() - began:.1f} s", ""
 
 
-def build(listed: Sequence[Part], jobs: int = 2) -> int:
+def build(listed: Sequence[BuildPart], jobs: int = 2) -> int:
     """Make parts, `jobs` at a time, and print a line for each; returns the number that failed."""
     failed = 0
     with ThreadPoolExecutor(jobs) as pool:

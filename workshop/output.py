@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, kw_only=True)
-class Output:
+class Artefact:
     """Committed files, or parts of them, that one command makes.
 
     `files`: patterns below the root. `command`: a line that runs at the root, without a shell. `roots`:

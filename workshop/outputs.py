@@ -6,7 +6,7 @@ only where it is named (`python -m workshop.refresh NAME`); its pages say from w
 
 from __future__ import annotations
 
-from .output import Output
+from .output import Artefact
 from .pages import notebooks, pages
 from .sources import Tree
 
@@ -21,7 +21,7 @@ NO_RTL_CODE = ("rtl_tb/*/proofs/*", "rtl_tb/*/benches/*", "rtl_tb/proving/*", "m
 
 def study(
     name: str, folder: str, pages: str, size: str, figures: str, hours: str = "", summary: bool = False
-) -> Output:
+) -> Artefact:
     """Give the row of a paper's study, whose tables and statements documents quote.
 
     `pages`: their folder; `figures`: names of those that statements and pages show; `summary`: the numbers in
@@ -32,7 +32,7 @@ def study(
     copies |= {f"{pages}figures/{one}.svg": f"{out}/figures/{one}.svg" for one in figures.split()}
     if summary:
         copies[f"{pages}study.json"] = f"{out}/summary.json"
-    return Output(
+    return Artefact(
         name=f"study-{name}",
         files=tuple(copies),
         command=f"fluidnpu simulate --study {name} {size} --processes 2 --out {out}",
@@ -44,7 +44,7 @@ def study(
 
 QUICK = (
     *(
-        Output(
+        Artefact(
             name=f"protobuf-{name}",
             files=(f"host/oip/edges/{name}.protoset",),
             command=f"python -m grpc_tools.protoc -I host/oip/edges --descriptor_set_out host/oip/edges/{name}.protoset {name}.proto",
@@ -52,21 +52,21 @@ QUICK = (
         )
         for name in ("inference", "health", "reflection")
     ),
-    Output(
+    Artefact(
         name="cycles-of-networks",
         files=("studies/running/data/resnet50_cycles.json",),
         command="python benchmarks/network_cycles.py",
         roots=("benchmarks/network_cycles.py",),
         prints=True,
     ),
-    Output(
+    Artefact(
         name="reference-projects",
         files=("tests/reference/tiny_zc706/**/*", "tests/reference/tiny_zc706_*.diff"),
         command=f"{PYTEST} tests/hls/test_hls_project.py -k 'reference or variant'",
         roots=("tests/hls/hls_cases.py", "tests/hls/test_hls_project.py"),
         env=REWRITE,
     ),
-    Output(
+    Artefact(
         name="index-of-rtl",
         files=("rtl_tb/README.md",),
         command=f"{PYTEST} tests/rtl_tb/test_rtl_readme.py -k tables",
@@ -75,40 +75,40 @@ QUICK = (
         part=r"<!-- (commands|index) -->.*?<!-- end of \1 -->",
         env=REWRITE,
     ),
-    Output(
+    Artefact(
         name="tables-of-operators",
         files=("docs/reference/operators.md",),
         command="python -m fluidnpu.models.onnx.catalogue docs/reference/operators.md",
         roots=("models/onnx/catalogue.py",),
         part=r"<!-- generated: .*?<!-- end -->",
     ),
-    Output(
+    Artefact(
         name="pictures-of-concepts",
         files=tuple(f"docs/pictures/{name}.svg" for name in FIGURES.split()),
         command="python docs/make_pictures.py",
         roots=("docs/concept_pictures.py",),
     ),
-    Output(
+    Artefact(
         name="pictures-of-the-demo",
         files=("docs/pictures/demo.svg", "docs/pictures/timeline.svg"),
         command="python docs/make_pictures.py --demo",
         roots=("docs/make_pictures.py", "fluidnpu/commands/demo.py"),
     ),
-    Output(
+    Artefact(
         name="whole-networks",
         files=("docs/explanation/cycles/networks.md",),
         command="python benchmarks/networks.py",
         roots=("benchmarks/networks.py",),
         prints=True,
     ),
-    Output(
+    Artefact(
         name="either-core",
         files=("docs/explanation/cycles/cores.md",),
         command="python benchmarks/either_core.py",
         roots=("benchmarks/either_core.py",),
         prints=True,
     ),
-    Output(
+    Artefact(
         name="price-of-chains",
         files=("docs/explanation/chains.md",),
         command="python benchmarks/chains.py",
@@ -116,7 +116,7 @@ QUICK = (
         part=r"<!-- computed -->\n\n(.*?)\n<!-- end -->",
         prints=True,
     ),
-    Output(
+    Artefact(
         name="list-of-verdicts",
         files=("docs/explanation/verdicts.md",),
         command=f"{PYTEST} tests/studies/test_verdicts.py -k list_of_verdicts",
@@ -128,7 +128,7 @@ QUICK = (
     study("ensemble", "ensemble", "docs/explanation/placement/ensemble/", "--seeds 30 --requests 20000", "rate"),
 )
 LONG = (
-    Output(
+    Artefact(
         name="trained-network",
         files=("models/data/resnet8_fashion_mnist.onnx",),
         command="fluidnpu train --architecture resnet8 --epochs 12 --seed 1 --out build/resnet8.onnx",
@@ -137,7 +137,7 @@ LONG = (
         copies={"models/data/resnet8_fashion_mnist.onnx": "build/resnet8.onnx"},
         hours="a quarter of an hour, and Debian's dataset-fashion-mnist",
     ),
-    Output(
+    Artefact(
         name="fit-of-logic",
         files=("dse/resources/logic.json",),
         command="python -m fluidnpu.rtl_tb.synthesis.calibration fit",
@@ -145,7 +145,7 @@ LONG = (
         ignore=("rtl_tb/synthesis/*", "boards/*", *NO_RTL_CODE, *FITTED),
         hours="an hour",
     ),
-    Output(
+    Artefact(
         name="clocks",
         files=("dse/resources/clocks.json",),
         command="python -m fluidnpu.rtl_tb.synthesis.timing --write",
@@ -153,7 +153,7 @@ LONG = (
         ignore=("boards/*", *NO_RTL_CODE, *FITTED),
         hours="half an hour",
     ),
-    Output(
+    Artefact(
         name="routes",
         files=("docs/explanation/route.md",),
         command="python -m fluidnpu.rtl_tb.synthesis.route --page docs/explanation/route.md",
@@ -162,7 +162,7 @@ LONG = (
         part=r"<!-- routes -->\n\n(.*?)\n<!-- end -->",
         hours="tens of minutes, and nextpnr, which `make route` installs",
     ),
-    Output(
+    Artefact(
         name="every-layer",
         files=("docs/explanation/cycles/index.md",),
         command="make --no-print-directory --keep-going -j 2 layers",
@@ -171,7 +171,7 @@ LONG = (
         copies={"docs/explanation/cycles/index.md": "build/cycles-index.md"},
         hours="an hour and a half of two cores",
     ),
-    Output(
+    Artefact(
         name="tuned-weights",
         files=("scheduler/policies/tuned/*.json",),
         command="python benchmarks/table2_tune.py",
@@ -179,7 +179,7 @@ LONG = (
         ignore=("models/data/*", "boards/*", *FITTED),
         hours="not timed; its head names the runs",
     ),
-    Output(
+    Artefact(
         name="recorded-exits",
         files=("studies/pame/data/fashion.npz", "studies/pame/data/digits.npz"),
         command=f"python -m fluidnpu.studies.pame.record {FASHION} --work build/record/exits studies/pame/data",
@@ -187,7 +187,7 @@ LONG = (
         ignore=("models/data/*", "boards/*", *FITTED),
         hours="minutes of training, and Debian's dataset-fashion-mnist",
     ),
-    Output(
+    Artefact(
         name="recorded-maps",
         files=("studies/pame/data/landmarks.npz", "studies/pame/data/segmentation.npz"),
         command=f"python -m fluidnpu.studies.pame.record_maps {FASHION} --work build/record/maps studies/pame/data",
@@ -195,7 +195,7 @@ LONG = (
         ignore=("models/data/*", "boards/*", *FITTED),
         hours="minutes of training, and Debian's dataset-fashion-mnist",
     ),
-    Output(
+    Artefact(
         name="recorded-delen",
         files=("studies/delen/data/recorded.npz",),
         command="python -m fluidnpu.studies.delen.recording",
@@ -222,7 +222,7 @@ LONG = (
     ),
     study("delen", "delen", "docs/explanation/delen/", "--seeds 30 --requests 20000", "fig-10 figs-11-12", "a minute"),
     *(
-        Output(
+        Artefact(
             name=f"{tables}-tables",
             files=("docs/explanation/scheduling/foreign.md",),
             command=f"python benchmarks/foreign.py --set {tables} --seeds 8 --few-seeds 4 --out build/{tables}",
@@ -234,7 +234,7 @@ LONG = (
         )
         for tables in ("foreign", "batching")
     ),
-    Output(
+    Artefact(
         name="coverage",
         files=("docs/reference/coverage.md",),
         command="python benchmarks/coverage.py --zoo build/coverage/env/bin/python",
@@ -243,7 +243,7 @@ LONG = (
         prints=True,
         hours="twenty minutes, with an environment of its own",
     ),
-    Output(
+    Artefact(
         name="way-out",
         files=("docs/explanation/cycles/way-out.md",),
         command="python benchmarks/way_out.py",
@@ -253,7 +253,7 @@ LONG = (
         prints=True,
         hours="three minutes, after the scoreboard, which makes the networks",
     ),
-    Output(
+    Artefact(
         name="filters",
         files=("docs/explanation/cycles/filters.md",),
         command="python benchmarks/filters.py",
@@ -262,7 +262,7 @@ LONG = (
         prints=True,
         hours="ten minutes, after the scoreboard, which makes two of the networks",
     ),
-    Output(
+    Artefact(
         name="int8",
         files=("docs/explanation/cycles/int8.md",),
         command="python benchmarks/int8.py",
@@ -271,7 +271,7 @@ LONG = (
         prints=True,
         hours="ten minutes, after the scoreboard, which makes one of the networks",
     ),
-    Output(
+    Artefact(
         name="full-size-networks",
         files=("docs/explanation/pame/full-size.md",),
         command="python benchmarks/full_size.py",
@@ -296,6 +296,6 @@ GIVEN = {
 }  # committed data that no command of today's tree makes, and where they come from
 
 
-def outputs(tree: Tree) -> list[Output]:
+def outputs(tree: Tree) -> list[Artefact]:
     """List all rows, those of pages and notebooks with the sources that their blocks name."""
     return [*QUICK, *LONG, *pages(tree), *notebooks(tree)]

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from .output import Output
+from .output import Artefact
 from .sources import Tree
 
 DIRECTIVE = re.compile(r"<!--\s*(long page|long|not run|fails|about|setup|ready):.*?-->", re.DOTALL)
@@ -30,7 +30,7 @@ def page_files(root: Path) -> list[Path]:
     return sorted([*(root / name for name in named), *(root / "docs").rglob("*.md")])
 
 
-def pages(tree: Tree) -> Iterator[Output]:
+def pages(tree: Tree) -> Iterator[Artefact]:
     """Give a row for each page that shows what commands print."""
     for path in page_files(tree.root):
         text = path.read_text(encoding="utf-8")
@@ -46,7 +46,7 @@ def pages(tree: Tree) -> Iterator[Output]:
             roots |= {tree.root / "fluidnpu" / "commands" / f"{name}.py" for name in ("dse", "build")}
         name = path.relative_to(tree.root).as_posix()
         directives = "\n".join(found[0] for found in DIRECTIVE.finditer(text))
-        yield Output(
+        yield Artefact(
             name=name,
             files=(name,),
             command=f"python tests/docs/refresh_outputs.py {name}",
@@ -98,7 +98,7 @@ def imported(tree: Tree, snippets: Iterable[str]) -> list[Path]:
     return list(tree.imported(session, tree.root / "docs"))
 
 
-def notebooks(tree: Tree) -> Iterator[Output]:
+def notebooks(tree: Tree) -> Iterator[Artefact]:
     """Give a row for each notebook of the documentation."""
     for path in sorted((tree.root / "docs" / "notebooks").glob("*.ipynb")):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
@@ -106,7 +106,7 @@ def notebooks(tree: Tree) -> Iterator[Output]:
         python = "\n".join(line for cell in code for line in cell.splitlines() if not line.startswith(("!", "%")))
         roots = {*roots_of(tree, "\n".join(code), path.parent), *imported(tree, [python])}
         name = path.relative_to(tree.root).as_posix()
-        yield Output(
+        yield Artefact(
             name=name,
             files=(name,),
             command=f"python tests/docs/refresh_outputs.py {name}",

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from .output import Output
+from .output import Artefact
 from .sources import ROOT, Tree
 from .stale import ITSELF, digests, read_digests, row_named, stale, write_digests
 
@@ -32,7 +32,7 @@ TOLD_LINES = 15  # of a command that failed
 _digests = threading.Lock()
 
 
-def make(row: Output, root: Path) -> str:
+def make(row: Artefact, root: Path) -> str:
     """Run a row's command and put what it made in place; give the last lines of a failure, else nothing.
 
     Nothing is put in place before the command has succeeded. What takes hours shows its own progress.
@@ -91,7 +91,7 @@ def stamped(text: str, tree: str) -> str:
     return f"{STAMP.sub('', text).rstrip()}\n\nFigures of the tree of {tree}.\n"
 
 
-def remember(row: Output, root: Path, before: Mapping[str, str]) -> None:
+def remember(row: Artefact, root: Path, before: Mapping[str, str]) -> None:
     """Keep the digests of a row that was made just now: its sources `before` it ran, and what it made."""
     made = row_named(tree := Tree(root), row.name)  # anew: the blocks of a page are part of its row
     with _digests:
@@ -121,7 +121,7 @@ def refresh(
         tried |= {row.name for row in batch}
         left = len(rows) - len(batch)
 
-        def one(row: Output) -> None:
+        def one(row: Artefact) -> None:
             started, before = time.monotonic(), digests(Tree(root), row)
             told = make(row, root)
             if told:

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .output import Output
+from .output import Artefact
 from .outputs import outputs
 from .sources import Tree
 
@@ -25,7 +25,7 @@ ITSELF = "itself"
 Digests = dict[str, dict[str, str]]
 
 
-def digests(tree: Tree, row: Output) -> dict[str, str]:
+def digests(tree: Tree, row: Artefact) -> dict[str, str]:
     """Digest what a row depends on, by room, and what it made, as `itself`."""
     named = {tree.root / root for root in row.roots}
     missing = sorted(path for path in named if not path.is_file())
@@ -67,12 +67,12 @@ def changes(now: Mapping[str, str], then: Mapping[str, str] | None) -> list[str]
     return sorted(room for room in {*now, *then} if now.get(room) != then.get(room))
 
 
-def row_named(tree: Tree, name: str) -> Output:
+def row_named(tree: Tree, name: str) -> Artefact:
     """Give a row as the checkout is now."""
     return next(row for row in outputs(tree) if row.name == name)
 
 
-def stale(tree: Tree, names: Sequence[str] = ()) -> list[tuple[Output, list[str]]]:
+def stale(tree: Tree, names: Sequence[str] = ()) -> list[tuple[Artefact, list[str]]]:
     """List the stale rows, each with the rooms that changed, in the order in which they are to be made.
 
     `names`: patterns of rows to look at; without any, all. A ValueError names a pattern that fits no row.

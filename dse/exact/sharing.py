@@ -35,7 +35,7 @@ from .model import Machine
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shared:
+class SharedArray:
     """An array as it fits, with the FBCB and the joined groups of each layer.
 
     `filtered`: layers whose outputs pass a filter.
@@ -47,7 +47,7 @@ class Shared:
     filtered: tuple[int, ...] = ()
 
 
-def share_memory(question: Question, point: Point) -> Shared:
+def share_memory(question: Question, point: Point) -> SharedArray:
     """The depth of accumulators and the input buffer that serve a workload best on one array, and its FBCB.
 
     Where the network's windows are not known accumulators are as deep as can be, and plans those of the
@@ -57,7 +57,7 @@ def share_memory(question: Question, point: Point) -> Shared:
     if any(layer.window is None for layer in workload.layers):
         deepest = fit(point, target)
         plans = plan_all(workload.layers, deepest.point, b_max, target.out_words, buildable_plan)
-        return Shared(fit=deepest, plans=plans)
+        return SharedArray(fit=deepest, plans=plans)
     # The paper's model knows no core, so its plans do not depend on one.
     counted = target if question.model == "exact" else replace(target, core="rtl")
     shares = []
@@ -69,7 +69,7 @@ def share_memory(question: Question, point: Point) -> Shared:
     if found.total == inf:
         _check_pieces(workload, best.array)
         raise _too_small(question, best.buffer_words, f"beside {point.t_p} x {point.t_c} PEs")
-    return Shared(fit=best, plans=found.plans, joins=found.joins, filtered=found.filtered)
+    return SharedArray(fit=best, plans=found.plans, joins=found.joins, filtered=found.filtered)
 
 
 def check_windows(question: Question, least: Point) -> None:

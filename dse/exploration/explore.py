@@ -21,7 +21,7 @@ from fluidnpu.models import Kind, LayerShape, Workload
 from ..design import CORES, Design, LatencyTable, Part
 from ..errors import DesignError, FitError
 from ..exact.search import ExactRanking, evaluate_array, search_exact
-from ..exact.sharing import Shared, share_memory
+from ..exact.sharing import SharedArray, share_memory
 from ..hardware.space import Point
 from ..jit import has_numba
 from ..paper.latency import POOL_NOTE, stage_latency
@@ -54,7 +54,7 @@ def explore(
     """Search the arrays that can be built, and make the design of the best that was found.
 
     The arguments are those of `Question`; by default the search is a quick one, with a bound on what it may
-    have missed. Raises DesignError, FitError or BoardError.
+    have missed. Raises DesignError, FitError or BoardFileError.
     """
     question = Question(
         workload=workload,
@@ -120,7 +120,7 @@ def _exact_answer(ranking: Ranking, exact: ExactRanking) -> Exploration:
     question = exact.question
     clock_hz, best, layers = question.board.clock_hz, exact.best, exact.best.layers
     latency = best.latency(layers, clock_hz)
-    shared = Shared(
+    shared = SharedArray(
         fit=best.fit,
         plans=best.fbcb(layers),
         joins=best.layer_joins(layers),
@@ -182,7 +182,7 @@ def _of_parts(
     return tuple(found)
 
 
-def _first_that_fits(question: Question, ranking: Ranking) -> tuple[Point, Shared, FitError | None]:
+def _first_that_fits(question: Question, ranking: Ranking) -> tuple[Point, SharedArray, FitError | None]:
     """The highest-ranked point that can be built, as it fits, and the optimum's FitError, if any."""
     try:
         return ranking.best, share_memory(question, ranking.best), None
@@ -280,11 +280,11 @@ def build_design(
         return _paper_design(question, shared, published_t_r=point.t_r)
     best = evaluate_array(question, shared.fit, question.batches)
     layers = question.workload.layers
-    planned = Shared(fit=shared.fit, plans=best.fbcb(layers), joins=best.layer_joins(layers))
+    planned = SharedArray(fit=shared.fit, plans=best.fbcb(layers), joins=best.layer_joins(layers))
     return _design(question, planned, best.latency(layers, question.board.clock_hz), published_t_r=shared.fit.t_r)
 
 
-def _paper_design(question: Question, shared: Shared, *, published_t_r: int) -> Design:
+def _paper_design(question: Question, shared: SharedArray, *, published_t_r: int) -> Design:
     """The design with the `paper` model's latency table."""
     layers, fitted = question.workload.layers, shared.fit
     latency = stage_latency(
@@ -298,7 +298,7 @@ def _paper_design(question: Question, shared: Shared, *, published_t_r: int) -> 
     return _design(question, shared, latency, published_t_r=published_t_r)
 
 
-def _design(question: Question, shared: Shared, latency: LatencyTable, *, published_t_r: int) -> Design:
+def _design(question: Question, shared: SharedArray, latency: LatencyTable, *, published_t_r: int) -> Design:
     workload, ports, fitted = question.workload, question.target.ports, shared.fit
     parts = tuple(
         Part(

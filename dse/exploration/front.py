@@ -25,7 +25,7 @@ DEPTHS = (512, 1024, 2048, 4096)  # rows; the RAM of a bank changes at such step
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Front:
+class ParetoFront:
     """The Pareto-optimal designs over five objectives, best throughput first.
 
     `objective`: GOP/s weighted over batch sizes, `latency_ms`: at b = 1; both are bounds under the `exact`
@@ -62,12 +62,12 @@ class Front:
         }
 
 
-def front(question: Question) -> Front:
+def front(question: Question) -> ParetoFront:
     """The front of a question's board for its workload."""
     board, weights = question.board, question.batch_weights
     designs = buildable(_at_depths(target_space(question.target)), question.target)
     if not len(designs):
-        return Front(designs=designs, objective=np.zeros(0), latency_ms=np.zeros(0), candidates=0)
+        return ParetoFront(designs=designs, objective=np.zeros(0), latency_ms=np.zeros(0), candidates=0)
     words = question.target.out_words
     batches, ticks = _times(question, designs.space, words)
     gops = {
@@ -78,7 +78,9 @@ def front(question: Question) -> Front:
     memory_pct = -(-100 * designs.memory_bits // ram_bits(board.ramb18, board.uram288))
     lut_pct = np.ceil(100 * designs.lut / board.lut)
     best = pareto_front(np.column_stack([-objective, latency, designs.dsp, memory_pct, lut_pct]))
-    return Front(designs=designs[best], objective=objective[best], latency_ms=latency[best], candidates=len(designs))
+    return ParetoFront(
+        designs=designs[best], objective=objective[best], latency_ms=latency[best], candidates=len(designs)
+    )
 
 
 def _times(question: Question, space: DesignSpace, words: int) -> tuple[list[int], Floats]:

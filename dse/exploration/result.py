@@ -17,7 +17,7 @@ from ..paper.model import gops, layer_ticks, memory_words
 from ..paper.search import Ranking
 from ..question import Question
 from ..resources.fit import Fit
-from .front import Front, front
+from .front import ParetoFront, front
 from .memory import fitting
 from .placing import price_of_columns
 from .walls import Walls, walls, waste
@@ -231,7 +231,7 @@ class Exploration:
         return sum(w * value for w, value in zip(self.ranking.weights, self.fitted_gops, strict=True))
 
     @cached_property
-    def front(self) -> Front:
+    def front(self) -> ParetoFront:
         """The Pareto front of buildable designs; takes a second, by the `exact` model half a minute."""
         return front(self.question)
 

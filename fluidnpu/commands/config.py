@@ -18,7 +18,7 @@ from ..options import FOLDER_OUT, JSON, PATH, takes
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckOptions:
+class ConfigCheckOptions:
     """The command line of `fluidnpu config check`."""
 
     file: Path
@@ -33,8 +33,8 @@ def command() -> None:
 @command.command("check")
 @click.argument("file", type=PATH, metavar="FILE.toml")
 @JSON
-@takes(CheckOptions)
-def check(options: CheckOptions) -> None:
+@takes(ConfigCheckOptions)
+def check(options: ConfigCheckOptions) -> None:
     """Read a configuration file, and all that it names, as its commands would; a wrong line is named.
 
     Bundles of `serve` are loaded on a simulated NPU. Ports are not opened, and boards not asked.

@@ -15,7 +15,7 @@ from fluidnpu.scheduler import comparison, exits, tuning
 from fluidnpu.scheduler.policies import SERVING_POLICY
 
 from .. import show
-from ..configuration import Words, config_option, placed
+from ..configuration import WordsArgument, config_option, placed
 from ..errors import UsageError
 from ..options import JSON, PATH, POWER, read_power, takes
 from ..outputs import TextWithPath
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServeOptions(NetworkOptions):
+class ServeCommandOptions(NetworkOptions):
     """The command line of `fluidnpu serve`, as text and numbers."""
 
     bundles: tuple[str, ...]
@@ -79,7 +79,7 @@ class ServeOptions(NetworkOptions):
         "decisions": "What it checks and tells",
     },
 )
-@click.argument("bundles", nargs=-1, metavar="[NAME=]BUNDLE...", cls=Words, type=TextWithPath(sign="="))
+@click.argument("bundles", nargs=-1, metavar="[NAME=]BUNDLE...", cls=WordsArgument, type=TextWithPath(sign="="))
 @config_option
 @listening
 @click.option(
@@ -123,8 +123,8 @@ class ServeOptions(NetworkOptions):
 @click.option("--no-warm-up", is_flag=True, help="call a model ready before it has computed a batch of each size")
 @records
 @JSON
-@takes(ServeOptions)
-def command(options: ServeOptions) -> None:
+@takes(ServeCommandOptions)
+def command(options: ServeCommandOptions) -> None:
     """Serve BUNDLEs (or the projects around them) over the Open Inference Protocol v2.
 
     Each bundle has its folder's name or NAME. SIGTERM drains: all that was taken is answered.
@@ -143,7 +143,7 @@ def command(options: ServeOptions) -> None:
         out.print(f"drained: {sum(counts.values())} requests were answered")
 
 
-def prepared(options: ServeOptions) -> tuple[oip.ServeOptions, serving.Models]:
+def prepared(options: ServeCommandOptions) -> tuple[oip.ServeOptions, serving.Models]:
     """Read everything that the options name but the bundles. Raises ValueErrors of the rooms."""
     if not options.bundles:
         raise UsageError("serve must be given a bundle, or several, and it has none")
@@ -170,7 +170,7 @@ def prepared(options: ServeOptions) -> tuple[oip.ServeOptions, serving.Models]:
     return surfaces, serving.Models(serving.named_folders(options.bundles), model_options)
 
 
-def check(options: ServeOptions) -> None:
+def check(options: ServeCommandOptions) -> None:
     """Serve nothing, but load every bundle, on a simulated NPU in a board's place.
 
     Raises ValueErrors of the rooms.
@@ -187,7 +187,7 @@ def check(options: ServeOptions) -> None:
         models.close()
 
 
-def _watching(options: ServeOptions) -> tuning.Watching:
+def _watching(options: ServeCommandOptions) -> tuning.Watching:
     """Return the settings of an adaptation. Raises UsageError where nothing adapts."""
     given = {"distance": options.distance, "shadow": options.shadow}
     known: dict[str, Any] = {name: value for name, value in given.items() if value is not None}

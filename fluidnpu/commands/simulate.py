@@ -405,7 +405,7 @@ def _replay_live(lines: list[str], options: SimulateOptions) -> None:
 
 def _ran(study: studies.Study, size: studies.Size, options: SimulateOptions, out: Console) -> dict[str, Any]:
     """Run the tasks of a study that no earlier run of it has answered; what is answered outlives a stop."""
-    answers = studies.Answers.open(options.out, study.name, repr(size))
+    answers = studies.AnswerFile.open(options.out, study.name, repr(size))
     done, total = 0, 0
 
     def step(now: int, of: int) -> None:
@@ -436,7 +436,7 @@ def write_study(name: str, options: SimulateOptions) -> None:
     with files.one_writer(folder):
         body = _ran(study, size, options, out)
         files.write_files({folder / path: text for path, text in studies.study_files(study, body, command)})
-        studies.Answers.open(folder, study.name, repr(size)).forget()
+        studies.AnswerFile.open(folder, study.name, repr(size)).forget()
     summary = study.summary(body, command)
     if options.as_json:
         show.emit(summary)

@@ -115,7 +115,7 @@ def command(options: StreamOptions) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stream:
+class StreamInputs:
     """Everything that the options name, read; `folder` is the bundle's, `notes` are for the screen."""
 
     folder: Path
@@ -136,7 +136,7 @@ class Stream:
         return labels + ([f"energy is not modelled: {escape(self.power.unknown)}"] if self.power.unknown else [])
 
 
-def prepared(options: StreamOptions) -> Stream:
+def prepared(options: StreamOptions) -> StreamInputs:
     """Read the bundle and the images, and what the options say of them. Raises ValueErrors of the rooms."""
     import numpy as np
 
@@ -146,7 +146,7 @@ def prepared(options: StreamOptions) -> Stream:
     bundle = host.Bundle.read(folder)
     images, slo_ns = _images(options, bundle.program), scheduler.parse_duration_ns(options.slo, "--slo")
     rng = np.random.default_rng(options.seed)
-    return Stream(
+    return StreamInputs(
         folder=folder,
         bundle=bundle,
         images=images,
@@ -166,7 +166,7 @@ def check(options: StreamOptions) -> None:
     _policy(options, ready, scheduler.Serving.of(design, rates))
 
 
-def _policy(options: StreamOptions, ready: Stream, serving: scheduler.Serving) -> tuple[scheduler.Policy, str]:
+def _policy(options: StreamOptions, ready: StreamInputs, serving: scheduler.Serving) -> tuple[scheduler.Policy, str]:
     """Return the policy for a network as it leaves, and a remark on its plan; a board solves nothing."""
     expected = serving.setting(options.rate, ready.slo_ns)
     may_solve = options.device not in ("pynq", "devmem")
@@ -174,7 +174,7 @@ def _policy(options: StreamOptions, ready: Stream, serving: scheduler.Serving) -
     return scheduler.make_policy(options.policy, setting), remark
 
 
-def measure(options: StreamOptions, ready: Stream) -> None:
+def measure(options: StreamOptions, ready: StreamInputs) -> None:
     """Serve the stream, and print metrics and accuracy."""
     from rich.markup import escape
 
@@ -239,7 +239,7 @@ def _images(options: StreamOptions, program: hls.Program) -> models.ImageSet:
 
 
 @contextmanager
-def _counting(step: show.Step, total: int) -> Iterator[Callable[[int, int], None]]:
+def _counting(step: show.ProgressStep, total: int) -> Iterator[Callable[[int, int], None]]:
     """Note on an error that ends the serving the number of requests that were answered before."""
     answered = 0
 

@@ -102,7 +102,7 @@ def tune_policy(options: TuneOptions) -> None:
     serving = read_serving(table, numbers("--exit-rates", options.exit_rates))
     slo_ns = scheduler.parse_duration_ns(options.slo, "--slo")
     setting = serving.setting(options.rate, slo_ns, options.traffic)
-    plan = tuning.Plan.make(setting, dials=sorted({0.0, 1.0, 2.0, options.dial}))
+    plan = tuning.TuningPlan.make(setting, dials=sorted({0.0, 1.0, 2.0, options.dial}))
     choice = plan.choices[f"guarded:dial={options.dial:g}"]
     trials: dict[str, Trial] = {}
     if options.generations:

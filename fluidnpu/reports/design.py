@@ -1,59 +1,154 @@
-"""The page of one exploration (`dse --report`): roofline, utilisation by layer and batch, Pareto front,
-memory.
-"""
+"""The page of one exploration (`dse --report`): speed, exits, time by layer, roofline, device, alternatives."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fluidnpu.dse import Exploration
+from fluidnpu.dse.hardware import predicted_clock, told_clock
 from fluidnpu.dse.resources import ram_bits
 from fluidnpu.studies.drawing import inline_figure, page_template
 
-from .figures import heat_map, pareto_front, roofline, shares, speed_panels
+from .. import words
+from .device_pictures import clock_ruler, floorplan, slice_columns, uses_of
+from .figures import WALLS, RoofPoint, heat_map, pareto_front, roofline, shares, speed_panels
+from .layer_times import layer_times, roof_of, shown_times
+from .unchecked import unchecked
 
 ALTERNATIVES = 12  # rows of the table beside the Pareto front
+WORDS = ("array", "batch", "frames/s", "ms a batch", "limited by", *WALLS, "GOP/s", "busy MAC eff.", "exit", "rate")
+WORDS += ("DSP", "RAM", "FBCB", "row block B_R", "lanes")
 
 
-def render_design_report(exploration: Exploration) -> str:
-    """Render the page as HTML text."""
+def render_design_report(exploration: Exploration, explained: Sequence[str] = ()) -> str:
+    """Render the page as HTML text. `explained`: sentences on how the design was found, beside its notes."""
     board, design = exploration.board, exploration.design
-    words = exploration.words_per_cycle * board.clock_hz / 1e9
-    per_word = (
-        "operations per word on the busiest port"
-        if design.model == "paper"
-        else "operations per word that memory must move"
-    )
-    roofs = []
-    for batch in sorted({1, design.b_max}):
-        layers = [
-            (layer.name, exploration.layer_operations_per_word(index, batch), exploration.layer_gops(index)[batch - 1])
-            for index, layer in enumerate(design.layers)
-        ]
-        roofs.append(inline_figure(roofline(layers, design.peak_gops, words, per_word, f"Roofline at batch {batch}")))
-    front, figure = exploration.front, "bounds of the exact model" if design.model == "exact" else "paper model"
+    batches = sorted({1, design.b_max})
+    columns, predicted = slice_columns(exploration), predicted_clock(board)
+    clock = told_clock(board, design.facts)
+    rates = requests_per_second(exploration)
     return page_template(__package__, "design.html.j2").render(
         exploration=exploration,
         design=design,
         board=board,
-        speed=inline_figure(speed_panels({board.name: exploration.batch_ms}, _walls(exploration))),
+        tiles=list(_tiles(exploration, clock, rates)),
+        speed=_panels(speed_panels({board.name: exploration.batch_ms}, _walls(exploration))),
         waste=exploration.waste(exploration.b_max),
-        roofs=roofs,
-        plan=inline_figure(plan_map(exploration)),
-        rows=_layer_rows(exploration, words),
-        front=inline_figure(
-            pareto_front(
-                [_corner(row) for row in front.rows()],
-                _chosen(exploration),
-                f"{len(front)} of {front.candidates} designs that none beats in all of these ({figure}; ringed: the design to build): weighted GOP/s",
-            )
-        ),
-        alternatives=_alternatives(exploration),
-        map=_memory_map(exploration),
+        rates=rates,
+        exits=_exit_rows(exploration),
+        layers=[(batch, shown_times(layer_times(exploration, batch))) for batch in batches],
+        limits=WALLS,
+        limits_key=[(name, colour, None) for name, colour in WALLS.items()],
+        roofs=[_roof(exploration, batch) for batch in batches],
+        rows=_layer_rows(exploration),
+        plan=inline_figure(plan_map(exploration), "Use of the array by layer and batch size"),
+        resources=_resources(exploration),
         memory=inline_figure(
-            shares(_memory(exploration), "On-chip resources of the built design, per cent of the device")
+            shares(_memory(exploration), "On-chip resources of the design, per cent of the device"),
+            "On-chip resources of the design",
         ),
+        floorplan=floorplan(columns) if columns else "",
+        uses=uses_of(columns),
+        floorplan_note=_floorplan_note(exploration),
+        ruler=clock_ruler(board, predicted) if predicted else "",
+        predicted=predicted,
+        clock=clock,
+        map=_memory_map(exploration),
+        front=_front(exploration),
+        alternatives=_alternatives(exploration),
+        unchecked=unchecked(exploration),
+        notes=list(dict.fromkeys((*exploration.notes, *explained))),
+        words=words.explained(WORDS),
+        published=design.model == "paper",
     )
+
+
+def requests_per_second(exploration: Exploration) -> tuple[float, ...]:
+    """Return the requests a second at the exit rates in full batches of each size; empty without rates.
+
+    Empty, too, where there is one exit, or several networks.
+    """
+    design = exploration.design
+    if design.exit_rates is None or design.stages == 1 or exploration.question.mix:
+        return ()
+    reach = _reach(design.exit_rates)
+    return tuple(
+        1e9 * batch / sum(share * row[batch - 1] for share, row in zip(reach, design.latency.ns, strict=True))
+        for batch in range(1, design.b_max + 1)
+    )
+
+
+def _reach(rates: Sequence[float]) -> list[float]:
+    """Return the share of samples that reach each exit."""
+    return [sum(rates[stage:]) for stage in range(len(rates))]
+
+
+def _exit_rows(exploration: Exploration) -> list[dict[str, Any]]:
+    """Return a row an exit: shares of samples that leave and reach it, and times up to it."""
+    design = exploration.design
+    rates = design.exit_rates
+    told = [("-", "-")] * design.stages
+    if rates is not None:
+        told = [(f"{100 * rate:.1f} %", f"{100 * reach:.1f} %") for rate, reach in zip(rates, _reach(rates), strict=True)]
+    return [
+        {
+            "name": name,
+            "leave": leave,
+            "reach": reach,
+            "to_here_ms": design.latency.between(0, stage, 1) / 1e6,
+            "stage_ns": design.latency.ns[stage],
+        }
+        for stage, (name, (leave, reach)) in enumerate(zip(design.exits, told, strict=True))
+    ]
+
+
+def _tiles(exploration: Exploration, clock: str, rates: Sequence[float]) -> Iterator[tuple[str, str]]:
+    """Yield the figures that stand first: (value, meaning)."""
+    most, walls = exploration.b_max, exploration.walls(exploration.b_max)
+    yield f"{exploration.frames_per_second[-1]:,.0f} frames/s", f"whole network, batches of {most}"
+    if rates:
+        yield f"{rates[-1]:,.0f} requests/s", f"at the exit rates, batches of {most}"
+    yield f"{exploration.batch_ms[0]:.3g} ms", "one image through the whole network"
+    if walls is not None:
+        yield walls.first, f"limits batches of {most}: {100 * getattr(walls, walls.first):.0f} % of the cycles"
+    value, _, origin = clock.partition(" (")
+    yield value, f"clock: {origin.rstrip(')')}"
+    name, share = max(_resources(exploration).items(), key=lambda row: row[1]["percent"])
+    yield f"{share['percent']:.0f} % {name}", "the fullest resource of the device"
+
+
+def _panels(figures: Sequence[tuple[str, str]]) -> Any:
+    """Return small figures (title, SVG) side by side, below one another on a narrow page."""
+    return page_template(__package__, "panels.html.j2").module.panels(  # type: ignore[attr-defined]
+        [inline_figure(svg, title, panel=True) for title, svg in figures]
+    )
+
+
+def _roof(exploration: Exploration, batch: int) -> Any:
+    """Draw the layers under their roofs at a batch size."""
+    design = exploration.design
+    gwords_per_s = exploration.words_per_cycle * design.clock_hz / 1e9
+    per_word = "operations a word on the busiest port"
+    per_word = per_word if design.model == "paper" else "operations a word that memory must move"
+    index_of = {layer.name: index for index, layer in enumerate(design.layers)}
+    times = layer_times(exploration, batch)
+    total = sum(time.ms for time in times)
+    points = [
+        RoofPoint(
+            name=time.name,
+            per_word=exploration.layer_operations_per_word(index, batch),
+            gops=exploration.layer_gops(index)[batch - 1],
+            limit=time.limit,
+            share=time.ms / total,
+        )
+        for time in times
+        for index in (index_of[time.name],)
+        if design.layers[index].macs
+    ]
+    title = f"Roofline at batch {batch}"
+    slope = f"memory {gwords_per_s:.3g} Gwords/s"
+    return inline_figure(roofline(points, design.peak_gops, gwords_per_s, per_word, slope, title), title, panel=True)
 
 
 def plan_map(exploration: Exploration) -> str:
@@ -82,46 +177,57 @@ def _plan_text(mode: str, k: str, b_r: int) -> str:
     return f"k={k} B_R={b_r}" + (" lanes" if mode == "LANES" else "")
 
 
-def _corner(row: dict[str, Any]) -> tuple[float, float, float, float, float]:
-    return row["latency_1_ms"], row["memory_bits"] / 1e6, row["lut"] / 1e3, row["objective_gops"], row["dsp"]
+def _front(exploration: Exploration) -> Any:
+    """Draw the Pareto front with the design to build."""
+    front = exploration.front
+    figure = "bounds of the exact model" if exploration.design.model == "exact" else "paper model"
+    title = f"{len(front)} of {front.candidates} designs that none beats in all of these ({figure}; ringed: this design)"
+    weight = sum(exploration.ranking.weights)
+    drawn = pareto_front([_corner(row, weight) for row in front.rows()], _chosen(exploration), title)
+    return inline_figure(drawn, "Pareto front: mean GOP/s against latency, memory and LUTs")
+
+
+def _corner(row: dict[str, Any], weight: float) -> tuple[float, float, float, float, float]:
+    mean_gops = row["objective_gops"] / weight
+    return row["latency_1_ms"], row["memory_bits"] / 1e6, row["lut"] / 1e3, mean_gops, row["dsp"]
 
 
 def _chosen(exploration: Exploration) -> tuple[float, float, float, float, float]:
-    """Give the same of the design to build, by its own model."""
+    """Return the same of the design to build, by its own model."""
     latency = 2e-6 * exploration.workload.macs / exploration.fitted_gops[0]
     memory = ram_bits(exploration.fit.ramb18, exploration.fit.uram288) / 1e6
-    return latency, memory, exploration.fit.lut.value / 1e3, exploration.objective_gops, exploration.fit.dsp
+    mean_gops = exploration.objective_gops / sum(exploration.ranking.weights)
+    return latency, memory, exploration.fit.lut.value / 1e3, mean_gops, exploration.fit.dsp
 
 
 def _alternatives(exploration: Exploration) -> list[dict[str, Any]]:
     """List designs of the front and, in its place among them, the design to build with its own figures."""
-    design, chosen = exploration.design, _chosen(exploration)
+    design, chosen, weight = exploration.design, _chosen(exploration), sum(exploration.ranking.weights)
     row = {"t_r": design.t_r, "t_p": design.t_p, "t_c": design.t_c, "latency_1_ms": chosen[0], "dsp": chosen[4]}
-    row |= {"memory_bits": 1e6 * chosen[1], "lut": round(1e3 * chosen[2]), "objective_gops": chosen[3]}
+    row |= {"memory_bits": 1e6 * chosen[1], "lut": round(1e3 * chosen[2]), "mean_gops": chosen[3]}
     shape = ("t_r", "t_p", "t_c")
-    others = [one for one in exploration.front.rows(limit=ALTERNATIVES) if any(one[k] != row[k] for k in shape)]
-    rows = [{**one, "chosen": False} for one in others] + [{**row, "chosen": True}]
-    return sorted(rows, key=lambda one: -float(one["objective_gops"]))
+    others = [other for other in exploration.front.rows(limit=ALTERNATIVES) if any(other[k] != row[k] for k in shape)]
+    rows = [{**other, "mean_gops": other["objective_gops"] / weight, "chosen": False} for other in others]
+    return sorted([*rows, {**row, "chosen": True}], key=lambda each: -float(each["mean_gops"]))
 
 
 def _walls(exploration: Exploration) -> dict[str, list[tuple[float, float, float]]]:
-    """Give the shares of the three walls at every batch size; empty where they were not counted."""
-    found = [exploration.walls(batch) for batch in range(1, exploration.b_max + 1)]
-    shares = [(one.compute, one.tiles, one.memory) for one in found if one is not None]
-    return {exploration.board.name: shares} if shares else {}
+    """Return the shares of the three walls at every batch size; empty where they were not counted."""
+    counted = [exploration.walls(batch) for batch in range(1, exploration.b_max + 1)]
+    rows = [(walls.compute, walls.tiles, walls.memory) for walls in counted if walls is not None]
+    return {exploration.board.name: rows} if rows else {}
 
 
-def _layer_rows(exploration: Exploration, gwords_per_s: float) -> list[dict[str, Any]]:
-    """Give each layer that computes, and its place under the roof at the smallest and the largest batch."""
+def _layer_rows(exploration: Exploration) -> list[dict[str, Any]]:
+    """Return each layer that computes, and its place under the roof at the smallest and the largest batch."""
     rows, design = [], exploration.design
     for index, layer in enumerate(design.layers):
         if layer.macs and not layer.merged:
             places = []
             for batch in sorted({1, design.b_max}):
-                intensity = exploration.layer_operations_per_word(index, batch)
-                roof = min(design.peak_gops, intensity * gwords_per_s)
-                bound = "array" if intensity * gwords_per_s >= design.peak_gops else "memory"
+                roof, bound = roof_of(exploration, index, batch)
                 gops = exploration.layer_gops(index)[batch - 1]
+                intensity = exploration.layer_operations_per_word(index, batch)
                 places.append({"intensity": intensity, "gops": gops, "roof_pct": 100 * gops / roof, "bound": bound})
             rows.append({"layer": layer, "places": places})
     return rows
@@ -156,6 +262,12 @@ def _use(name: str) -> str:
     return name.replace("_", " ").replace("fbcb", "FBCB")
 
 
+def _resources(exploration: Exploration) -> dict[str, dict[str, float]]:
+    """Return what the design takes of each resource, by the resource's usual name."""
+    names = {"dsp": "DSP", "ramb18": "BRAM (RAMB18)", "uram288": "UltraRAM", "lut": "LUT", "ff": "FF"}
+    return {names[key]: share for key, share in exploration.fitted_resources.items()}
+
+
 def _memory(exploration: Exploration) -> dict[str, dict[str, float]]:
     resources = exploration.fitted_resources
     parts = {"DSP": {"PE array": resources["dsp"]["percent"]}}
@@ -165,3 +277,14 @@ def _memory(exploration: Exploration) -> dict[str, dict[str, float]]:
         parts["URAM288"] = {"accumulators": resources["uram288"]["percent"]}
     parts |= {name.upper(): {"estimate": resources[name]["percent"]} for name in ("lut", "ff")}
     return parts
+
+
+def _floorplan_note(exploration: Exploration) -> str:
+    """Say what the picture of the columns shows, and what it does not."""
+    board = exploration.board
+    if not board.dsp_columns:
+        return f"The file of board '{board.name}' has no columns of DSP slices (dsp_columns)."
+    below = "Under a column: slices in use, and how many it has. Board files have no columns of block RAM."
+    if exploration.core == "hls":
+        return f"{below} The tool chooses the places of the HLS core's slices; each column shows the share of all."
+    return f"{below} Places are those that the search counts with (ADR 39), not those of a placer."

@@ -50,7 +50,7 @@ LINES_AHEAD = 32  # beats in flight; more than the latency from reading a row to
 
 
 @dataclass(frozen=True)
-class Constant:
+class HeaderConstant:
     """One line of `params.h`."""
 
     name: str
@@ -59,7 +59,7 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Queue:
+class StreamQueue:
     """A stream between the core's processes; `depth` in beats."""
 
     name: str
@@ -171,14 +171,14 @@ class CoreText:
         )
 
     @property
-    def queues(self) -> tuple[Queue, ...]:
+    def queues(self) -> tuple[StreamQueue, ...]:
         """The streams between processes: commands, beats for post-processing, and credits for them."""
         return (
-            Queue("to_loader", "command_fifo_t", 4),
-            Queue("to_array", "command_fifo_t", 2),
-            Queue("to_post", "command_fifo_t", 4),
-            Queue("lines", "line_fifo_t", LINES_AHEAD),
-            Queue("credits", "credit_fifo_t", LINES_AHEAD, packed=False),
+            StreamQueue("to_loader", "command_fifo_t", 4),
+            StreamQueue("to_array", "command_fifo_t", 2),
+            StreamQueue("to_post", "command_fifo_t", 4),
+            StreamQueue("lines", "line_fifo_t", LINES_AHEAD),
+            StreamQueue("credits", "credit_fifo_t", LINES_AHEAD, packed=False),
         )
 
     @property
@@ -204,7 +204,7 @@ class CoreText:
         return self.design.array.row_distance(ultra=self.ultra_banks > 0)
 
     @property
-    def constants(self) -> tuple[Constant, ...]:
+    def constants(self) -> tuple[HeaderConstant, ...]:
         """The constants of `params.h`: parameters of the design, then numbers derived from them.
 
         None depends on the network, so networks share a compiled core.
@@ -222,36 +222,42 @@ class CoreText:
         }
         d = self.design
         given = [
-            Constant(name, value, meanings[name]) for name, value in d.rtl_parameters().items() if name in meanings
+            HeaderConstant(name, value, meanings[name])
+            for name, value in d.rtl_parameters().items()
+            if name in meanings
         ]
         line = -(-self.columns // d.out_words) * d.out_words + d.out_words
         return (
             *given,
-            Constant("MaxCols", self.columns, "most columns of a command"),
-            Constant("Banks", self.banks, "banks of finished rows: one a PE, and one a channel of a pool"),
-            Constant("Halves", self.halves, "independent halves of a bank"),
-            Constant("BankDepth", -(-d.t_r // self.halves), "rows of a half"),
-            Constant("SumBits", 2 * d.word_bits + 1 + (2 * d.t_p - 1).bit_length(), "bits of the sum of 2 TP products"),
-            Constant("BiasesPerSlot", d.t_p // d.array.bias_words, f"{header_bits(d)}-bit biases in a weight slot"),
-            Constant("LineWords", line, "columns of a row of outputs, in whole beats and one more"),
-            Constant("LinesAhead", LINES_AHEAD, "beats of a row on their way to post-processing"),
-            Constant("CreditBits", LINES_AHEAD.bit_length(), "bits of a count of them"),
-            Constant("RowDistance", self.row_distance, "fewest cycles between writing and reading a row"),
+            HeaderConstant("MaxCols", self.columns, "most columns of a command"),
+            HeaderConstant("Banks", self.banks, "banks of finished rows: one a PE, and one a channel of a pool"),
+            HeaderConstant("Halves", self.halves, "independent halves of a bank"),
+            HeaderConstant("BankDepth", -(-d.t_r // self.halves), "rows of a half"),
+            HeaderConstant(
+                "SumBits", 2 * d.word_bits + 1 + (2 * d.t_p - 1).bit_length(), "bits of the sum of 2 TP products"
+            ),
+            HeaderConstant(
+                "BiasesPerSlot", d.t_p // d.array.bias_words, f"{header_bits(d)}-bit biases in a weight slot"
+            ),
+            HeaderConstant("LineWords", line, "columns of a row of outputs, in whole beats and one more"),
+            HeaderConstant("LinesAhead", LINES_AHEAD, "beats of a row on their way to post-processing"),
+            HeaderConstant("CreditBits", LINES_AHEAD.bit_length(), "bits of a count of them"),
+            HeaderConstant("RowDistance", self.row_distance, "fewest cycles between writing and reading a row"),
             *(self._pair_constants if self.packed else ()),
         )
 
     @property
-    def _pair_constants(self) -> tuple[Constant, ...]:
+    def _pair_constants(self) -> tuple[HeaderConstant, ...]:
         """The constants of a core whose DSPs multiply by two weights at once."""
         field = self.design.array.field_bits
         bits = field - 15  # a product has 15 bits, its sign among them
         return (
-            Constant("FieldBits", field, "bits of the lower one of two products in a DSP"),
-            Constant("Piece", 1 << bits, "products that a lower field holds"),
-            Constant("PieceBits", bits, "bits of a count of them"),
-            Constant("MultiplierBits", MULTIPLIER_BITS, "bits of the multiplier of a column"),
-            Constant("ShiftAt", SHIFT_AT, "first bit of its shift in a header"),
-            Constant("ShiftBits", SHIFT_BITS, "bits of that"),
+            HeaderConstant("FieldBits", field, "bits of the lower one of two products in a DSP"),
+            HeaderConstant("Piece", 1 << bits, "products that a lower field holds"),
+            HeaderConstant("PieceBits", bits, "bits of a count of them"),
+            HeaderConstant("MultiplierBits", MULTIPLIER_BITS, "bits of the multiplier of a column"),
+            HeaderConstant("ShiftAt", SHIFT_AT, "first bit of its shift in a header"),
+            HeaderConstant("ShiftBits", SHIFT_BITS, "bits of that"),
         )
 
 

@@ -192,7 +192,7 @@ def describe(
     weights: tuple[int, int, int, int],
     *,
     join: int = 1,
-    behind: Behind | None = None,
+    behind: FusedLayer | None = None,
     count: int = 0,
 ) -> Descriptor:
     """Describe one layer with `join` of its groups as one; ProgramError when a number does not fit its field.
@@ -244,7 +244,7 @@ def describe(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Behind:
+class FusedLayer:
     """The layer that another computes on the way out, or a layer itself where it is `merged`.
 
     `fields` of the descriptor that say so. `rows` of a filter's weights; 0 of a pool.
@@ -260,28 +260,28 @@ class Behind:
         return "merged" in self.fields
 
 
-def _behind(qnet: QuantisedNetwork, design: Design, index: int) -> Behind | None:
+def _behind(qnet: QuantisedNetwork, design: Design, index: int) -> FusedLayer | None:
     """The layer behind another in a design, or a layer itself where it is merged; None for others."""
     shape = design.layers[index]
     if shape.merged:
-        return Behind(layer=qnet.layers[index], fields={"merged": 1})
+        return FusedLayer(layer=qnet.layers[index], fields={"merged": 1})
     pitch = {"pool_pitch": pooled_beats(shape.c, design.array)}
     if shape.pooling is not None:
         pool = qnet.layers[qnet.network.merged[index]]
         check_pool(qnet.layers[index], pool)
         sides = {"pool_top": shape.pooling.padded[0], "pool_left": shape.pooling.padded[1]}
-        return Behind(layer=pool, fields={"pool_kernel": shape.pooling.kernel, **sides, **pitch})
+        return FusedLayer(layer=pool, fields={"pool_kernel": shape.pooling.kernel, **sides, **pitch})
     if shape.filtering is not None:
         pair = next(pair for pair in qnet.network.filters if pair.producer == index)
         depthwise, rows = qnet.layers[pair.depthwise], int(filter_rows(shape, design.array))
         check_filter(depthwise)
         fields = filter_fields(depthwise, shape.filtering, qnet.layers[index].layer.out_hw, rows)
-        return Behind(layer=depthwise, fields=fields | pitch, rows=rows)
+        return FusedLayer(layer=depthwise, fields=fields | pitch, rows=rows)
     return None
 
 
 def _append_weights(
-    image: bytearray, qlayer: QuantisedLayer, behind: Behind | None, design: Design, index: int
+    image: bytearray, qlayer: QuantisedLayer, behind: FusedLayer | None, design: Design, index: int
 ) -> tuple[tuple[int, int, int, int], int]:
     """Append a layer's weights, behind them its pieces and its filter, once for each mode of the FBCB.
 

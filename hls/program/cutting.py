@@ -18,7 +18,7 @@ from fluidnpu.models.graph import ExitCheck
 from ..errors import ProgramError
 from ..formats.table import NO_WEIGHTS
 from .descriptor import Descriptor
-from .program import Cut, Program, TensorPlace, align
+from .program import Program, ProgramSlice, TensorPlace, align
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +135,7 @@ def cut(program: Program, stages: Stages, design_digest: str) -> Program:
         input_scale=program.input_scale if stages.first == 0 else 1.0,
         exits=tuple(exits),
         intake=program.intake if stages.first == 0 else None,
-        cut=Cut(whole=program.digest, first=stages.first, exits=stages.exits, onward=onward),
+        cut=ProgramSlice(whole=program.digest, first=stages.first, exits=stages.exits, onward=onward),
     )
 
 

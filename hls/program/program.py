@@ -147,7 +147,7 @@ class TensorOutput:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cut:
+class ProgramSlice:
     """The place of a part in the whole program, which has the digest `whole`.
 
     `first`: its first stage there; `exits`: the numbers of its exits there. `onward`: the tensor with which
@@ -191,7 +191,7 @@ class Program:
     check: Check = ExitCheck.TOP
     class_names: tuple[str, ...] = ()
     tail: Tail | None = None
-    cut: Cut | None = None
+    cut: ProgramSlice | None = None
     bits: int = 16
 
     def __post_init__(self) -> None:
@@ -517,7 +517,7 @@ class Program:
             check=read_check(raw.get("check", ExitCheck.TOP.value)),
             class_names=checked_class_names(raw["classes"], "program.json") if "classes" in raw else (),
             tail=tail_of(raw["tail"]) if "tail" in raw else None,
-            cut=Cut(**{**raw["cut"], "exits": tuple(raw["cut"]["exits"])}) if "cut" in raw else None,
+            cut=ProgramSlice(**{**raw["cut"], "exits": tuple(raw["cut"]["exits"])}) if "cut" in raw else None,
             bits=bits,
         )
 

@@ -37,7 +37,7 @@ DSP_CELLS = {"DSP48E1": 1, "DSP48E2": 2}  # `Cells` of fluidnpu_core.sv
 
 
 @dataclass(frozen=True)
-class Stream:
+class StreamWires:
     """One of the core's streams as wires; `to_core`: its data flow towards the core."""
 
     name: str
@@ -170,15 +170,15 @@ class ProjectText:
         return REGISTERS
 
     @property
-    def streams(self) -> tuple[Stream, ...]:
+    def streams(self) -> tuple[StreamWires, ...]:
         """The five streams of ADR 4."""
         d = self.design
         return (
-            Stream("cmd", CORE_COMMAND.wire_bits, True),
-            Stream("input", d.word_bits * d.input_words, True),
-            Stream("weight", d.word_bits * d.t_p * d.weight_slots, True),
-            Stream("residual", d.word_bits * d.out_words, True),
-            Stream("output", d.word_bits * d.out_words, False),
+            StreamWires("cmd", CORE_COMMAND.wire_bits, True),
+            StreamWires("input", d.word_bits * d.input_words, True),
+            StreamWires("weight", d.word_bits * d.t_p * d.weight_slots, True),
+            StreamWires("residual", d.word_bits * d.out_words, True),
+            StreamWires("output", d.word_bits * d.out_words, False),
         )
 
     @property

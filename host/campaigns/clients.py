@@ -25,7 +25,7 @@ Right = tuple[int, int, bytes]  # exit, class and the bytes of the logits
 
 
 @dataclass(kw_only=True)
-class Seen:
+class SeenAnswers:
     """The answers that clients have seen: `again` counts requests whose server went before it answered."""
 
     right: int = 0
@@ -34,7 +34,7 @@ class Seen:
     again: int = 0
     errors: Counter[str] = field(default_factory=Counter)
 
-    def add(self, other: Seen) -> None:
+    def add(self, other: SeenAnswers) -> None:
         """Add what another client has seen."""
         self.right, self.wrong = self.right + other.right, self.wrong + other.wrong
         self.doubled, self.again = self.doubled + other.doubled, self.again + other.again
@@ -64,7 +64,7 @@ class Asking:
     ) -> None:
         self._index, self._url, self._model, self._images, self._rights = index, url, model, images, rights
         self._input, self._stop, self._pause_s, self._window = input, stop, pause_s, window
-        self._patient, self.seen = patient, Seen()
+        self._patient, self.seen = patient, SeenAnswers()
 
     def run(self) -> None:
         """Ask until the end; note errors of any kind."""

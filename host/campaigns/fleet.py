@@ -39,7 +39,7 @@ from ..bundle import Bundle
 from ..devices.simulated import SimulatedNpu
 from ..driver import Driver
 from ..fleet.boards.board import BoardOptions
-from ..fleet.boards.leaf import State
+from ..fleet.boards.leaf import BoardState
 from ..fleet.dispatcher import Dispatcher
 from ..fleet.fronts.front import FleetFront, FleetOptions
 from ..fleet.fronts.shards import ShardedFront, ShardOptions
@@ -48,9 +48,9 @@ from ..oip.admission.limits import Limits
 from ..oip.running import ServeOptions, in_background
 from ..serving.replies import Image
 from ..serving.stream import serve_requests
-from .clients import LONGEST_S, Asking, Right, Seen
+from .clients import LONGEST_S, Asking, Right, SeenAnswers
 from .cluster import LocalCluster
-from .strikes import Actors, Boards, FrontAndBoards, FrontHere, Ground, View, strikes
+from .strikes import Actors, BoardProcesses, FleetView, FrontAndBoards, FrontHere, Ground, strikes
 
 NAME = "campaign"
 FLEET = """
@@ -68,7 +68,7 @@ MOST_STRIKES = 20  # times the wanted faults, until one has met a board in the m
 
 
 @dataclass(kw_only=True)
-class Findings(Seen):
+class FleetFindings(SeenAnswers):
     """The answers that the clients saw, and the fleet's own account of the same time.
 
     A front that was killed has no account: `served`, `boards`, `noticed_s` and `fleet` are of the last one.
@@ -132,7 +132,7 @@ def run_campaign(
     options: FleetOptions | None = None,
     engine: str = "local",
     told: Callable[[int, int], None] = lambda right, faults: None,
-) -> Findings:
+) -> FleetFindings:
     """Ask until `faults` have struck and `requests` are answered, and return what was seen.
 
     A fault strikes every `every_s` seconds on average a board that is at work, never the last one that is
@@ -144,7 +144,7 @@ def run_campaign(
     `told`, now and then: right answers and faults so far. A KeyboardInterrupt ends it early.
     """
     bundle, began, stop = Bundle.read(folder), time.monotonic(), threading.Event()
-    rights, found = rights_of(bundle, images), Findings()
+    rights, found = rights_of(bundle, images), FleetFindings()
     options = options or FleetOptions(boards=BoardOptions(slo_ns=10**9))
     with ExitStack() as stack:
         if engine == "ray":
@@ -152,7 +152,7 @@ def run_campaign(
         else:
             honest = [options.boards] * boards
             liars = [replace(options.boards, wrong_bits=lying)] if lying else []
-            all_boards = stack.enter_context(Boards(NAME, Path(folder).resolve(), [*honest, *liars]))
+            all_boards = stack.enter_context(BoardProcesses(NAME, Path(folder).resolve(), [*honest, *liars]))
             made = _apart if front else _on_boards
             fleet = made(stack, Path(folder), all_boards, options)
         asking = [
@@ -178,7 +178,7 @@ def run_campaign(
             while any(thread.is_alive() for thread in threads):
                 count, right = sum(found.faults.values()), sum(one.seen.right for one in asking)
                 in_vain = not front and not fleet.view.resent() and count < MOST_STRIKES * faults
-                at_large = bool(lying) and fleet.dispatcher.leaves[-1].state is not State.SICK
+                at_large = bool(lying) and fleet.dispatcher.leaves[-1].state is not BoardState.SICK
                 told(right, count)
                 if count < faults or in_vain:
                     found.faults[next(struck)] += 1
@@ -202,7 +202,7 @@ class _Fleet:
     """A fleet under way: what is struck, who sees it, and the places of HTTP and gRPC."""
 
     ground: Ground
-    view: View
+    view: FleetView
     urls: tuple[str, str]
     front: FleetFront | None = None  # None: in a process of its own
 
@@ -211,7 +211,7 @@ class _Fleet:
         assert self.front is not None
         return self.front.dispatcher
 
-    def account(self, found: Findings) -> None:
+    def account(self, found: FleetFindings) -> None:
         """Take note of what the front counts."""
         if self.front is None:
             assert isinstance(self.ground, FrontAndBoards)
@@ -242,7 +242,7 @@ def _in_actors(stack: ExitStack, folder: Path, boards: int, options: FleetOption
     return _Fleet(ground=Actors(fronts[0], cluster), view=FrontHere(fronts[0]), urls=urls, front=fronts[0])
 
 
-def _on_boards(stack: ExitStack, folder: Path, boards: Boards, options: FleetOptions) -> _Fleet:
+def _on_boards(stack: ExitStack, folder: Path, boards: BoardProcesses, options: FleetOptions) -> _Fleet:
     roster = Roster.read(_fleet_file(stack, folder, _devices(boards)))
     fronts: list[FleetFront] = []
 
@@ -255,14 +255,14 @@ def _on_boards(stack: ExitStack, folder: Path, boards: Boards, options: FleetOpt
     return _Fleet(ground=boards, view=FrontHere(fronts[0]), urls=urls, front=fronts[0])
 
 
-def _apart(stack: ExitStack, folder: Path, boards: Boards, options: FleetOptions) -> _Fleet:
+def _apart(stack: ExitStack, folder: Path, boards: BoardProcesses, options: FleetOptions) -> _Fleet:
     file = _fleet_file(stack, folder, _devices(boards))
     front = stack.enter_context(FrontAndBoards(boards, file))
     urls = (f"http://127.0.0.1:{front.http}", f"127.0.0.1:{front.grpc}")
     return _Fleet(ground=front, view=front, urls=urls)
 
 
-def _devices(boards: Boards) -> str:
+def _devices(boards: BoardProcesses) -> str:
     rows = (f'name = "{name}"\ntype = "board"\naddresses = ["{place}"]\n' for name, place in boards.addresses.items())
     return "".join(f"[[devices]]\n{row}" for row in rows)
 

@@ -38,7 +38,7 @@ EVERY = 100  # after so many a good request is sent
 
 
 @dataclass(kw_only=True)
-class Found:
+class StatusCounts:
     """The answers that came back, by status.
 
     `crashes`: answers that say that the server failed, and good requests without an answer. `stuck`:
@@ -84,9 +84,9 @@ def talk(port: int, data: bytes, timeout_s: float = 20.0) -> bytes:
         return said
 
 
-def send_malformed(server: NetworkServer, model: str, info: TensorInfo, requests: int, seed: int = 0) -> Found:
+def send_malformed(server: NetworkServer, model: str, info: TensorInfo, requests: int, seed: int = 0) -> StatusCounts:
     """Send malformed requests, two of three over HTTP, and return what came back."""
-    rng, found = random.Random(seed), Found()
+    rng, found = random.Random(seed), StatusCounts()
     shape = (1, *info.shape[1:])
     image = np.zeros(shape, np.uint8)
     body, head = _good_http(model, info.name, image)
@@ -110,7 +110,7 @@ def send_malformed(server: NetworkServer, model: str, info: TensorInfo, requests
     return found
 
 
-def _over_http(port: int, data: bytes, found: Found) -> None:
+def _over_http(port: int, data: bytes, found: StatusCounts) -> None:
     try:
         said = talk(port, data)
     except TimeoutError:
@@ -121,7 +121,7 @@ def _over_http(port: int, data: bytes, found: Found) -> None:
     found.crashes += status in ("500", "501") and b'"type": "Unsupported' not in said
 
 
-def _over_grpc(call: Any, data: bytes, found: Found) -> None:
+def _over_grpc(call: Any, data: bytes, found: StatusCounts) -> None:
     try:
         call(data, timeout=20.0)
         found.grpc["OK"] += 1

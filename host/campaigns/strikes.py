@@ -28,7 +28,7 @@ from urllib.request import urlopen
 from ..errors import BoardError
 from ..fleet.boards.board import BoardOptions
 from ..fleet.boards.children import environment
-from ..fleet.boards.leaf import State
+from ..fleet.boards.leaf import BoardState
 from ..fleet.boards.processes import Process
 from ..fleet.dispatcher import DispatchOptions
 from ..fleet.fronts.front import FleetFront, FleetOptions, open_fleet
@@ -52,7 +52,7 @@ class Ground(Protocol):
         ...
 
 
-class View(Protocol):
+class FleetView(Protocol):
     """The boards as their front sees them."""
 
     def boards(self) -> tuple[list[str], list[str]]:
@@ -64,7 +64,7 @@ class View(Protocol):
         ...
 
 
-def strikes(ground: Ground, view: View, rng: random.Random, every_s: float) -> Generator[str, None, None]:
+def strikes(ground: Ground, view: FleetView, rng: random.Random, every_s: float) -> Generator[str, None, None]:
     """Strike one board after another, never the last that is ready; yield the kind of each fault.
 
     A fault comes after `every_s` seconds on average. All that last end when the generator is closed.
@@ -92,7 +92,7 @@ def strikes(ground: Ground, view: View, rng: random.Random, every_s: float) -> G
             ends()
 
 
-class Boards:
+class BoardProcesses:
     """Simulated boards as processes of this machine, each behind a cable; a context manager.
 
     They are started again when they end, as a board's own service manager would. `options`: of each board.
@@ -104,7 +104,7 @@ class Boards:
         self._processes = {f"board-{i}": Process(f"board-{i}", {model: folder}, one) for i, one in enumerate(options)}
         self._stack, self.cables = contextlib.ExitStack(), dict[str, Cable]()
 
-    def __enter__(self) -> Boards:
+    def __enter__(self) -> BoardProcesses:
         """Start all of them. Raises BoardError."""
         with contextlib.ExitStack() as stack:
             pool = stack.enter_context(ThreadPoolExecutor(len(self._processes)))
@@ -139,9 +139,9 @@ class Boards:
 class FrontAndBoards:
     """Boards, and a front in a process of its own that is killed and started again, too."""
 
-    kinds: Sequence[str] = (*Boards.kinds, "front killed")
+    kinds: Sequence[str] = (*BoardProcesses.kinds, "front killed")
 
-    def __init__(self, boards: Boards, file: Path) -> None:
+    def __init__(self, boards: BoardProcesses, file: Path) -> None:
         self._boards = boards
         self.http, self.grpc = _free_port(), _free_port()
         self._words = [sys.executable, "-m", __name__, str(file), str(self.http), str(self.grpc)]
@@ -181,7 +181,7 @@ class FrontAndBoards:
     def boards(self) -> tuple[list[str], list[str]]:
         """Ask the front's live page; none is ready while the front does not answer."""
         rows = self.page().get("boards", [])
-        ready = [one for one in rows if one["state"] == State.READY.name]
+        ready = [one for one in rows if one["state"] == BoardState.READY.name]
         return [one["name"] for one in ready], [one["name"] for one in ready if one["open"]]
 
     def resent(self) -> int:
@@ -228,7 +228,7 @@ class FrontHere:
 
     def boards(self) -> tuple[list[str], list[str]]:
         """Look at the dispatcher's leaves."""
-        ready = [leaf for leaf in self._front.dispatcher.leaves if leaf.state is State.READY]
+        ready = [leaf for leaf in self._front.dispatcher.leaves if leaf.state is BoardState.READY]
         return [leaf.name for leaf in ready], [leaf.name for leaf in ready if leaf.attempts]
 
     def resent(self) -> int:

@@ -66,7 +66,7 @@ class Slots:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Region:
+class TensorRegion:
     """A tensor in a slot: `offset`, `row`, `pixel` and `channel` strides in bytes, shape (height, width,
     channels), and the kind of its words.
     """
@@ -100,7 +100,7 @@ class Region:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class LayerStep:
     """A decoded layer: its integers as the golden model takes them, and the regions it reads and writes.
 
     `layer` is None where nothing is left to do, since the layer before has done it. Outputs pass `pool` or
@@ -108,14 +108,14 @@ class Step:
     """
 
     layer: QuantisedLayer | None
-    input: Region
-    residual: Region | None
-    output: Region
+    input: TensorRegion
+    residual: TensorRegion | None
+    output: TensorRegion
     pool: Descriptor | None = None
     filter: QuantisedLayer | None = None
 
     @property
-    def regions(self) -> tuple[Region, ...]:
+    def regions(self) -> tuple[TensorRegion, ...]:
         """All that are read or written."""
         every = (self.input, self.residual, self.output)
         return () if self.layer is None else tuple(one for one in every if one is not None)
@@ -141,7 +141,7 @@ class Fetch:
 class Checked:
     """The layers of a job that was checked, the bytes they were decoded from, and their reach in a slot."""
 
-    steps: list[Step]
+    steps: list[LayerStep]
     descriptors: tuple[Descriptor, ...]
     generation: int  # of the memory
     sources: tuple[tuple[npt.NDArray[np.generic], npt.NDArray[np.generic]], ...]  # view of DRAM, and copy
@@ -153,7 +153,7 @@ class DataPlane:
 
     def __init__(self, design: Design, memory: SimulatedMemory) -> None:
         self._design, self._memory, self._filter_room = design, memory, design.filter_room
-        self._decoded: dict[tuple[Descriptor, int, Mode], tuple[int, Step]] = {}
+        self._decoded: dict[tuple[Descriptor, int, Mode], tuple[int, LayerStep]] = {}
         self._descriptors: dict[bytes, Descriptor] = {}
         self._modes: dict[tuple[Descriptor, int, int], Mode] = {}
         self._checked: dict[Fetch, Checked] = {}
@@ -170,7 +170,7 @@ class DataPlane:
                 raise LayerError(Cause.BAD_DESCRIPTOR) from None
         return self._descriptors[data]
 
-    def check(self, descriptor: Descriptor, word: int, slots: Slots, weights_base: int) -> Step:
+    def check(self, descriptor: Descriptor, word: int, slots: Slots, weights_base: int) -> LayerStep:
         """Decode a layer for a batch and check that all its bytes exist. Raises LayerError with the cause."""
         if descriptor.word_bytes != self._design.word_bytes:
             raise LayerError(Cause.BAD_DESCRIPTOR)
@@ -217,7 +217,7 @@ class DataPlane:
             return None
         return known if all((view == copy).all() for view, copy in known.sources) else None
 
-    def keep(self, fetch: Fetch, steps: list[Step]) -> Checked:
+    def keep(self, fetch: Fetch, steps: list[LayerStep]) -> Checked:
         """Keep the layers of a job that passed `check`."""
         sources, descriptors = [], []
         for index, word in enumerate(fetch.words):
@@ -243,7 +243,7 @@ class DataPlane:
         )
         return kept
 
-    def run(self, step: Step, slots: Slots) -> int:
+    def run(self, step: LayerStep, slots: Slots) -> int:
         """Compute a checked layer for every active slot; return the number of saturated outputs."""
         if step.layer is None:
             return 0
@@ -283,7 +283,7 @@ class DataPlane:
             self._modes[d, word, batch] = run.mode
         return self._modes[d, word, batch]
 
-    def _step(self, d: Descriptor, mode: Mode, weights_base: int) -> Step:
+    def _step(self, d: Descriptor, mode: Mode, weights_base: int) -> LayerStep:
         parts = self._constants(d, mode, weights_base)
         checksum = 0
         for part in parts:
@@ -324,9 +324,9 @@ class DataPlane:
             raise LayerError(Cause.BAD_DESCRIPTOR)
         return self._read(base + offset, 2 * filter_words(d, self._design)).view(np.int16)
 
-    def _decode(self, d: Descriptor, mode: Mode, words: Stored, pieces: Int16s, filtered: Int16s) -> Step:
+    def _decode(self, d: Descriptor, mode: Mode, words: Stored, pieces: Int16s, filtered: Int16s) -> LayerStep:
         shape = (d.out_h, d.out_w, d.groups * d.columns)
-        region = partial(Region, channel=d.word_bytes, word=d.word)
+        region = partial(TensorRegion, channel=d.word_bytes, word=d.word)
         source = region(offset=d.in_offset, shape=_extent(d), row=d.in_row_bytes, pixel=d.in_pixel_bytes)
         stored = (*d.pooled_hw, shape[2])
         target = region(offset=d.out_offset, shape=stored, row=d.out_row_bytes, pixel=d.out_pixel_bytes)
@@ -336,7 +336,7 @@ class DataPlane:
         if not all(one.aligned for one in (source, target, residual)):
             raise LayerError(Cause.BAD_DESCRIPTOR)
         try:
-            return Step(
+            return LayerStep(
                 layer=None if d.merged else self._layer(d, mode, words, pieces),
                 input=source,
                 residual=residual if d.has_residual else None,
@@ -391,18 +391,18 @@ class DataPlane:
 
     # -- slots -----------------------------------------------------------------------------------------------
 
-    def _load(self, region: Region, slots: Slots) -> Stored:
+    def _load(self, region: TensorRegion, slots: Slots) -> Stored:
         """Return the tensor of every active slot, words (batch, *shape): a view if adjacent, else a copy."""
         view = self._view(region, slots, Cause.BUS_READ)
         return view if len(view) == len(slots.active) else view[_indices(slots)]
 
-    def _view(self, region: Region, slots: Slots, cause: Cause) -> Stored:
+    def _view(self, region: TensorRegion, slots: Slots, cause: Cause) -> Stored:
         """Return a view of the tensor in all slots from the first active to the last: (slots, *shape)."""
         count = slots.active[-1] - slots.active[0] + 1
         strides = (slots.stride, region.row, region.pixel, region.channel)
         return np.ndarray((count, *region.shape), region.word.dtype, self._bytes(region, slots, cause), strides=strides)
 
-    def _bytes(self, region: Region, slots: Slots, cause: Cause) -> npt.NDArray[np.uint8]:
+    def _bytes(self, region: TensorRegion, slots: Slots, cause: Cause) -> npt.NDArray[np.uint8]:
         try:
             return self._memory.view(*region.span(slots))
         except BusError:

@@ -21,7 +21,7 @@ from ..errors import DriverUsageError, PynqMissingError
 from .claims import locked
 from .device import Clock, Device, VirtualClock
 from .physical.board import open_npu
-from .physical.checkup import Target
+from .physical.checkup import CheckupTarget
 from .physical.places import BOARD, Places
 from .processor import ProcessorNpu
 from .pynq.bitstream import write_simulated_bitstream
@@ -110,7 +110,7 @@ def left_idle(npu: Device) -> Iterator[Device]:
                     break
 
 
-def board_target(bundle: Bundle, registers: int | None = None) -> Target:
+def board_target(bundle: Bundle, registers: int | None = None) -> CheckupTarget:
     """Describe the NPU of a bundle to the checks of a board.
 
     `registers`: the physical address of the NPU's registers, by default that of generated projects. Raises
@@ -122,7 +122,7 @@ def board_target(bundle: Bundle, registers: int | None = None) -> Target:
             f"the address of the NPU's registers must be given where the board is not known: {bundle.design.lacking}"
         )
     family = _family(bundle)
-    return Target(
+    return CheckupTarget(
         family=family,
         registers=PLATFORMS[family].registers_base if registers is None else registers,
         board=board,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from fluidnpu.models.numeric import Stored
 
-from .dataplane import DataPlane, Region, Slots, Step
+from .dataplane import DataPlane, LayerStep, Slots, TensorRegion
 
 Key = tuple[int, bytes]
 
@@ -23,9 +23,9 @@ class _Plan:
     """What a sequence of layers reads from before, and all that it writes. It keeps the layers alive."""
 
     number: int
-    steps: tuple[Step, ...]
-    reads: tuple[Region, ...]
-    writes: tuple[Region, ...]
+    steps: tuple[LayerStep, ...]
+    reads: tuple[TensorRegion, ...]
+    writes: tuple[TensorRegion, ...]
 
 
 class Recall:
@@ -40,7 +40,7 @@ class Recall:
         self._results: OrderedDict[Key, list[Stored]] = OrderedDict()
         self.recalled = self.computed = 0  # samples in jobs
 
-    def run(self, plane: DataPlane, steps: Sequence[Step], slots: Slots) -> int:
+    def run(self, plane: DataPlane, steps: Sequence[LayerStep], slots: Slots) -> int:
         """Write the results of all steps into every active slot; return the number of saturated outputs."""
         plan = self._plan(steps)
         memory = [plane.slot(slots, index) for index in range(len(slots.active))]
@@ -61,11 +61,11 @@ class Recall:
                 self._keep(key, [region.inside(one).copy() for region in plan.writes])
         return saturated
 
-    def _plan(self, steps: Sequence[Step]) -> _Plan:
+    def _plan(self, steps: Sequence[LayerStep]) -> _Plan:
         known = tuple(map(id, steps))
         if known not in self._plans:
-            reads: list[Region] = []
-            writes: list[Region] = []
+            reads: list[TensorRegion] = []
+            writes: list[TensorRegion] = []
             for step in steps:
                 for region in (step.input, step.residual):
                     if region is not None and not any(_overlap(region, one) for one in (*writes, *reads)):
@@ -85,5 +85,5 @@ class Recall:
             self._held_bytes -= len(oldest[1]) + sum(one.nbytes for one in gone)
 
 
-def _overlap(a: Region, b: Region) -> bool:
+def _overlap(a: TensorRegion, b: TensorRegion) -> bool:
     return a.offset < b.offset + b.row * b.shape[0] and b.offset < a.offset + a.row * a.shape[0]

@@ -24,7 +24,7 @@ from fluidnpu.hls.program import DESCRIPTOR_BYTES, Descriptor
 
 from ..identity import build_id_word, shape_word
 from .counting import CountedJob, LayerCounts
-from .dataplane import DataPlane, Fetch, LayerError, Slots, Step
+from .dataplane import DataPlane, Fetch, LayerError, LayerStep, Slots
 from .device import ArrayBuffer, Buffer, Clock, VirtualClock
 from .memory import SimulatedMemory
 from .occupancy import Occupancy
@@ -42,7 +42,7 @@ def known_bits(register: Register) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fault:
+class JobFault:
     """An injected failure of accepted job `job` (from 0), `layer` layers into it; no cause: it hangs."""
 
     job: int
@@ -58,7 +58,7 @@ class _Job:
     slots: Slots
     start_ns: int
     fetch: Fetch
-    steps: list[Step]
+    steps: list[LayerStep]
     descriptors: Sequence[Descriptor]
     ends_ns: list[int]  # of the layers that run; the failing one's beginning is the last end
     end_ns: int | None = None  # None: it hangs
@@ -99,7 +99,7 @@ class SimulatedNpu:
         *,
         clock: Clock | None = None,
         memory: SimulatedMemory | None = None,
-        faults: Sequence[Fault] = (),
+        faults: Sequence[JobFault] = (),
         build: int | None = None,
         recall: Recall | None = None,
         occupancy: Occupancy | None = None,

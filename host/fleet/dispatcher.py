@@ -36,9 +36,9 @@ from ..errors import (
     ServerClosedError,
     UnknownModelError,
 )
-from ..oip.calls import Answer, Call, Parameter, Wishes
+from ..oip.calls import Call, ModelAnswer, Parameter, Wishes
 from ..oip.interface import OF_PARTS
-from .boards.leaf import RETURNING, Leaf, State, Times
+from .boards.leaf import RETURNING, BoardState, Leaf, Times
 from .boards.link import write_request
 from .duties import Duty
 from .fronts.homes import key_of_piece, ranked
@@ -140,7 +140,7 @@ class Dispatcher:
                 self._enter(leaf, _meant(error), str(error))
             else:
                 self._check_own(leaf)
-                self._enter(leaf, State.READY, "")
+                self._enter(leaf, BoardState.READY, "")
         for leaf in self.leaves:
             self._look_after(leaf)
         self._spawn(self._watch())
@@ -159,13 +159,13 @@ class Dispatcher:
 
     def drain(self, name: str) -> None:
         """Give a board no more requests; what it has it may answer. Raises UnknownModelError."""
-        self._enter(self.find(name), State.DRAINED, "by order")
+        self._enter(self.find(name), BoardState.DRAINED, "by order")
 
     def restore(self, name: str) -> None:
         """Take a drained or sick board back as soon as it answers. Raises UnknownModelError."""
         leaf = self.find(name)
-        if leaf.state not in (State.READY, *RETURNING):
-            leaf.state, leaf.reason, leaf.put_out = State.STARTING, "", False
+        if leaf.state not in (BoardState.READY, *RETURNING):
+            leaf.state, leaf.reason, leaf.put_out = BoardState.STARTING, "", False
             self._look_after(leaf)
 
     def join(self, leaf: Leaf) -> None:
@@ -176,7 +176,7 @@ class Dispatcher:
 
     async def leave(self, leaf: Leaf) -> None:
         """Let a board go: it gets no more, and what it has it may answer."""
-        self._enter(leaf, State.DRAINED, "it left the fleet")
+        self._enter(leaf, BoardState.DRAINED, "it left the fleet")
         serving = {model: [one for one in leaves if one is not leaf] for model, leaves in self._serving.items()}
         self._serving, leaf.left = serving, True
         while leaf.attempts:
@@ -240,7 +240,7 @@ class Dispatcher:
 
     # -- requests --------------------------------------------------------------------------------------------
 
-    async def infer(self, call: Call, wishes: Wishes) -> Answer:
+    async def infer(self, call: Call, wishes: Wishes) -> ModelAnswer:
         """Answer a call, whose samples may be spread over boards, in their order.
 
         Raises what a board refuses it with, QueueFullError, ModelUnavailableError, ExpiredError.
@@ -296,7 +296,7 @@ class Dispatcher:
             key = f"{self._prefix}.{next(self._numbers)}"
             if wishes.key is not None:
                 key = key_of_piece(wishes.key, first, rows)
-            future: asyncio.Future[Answer] = loop.create_future()
+            future: asyncio.Future[ModelAnswer] = loop.create_future()
             yield Piece(call, inputs, first, max(1, rows), wishes, loop.time(), key, future, drawn=leaf.name)
             first += max(1, rows)
 
@@ -454,16 +454,16 @@ class Dispatcher:
             attempt.timer.cancel()
         self._pump(leaf)
 
-    def _answered(self, attempt: _Attempt, answer: Answer) -> None:
+    def _answered(self, attempt: _Attempt, answer: ModelAnswer) -> None:
         piece, leaf = attempt.piece, attempt.leaf
         leaf.since, leaf.strikes = asyncio.get_running_loop().time(), 0
         leaf.learn(leaf.since - attempt.sent_at, attempt.predicted_s)
         leaf.counts["answers"] += 1
         if leaf.timed is not None:
             leaf.timed(leaf, piece.call.model, answer)
-        if leaf.state is State.HUNG:
-            self._enter(leaf, State.READY, "")
-        if leaf.state is State.SICK:
+        if leaf.state is BoardState.HUNG:
+            self._enter(leaf, BoardState.READY, "")
+        if leaf.state is BoardState.SICK:
             leaf.counts["ignored"] += 1  # its pieces were asked elsewhere when it was found sick
         elif piece.future.done():
             leaf.counts["late"] += 1  # somebody was faster, or the client has gone
@@ -475,21 +475,21 @@ class Dispatcher:
             if piece.audited:
                 self._spawn(self._audit(piece, leaf, answer))
 
-    def _as_wanted(self, piece: Piece, answer: Answer) -> Answer:
+    def _as_wanted(self, piece: Piece, answer: ModelAnswer) -> ModelAnswer:
         wanted = piece.call.outputs or tuple(answer.outputs)
         late = asyncio.get_running_loop().time() - piece.born > self._slo_ns(piece) / 1e9
         inside = answer.parameters.get("board")  # where a shard of boards has answered
         board = f"{piece.answered_by}/{inside}" if inside else piece.answered_by
         parameters = {**answer.parameters, "met": not late, "board": board}
         outputs = {name: answer.outputs[name] for name in wanted}
-        return Answer(piece.call.model, answer.version, piece.call.id, outputs, parameters)
+        return ModelAnswer(piece.call.model, answer.version, piece.call.id, outputs, parameters)
 
     def _refused(self, attempt: _Attempt, error: HostError) -> None:
         """Ask another board, unless the refusal is the client's to hear."""
         piece, leaf = attempt.piece, attempt.leaf
         if isinstance(error, BoardError):
             if not error.silent:
-                self._enter(leaf, State.LOST, str(error))
+                self._enter(leaf, BoardState.LOST, str(error))
             piece.avoided.discard(leaf.name)
             self._send_again(piece)
             return
@@ -499,7 +499,7 @@ class Dispatcher:
             self._fail(piece, error)
             return
         if isinstance(error, ModelUnavailableError | ServerClosedError | UnknownModelError):
-            self._enter(leaf, State.AWAY, str(error))
+            self._enter(leaf, BoardState.AWAY, str(error))
         piece.refusals += 1
         if piece.refusals >= self.options.tries:
             if isinstance(error, ExpiredError) and piece.wishes.timeout_ns is None:  # the limit was ours
@@ -591,18 +591,18 @@ class Dispatcher:
 
     # -- boards ----------------------------------------------------------------------------------------------
 
-    def _enter(self, leaf: Leaf, state: State, reason: str) -> None:
+    def _enter(self, leaf: Leaf, state: BoardState, reason: str) -> None:
         """Change a board's state, log it, and move its work where that is needed."""
-        kept = leaf.state in (State.SICK, State.DRAINED) and state is not State.SICK  # until `restore`
+        kept = leaf.state in (BoardState.SICK, BoardState.DRAINED) and state is not BoardState.SICK  # until `restore`
         if leaf.state is state or kept:
             return
         before, leaf.state, leaf.reason, leaf.put_out = leaf.state, state, reason, False
         leaf.counts[f"became_{state.name.lower()}"] += 1
         facts = {"board": leaf.name, "address": leaf.address, "state": state.name, "before": before.name}
-        level = logging.INFO if state is State.READY else logging.WARNING
+        level = logging.INFO if state is BoardState.READY else logging.WARNING
         said = f": {reason}" if reason else ""
         _log.log(level, "board '%s' %s%s", leaf.name, state.value, said, extra=facts)
-        if state is State.READY:
+        if state is BoardState.READY:
             leaf.since = asyncio.get_running_loop().time()
             for piece in list(self._held):
                 if piece.timer is not None:
@@ -613,7 +613,7 @@ class Dispatcher:
         leaf.fell.set()
         for piece in leaf.line.empty() if leaf.line is not None else ():
             self._send_again(piece)
-        if state is not State.DRAINED:
+        if state is not BoardState.DRAINED:
             for attempt in list(leaf.attempts):
                 self._late(attempt)
         for piece in [one for one in self._held if one.call.model in leaf.times]:
@@ -636,12 +636,12 @@ class Dispatcher:
                     quiet_s = min(_LONGEST_QUIET_S, limit_s * 2 ** (leaf.strikes - 1))
                     leaf.quiet_until = loop.time() + quiet_s
                     self.noticed_s = [*self.noticed_s[-999:], silent_s]
-                    self._enter(leaf, State.HUNG, f"{len(leaf.attempts)} requests, silent for {silent_s:.3f} s")
+                    self._enter(leaf, BoardState.HUNG, f"{len(leaf.attempts)} requests, silent for {silent_s:.3f} s")
 
     async def _mind(self, leaf: Leaf) -> None:
         """Look after a board that is idle or away, until it is taken out."""
         loop, looks = asyncio.get_running_loop(), 0
-        kept = (State.READY, *RETURNING, *([State.SICK] if leaf.admin is not None else []))
+        kept = (BoardState.READY, *RETURNING, *([BoardState.SICK] if leaf.admin is not None else []))
         while leaf.state in kept and not leaf.left:
             if leaf.ready:
                 looks = 0
@@ -659,18 +659,18 @@ class Dispatcher:
                 await self._identify(leaf, max(0.5, self._limit_s(leaf.longest_batch_s)))
                 self._check_own(leaf)
             except BoardError as error:
-                if leaf.state is not State.HUNG or not error.silent:
+                if leaf.state is not BoardState.HUNG or not error.silent:
                     self._enter(leaf, _meant(error), str(error))
-                if leaf.state is State.SICK:
+                if leaf.state is BoardState.SICK:
                     leaf.put_out = leaf.put_out or isinstance(error, _AwayError)
             else:
-                if leaf.state is State.SICK:
+                if leaf.state is BoardState.SICK:
                     if not leaf.put_out:
                         await self._put_out(leaf)
                         continue
-                    leaf.state, leaf.put_out = State.STARTING, False  # somebody has loaded it again
-                if leaf.state is not State.READY and loop.time() >= leaf.quiet_until:
-                    self._enter(leaf, State.READY, "")
+                    leaf.state, leaf.put_out = BoardState.STARTING, False  # somebody has loaded it again
+                if leaf.state is not BoardState.READY and loop.time() >= leaf.quiet_until:
+                    self._enter(leaf, BoardState.READY, "")
 
     async def _put_out(self, leaf: Leaf) -> None:
         """Have a sick board unloaded, so that no front asks it."""
@@ -728,7 +728,7 @@ class Dispatcher:
         """Audit the next piece of a leaf, since an audit that was due came to nothing."""
         leaf.turns = self.options.audit_every
 
-    async def _audit(self, piece: Piece, leaf: Leaf, answer: Answer) -> None:
+    async def _audit(self, piece: Piece, leaf: Leaf, answer: ModelAnswer) -> None:
         """Ask another board for the same; where bits differ, find out who is sick and take it out."""
         others = [one for one in self._serving[piece.call.model] if one.ready and one is not leaf]
         if not others:
@@ -758,7 +758,7 @@ class Dispatcher:
         for suspect, said in ((leaf, answer), (other, second)):
             await self._judge(piece, suspect, said, loaded[suspect.name])
 
-    async def _judge(self, piece: Piece, leaf: Leaf, answer: Answer, loaded: str) -> None:
+    async def _judge(self, piece: Piece, leaf: Leaf, answer: ModelAnswer, loaded: str) -> None:
         """Take a board out whose answer is wrong; `loaded`: what it had, as was known when it was asked."""
         with contextlib.suppress(BoardError):  # then it is as it was seen last
             await self._identify(leaf, max(0.5, self._limit_s(leaf.longest_batch_s)))
@@ -772,7 +772,7 @@ class Dispatcher:
         objection = await loop.run_in_executor(None, reference.objection, images, answer.outputs)
         if objection:
             leaf.counts["wrong"] += 1
-            self._enter(leaf, State.SICK, f"{objection} (found after {leaf.counts['answers']} answers)")
+            self._enter(leaf, BoardState.SICK, f"{objection} (found after {leaf.counts['answers']} answers)")
 
 
 async def _never(leaf: Leaf, model: str, facts: Mapping[str, str]) -> bool:
@@ -787,10 +787,10 @@ class _AwayError(BoardError):
     """The board answers, and takes no requests."""
 
 
-def _meant(error: BoardError) -> State:
+def _meant(error: BoardError) -> BoardState:
     if isinstance(error, _ForeignError):
-        return State.FOREIGN
-    return State.AWAY if isinstance(error, _AwayError) else State.LOST
+        return BoardState.FOREIGN
+    return BoardState.AWAY if isinstance(error, _AwayError) else BoardState.LOST
 
 
 def _samples(call: Call) -> int:
@@ -802,13 +802,13 @@ def _samples(call: Call) -> int:
     return int(counts.pop())
 
 
-def _joined(answers: Sequence[Answer]) -> Answer:
+def _joined(answers: Sequence[ModelAnswer]) -> ModelAnswer:
     """Join the answers of a call's pieces; parameters as one board gives them for a batch."""
     first = answers[0]
     outputs = {name: np.concatenate([one.outputs[name] for one in answers]) for name in first.outputs}
     every = [one.parameters for one in answers]
     deepest = max(every, key=lambda one: one["exit"])
-    return Answer(
+    return ModelAnswer(
         first.model,
         first.version,
         first.id,

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..oip.calls import Answer, Call, Wishes
+from ..oip.calls import Call, ModelAnswer, Wishes
 from ..oip.tensors import Array
 
 
@@ -24,7 +24,7 @@ class Piece:
     wishes: Wishes
     born: float  # on the clock of the event loop
     key: str
-    future: asyncio.Future[Answer]
+    future: asyncio.Future[ModelAnswer]
     counted: bool = True  # among the samples that wait for an answer
     drawn: str = ""  # the board whose planned batch it was cut for
     avoided: set[str] = field(default_factory=set)

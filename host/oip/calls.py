@@ -16,7 +16,7 @@ from typing import Any
 from ..errors import ProtocolError, UnsupportedError
 from .classes import read_classification
 from .parameters import LONGEST_ID, read_parameters
-from .regions import Place, read_place
+from .regions import RegionPlace, read_place
 from .tensors import Array
 
 Parameter = bool | int | float | str
@@ -56,13 +56,13 @@ class Call:
     binary: dict[str | None, bool] = field(default_factory=dict)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     best: int | None = None
-    places: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, RegionPlace] = field(default_factory=dict)
     fetched: int = 0
     trace: str = ""
 
 
 @dataclass(slots=True)
-class Answer:
+class ModelAnswer:
     """The answer to a call: output arrays by name, with the parameters of the protocol's response."""
 
     model: str

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from .admission.limits import Bounds, Limits
-from .calls import Answer, Call
+from .calls import Call, ModelAnswer
 from .observing.metric_table import Row
 
 
@@ -56,7 +56,7 @@ class Front(Protocol):
     def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
         """Return a model's metadata. Raises UnknownModelError, ModelUnavailableError."""
 
-    async def infer(self, call: Call) -> Answer:
+    async def infer(self, call: Call) -> ModelAnswer:
         """Answer a call."""
 
     def refused(self, name: str, error: Exception) -> None:

@@ -31,7 +31,7 @@ from ..serving.models import Models
 from ..serving.replies import Reply
 from ..serving.tails import Run, check_joinable, tail_outputs
 from .admission.limits import Bounds, Limits, bounds_of
-from .calls import LONGEST_WHY, Answer, Call, Parameter, Wishes, read_wishes
+from .calls import LONGEST_WHY, Call, ModelAnswer, Parameter, Wishes, read_wishes
 from .classes import CLASS_NAME, CLASSIFIED, classified, names_of
 from .edges.openapi import document
 from .interface import called, input_of, named_classes, outputs_of, tail_names
@@ -118,7 +118,7 @@ class _Counts:
     tail_ns: int = 0
 
 
-class Inference:
+class InferenceService:
     """The calls of the protocol on a set of models."""
 
     def __init__(self, models: Models, limits: Limits, version: str, mailbox: Mailbox | None = None) -> None:
@@ -209,7 +209,7 @@ class Inference:
 
     # -- inference -------------------------------------------------------------------------------------------
 
-    async def infer(self, call: Call) -> Answer:
+    async def infer(self, call: Call) -> ModelAnswer:
         """Answer a call and count it, as `_answered`, whose errors are raised.
 
         Of a model with several versions, that which answers counts it.
@@ -239,7 +239,7 @@ class Inference:
     def _counts(self, model: Model) -> _Counts:
         return self._counted.setdefault(model.label, _Counts())
 
-    async def _answered(self, call: Call, model: Model) -> tuple[Answer, Model]:
+    async def _answered(self, call: Call, model: Model) -> tuple[ModelAnswer, Model]:
         """Split a call into samples, serve them and join their answers; a repeat gets the first answer.
 
         The version that answered the first comes with it.
@@ -256,7 +256,7 @@ class Inference:
         answer = await repeats.once(wishes.key, call, lambda: self._served(call, wishes, model), owner)
         return answer, next((one for one in every if one.version == answer.version), model)
 
-    async def _served(self, call: Call, wishes: Wishes, model: Model) -> Answer:
+    async def _served(self, call: Call, wishes: Wishes, model: Model) -> ModelAnswer:
         self.trials.check(call)
         terms = Terms(
             slo_ns=wishes.slo_ns if wishes.slo_ns is not None else wishes.timeout_ns,
@@ -290,7 +290,7 @@ class Inference:
             found = await asyncio.get_running_loop().run_in_executor(self._tails, work)
             made |= {name: found[own] for name, own in ended.items()}
             told["tail_us"] = (time.perf_counter_ns() - began) // 1_000
-        return Answer(call.model, model.version, call.id, {name: made[name] for name in wanted}, told)
+        return ModelAnswer(call.model, model.version, call.id, {name: made[name] for name in wanted}, told)
 
     def _face(self, model: Model) -> _Face:
         bundle, known = model.bundle, self._faces.get(model.label)
@@ -555,7 +555,7 @@ def joined(
     return found
 
 
-def with_best(answer: Answer, call: Call, bundle: Bundle) -> Answer:
+def with_best(answer: ModelAnswer, call: Call, bundle: Bundle) -> ModelAnswer:
     """Return the answer with the best classes in place of the logits, where the call wants them."""
     if call.best is None:
         return answer

@@ -27,13 +27,13 @@ from .parameters import LONGEST_ID, is_whole, shown
 OBJECTS = Path("/dev/shm")  # where Linux has them as files
 MOST_REGIONS = 64
 LONGEST_KEY = 255
-Fetch = Callable[["Place", int], bytes]  # gives the bytes of a place, at most so many
-Store = Callable[[str, "Place", bytes], None]  # takes an output by its name
+Fetch = Callable[["RegionPlace", int], bytes]  # gives the bytes of a place, at most so many
+Store = Callable[[str, "RegionPlace", bytes], None]  # takes an output by its name
 _REGION, _OFFSET, _SIZE = "shared_memory_region", "shared_memory_offset", "shared_memory_byte_size"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RegionPlace:
     """A tensor's bytes in a region, by the region's name."""
 
     region: str
@@ -56,7 +56,7 @@ class _Region:
     file: int
 
 
-def read_place(tensor: str, parameters: Mapping[str, Any]) -> Place | None:
+def read_place(tensor: str, parameters: Mapping[str, Any]) -> RegionPlace | None:
     """Return the place that a tensor's parameters name, None where they name none. Raises ProtocolError."""
     if not {_REGION, _OFFSET, _SIZE} & set(parameters):
         return None
@@ -66,7 +66,7 @@ def read_place(tensor: str, parameters: Mapping[str, Any]) -> Place | None:
     for key, value, least in ((_OFFSET, offset, 0), (_SIZE, size, 1)):
         if not is_whole(value) or not least <= value < 1 << 62:
             raise ProtocolError(f"tensor '{tensor:.60}' must have a {key} from {least}, not {shown(value)}")
-    return Place(region, int(offset), int(size))
+    return RegionPlace(region, int(offset), int(size))
 
 
 def is_local(address: str) -> bool:
@@ -163,7 +163,7 @@ class Regions:
         """Return `write` for a client."""
         return partial(self.write, who)
 
-    def read(self, who: str, place: Place, most: int) -> bytes:
+    def read(self, who: str, place: RegionPlace, most: int) -> bytes:
         """Return the bytes of a place, at most `most`; from any thread.
 
         Raises AccessError, ProtocolError, TooLargeError.
@@ -181,11 +181,11 @@ class Regions:
                 at += len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def check(self, who: str, place: Place) -> None:
+    def check(self, who: str, place: RegionPlace) -> None:
         """Refuse a place that could not be written. Raises AccessError, ProtocolError."""
         self._checked(who, place)
 
-    def write(self, who: str, tensor: str, place: Place, data: bytes) -> None:
+    def write(self, who: str, tensor: str, place: RegionPlace, data: bytes) -> None:
         """Write a tensor's bytes to a place. Raises AccessError, ProtocolError."""
         region = self._checked(who, place)
         if len(data) > place.size:
@@ -212,7 +212,7 @@ class Regions:
             raise UnknownRegionError(f"a region must be registered before it is named, and '{name:.60}' is not")
         return region
 
-    def _checked(self, who: str, place: Place) -> _Region:
+    def _checked(self, who: str, place: RegionPlace) -> _Region:
         _check_local(who)
         region = self._found(place.region)
         if place.offset + place.size > region.size:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ConflictError
-from .calls import Answer, Call
+from .calls import Call, ModelAnswer
 
 ENTRIES = 1024
 MOST_BYTES = 16 << 20
@@ -25,7 +25,7 @@ MOST_BYTES = 16 << 20
 @dataclass(slots=True)
 class _Entry:
     content: int
-    task: asyncio.Task[Answer]
+    task: asyncio.Task[ModelAnswer]
     wanted_by: int = 0
     size: int = 0
 
@@ -39,8 +39,8 @@ class Repeats:
         self.hits = 0  # requests that needed no work
 
     async def once(
-        self, key: str, call: Call, work: Callable[[], Coroutine[Any, Any, Answer]], owner: Hashable = None
-    ) -> Answer:
+        self, key: str, call: Call, work: Callable[[], Coroutine[Any, Any, ModelAnswer]], owner: Hashable = None
+    ) -> ModelAnswer:
         """Return the answer of a key, at work or kept, or that of the work.
 
         A key is its `owner`'s, so two owners may have the same one.
@@ -74,7 +74,7 @@ class Repeats:
             self._keep(entry, answer)
         return replace(answer, id=call.id)
 
-    def _keep(self, entry: _Entry, answer: Answer) -> None:
+    def _keep(self, entry: _Entry, answer: ModelAnswer) -> None:
         """Count an answer, and forget the oldest that are too many; what is at work stays."""
         entry.size = 1 + sum(array.nbytes for array in answer.outputs.values())
         self._held_bytes += entry.size

@@ -26,13 +26,13 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from ..errors import DriverUsageError
 from ..serving.models import Models
-from .admission.access import Access, is_loopback, read_token
+from .admission.access import AccessControl, is_loopback, read_token
 from .admission.budget import Budget, Holder
 from .admission.certificates import check_pair, ends
 from .admission.limits import LEAST_HELD_BYTES, Limits, held_bytes
 from .edges.rest import application
 from .front import Front
-from .inference import Inference
+from .inference import InferenceService
 from .local import ADDRESS, SocketFolder
 from .observing.journal import Journal, OpenTracer
 from .observing.notify import keep_alive, notify
@@ -136,10 +136,12 @@ class NetworkServer:
         end_s = None if shown is None else ends(shown)
         if end_s is not None and end_s < time.time():
             _log.warning("the certificate in '%s' has ended, so clients that check it will not connect", shown)
-        access = Access(read_token(self.options.token_file), end_s)
+        access = AccessControl(read_token(self.options.token_file), end_s)
         self._journal = Journal(None if self.options.spans is None else self.options.spans())
         limits, made = self.options.limits, self._served
-        self.inference = Inference(made, limits, _version()) if isinstance(made, Models) else made(limits, _version())
+        self.inference = (
+            InferenceService(made, limits, _version()) if isinstance(made, Models) else made(limits, _version())
+        )
         sockets: dict[str, socket.socket] = {}
         try:
             for name, port in (("http", self.options.http), ("admin", self.options.admin)):
@@ -160,7 +162,7 @@ class NetworkServer:
                 listening.close()
             raise
 
-    def _bind_grpc(self, inference: Front, access: Access) -> None:
+    def _bind_grpc(self, inference: Front, access: AccessControl) -> None:
         for name, port in (("grpc", self.options.grpc), ("admin_grpc", self.options.admin_grpc)):
             if port is not None:
                 from .edges.grpc_edge import bind
@@ -175,7 +177,7 @@ class NetworkServer:
             with self._local.binding("unix_grpc") as address:
                 bind(server, address)
 
-    def _grpc_server(self, name: str, inference: Front, access: Access) -> Any:
+    def _grpc_server(self, name: str, inference: Front, access: AccessControl) -> Any:
         from .edges.grpc_edge import grpc_server
 
         reading = Budget(f"places of {name} for messages", lambda: self.options.limits.reading)
@@ -193,7 +195,7 @@ class NetworkServer:
         pair = (self.options.key.read_bytes(), self.options.certificate.read_bytes())
         return grpc.ssl_server_credentials([pair])
 
-    async def _start_http(self, name: str, listening: socket.socket, access: Access) -> None:
+    async def _start_http(self, name: str, listening: socket.socket, access: AccessControl) -> None:
         inference = self.inference
         assert inference is not None
         limits, local = self.options.limits, name == "unix_http"

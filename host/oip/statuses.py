@@ -35,7 +35,7 @@ RETRY_MS = 100  # the hint of a refusal that a later attempt may pass
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class ErrorStatus:
     """The way in which an error leaves the server."""
 
     http: int
@@ -43,30 +43,30 @@ class Status:
     retry: bool = False
 
 
-_INTERNAL = Status(500, "INTERNAL")
-_TABLE: tuple[tuple[type[Exception], Status], ...] = (  # the first that fits, so the special ones come first
-    (TooLargeError, Status(413, "RESOURCE_EXHAUSTED")),
-    (ConflictError, Status(409, "ALREADY_EXISTS")),
-    (UnsupportedError, Status(501, "UNIMPLEMENTED")),
-    (UnknownModelError, Status(404, "NOT_FOUND")),
-    (UnknownRegionError, Status(404, "NOT_FOUND")),
-    (ProtocolError, Status(400, "INVALID_ARGUMENT")),
-    (DriverUsageError, Status(400, "INVALID_ARGUMENT")),
-    (QueueFullError, Status(429, "RESOURCE_EXHAUSTED", retry=True)),
-    (ExpiredError, Status(504, "DEADLINE_EXCEEDED")),
-    (ShedError, Status(503, "UNAVAILABLE", retry=True)),
-    (ModelUnavailableError, Status(503, "UNAVAILABLE", retry=True)),
-    (ServerClosedError, Status(503, "UNAVAILABLE", retry=True)),
-    (DeviceError, Status(503, "UNAVAILABLE", retry=True)),
-    (BoardError, Status(503, "UNAVAILABLE", retry=True)),
+_INTERNAL = ErrorStatus(500, "INTERNAL")
+_TABLE: tuple[tuple[type[Exception], ErrorStatus], ...] = (  # the first that fits, so the special ones come first
+    (TooLargeError, ErrorStatus(413, "RESOURCE_EXHAUSTED")),
+    (ConflictError, ErrorStatus(409, "ALREADY_EXISTS")),
+    (UnsupportedError, ErrorStatus(501, "UNIMPLEMENTED")),
+    (UnknownModelError, ErrorStatus(404, "NOT_FOUND")),
+    (UnknownRegionError, ErrorStatus(404, "NOT_FOUND")),
+    (ProtocolError, ErrorStatus(400, "INVALID_ARGUMENT")),
+    (DriverUsageError, ErrorStatus(400, "INVALID_ARGUMENT")),
+    (QueueFullError, ErrorStatus(429, "RESOURCE_EXHAUSTED", retry=True)),
+    (ExpiredError, ErrorStatus(504, "DEADLINE_EXCEEDED")),
+    (ShedError, ErrorStatus(503, "UNAVAILABLE", retry=True)),
+    (ModelUnavailableError, ErrorStatus(503, "UNAVAILABLE", retry=True)),
+    (ServerClosedError, ErrorStatus(503, "UNAVAILABLE", retry=True)),
+    (DeviceError, ErrorStatus(503, "UNAVAILABLE", retry=True)),
+    (BoardError, ErrorStatus(503, "UNAVAILABLE", retry=True)),
     (HostError, _INTERNAL),
 )
 
 
-def status_of(error: BaseException) -> Status:
+def status_of(error: BaseException) -> ErrorStatus:
     """Return the status of an error; one that nobody foresaw is internal."""
     if isinstance(error, AccessError):
-        return Status(403, "PERMISSION_DENIED") if error.known else Status(401, "UNAUTHENTICATED")
+        return ErrorStatus(403, "PERMISSION_DENIED") if error.known else ErrorStatus(401, "UNAUTHENTICATED")
     return next((status for kind, status in _TABLE if isinstance(error, kind)), _INTERNAL)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fluidnpu.scheduler import Action, Request, Run, View, Wait
 from fluidnpu.scheduler.simulation import InForce, Networks, Terms
 
-from ..driver import Job
+from ..driver import JobRecord
 from ..errors import DeviceError
 from .replies import Fate, Observer, Reply
 
@@ -54,7 +54,7 @@ class Apart(Observer):
         own = self._local(action) if isinstance(action, Run) else action
         self._observers[network].decided(self._views[network], own)
 
-    def ran(self, run: Run, start_ns: int, end_ns: int, job: Job) -> None:
+    def ran(self, run: Run, start_ns: int, end_ns: int, job: JobRecord) -> None:
         """Tell the network of the run."""
         self._observers[self._networks.of_stage[run.stage]].ran(self._local(run), start_ns, end_ns, job)
 

@@ -15,7 +15,7 @@ from fluidnpu.scheduler.policies import Setting
 from fluidnpu.scheduler.simulation import EXPIRED, OVERDUE, InForce, Networks, Terms
 from fluidnpu.scheduler.tenants import Shared, Tenancy
 
-from ..driver import Job
+from ..driver import JobRecord
 from ..errors import DeviceError, GaveUpError
 from .log_file import LogFile
 from .replies import Fate, Observer, Reply
@@ -91,7 +91,7 @@ class DecisionLog(Observer):
         self._end_ns = view.now_ns
         self._out.flush()
 
-    def ran(self, run: Run, start_ns: int, end_ns: int, job: Job) -> None:
+    def ran(self, run: Run, start_ns: int, end_ns: int, job: JobRecord) -> None:
         """Take the end of the run; who stays is known a moment later."""
         self._end_ns = end_ns
 

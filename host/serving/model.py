@@ -22,12 +22,12 @@ from fluidnpu.dse import Design, DesignError
 from fluidnpu.models.graph import MapCheck
 from fluidnpu.scheduler import Outcome, Policy, SchedulerError, make_policy
 from fluidnpu.scheduler.exits import (
+    AdaptationMode,
     Bound,
     Criteria,
     Criterion,
     CriterionError,
     ExitProfile,
-    Mode,
     PowerModel,
     Promise,
     Recorded,
@@ -310,7 +310,7 @@ class Model:
                     f"model '{self.name}' is certified, so its thresholds decide and no other criterion"
                 )
             try:
-                modes: dict[str, Mode] = {}
+                modes: dict[str, AdaptationMode] = {}
                 usual = None if criteria is None else server.criteria_of(network).bound(criteria)
                 tenancy = self._tenancy
                 if tenants and tenancy is None:
@@ -710,10 +710,10 @@ class Model:
         """Return the watts that were given, or those of the board."""
         return PowerModel.of(design) if self.options.power is None else self.options.power
 
-    def _modes(self, tenancy: Tenancy, designs: Sequence[Design]) -> dict[str, Mode]:
+    def _modes(self, tenancy: Tenancy, designs: Sequence[Design]) -> dict[str, AdaptationMode]:
         """Return the modes of all tenants, each over its network's profile. Raises SchedulerError."""
         network = network_of_tenants(tenancy, self.names)
-        found: dict[str, Mode] = {}
+        found: dict[str, AdaptationMode] = {}
         for index, design in enumerate(designs):
             mine = [one for one in tenancy.tenants if network[one.name] == index]
             found |= modes_of(mine, profile_of(design, self.options.power), self._recorded(index))

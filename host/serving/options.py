@@ -15,10 +15,10 @@ from typing import Any
 from fluidnpu.dse import Design, DesignError
 from fluidnpu.scheduler import SchedulerError, Serving
 from fluidnpu.scheduler.exits import (
+    AdaptationMode,
     Bound,
     Criteria,
     ExitProfile,
-    Mode,
     PowerModel,
     Promise,
     Recorded,
@@ -88,7 +88,9 @@ def profile_of(design: Design, power: PowerModel | None = None) -> ExitProfile:
     return ExitProfile.of(design, PowerModel.of(design) if power is None else power)
 
 
-def modes_of(tenants: Sequence[Tenant], profile: ExitProfile, recorded: Recorded | None = None) -> dict[str, Mode]:
+def modes_of(
+    tenants: Sequence[Tenant], profile: ExitProfile, recorded: Recorded | None = None
+) -> dict[str, AdaptationMode]:
     """Return the modes of tenants whose criterion follows their share. Raises SchedulerError.
 
     Fronts need the recorded confidences of labelled samples.

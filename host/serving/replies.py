@@ -14,7 +14,7 @@ from fluidnpu.models.graph import Check, MapCheck, MapTask, keypoints, label_map
 from fluidnpu.scheduler import Action, Outcome, Request, Run, View
 from fluidnpu.scheduler.simulation import InForce, Terms
 
-from ..driver import Job
+from ..driver import JobRecord
 from ..errors import DeviceError
 
 Image = npt.NDArray[Any]
@@ -120,7 +120,7 @@ class Observer(Protocol):
     def decided(self, view: View, action: Action) -> None:
         """Take note of a decision, before it is executed."""
 
-    def ran(self, run: Run, start_ns: int, end_ns: int, job: Job) -> None:
+    def ran(self, run: Run, start_ns: int, end_ns: int, job: JobRecord) -> None:
         """Take note of a run that ended well."""
 
     def failed(self, error: DeviceError) -> None:

@@ -35,7 +35,7 @@ from fluidnpu.scheduler import (
 from fluidnpu.scheduler.exits import LAST, Criteria, Criterion, ExitProfile, ExitRule, RuledExits, StageCosts
 from fluidnpu.scheduler.simulation import OVERDUE, PLAIN, ActiveExits, Flight, InForce, Status, Terms, Watcher
 
-from ..driver import Driver, Job, Meanwhile
+from ..driver import Driver, JobRecord, Meanwhile
 from ..errors import DeviceError, DriverUsageError, GaveUpError
 from .replies import GOES_ON, Fate, Image, Observer, Refusal, Reply, map_answers
 
@@ -291,7 +291,7 @@ class Runtime:
                 self._give_back(sample)
             ahead.clear()
 
-    def _work(self, run: Run, batch: Sequence[Sample], slots: Sequence[int]) -> Job:
+    def _work(self, run: Run, batch: Sequence[Sample], slots: Sequence[int]) -> JobRecord:
         """Run the stage, recovering from failures; drop the batch after the last attempt (GaveUpError)."""
         for attempt in range(self._attempts):
             try:
@@ -324,14 +324,14 @@ class Runtime:
             observer.failed(lost)
         raise lost from last
 
-    def _run_once(self, run: Run, slots: Sequence[int]) -> Job:
+    def _run_once(self, run: Run, slots: Sequence[int]) -> JobRecord:
         self.driver.activate(slots)
         if self.ledger.runs_head(run.stage):
             return self.driver.run_stage(run.stage, meanwhile=self._meanwhile)
         predicted_ns = self.ledger.view.latency.ns[run.stage][len(slots) - 1]
         return self.driver.run_segment(run.stage, predicted_ns, meanwhile=self._meanwhile)
 
-    def _run_again(self, run: Run, batch: Sequence[Sample], slots: Sequence[int]) -> Job:
+    def _run_again(self, run: Run, batch: Sequence[Sample], slots: Sequence[int]) -> JobRecord:
         """Run the suspect samples of the batch up to the stage before, from their images; then the stage."""
         suspect = [sample for sample in batch if sample.suspect]
         again = _slots_of(suspect)

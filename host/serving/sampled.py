@@ -17,7 +17,7 @@ from fluidnpu.scheduler import Action, Request, Run, View
 from fluidnpu.scheduler.simulation import InForce, Terms
 
 from ..devices.counting import CountedJob, LayerCounts
-from ..driver import Driver, Job
+from ..driver import Driver, JobRecord
 from ..errors import DeviceError
 from .replies import Fate, Observer, Reply
 
@@ -91,7 +91,7 @@ class Sampler(Observer):
     def decided(self, view: View, action: Action) -> None:
         """Nothing is read here."""
 
-    def ran(self, run: Run, start_ns: int, end_ns: int, job: Job) -> None:
+    def ran(self, run: Run, start_ns: int, end_ns: int, job: JobRecord) -> None:
         """Read the job's counters where that is due; a device that fails meanwhile fails the next job."""
         if end_ns < self._due_ns or (self._comparing is not None and self._comparing.is_alive()):
             return

@@ -24,7 +24,7 @@ from fluidnpu.dse import Design
 from fluidnpu.scheduler import Action, Outcome, Request, Run, View
 from fluidnpu.scheduler.simulation import InForce, Terms
 
-from ..driver import Job
+from ..driver import JobRecord
 from ..errors import DeviceError
 from .replies import Fate, Observer, Reply
 
@@ -145,7 +145,7 @@ class Statistics(Observer):
         self.decisions += 1
         self._waiting = len(view.waiting[0])
 
-    def ran(self, run: Run, start_ns: int, end_ns: int, job: Job) -> None:
+    def ran(self, run: Run, start_ns: int, end_ns: int, job: JobRecord) -> None:
         """Count the run, its batch and its time beside the predicted one."""
         stage, batch = run.stage, len(run.requests)
         drift = self.batches.get((stage, batch))

@@ -4,7 +4,7 @@
 gets that names no version; without it the newest gets all. A version that does not take requests, as one that
 failed its warm-up, gets none whatever its share.
 
->>> shares = Shares({"1": 3.0, "2": 1.0})
+>>> shares = VersionShares({"1": 3.0, "2": 1.0})
 >>> [shares.turn(["1", "2"]) for _ in range(8)]
 ['1', '1', '2', '1', '1', '1', '2', '1']
 >>> [shares.turn(["2"]) for _ in range(2)]
@@ -47,7 +47,7 @@ def _numbered(folder: Path) -> dict[str, Path]:
     return {name: inner[name] / "bundle" if (inner[name] / "bundle").is_dir() else inner[name] for name in names}
 
 
-class Shares:
+class VersionShares:
     """Parts of the requests by version. Who gets the next follows from them alone, with no chance in it."""
 
     def __init__(self, shares: Mapping[str, float]) -> None:
@@ -133,9 +133,9 @@ class Versions:
                 f"version {idle[0]} of model '{self.name}' must take requests to get a share, and it is "
                 f"{self.models[idle[0]].state}"
             )
-        self._set(Shares(asked))
+        self._set(VersionShares(asked))
 
-    def _set(self, shares: Shares) -> None:
+    def _set(self, shares: VersionShares) -> None:
         if shares.of != self._shares.of:
             self._before, self._shares = self._shares.of, shares
 
@@ -152,12 +152,12 @@ class Versions:
             raise ProtocolError(f"{what} must give a version more than nothing, and they give none")
         return shares
 
-    def _of_file(self, versions: Sequence[str]) -> Shares:
+    def _of_file(self, versions: Sequence[str]) -> VersionShares:
         """Return the shares of the file, or all for the newest. Raises BundleError."""
         path = self._folder / FILE
         try:
             raw = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {versions[-1]: 1.0}
-            return Shares(self._checked(raw, f"'{path}'", versions))
+            return VersionShares(self._checked(raw, f"'{path}'", versions))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ProtocolError) as error:
             raise BundleError(f"'{path}' must be readable shares: {error}") from None
 

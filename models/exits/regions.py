@@ -24,7 +24,7 @@ from .heads import ExitPlace, backbone_end, exit_places, layers_needed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Block:
+class LayerBlock:
     """A block: the tensor that it reads, the one that it gives, and the indices of its layers in order."""
 
     source: str
@@ -33,11 +33,11 @@ class Block:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Region:
+class BlockRegion:
     """A run of blocks whose outputs have one shape (height, width, channels)."""
 
     shape: Shape
-    blocks: tuple[Block, ...]
+    blocks: tuple[LayerBlock, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,11 +48,11 @@ class Backbone:
     """
 
     stem: tuple[int, ...]
-    regions: tuple[Region, ...]
+    regions: tuple[BlockRegion, ...]
     head: tuple[int, ...]
 
     @property
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> tuple[LayerBlock, ...]:
         """All blocks in order, numbered from 1 in tables."""
         return tuple(block for region in self.regions for block in region.blocks)
 
@@ -75,7 +75,7 @@ def backbone_of(network: Network) -> Backbone:
     source, blocks = network.input, []
     for tensor in ends:
         needs = layers_needed(network, tensor)
-        blocks.append(Block(source=source, tensor=tensor, layers=tuple(sorted(needs - start))))
+        blocks.append(LayerBlock(source=source, tensor=tensor, layers=tuple(sorted(needs - start))))
         start, source = needs, tensor
     head = tuple(sorted(layers_needed(network, network.exits[-1].classes) - start))
     stem: tuple[int, ...] = ()
@@ -87,7 +87,7 @@ def backbone_of(network: Network) -> Backbone:
             "its head is all that the rest depends on"
         )
     runs = groupby(blocks, key=lambda block: network.tensors[block.tensor])
-    regions = tuple(Region(shape=shape, blocks=tuple(run)) for shape, run in runs)
+    regions = tuple(BlockRegion(shape=shape, blocks=tuple(run)) for shape, run in runs)
     return Backbone(stem=stem, regions=regions, head=head)
 
 
@@ -171,5 +171,5 @@ def _depthwise(layer: Layer) -> bool:
     return layer.kind is Kind.GEMM and layer.groups > 1 and layer.groups == layer.in_shape[2]
 
 
-def _gemms(network: Network, block: Block) -> int:
+def _gemms(network: Network, block: LayerBlock) -> int:
     return sum(network.layers[index].kind is Kind.GEMM for index in block.layers)

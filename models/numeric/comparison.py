@@ -38,7 +38,7 @@ FAR_APART = 256  # channels of sizes so far apart: the smaller have at most eigh
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class OutputComparison:
     """The quantised values of an exit or an output beside float's.
 
     `rms` and `largest` are errors over the spread. Figures are None where they make no sense. `same_class`
@@ -57,7 +57,7 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayerError:
+class LayerDeviation:
     """The error, rms over spread, in what a layer reads and in what it writes.
 
     `tensor` is the one, of those that it reads and writes, whose channels are furthest apart in size, each in
@@ -82,19 +82,19 @@ class LayerError:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class NumericComparison:
     """Integers beside float on some images: exits with values and outputs in order, and every layer.
 
     `saturations` counts stored values at either end of their words.
     """
 
     images: int
-    answers: tuple[Answer, ...]
-    layers: tuple[LayerError, ...] = field(repr=False)
+    answers: tuple[OutputComparison, ...]
+    layers: tuple[LayerDeviation, ...] = field(repr=False)
     saturations: int
 
     @property
-    def worst(self) -> Answer:
+    def worst(self) -> OutputComparison:
         """The exit or output with the largest error, rms over spread."""
         return max(self.answers, key=lambda answer: answer.rms or 0.0)
 
@@ -109,7 +109,7 @@ class Comparison:
         return min((answer.same_class for answer in self.answers if answer.same_class is not None), default=1.0)
 
     @property
-    def worst_layer(self) -> LayerError:
+    def worst_layer(self) -> LayerDeviation:
         """The layer that makes most error of what it reads."""
         return max(self.layers, key=lambda layer: layer.after - layer.before)
 
@@ -142,7 +142,9 @@ def sample(network: Network, images: Images) -> Images:
     return images[np.linspace(0, len(images) - 1, count).round().astype(np.int64)]
 
 
-def compare(network: Network, qnet: QuantisedNetwork, images: Images, progress: Progress | None = None) -> Comparison:
+def compare(
+    network: Network, qnet: QuantisedNetwork, images: Images, progress: Progress | None = None
+) -> NumericComparison:
     """Run float and golden side by side on all of these images, a batch at a time.
 
     Raises NetworkError where there are no images, or nothing is given out.
@@ -181,7 +183,7 @@ def compare(network: Network, qnet: QuantisedNetwork, images: Images, progress: 
         done += len(part)
         if progress is not None:
             progress(done, len(images))
-    return Comparison(
+    return NumericComparison(
         images=done,
         answers=(*(answers.answer() for answers in (*of_exits, *of_outputs)), *of_tail.answers()),
         layers=tuple(_layer_errors(network, layers, {name: qnet.in_units(name, some) for name, some in sizes.items()})),
@@ -191,7 +193,7 @@ def compare(network: Network, qnet: QuantisedNetwork, images: Images, progress: 
 
 def _layer_errors(
     network: Network, errors: Mapping[str | None, _Errors], sizes: Mapping[str, Doubles]
-) -> list[LayerError]:
+) -> list[LayerDeviation]:
     """Put the error of what a layer reads, the worst of its writers', beside that of what it writes."""
     rows = []
     for layer, sources in zip(network.layers, network.sources, strict=True):
@@ -202,7 +204,7 @@ def _layer_errors(
         low, high = near[tensor]
         before = max((errors[name].rms for name in read), default=0.0)
         after = errors[layer.name].rms
-        rows.append(LayerError(layer=layer.name, before=before, after=after, tensor=tensor, low=low, high=high))
+        rows.append(LayerDeviation(layer=layer.name, before=before, after=after, tensor=tensor, low=low, high=high))
     return rows
 
 
@@ -302,8 +304,8 @@ class _Answers:
     def _add_names(self, ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> None:
         self.same += np.mean(ours == theirs, axis=1).tolist()
 
-    def answer(self) -> Answer:
-        return Answer(
+    def answer(self) -> OutputComparison:
+        return OutputComparison(
             name=self.name,
             rms=self.errors.rms if self.errors.count else None,
             largest=self.errors.largest if self.errors.count else None,
@@ -333,7 +335,7 @@ class _TailAnswers:
             for name, answers in self._kept.items():
                 answers.add_labels(np.atleast_1d(ours[name]), np.atleast_1d(theirs[name]))
 
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[OutputComparison]:
         return [answers.answer() for answers in self._kept.values()]
 
 

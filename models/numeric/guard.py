@@ -19,7 +19,7 @@ from ..exits.rule import Floats, decide_exits, sureness_of_exits
 from ..exits.scores import check_labels, scores
 from ..graph.network import INT8_RECORD, INT16_RECORD, Network
 from . import golden
-from .comparison import Comparison, compare, named, sample
+from .comparison import NumericComparison, compare, named, sample
 from .corrections import chosen_corrections
 from .equalisation import chosen_equalisation
 from .float_reference import Images, Progress, examine, run_float
@@ -37,7 +37,7 @@ RECORDS = {16: INT16_RECORD, 8: INT8_RECORD}
 class DeviationError(NetworkError):
     """The stored values differ from float's by more than what is allowed; `comparison` holds both."""
 
-    def __init__(self, message: str, comparison: Comparison) -> None:
+    def __init__(self, message: str, comparison: NumericComparison) -> None:
         super().__init__(message)
         self.comparison = comparison
 
@@ -84,7 +84,7 @@ class Guarded:
 
     network: Network
     qnet: QuantisedNetwork
-    comparison: Comparison
+    comparison: NumericComparison
     before: float | None = None
 
 

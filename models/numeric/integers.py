@@ -19,7 +19,7 @@ from ..graph.network import Exit, Layer, Network
 from ..graph.shapes import Kind
 from ..images.intake import Intake
 from .unit import Unit
-from .words import INT8, INT16, WORDS, Doubles, Format, Integers, Stored, Word
+from .words import INT8, INT16, WORDS, Doubles, Integers, Stored, TensorFormat, Word
 
 Floating = npt.NDArray["np.floating[Any]"]  # a string, as NumPy 1.21 cannot subscript it
 Images = npt.NDArray[np.uint8] | Floating
@@ -204,13 +204,13 @@ class QuantisedNetwork:
 
     network: Network
     layers: tuple[QuantisedLayer, ...]
-    formats: Mapping[str, Format] = field(repr=False)
+    formats: Mapping[str, TensorFormat] = field(repr=False)
     intake: Intake
     exponents: Mapping[str, npt.NDArray[np.int64]] = field(default_factory=dict, repr=False)
-    words: Mapping[str, Format] = field(default_factory=dict, repr=False)
+    words: Mapping[str, TensorFormat] = field(default_factory=dict, repr=False)
 
     @property
-    def input_format(self) -> Format:
+    def input_format(self) -> TensorFormat:
         """The input tensor's format."""
         return self.formats[self.network.input]
 

@@ -5,7 +5,7 @@ line for what bends one way. The window is one of all eight whose largest error 
 of these the one with the least root mean square (ADR 69); where a function is a factor, errors are shares.
 
 >>> from ..graph.activations import Activation, Use
->>> nine = Format(fraction_bits=9)  # words of +-64
+>>> nine = TensorFormat(fraction_bits=9)  # words of +-64
 >>> unit = table(Activation(use=Use.TABLE, function="silu"), nine, nine)
 >>> unit.window, round(unit.error, 2)
 (13, 1.09)
@@ -22,14 +22,14 @@ import numpy.typing as npt
 from ..errors import QuantisationError
 from ..graph.activations import Activation, Use
 from .unit import LARGEST_UNIT_SHIFT, PIECES, SEGMENTS, WINDOWS, Unit, placed
-from .words import INT16, Doubles, Format, Word, fraction_bits
+from .words import INT16, Doubles, TensorFormat, Word, fraction_bits
 
 ROUNDING = 0.5  # steps that rounding alone is off by
 PLACES = 4096  # of a range where a function is looked at
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Lines:
+class ChannelLines:
     """Lines of channels from a word to what is stored, before fraction bits; all are (channels,)."""
 
     slopes: Doubles
@@ -49,7 +49,7 @@ class Lines:
 
 
 @lru_cache(maxsize=256)
-def table(activation: Activation, source: Format, target: Format, width: Word = INT16) -> Unit:
+def table(activation: Activation, source: TensorFormat, target: TensorFormat, width: Word = INT16) -> Unit:
     """Return the unit for a table's function of words of one format, stored in another.
 
     The smallest window has a piece for every two words of 8 bits, and a slope between them: it is exact.
@@ -101,18 +101,20 @@ def _fitted(exact: Doubles, window: int, lo: int, hi: int, width: Word) -> tuple
     return replace(unit, error=float(off.max())), off
 
 
-def bits_to_constant(activation: Activation, target: Format, gain: float = 1.0, width: Word = INT16) -> int | None:
+def bits_to_constant(
+    activation: Activation, target: TensorFormat, gain: float = 1.0, width: Word = INT16
+) -> int | None:
     """Return the most fraction bits of words at whose ends a saturating function is constant.
 
     It is so to half a step of what is stored; `gain` is that of the words. None of other functions.
 
-    >>> bits_to_constant(Activation(use=Use.TABLE, function="tanh"), Format(fraction_bits=14))
+    >>> bits_to_constant(Activation(use=Use.TABLE, function="tanh"), TensorFormat(fraction_bits=14))
     12
     """
     if not activation.saturating or activation.below is None or activation.above is None:
         return None
     for bits in range(15, -16, -1):
-        ends = Format(fraction_bits=bits, gain=gain).real(np.array([width.lowest, width.highest], np.int16))
+        ends = TensorFormat(fraction_bits=bits, gain=gain).real(np.array([width.lowest, width.highest], np.int16))
         constants = np.array([activation.below.offset, activation.above.offset])
         if np.all(np.abs(target.steps(activation.real(ends) - constants)) <= ROUNDING):
             return bits

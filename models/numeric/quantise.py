@@ -24,10 +24,10 @@ from .equalisation import folded, settled, word_exponents, written_exponents
 from .given_scales import grid_scales, with_given_scales
 from .input_folding import fold_input
 from .integers import LARGEST_RESIDUAL_SHIFT, RESIDUAL_BITS, Images, QuantisedLayer, QuantisedNetwork
-from .pieces import Lines, awake, bits_to_constant, table
+from .pieces import ChannelLines, awake, bits_to_constant, table
 from .scaling import free_gains
 from .unit import LARGEST_UNIT_SHIFT, Unit
-from .words import INT8, INT16, WORDS, Doubles, Format, Word, fraction_bits
+from .words import INT8, INT16, WORDS, Doubles, TensorFormat, Word, fraction_bits
 
 LEAST_BITS = 4  # that a tensor keeps of its words, whatever is added to or pooled with it
 MOST_RANGE = 1e30
@@ -106,7 +106,7 @@ def quantise(
             made = _scaled_gemm(layer, fractions, gains, real, bias, bounds, unit, zeros)
         layers.append(made)
     formats = {
-        name: Format(fraction_bits=fractions[name], gain=gains[name], zero=zeros.get(name, 0))
+        name: TensorFormat(fraction_bits=fractions[name], gain=gains[name], zero=zeros.get(name, 0))
         for name in network.ranged
     }
     words = {name: formats.pop(name) for name in network.ranged if name not in network.tensors}
@@ -199,14 +199,14 @@ def _bits_to_constant(layer: Layer, bits: Mapping[str, int], gains: Mapping[str,
 
     The sums saturate there, and are counted, but nothing is lost.
     """
-    target = Format(fraction_bits=bits[layer.output], gain=gains[layer.output])
+    target = TensorFormat(fraction_bits=bits[layer.output], gain=gains[layer.output])
     constant = (
         None if layer.activation is None else bits_to_constant(layer.activation, target, gains[_word(layer)], width)
     )
     return bits[_word(layer)] if constant is None else constant
 
 
-def _lines(network: Network, layer: Layer, gains: Mapping[str, float]) -> Lines | None:
+def _lines(network: Network, layer: Layer, gains: Mapping[str, float]) -> ChannelLines | None:
     """Return the lines of a layer's channels with the gains of both sides; None where it has none."""
     if layer.activation is None or layer.activation.use not in (Use.SLOPE, Use.AFFINE):
         return None
@@ -217,7 +217,7 @@ def _lines(network: Network, layer: Layer, gains: Mapping[str, float]) -> Lines 
         )
     factor = gains[_word(layer)] / gains[layer.output]
     offsets = own.offsets if len(own.offsets) else np.zeros(layer.channels)
-    return Lines(
+    return ChannelLines(
         slopes=own.slopes.astype(np.float64) * factor, offsets=offsets.astype(np.float64) / gains[layer.output]
     )
 
@@ -227,7 +227,7 @@ def _unit(
     bits: Mapping[str, int],
     gains: Mapping[str, float],
     exponents: Mapping[str, npt.NDArray[np.int64]],
-    lines: Lines | None,
+    lines: ChannelLines | None,
     width: Word,
     zeros: Mapping[str, int],
 ) -> Unit | None:
@@ -235,11 +235,13 @@ def _unit(
         return None
     use, word, target = layer.activation.use, _word(layer), bits[layer.output]
     if use is Use.TABLE:
-        source = Format(fraction_bits=bits[word], gain=gains[word])
-        written = Format(fraction_bits=target, gain=gains[layer.output], zero=zeros.get(layer.output, 0))
+        source = TensorFormat(fraction_bits=bits[word], gain=gains[word])
+        written = TensorFormat(fraction_bits=target, gain=gains[layer.output], zero=zeros.get(layer.output, 0))
         return table(layer.activation, source, written, width)
     exponent = int(written_exponents(layer, exponents)[0])  # all are alike where a bound is not zero
-    lo, hi = Format(fraction_bits=target - exponent, gain=gains[layer.output]).bounds(layer.activation.clip, width)
+    lo, hi = TensorFormat(fraction_bits=target - exponent, gain=gains[layer.output]).bounds(
+        layer.activation.clip, width
+    )
     if lines is not None:
         return lines.unit(use, bits[word], target, lo, hi, width)
     return Unit(use=use, shift=bits[word] + bits[str(layer.residual)] - target, lo=lo, hi=hi, bits=width.bits)
@@ -250,7 +252,7 @@ def _settle(
     bits: dict[str, int],
     weights: Mapping[str, Doubles],
     biases: Mapping[str, Doubles],
-    lines: Mapping[str, Lines | None],
+    lines: Mapping[str, ChannelLines | None],
     weight_bits: int,
     width: Word,
 ) -> dict[str, int]:
@@ -349,7 +351,7 @@ def _largest_residual_shift(width: Word) -> int:
     return LARGEST_RESIDUAL_SHIFT if width is INT16 else RESIDUAL_BITS - 1
 
 
-def _settle_unit(layer: Layer, bits: dict[str, int], lines: Lines | None) -> None:
+def _settle_unit(layer: Layer, bits: dict[str, int], lines: ChannelLines | None) -> None:
     word, use = _word(layer), None if layer.activation is None else layer.activation.use
     if use is Use.SLOPE:  # a word that is not negative stays as it is
         bits[word] = bits[layer.output] = min(bits[word], bits[layer.output])
@@ -467,6 +469,6 @@ def _bounds(
     """Return the clip of a layer's word in stored units, within a word."""
     exponent = int(word_exponents(layer, exponents)[0])  # all are alike where a bound is not zero
     word = _word(layer)
-    return Format(fraction_bits=bits[word] - exponent, gain=gains[word], zero=zeros.get(word, 0)).bounds(
+    return TensorFormat(fraction_bits=bits[word] - exponent, gain=gains[word], zero=zeros.get(word, 0)).bounds(
         layer.clip, width
     )

@@ -66,10 +66,10 @@ WORDS: Mapping[int, Word] = {word.bits: word for word in (INT16, INT8)}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Format:
+class TensorFormat:
     """The scale of a tensor's stored values, and the one that means zero.
 
-    >>> Format(fraction_bits=8).real(np.array([256, -128], np.int16))
+    >>> TensorFormat(fraction_bits=8).real(np.array([256, -128], np.int16))
     array([ 1. , -0.5])
     """
 
@@ -95,7 +95,7 @@ class Format:
     def bounds(self, clip: tuple[float | None, float | None], word: Word = INT16) -> tuple[int, int]:
         """Return real bounds in stored integers, within a word; an end of it where there is none.
 
-        >>> Format(fraction_bits=8).bounds((0.0, 6.0))
+        >>> TensorFormat(fraction_bits=8).bounds((0.0, 6.0))
         (0, 1536)
         """
         low, high = clip

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import textwrap
+from collections.abc import Iterable
 from pathlib import Path
 
 from ..tail.graph import OPERATORS as HOST_OPERATORS
@@ -181,12 +182,17 @@ def refused_table() -> str:
 
 def folded_line() -> str:
     """Return the operators that are computed while reading, where all their inputs are constants."""
-    return textwrap.fill(", ".join(sorted(FOLDS)) + ".", 110)
+    return _listed(sorted(FOLDS))
 
 
 def host_line() -> str:
     """Return the operators that the host knows behind the NPU."""
-    return textwrap.fill(", ".join(sorted(HOST_OPERATORS)) + ".", 110)
+    return _listed(sorted(HOST_OPERATORS))
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Return a block of names, which is no sentence however long it is."""
+    return f"```text\n{textwrap.fill(', '.join(names), 110)}\n```"
 
 
 def tables() -> dict[str, str]:

@@ -22,7 +22,7 @@ from .reading.patterns import Pattern, Patterns
 from .reading.reader import prepare, read_parsed, visit
 from .reading.refusals import NO_NORM, NO_SEQUENCES
 from .reading.tails import possible
-from .reading.view import View
+from .reading.view import AxisView
 from .reading.walk import MOST_WEIGHTS, Value, Walk
 from .rewriting.rewrites import rewrite
 
@@ -188,6 +188,6 @@ def _stand_in(
         layout = Layout.GUESSED if len(shape) > 2 and (like is None or not like.view.is_map) else Layout.KNOWN
         sizes = dict(zip(axes, shape[1:], strict=True))
         plane = Plane(name=name, shape=(sizes.get("h", 1), sizes.get("w", 1), sizes["c"]))
-        view = View.of(axes, plane.shape)
+        view = AxisView.of(axes, plane.shape)
     walk.values[name] = Value(plane=plane, view=view, exclusive=False)
     return layout

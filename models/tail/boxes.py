@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .call import Array, Call, Operator, bounded
+from .call import Array, Operator, OperatorCall, bounded
 
 
 def _corners(boxes: Array, centred: bool) -> Array:
@@ -44,12 +44,12 @@ def _kept(boxes: Array, scores: Array, most: int, overlap: float, least: float |
     return kept
 
 
-def _number(call: Call, index: int) -> float | None:
+def _number(call: OperatorCall, index: int) -> float | None:
     given = call.optional(index)
     return None if given is None else float(given.reshape(-1)[0])
 
 
-def _suppress(call: Call) -> Array:
+def _suppress(call: OperatorCall) -> Array:
     """Return (kept, 3): sample, class and box of each, by sample, then class, then score."""
     boxes, scores = call[0], call[1]
     if boxes.ndim != 3 or scores.ndim != 3 or boxes.shape[2] != 4 or boxes.shape[1] != scores.shape[2]:

@@ -1,6 +1,6 @@
 """One call of an operator: its attributes, its opset and the arrays that it reads.
 
-An operator of the tail is a function of a `Call` that returns an array, or a tuple of them. It never writes
+An operator of the tail is a function of a `OperatorCall` that returns an array, or a tuple of them. It never writes
 into what it reads. Every result is bounded before it is allocated.
 """
 
@@ -24,7 +24,7 @@ DTYPES: Mapping[int, str] = {
 
 
 @dataclass(frozen=True)
-class Call:
+class OperatorCall:
     """The inputs and attributes of one call. `inputs` has None where an optional input is left out."""
 
     inputs: Sequence[Array | None]
@@ -63,7 +63,7 @@ class Call:
         return None if array is None else [int(one) for one in array.reshape(-1)]
 
 
-Operator = Callable[[Call], "Array | tuple[Array, ...]"]
+Operator = Callable[[OperatorCall], "Array | tuple[Array, ...]"]
 
 
 def bounded(shape: Sequence[int]) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ import numpy as np
 
 from ..errors import TailError
 from .boxes import BOXES
-from .call import Array, Call, Operator
+from .call import Array, Operator, OperatorCall
 from .layout import LAYOUT
 from .pointwise import POINTWISE
 from .recurrent import RECURRENT
@@ -217,7 +217,9 @@ def evaluated(node: TailNode, values: Mapping[str, Array], opset: int, work: Wor
 
     Raises TailError of one sentence.
     """
-    call = Call([values[name] if name else None for name in node.inputs], node.attributes, opset, len(node.outputs))
+    call = OperatorCall(
+        [values[name] if name else None for name in node.inputs], node.attributes, opset, len(node.outputs)
+    )
     try:
         if work is not None:
             work.nodes += 1

@@ -7,10 +7,10 @@ from itertools import accumulate
 
 import numpy as np
 
-from .call import Array, Call, Operator, axis_of, bounded
+from .call import Array, Operator, OperatorCall, axis_of, bounded
 
 
-def _reshape(call: Call) -> Array:
+def _reshape(call: OperatorCall) -> Array:
     """Reshape; 0 copies a size unless `allowzero`, -1 is what is left."""
     x, sizes = call[0], [int(size) for size in call[1].reshape(-1)]
     if not call.integer("allowzero", 0):
@@ -18,32 +18,32 @@ def _reshape(call: Call) -> Array:
     return x.reshape(sizes)
 
 
-def _flatten(call: Call) -> Array:
+def _flatten(call: OperatorCall) -> Array:
     x, axis = call[0], call.integer("axis", 1)
     axis = axis + call[0].ndim if axis < 0 else axis
     return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
 
 
-def _squeeze(call: Call) -> Array:
+def _squeeze(call: OperatorCall) -> Array:
     axes = call.integers("axes", 1)
     return np.squeeze(call[0], None if axes is None else tuple(axes))
 
 
-def _unsqueeze(call: Call) -> Array:
+def _unsqueeze(call: OperatorCall) -> Array:
     return np.expand_dims(call[0], tuple(call.integers("axes", 1) or ()))
 
 
-def _transpose(call: Call) -> Array:
+def _transpose(call: OperatorCall) -> Array:
     return np.transpose(call[0], call.integers("perm"))
 
 
-def _concat(call: Call) -> Array:
+def _concat(call: OperatorCall) -> Array:
     arrays = [call[index] for index in range(len(call.inputs))]
     bounded([sum(array.size for array in arrays)])
     return np.concatenate(arrays, axis_of(call.integer("axis", 0), arrays[0].ndim))
 
 
-def _split(call: Call) -> tuple[Array, ...]:
+def _split(call: OperatorCall) -> tuple[Array, ...]:
     """Split into parts of given sizes, else of one size, the last of which may be smaller."""
     x, sizes = call[0], call.integers("split", 1)
     axis = axis_of(call.integer("axis", 0), x.ndim)
@@ -56,7 +56,7 @@ def _split(call: Call) -> tuple[Array, ...]:
     return tuple(np.split(x, list(accumulate(sizes))[:-1], axis))
 
 
-def _slice(call: Call) -> Array:
+def _slice(call: OperatorCall) -> Array:
     x = call[0]
     starts, ends = call.integers("starts", 1), call.integers("ends", 2)
     if starts is None or ends is None:
@@ -88,14 +88,14 @@ def _indices(indices: Array, size: int) -> Array:
     return positions.astype(np.int64)
 
 
-def _gather(call: Call) -> Array:
+def _gather(call: OperatorCall) -> Array:
     x, indices = call[0], call[1]
     axis = axis_of(call.integer("axis", 0), x.ndim)
     bounded([*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]])
     return np.take(x, _indices(indices, x.shape[axis]), axis)
 
 
-def _gather_elements(call: Call) -> Array:
+def _gather_elements(call: OperatorCall) -> Array:
     x = call[0]
     axis = axis_of(call.integer("axis", 0), x.ndim)
     if call[1].ndim != x.ndim:
@@ -105,7 +105,7 @@ def _gather_elements(call: Call) -> Array:
     return x[tuple(index)]
 
 
-def _gather_nd(call: Call) -> Array:
+def _gather_nd(call: OperatorCall) -> Array:
     x, indices, batches = call[0], call[1], call.integer("batch_dims", 0)
     depth = indices.shape[-1]
     lead = x.shape[:batches]
@@ -118,7 +118,7 @@ def _gather_nd(call: Call) -> Array:
     return np.asarray(x[whole])
 
 
-def _scatter_nd(call: Call) -> Array:
+def _scatter_nd(call: OperatorCall) -> Array:
     made, indices, updates = call[0].copy(), call[1], call[2]
     if call.text("reduction", "none") not in ("none", "add"):
         raise ValueError("a reduction must be none or add")
@@ -132,7 +132,7 @@ def _scatter_nd(call: Call) -> Array:
     return made
 
 
-def _scatter_elements(call: Call) -> Array:
+def _scatter_elements(call: OperatorCall) -> Array:
     made, indices, updates = call[0].copy(), call[1], call[2]
     if call.text("reduction", "none") != "none":
         raise ValueError("a reduction must be none")
@@ -145,19 +145,19 @@ def _scatter_elements(call: Call) -> Array:
     return made
 
 
-def _expand(call: Call) -> Array:
+def _expand(call: OperatorCall) -> Array:
     sizes = tuple(int(size) for size in call[1].reshape(-1))
     return np.broadcast_to(call[0], bounded(np.broadcast_shapes(call[0].shape, bounded(sizes)))).copy()
 
 
-def _tile(call: Call) -> Array:
+def _tile(call: OperatorCall) -> Array:
     counts = [int(count) for count in call[1].reshape(-1)]
     bounded(counts)
     bounded([size * count for size, count in zip(call[0].shape, counts, strict=True)])
     return np.tile(call[0], counts)
 
 
-def _pad(call: Call) -> Array:
+def _pad(call: OperatorCall) -> Array:
     """Pad or crop; before opset 11 sizes and value are attributes."""
     x, mode = call[0], call.text("mode", "constant")
     pads, axes = call.integers("pads", 1), call.integers("axes", 3)
@@ -178,20 +178,20 @@ def _pad(call: Call) -> Array:
     return np.pad(x[kept], grown, constant_values=np.asarray(fill, x.dtype))
 
 
-def _shape(call: Call) -> Array:
+def _shape(call: OperatorCall) -> Array:
     return np.array(call[0].shape[call.integer("start", 0) : call.attributes.get("end", call[0].ndim)], np.int64)
 
 
-def _size(call: Call) -> Array:
+def _size(call: OperatorCall) -> Array:
     return np.array(call[0].size, np.int64)
 
 
-def _filled(call: Call) -> Array:
+def _filled(call: OperatorCall) -> Array:
     value = np.asarray(call.attributes.get("value", np.zeros(1, np.float32)))
     return np.full(bounded([int(size) for size in call[0].reshape(-1)]), value.reshape(-1)[0], value.dtype)
 
 
-def _range(call: Call) -> Array:
+def _range(call: OperatorCall) -> Array:
     start, limit, delta = (call[index].reshape(-1)[0] for index in range(3))
     if not delta or not np.isfinite([start, limit, delta]).all():
         raise ValueError("a range must be of finite numbers and have a step other than 0")
@@ -199,7 +199,7 @@ def _range(call: Call) -> Array:
     return np.asarray(start + np.arange(count).astype(call[0].dtype) * delta, call[0].dtype)
 
 
-def _one_hot(call: Call) -> Array:
+def _one_hot(call: OperatorCall) -> Array:
     indices, values = call[0], call[2]
     depth = int(call[1].reshape(-1)[0])
     axis = axis_of(call.integer("axis", -1), indices.ndim + 1)
@@ -208,17 +208,17 @@ def _one_hot(call: Call) -> Array:
     return np.moveaxis(np.where(hot, values[1], values[0]), -1, axis)
 
 
-def _non_zero(call: Call) -> Array:
+def _non_zero(call: OperatorCall) -> Array:
     return np.array(np.nonzero(np.atleast_1d(call[0])), np.int64)
 
 
-def _triangle(call: Call) -> Array:
+def _triangle(call: OperatorCall) -> Array:
     offset = call.optional(1)
     k = 0 if offset is None else int(offset.reshape(-1)[0])
     return np.asarray(np.triu(call[0], k) if call.integer("upper", 1) else np.tril(call[0], k))
 
 
-def _depth_to_space(call: Call) -> Array:
+def _depth_to_space(call: OperatorCall) -> Array:
     x, block = call[0], call.integer("blocksize", 1)
     batch, channels, height, width = x.shape
     if call.text("mode", "DCR") not in ("DCR", "CRD"):
@@ -230,7 +230,7 @@ def _depth_to_space(call: Call) -> Array:
     return split.reshape(batch, channels // (block * block), height * block, width * block)
 
 
-def _space_to_depth(call: Call) -> Array:
+def _space_to_depth(call: OperatorCall) -> Array:
     x, block = call[0], call.integer("blocksize", 1)
     batch, channels, height, width = x.shape
     split = x.reshape(batch, channels, height // block, block, width // block, block).transpose(0, 3, 5, 1, 2, 4)

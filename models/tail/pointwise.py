@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from .call import DTYPES, Array, Call, Operator, axis_of, together
+from .call import DTYPES, Array, Operator, OperatorCall, axis_of, together
 
 _erf = np.frompyfunc(math.erf, 1, 1)
 
 
 def _binary(function: Callable[[Array, Array], Array]) -> Operator:
-    def run(call: Call) -> Array:
+    def run(call: OperatorCall) -> Array:
         together(call[0], call[1])
         return np.asarray(function(call[0], call[1]))
 
@@ -27,7 +27,7 @@ def _unary(function: Callable[[Array], Array]) -> Operator:
 
 
 def _many(function: Callable[[Array, Array], Array]) -> Operator:
-    def run(call: Call) -> Array:
+    def run(call: OperatorCall) -> Array:
         arrays = [call[index] for index in range(len(call.inputs))]
         together(*arrays)
         return np.asarray(reduce(function, arrays))
@@ -52,7 +52,7 @@ def _power(a: Array, b: Array) -> Array:
     return np.asarray(np.power(a.astype(np.float64), b.astype(np.float64))).astype(a.dtype)
 
 
-def _modulo(call: Call) -> Array:
+def _modulo(call: OperatorCall) -> Array:
     together(call[0], call[1])
     if call[0].dtype.kind in "iu" and not call[1].all():
         raise ValueError("whole numbers must not be divided by zero")
@@ -64,13 +64,13 @@ def sigmoid(x: Array) -> Array:
     return np.asarray(1 / (1 + np.exp(-x)), x.dtype)
 
 
-def _hard_sigmoid(call: Call) -> Array:
+def _hard_sigmoid(call: OperatorCall) -> Array:
     x = call[0]
     alpha, beta = call.number("alpha", 0.2), call.number("beta", 0.5)
     return np.asarray(np.clip(x * np.float32(alpha) + np.float32(beta), 0, 1), x.dtype)
 
 
-def _clip(call: Call) -> Array:
+def _clip(call: OperatorCall) -> Array:
     x, low, high = call[0], call.optional(1), call.optional(2)
     if "min" in call.attributes or low is not None:
         x = np.maximum(x, np.asarray(call.attributes.get("min", low), x.dtype))
@@ -85,14 +85,14 @@ def cast(x: Array, dtype: str) -> Array:
         return x.astype(np.dtype(dtype))
 
 
-def _cast(call: Call) -> Array:
+def _cast(call: OperatorCall) -> Array:
     to = call.integer("to", 1)
     if to not in DTYPES:
         raise ValueError(f"the type {to} of a Cast must be a number or a boolean")
     return cast(call[0], DTYPES[to])
 
 
-def _softmax(call: Call, *, logarithm: bool = False) -> Array:
+def _softmax(call: OperatorCall, *, logarithm: bool = False) -> Array:
     """Shares along an axis; before opset 13, along all axes from one on together."""
     x = call[0]
     axis = axis_of(call.integer("axis", -1 if call.opset >= 13 else 1), x.ndim)
@@ -106,33 +106,33 @@ def _softmax(call: Call, *, logarithm: bool = False) -> Array:
     return np.asarray(shifted - np.log(total) if logarithm else powers / total, x.dtype).reshape(x.shape)
 
 
-def _where(call: Call) -> Array:
+def _where(call: OperatorCall) -> Array:
     together(call[0], call[1], call[2])
     return np.where(call[0], call[1], call[2])
 
 
-def _prelu(call: Call) -> Array:
+def _prelu(call: OperatorCall) -> Array:
     together(call[0], call[1])
     return np.asarray(np.where(call[0] < 0, call[0] * call[1], call[0]))
 
 
-def _leaky(call: Call) -> Array:
+def _leaky(call: OperatorCall) -> Array:
     x = call[0]
     return np.asarray(np.where(x < 0, x * np.asarray(call.number("alpha", 0.01), x.dtype), x))
 
 
-def _elu(call: Call) -> Array:
+def _elu(call: OperatorCall) -> Array:
     x = call[0]
     alpha = np.asarray(call.number("alpha", 1.0), x.dtype)
     return np.asarray(np.where(x < 0, alpha * np.expm1(np.minimum(x, 0)), x))
 
 
-def _mean(call: Call) -> Array:
+def _mean(call: OperatorCall) -> Array:
     total = POINTWISE["Sum"](call)
     return np.asarray(total / np.asarray(len(call.inputs), call[0].dtype))
 
 
-def _gelu(call: Call) -> Array:
+def _gelu(call: OperatorCall) -> Array:
     x = call[0]
     if call.text("approximate", "none") == "tanh":
         inner = np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x * x * x)
@@ -144,7 +144,7 @@ def _error_function(x: Array) -> Array:
     return np.asarray(_erf(x.astype(np.float64)), np.float64).astype(x.dtype)
 
 
-def _hard_swish(call: Call) -> Array:
+def _hard_swish(call: OperatorCall) -> Array:
     x = call[0]
     return np.asarray(x * np.clip(x * np.float32(1 / 6) + np.float32(0.5), 0, 1), x.dtype)
 
@@ -161,7 +161,7 @@ def _reciprocal(x: Array) -> Array:
     return np.asarray(np.ones((), x.dtype) / x)
 
 
-def _identity(call: Call) -> Array:
+def _identity(call: OperatorCall) -> Array:
     return call[0]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .call import Array, Call, Operator, bounded
+from .call import Array, Operator, OperatorCall, bounded
 from .pointwise import sigmoid
 
 _Function = Callable[[Array], Array]
@@ -26,7 +26,7 @@ _USUAL = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tan
 class _Cells:
     """The cells of one direction: weights, bias, activations, and one step of them."""
 
-    def __init__(self, call: Call, kind: str, direction: int, functions: list[_Function]) -> None:
+    def __init__(self, call: OperatorCall, kind: str, direction: int, functions: list[_Function]) -> None:
         hidden, gates = call[2].shape[-1], _GATES[kind]
         if call[1].shape[1] != gates * hidden or call[2].shape[1] != gates * hidden:
             raise ValueError(f"weights of {kind} must have {gates * hidden} rows, not {call[1].shape[1]}")
@@ -78,7 +78,7 @@ class _Cells:
 
 
 def _recurrent(kind: str) -> Operator:
-    def run(call: Call) -> tuple[Array, ...]:
+    def run(call: OperatorCall) -> tuple[Array, ...]:
         """Run all directions; x (steps, batch, size), or (batch, steps, size) with layout 1."""
         turned = bool(call.integer("layout", 0))
         x = call[0].swapaxes(0, 1) if turned else call[0]
@@ -118,14 +118,14 @@ def _recurrent(kind: str) -> Operator:
     return run
 
 
-def _first(call: Call, index: int, way: int, turned: bool, otherwise: Array) -> Array:
+def _first(call: OperatorCall, index: int, way: int, turned: bool, otherwise: Array) -> Array:
     given = call.optional(index)
     if given is None:
         return otherwise
     return given[:, way] if turned else given[way]
 
 
-def _functions(call: Call, kind: str, way: int, ways: int) -> list[_Function]:
+def _functions(call: OperatorCall, kind: str, way: int, ways: int) -> list[_Function]:
     names = list(call.attributes.get("activations", _USUAL[kind] * ways))
     count = len(_USUAL[kind])
     mine = [str(name).lower() for name in names[way * count : (way + 1) * count]]

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from .call import Array, Call, Operator, axis_of, bounded, together
+from .call import Array, Operator, OperatorCall, axis_of, bounded, together
 
 
 def _reduced(function: Callable[..., Any]) -> Operator:
-    def run(call: Call) -> Array:
+    def run(call: OperatorCall) -> Array:
         x, axes = call[0], call.integers("axes", 1)
         along: tuple[int, ...] | None = tuple(axis_of(axis, x.ndim) for axis in axes or ())
         if not axes and not call.integer("noop_with_empty_axes", 0):
@@ -33,7 +33,7 @@ def _log_sum_exp(x: Array, axis: Any, keepdims: bool) -> Array:
 def _place(function: Callable[..., Any]) -> Operator:
     """Return the place of the largest or the smallest value: the first, or the last where that is asked."""
 
-    def run(call: Call) -> Array:
+    def run(call: OperatorCall) -> Array:
         x = call[0]
         axis = axis_of(call.integer("axis", 0), x.ndim)
         last = bool(call.integer("select_last_index", 0))
@@ -44,7 +44,7 @@ def _place(function: Callable[..., Any]) -> Operator:
     return run
 
 
-def _top(call: Call) -> tuple[Array, Array]:
+def _top(call: OperatorCall) -> tuple[Array, Array]:
     """Return the k largest values or the smallest, and their places; of equal ones the first comes first."""
     x = call[0]
     axis = axis_of(call.integer("axis", -1), x.ndim)
@@ -61,7 +61,7 @@ def _top(call: Call) -> tuple[Array, Array]:
     return np.take_along_axis(x, places, axis), places.astype(np.int64)
 
 
-def _running_sum(call: Call) -> Array:
+def _running_sum(call: OperatorCall) -> Array:
     x = call[0]
     axis = axis_of(int(call[1].reshape(-1)[0]), x.ndim)
     backwards, exclusive = call.integer("reverse", 0), call.integer("exclusive", 0)
@@ -71,14 +71,14 @@ def _running_sum(call: Call) -> Array:
     return np.asarray(np.flip(total, axis) if backwards else total)
 
 
-def _product(call: Call) -> Array:
+def _product(call: OperatorCall) -> Array:
     a, b = call[0], call[1]
     if a.ndim > 1 and b.ndim > 1:
         bounded([*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]])
     return np.asarray(np.matmul(a, b))
 
 
-def _gemm(call: Call) -> Array:
+def _gemm(call: OperatorCall) -> Array:
     a = call[0].T if call.integer("transA", 0) else call[0]
     b = call[1].T if call.integer("transB", 0) else call[1]
     if a.ndim != 2 or b.ndim != 2:
@@ -98,7 +98,7 @@ def is_weighted_sum(attributes: Any, kernel: tuple[int, ...]) -> bool:
     return plain and set(kernel) <= {1} and attributes.get("group", 1) == 1
 
 
-def _weighted(call: Call) -> Array:
+def _weighted(call: OperatorCall) -> Array:
     """Weigh channels (N, C, ...) by a kernel of size one, as decoders of box distributions do."""
     x, weights, bias = call[0], call[1], call.optional(2)
     if not is_weighted_sum(call.attributes, weights.shape[2:]):
@@ -110,7 +110,7 @@ def _weighted(call: Call) -> Array:
     return np.asarray(made, x.dtype).reshape(x.shape[0], weights.shape[0], *x.shape[2:])
 
 
-def _max_pool(call: Call) -> Array:
+def _max_pool(call: OperatorCall) -> Array:
     """Return the largest of each window of maps (N, C, spatial...), padding apart."""
     x, kernel = call[0], call.integers("kernel_shape") or []
     rank = len(kernel)
@@ -179,7 +179,7 @@ REDUCTIONS: dict[str, Operator] = {
 }
 
 
-def macs_of(operator: str, call: Call) -> int:
+def macs_of(operator: str, call: OperatorCall) -> int:
     """Return the multiply-accumulates of a call: of matrices, sums over channels and recurrent cells."""
     if operator == "MatMul":
         a, b = call[0].shape, call[1].shape

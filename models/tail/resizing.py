@@ -8,13 +8,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from .call import Array, Call, Operator, axis_of, bounded
+from .call import Array, Operator, OperatorCall, axis_of, bounded
 from .sampling import COORDINATES, ROUNDINGS, Sampling, exact_scale
 
 MOST_ALONG = 1 << 15  # outputs of an axis, whose reads are exact fractions: 1.4 s
 
 
-def _resize(call: Call) -> Array:
+def _resize(call: OperatorCall) -> Array:
     """Resize by scales or to sizes. Raises ValueError for a mode that is not built."""
     x, early = call[0], call.opset < 11
     mode = call.text("mode", "nearest")

@@ -12,4 +12,4 @@ from .loop import train_model as train_model
 from .losses import exit_loss as exit_loss
 from .schedule import AUGMENTS as AUGMENTS
 from .schedule import WEIGHTS as WEIGHTS
-from .schedule import Schedule as Schedule
+from .schedule import TrainingSchedule as TrainingSchedule

@@ -17,13 +17,13 @@ from ..files import regular_file, write_file
 from ..graph.network import Network
 from .examples import Examples
 from .framework import load_torch
-from .schedule import Schedule
+from .schedule import TrainingSchedule
 
 SCHEMA = 1
 MOST_BYTES = 1 << 34
 
 
-def fingerprint(network: Network, examples: Examples, schedule: Schedule) -> str:
+def fingerprint(network: Network, examples: Examples, schedule: TrainingSchedule) -> str:
     """Return a digest of all that a run depends on: layers, first weights, settings, images' number and first
     items.
     """

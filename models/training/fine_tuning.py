@@ -29,7 +29,7 @@ from . import checkpoints
 from .examples import Examples, TorchDataset, augmented
 from .framework import load_torch
 from .losses import distance, exit_loss
-from .schedule import Schedule
+from .schedule import TrainingSchedule
 from .torch_network import backbone_layers, forward, input_values, snapshot, torch_weights, with_weights
 
 CALIBRATION_IMAGES = 512
@@ -64,7 +64,7 @@ class TunedExits:
 
     network: Network
     reference: Network
-    schedule: Schedule
+    schedule: TrainingSchedule
     learned: int  # images
     held_out: int
     epochs: int  # that were run
@@ -97,7 +97,7 @@ class TunedExits:
 def fine_tune(
     network: Network,
     data: ImageSet | TorchDataset,
-    schedule: Schedule | None = None,
+    schedule: TrainingSchedule | None = None,
     *,
     checkpoint: Path | str | None = None,
     progress: Progress | None = None,
@@ -109,13 +109,13 @@ def fine_tune(
     `checkpoint` is a folder: a run that was stopped continues there, with the same result. Raises
     NetworkError, DataError, and TrainingError, which names the step at which a loss was not finite.
     """
-    return _fine_tuned(network, data, schedule or Schedule(), checkpoint, progress)
+    return _fine_tuned(network, data, schedule or TrainingSchedule(), checkpoint, progress)
 
 
 def _fine_tuned(
     network: Network,
     data: ImageSet | TorchDataset,
-    schedule: Schedule,
+    schedule: TrainingSchedule,
     checkpoint: Path | str | None,
     progress: Progress | None,
     known: TunedExits | None = None,
@@ -180,7 +180,7 @@ def _fine_tuned(
 def fine_tune_or_freeze(
     network: Network,
     data: ImageSet | TorchDataset,
-    schedule: Schedule | None = None,
+    schedule: TrainingSchedule | None = None,
     *,
     checkpoint: Path | str | None = None,
     progress: Progress | None = None,
@@ -209,7 +209,7 @@ class _Run:
     start: Network
     learn: Examples
     held: Examples
-    schedule: Schedule
+    schedule: TrainingSchedule
     file: Path | None
     progress: Progress | None
     losses: list[float] = field(default_factory=list)
@@ -360,7 +360,7 @@ def _judged(network: Network, calibration: Any, held: Examples, bits: int) -> tu
     return replace(network, exits=exits), found
 
 
-def _provenance(schedule: Schedule, learn: Examples, held: Examples, epochs: int) -> dict[str, str]:
+def _provenance(schedule: TrainingSchedule, learn: Examples, held: Examples, epochs: int) -> dict[str, str]:
     return {
         "tuned": " ".join(
             f"{key}={value}" for key, value in asdict(schedule).items() if (key, value) != ("bits", INT16.bits)

@@ -14,7 +14,7 @@ AUGMENTS = ("none", "shift", "shift-mirror")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Schedule:
+class TrainingSchedule:
     """Fine-tuning in figures. Raises NetworkError for what makes no sense.
 
     weights: of the exits' losses, "equal" (PAME, section 5.2) or "rising" towards the last. frozen: only
@@ -57,7 +57,7 @@ class Schedule:
     def rate(self, step: int, steps: int) -> float:
         """Return one cycle's rate: linear up over the first tenth, cosine down to zero over the rest.
 
-        >>> [round(Schedule(peak_rate=1.0).rate(step, 20), 2) for step in (0, 1, 11, 19)]
+        >>> [round(TrainingSchedule(peak_rate=1.0).rate(step, 20), 2) for step in (0, 1, 11, 19)]
         [0.5, 1.0, 0.5, 0.01]
         """
         return learning_rate(step, steps, self.peak_rate, rise=0.1)
@@ -65,7 +65,7 @@ class Schedule:
     def exit_weights(self, exits: int) -> list[float]:
         """Return the weight of every exit's loss; they sum to 1.
 
-        >>> Schedule(weights="equal").exit_weights(4)
+        >>> TrainingSchedule(weights="equal").exit_weights(4)
         [0.25, 0.25, 0.25, 0.25]
         """
         raw = [1.0] * exits if self.weights == "equal" else rising_weights(exits)

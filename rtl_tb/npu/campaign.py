@@ -1,6 +1,6 @@
 """Random jobs, faults, resets and coinciding events on the whole NPU, until its coverage closes.
 
-`World` compares everything; this file says what is tried. With a steady memory a job is the same in every
+`NpuWorld` compares everything; this file says what is tried. With a steady memory a job is the same in every
 cycle, so that a reset, the watchdog and an error of the bus can be made to meet.
 
 >>> sorted(PARTS)[:2]
@@ -21,7 +21,7 @@ from fluidnpu.hls.program import PIECE_BYTES, decode_layer, filter_at, filter_wo
 from . import coverage
 from .device import DECERR, SLVERR
 from .model import NpuModel
-from .world import ACROSS, ARRAY, LIMIT, STEADY, Bytes, World, mask_of, model_of
+from .world import ACROSS, ARRAY, LIMIT, STEADY, Bytes, NpuWorld, mask_of, model_of
 
 _WATCHED = 2  # cycles from START to the end by a WATCHDOG of 0: the first of the job, and a register behind
 RESET_LATE = 1  # cycles from the write of SOFT_RESET to its pulse, which comes from a register
@@ -33,7 +33,7 @@ ROUGH = DramModel(
 )  # fmt: skip
 
 
-def right_jobs(world: World) -> None:
+def right_jobs(world: NpuWorld) -> None:
     """Jobs of any layers on any batch, one after another."""
     for _ in range(12):
         layers = world.draw_layers(2)
@@ -42,7 +42,7 @@ def right_jobs(world: World) -> None:
         world.right(layers)
 
 
-def resets(world: World) -> None:
+def resets(world: NpuWorld) -> None:
     """A job that a soft reset ends at some moment; the next one begins at once."""
     layers = _prepared(world)
     before, whole = world.memory.copy(), world.after(layers)
@@ -54,7 +54,7 @@ def resets(world: World) -> None:
     world.right(layers)
 
 
-def watchdogs(world: World) -> None:
+def watchdogs(world: NpuWorld) -> None:
     """A job that the watchdog ends, unless it is done before."""
     layers = _prepared(world)
     before, whole = world.memory.copy(), world.after(layers)
@@ -66,7 +66,7 @@ def watchdogs(world: World) -> None:
     world.dropped(before, whole)
 
 
-def lowered_watchdog(world: World) -> None:
+def lowered_watchdog(world: NpuWorld) -> None:
     """WATCHDOG is set below the cycles that a job has taken already, and ends it at once."""
     for _ in range(4):
         layers = _prepared(world)
@@ -80,7 +80,7 @@ def lowered_watchdog(world: World) -> None:
         world.dropped(before, whole)
 
 
-def bus_errors(world: World) -> None:
+def bus_errors(world: NpuWorld) -> None:
     """An error on each port ends a job; then the watchdog, and a soft reset, come in the same cycle."""
     for port in PORTS:
         layers = _prepared(world)
@@ -94,7 +94,7 @@ def bus_errors(world: World) -> None:
         _meet(world, layers, span, cause, spoil)
 
 
-def bad_words(world: World) -> None:
+def bad_words(world: NpuWorld) -> None:
     """A damaged descriptor or FBCB word ends a job; then the watchdog, and a soft reset, come with it."""
     layers = _prepared(world, 1)
     layer, batch = layers[0], len(world.active)
@@ -114,7 +114,7 @@ def bad_words(world: World) -> None:
     world.right(layers)
 
 
-def refusals(world: World) -> None:
+def refusals(world: NpuWorld) -> None:
     """START, EXIT and MERGE change nothing in any state of a job."""
     layers = _prepared(world, 1)
     world.put("SLOT_MASK", mask_of(world.active))
@@ -135,7 +135,7 @@ def refusals(world: World) -> None:
             world.count()
 
 
-def misplaced(world: World) -> None:
+def misplaced(world: NpuWorld) -> None:
     """Every address that is not aligned, or above 40 bits, refuses START."""
     world.draw_batch()
     names = ("PROGRAM", "WEIGHTS", "SLOT_BASE")
@@ -152,7 +152,7 @@ def misplaced(world: World) -> None:
     world.count()
 
 
-def every_state(world: World) -> None:
+def every_state(world: NpuWorld) -> None:
     """A soft reset, the watchdog and both at once in every state of a job, around each change and its end."""
     layers = _prepared(world, 1)
     length = world.right(layers)
@@ -164,7 +164,7 @@ def every_state(world: World) -> None:
             _ended(world, layers, moment, events)
 
 
-def timeline(world: World, layers: range) -> list[int]:
+def timeline(world: NpuWorld, layers: range) -> list[int]:
     """Return the sequencer's state in every cycle of a job, from the one behind START on."""
     world.start(layers)
     states = [world.npu.state] * (world.npu.cycle - world.npu.began - 1)  # the write of START took as long
@@ -177,7 +177,7 @@ def timeline(world: World, layers: range) -> list[int]:
     return states
 
 
-def bad_address(world: World, layers: range, port: str) -> int | None:
+def bad_address(world: NpuWorld, layers: range, port: str) -> int | None:
     """Draw an address that a port touches in one of the layers; None when it touches none."""
     p, layer, slot = world.program, world.rng.choice(layers), world.rng.choice(world.active)
     d, sample = p.descriptors[layer], p.slot_base + slot * p.slot_bytes
@@ -213,14 +213,14 @@ def bad_address(world: World, layers: range, port: str) -> int | None:
     return world.at(sample + offset + y * row_bytes + x * pixel_bytes + d.word_bytes * column)
 
 
-def _prepared(world: World, most: int = 3) -> range:
+def _prepared(world: NpuWorld, most: int = 3) -> range:
     layers = world.draw_layers(most)
     world.draw_batch()
     world.draw_plans(layers)
     return layers
 
 
-def _fail(world: World, layers: range, cause: Cause, spoil: Callable[[], None] | None = None) -> int:
+def _fail(world: NpuWorld, layers: range, cause: Cause, spoil: Callable[[], None] | None = None) -> int:
     """Run a job that must end with a cause; returns the cycles from START to the error.
 
     `spoil` makes it fail once its models are asked; without one the job is spoilt already, and runs no layer.
@@ -235,7 +235,7 @@ def _fail(world: World, layers: range, cause: Cause, spoil: Callable[[], None] |
     return span
 
 
-def _meet(world: World, layers: range, span: int, cause: Cause, spoil: Callable[[], None] | None = None) -> None:
+def _meet(world: NpuWorld, layers: range, span: int, cause: Cause, spoil: Callable[[], None] | None = None) -> None:
     """Run the job again with the watchdog, then with a soft reset, in the cycle in which it fails."""
     before = world.memory.copy()
     whole = _spoilt(world, layers, spoil)
@@ -253,7 +253,7 @@ def _meet(world: World, layers: range, span: int, cause: Cause, spoil: Callable[
     world.dropped(before, whole)
 
 
-def _spoilt(world: World, layers: range, spoil: Callable[[], None] | None) -> Bytes:
+def _spoilt(world: NpuWorld, layers: range, spoil: Callable[[], None] | None) -> Bytes:
     """Memory after the whole job, which is then spoilt."""
     if spoil is None:
         return world.memory.copy()
@@ -262,7 +262,7 @@ def _spoilt(world: World, layers: range, spoil: Callable[[], None] | None) -> By
     return whole
 
 
-def _ended(world: World, layers: range, moment: int, events: tuple[str, ...]) -> None:
+def _ended(world: NpuWorld, layers: range, moment: int, events: tuple[str, ...]) -> None:
     """End a job by events in the cycle `moment` after START."""
     before, whole = world.memory.copy(), world.after(layers)
     if "watchdog" in events:
@@ -281,14 +281,14 @@ def _ended(world: World, layers: range, moment: int, events: tuple[str, ...]) ->
     world.dropped(before, whole)
 
 
-PARTS: Mapping[str, Callable[[World], None]] = {
+PARTS: Mapping[str, Callable[[NpuWorld], None]] = {
     "right jobs": right_jobs,
     "resets": resets,
     "watchdogs": watchdogs,
     "bus errors": bus_errors,
     "bad words": bad_words,
 }
-ONCE: Mapping[str, Callable[[World], None]] = {
+ONCE: Mapping[str, Callable[[NpuWorld], None]] = {
     "misplaced": misplaced,
     "lowered watchdog": lowered_watchdog,
     "refusals": refusals,
@@ -305,10 +305,10 @@ class Result:
     cycles: int
 
 
-def worlds(seed: int, model: NpuModel, design: Design) -> Iterator[World]:
+def worlds(seed: int, model: NpuModel, design: Design) -> Iterator[NpuWorld]:
     """Yield a world for each region that may lie across 4 GiB, with a memory of its own."""
     for across, dram in zip(ACROSS, (ROUGH, FAR, STEADY), strict=True):
-        yield World.of(seed, model, design, dram=dram, across=across)
+        yield NpuWorld.of(seed, model, design, dram=dram, across=across)
 
 
 def campaign(

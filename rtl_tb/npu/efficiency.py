@@ -32,7 +32,7 @@ BOARD, MEMORY, POINT, LATENCY = "zc706", "pl", Point(t_r=8192, t_p=14, t_c=64), 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Use:
+class PortUse:
     """Use of the input port by one layer: words that reached the core, words that the port carried, and its
     run.
     """
@@ -89,10 +89,10 @@ def delivered_words(design: Design, index: int, batch: int) -> int:
     return batch * layer.r * layer.p * layer.c
 
 
-def uses(design: Design, runs: Sequence[LayerCycles], batch: int) -> list[Use]:
+def uses(design: Design, runs: Sequence[LayerCycles], batch: int) -> list[PortUse]:
     """The use of the input port by every layer."""
     return [
-        Use(
+        PortUse(
             layer=layer,
             delivered=delivered_words(design, index, batch),
             carried=run.read_beats[1] * design.port_bits // 16,
@@ -125,11 +125,11 @@ def _memory(latency: int) -> DramModel:
     return replace(DramModel.of(load_board(BOARD), MEMORY), latency_cycles=latency)
 
 
-def measure(*, model_only: bool = False, latency: int = LATENCY) -> list[Use]:
+def measure(*, model_only: bool = False, latency: int = LATENCY) -> list[PortUse]:
     """Run the network and return the use of the port by each distinct 1x1 and 3x3 layer of stride 1."""
     design, _ = _network()
     runs: Sequence[LayerCycles] = by_model(latency) if model_only else on_rtl(latency)
-    distinct: dict[str, Use] = {}
+    distinct: dict[str, PortUse] = {}
     for use in uses(design, runs, 1):
         window = use.layer.window
         if use.layer.kind is not Kind.GEMM or window is None or window.out == (1, 1):

@@ -25,13 +25,13 @@ from fluidnpu.hls.formats import DESCRIPTOR, FBCB, LAYER, NO_WEIGHTS, TILE, Acti
 from fluidnpu.hls.program import Descriptor
 
 from ..data_plane.environment.cases import Case, Values, layer_of
-from ..data_plane.environment.jobs import Program, Shape, make_program
+from ..data_plane.environment.jobs import BenchProgram, Shape, make_program
 from ..errors import SimulationError
 from .device import RtlNpu
 from .job import differences
 from .layers import exact_cycles, run_layer
 from .model import NpuModel
-from .world import LAYERS, LEAST, World, filtering_of, model_of
+from .world import LAYERS, LEAST, NpuWorld, filtering_of, model_of
 
 FORMATS = {"descriptor": DESCRIPTOR, "layer": LAYER, "tile": TILE}
 MEMORY = 1 << 23
@@ -77,7 +77,7 @@ class Extreme:
         return Case(LEAST, program, self.word, [0])
 
     @cached_property
-    def program(self) -> Program:
+    def program(self) -> BenchProgram:
         """The layer as the hardware gets it: far away where it is lifted or apart."""
         near, layer = self.near.program, self.near.descriptor
         if self.apart:
@@ -148,7 +148,7 @@ class _Row(NamedTuple):
         return cls(near=slice(first + size, first + 2 * size), far=first + APART, size=size)
 
 
-def _with(program: Program, layer: Descriptor) -> Program:
+def _with(program: BenchProgram, layer: Descriptor) -> BenchProgram:
     """The program with another descriptor."""
     memory = bytearray(program.memory)
     memory[:128] = layer.pack()
@@ -422,7 +422,7 @@ def every_layer_counts(model: NpuModel | None = None) -> None:
     SimulationError tells what is wrong.
     """
     layer = Shape(out=(1, 2), group_words=3, columns=2)
-    world = World.of(1, model or model_of(LEAST), LEAST, layers=[layer] * LAYERS)
+    world = NpuWorld.of(1, model or model_of(LEAST), LEAST, layers=[layer] * LAYERS)
     world.draw_batch(1)
     for layers in (range(250, 263), range(LAYERS - 3, LAYERS)):
         world.draw_plans(layers)

@@ -23,7 +23,7 @@ from difflib import get_close_matches
 
 import numpy as np
 
-from fluidnpu.boards import BoardError, load_board
+from fluidnpu.boards import BoardFileError, load_board
 from fluidnpu.dse import Design, DesignError, DramModel
 from fluidnpu.dse.exact import LayerCycles, job_cycles
 from fluidnpu.hls import register
@@ -34,7 +34,7 @@ from fluidnpu.models import Kind, LayerShape
 from fluidnpu.models.graph import LEAST_FILTERED, Filtering
 
 from ..common.command import ended
-from ..data_plane.environment.jobs import Program, Shape, make_program
+from ..data_plane.environment.jobs import BenchProgram, Shape, make_program
 from ..errors import ParameterError, RtlError, SimulationError
 from ..simulation.bench import read_design
 from .device import LayerRun, RtlNpu
@@ -48,7 +48,7 @@ _KINDS = {Kind.GEMM: 0, Kind.MAX_POOL: 1, Kind.SUM_POOL: 2}
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayerCheck:
+class RtlLayerCheck:
     """One layer at one batch: the RTL's run, the exact model's cycles, and whether every word was right."""
 
     name: str
@@ -114,7 +114,7 @@ def fbcb_word(design: Design, index: int, batch: int) -> int:
     return encode_fbcb(design.mode(index, batch), design.plans[index][batch - 1], batch)
 
 
-def run_layer(npu: RtlNpu, program: Program, word: int, active: Sequence[int], *, limit: int = LIMIT) -> LayerRun:
+def run_layer(npu: RtlNpu, program: BenchProgram, word: int, active: Sequence[int], *, limit: int = LIMIT) -> LayerRun:
     """Run the first layer of a program as one job on these slots, with its FBCB word.
 
     The program's memory is put at the beginning of the NPU's. ParameterError when it is larger,
@@ -150,7 +150,7 @@ def run_layer(npu: RtlNpu, program: Program, word: int, active: Sequence[int], *
     return run
 
 
-def is_right(npu: RtlNpu, program: Program, word: int, active: Sequence[int]) -> bool:
+def is_right(npu: RtlNpu, program: BenchProgram, word: int, active: Sequence[int]) -> bool:
     """Tell if memory is what the stream model makes of the program's: every word of every slot."""
     want = bytearray(program.memory)
     every = program.slot_words(want)
@@ -162,7 +162,7 @@ def is_right(npu: RtlNpu, program: Program, word: int, active: Sequence[int]) ->
     return bytes(npu.view(npu.base, len(want))) == bytes(want)
 
 
-def exact_cycles(npu: RtlNpu, program: Program, word: int, active: Sequence[int], run: LayerRun) -> LayerCycles:
+def exact_cycles(npu: RtlNpu, program: BenchProgram, word: int, active: Sequence[int], run: LayerRun) -> LayerCycles:
     """Return the exact model's cycles of the job that `run_layer` ran."""
     descriptor, shift, design = program.descriptors[0], npu.base - program.base, program.design
     places = {"weights": program.weights + shift, "descriptor": program.program + shift}
@@ -172,7 +172,7 @@ def exact_cycles(npu: RtlNpu, program: Program, word: int, active: Sequence[int]
     return cycles
 
 
-def check_layer(npu: RtlNpu, design: Design, index: int, batch: int, most: tuple[int, int] | None) -> LayerCheck:
+def check_layer(npu: RtlNpu, design: Design, index: int, batch: int, most: tuple[int, int] | None) -> RtlLayerCheck:
     """Run one layer of a design at a batch size, on RTL and in both models."""
     layer = design.lowered(index)
     rng = random.Random(f"{layer.name} {batch}")
@@ -182,7 +182,7 @@ def check_layer(npu: RtlNpu, design: Design, index: int, batch: int, most: tuple
     run = run_layer(npu, program, word, active)
     plan = design.plans[index][batch - 1]
     lanes = " row lanes" if plan.row_lanes else ""
-    return LayerCheck(
+    return RtlLayerCheck(
         name=layer.name,
         plan=f"k={plan.k}{lanes} b_r={plan.b_r} block={plan.block or 'bank'}",
         batch=batch,
@@ -262,7 +262,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if chosen.board is not None:
             design = design.on(load_board(chosen.board))
         dram = DramModel.IDEAL if chosen.ideal else design.dram
-    except (ParameterError, DesignError, BoardError) as error:
+    except (ParameterError, DesignError, BoardFileError) as error:
         parser.error(str(error))
     try:
         return _table(design, indices, chosen.batch, most, dram)

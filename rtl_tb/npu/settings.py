@@ -9,7 +9,7 @@ from __future__ import annotations
 from fluidnpu.hls import REGISTERS, Access, Cause, Register, WhileBusy
 
 from .campaign import timeline
-from .world import LIMIT, Bytes, World
+from .world import LIMIT, Bytes, NpuWorld
 
 SETTINGS = tuple(entry for entry in REGISTERS if entry.access in (Access.RW, Access.W1C))
 _NO_PLAN = 30 << 2  # an FBCB word that no batch can obey: 31 samples a lane
@@ -17,7 +17,7 @@ _NO_PLAN = 30 << 2  # an FBCB word that no batch can obey: 31 samples a lane
 _WRITTEN = {"WATCHDOG": 0, "IRQ_ENABLE": 3, "IRQ_STATUS": 3, "FBCB_DATA": _NO_PLAN}
 
 
-def settings_in_every_state(world: World, *, most: int | None = None) -> int:
+def settings_in_every_state(world: NpuWorld, *, most: int | None = None) -> int:
     """Write each setting in each state of one job, or in `most` of them; return the number of writes."""
     layers = world.draw_layers(1)
     world.draw_batch()
@@ -32,7 +32,7 @@ def settings_in_every_state(world: World, *, most: int | None = None) -> int:
 
 
 def written_in_a_job(
-    world: World, layers: range, entry: Register, moment: int, before: Bytes, whole: Bytes, value: int | None = None
+    world: NpuWorld, layers: range, entry: Register, moment: int, before: Bytes, whole: Bytes, value: int | None = None
 ) -> None:
     """Write a setting `moment` cycles behind the first of a job; memory must be `whole` behind it.
 
@@ -59,7 +59,7 @@ def written_in_a_job(
     world.must(world.get("ERROR") == 0, f"the job behind {name} must end without an error")
 
 
-def _ends_whole(world: World, whole: Bytes, what: str) -> None:
+def _ends_whole(world: NpuWorld, whole: Bytes, what: str) -> None:
     world.npu.run(LIMIT, until_idle=True)
     world.must(bool(world.get("STATUS", "DONE")), f"{what}: it must be done")
     wrong = int((world.memory != whole).sum())

@@ -26,7 +26,7 @@ from fluidnpu.hls.formats import ActivationCode
 from fluidnpu.hls.program import decode_layer, layer_job
 from fluidnpu.models.graph import Filtering
 
-from ..data_plane.environment.jobs import Program, Shape, align, bench_design, make_program, random_fbcb
+from ..data_plane.environment.jobs import BenchProgram, Shape, align, bench_design, make_program, random_fbcb
 from ..errors import SimulationError
 from . import coverage
 from .device import RtlNpu
@@ -179,11 +179,11 @@ def model_of(
 
 
 @dataclass
-class World:
+class NpuWorld:
     """An NPU, its program, the batch that it holds, and the bins that its jobs met."""
 
     npu: RtlNpu
-    program: Program
+    program: BenchProgram
     rng: random.Random
     hits: Counter[str] = field(default_factory=Counter)
     active: list[int] = field(default_factory=list)
@@ -201,7 +201,7 @@ class World:
         layers: Sequence[Shape] = (),
         dram: DramModel = STEADY,
         across: str = "slots",
-    ) -> World:
+    ) -> NpuWorld:
         """Open an NPU with a program drawn from a seed; `across` (of ACROSS) is what lies over the border.
 
         Its layers are those of `shapes` by default.

@@ -21,7 +21,7 @@ from ..common.command import ended
 from ..common.sources import edited, sources
 from ..errors import RtlError, SimulationError
 from ..simulation.model import play
-from ..simulation.setups import Setup, setup
+from ..simulation.setups import BenchSetup, setup
 from .catalogue import PROOFS
 from .prover import Proof, answer
 
@@ -93,7 +93,7 @@ def _by_proof(bug: Bug, proof: Proof) -> str:
     return f"{what}, {outcome.broken}"
 
 
-def _by_bench(bug: Bug, ready: Setup) -> str:
+def _by_bench(bug: Bug, ready: BenchSetup) -> str:
     model = type(ready.model)(top=ready.model.top, parameters=ready.model.parameters, override={bug.file: bug.text})
     model.build()
     return ", ".join(play(model, env=ready.env).failed)

@@ -6,7 +6,7 @@
 A run stores its hits below the build folder; without `--run` the last ones are shown. The exit code is 1 when
 a bin is open, 2 for wrong arguments.
 
->>> hits = Record(suite="npu", array="<1, 2, 3>", made="by hand", wanted=("a", "b"), hits={"a": 3})
+>>> hits = CoverageRecord(suite="npu", array="<1, 2, 3>", made="by hand", wanted=("a", "b"), hits={"a": 3})
 >>> hits.open
 ('b',)
 """
@@ -39,7 +39,7 @@ ROUNDS = 60  # of the campaign at most, until every bin is met
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
+class CoverageRecord:
     """The hits of a run: which suite, on which array, made how, and the bins that must be met."""
 
     suite: str
@@ -59,7 +59,7 @@ class Record:
         return build_root() / "coverage" / f"{suite}.json"
 
     @classmethod
-    def read(cls, suite: str) -> Record:
+    def read(cls, suite: str) -> CoverageRecord:
         """Read the last run of a suite; ParameterError when there is none."""
         try:
             raw = json.loads(cls.path(suite).read_text())
@@ -78,7 +78,7 @@ class Record:
         temporary.replace(path)
 
 
-def data_plane(design: Design | None, seeds: Sequence[int]) -> Record:
+def data_plane(design: Design | None, seeds: Sequence[int]) -> CoverageRecord:
     """Run the data plane's bench and gather its bins; the core is played in Python."""
     from ..data_plane.environment.jobs import array_under_test, bench_design, sizes_of
 
@@ -95,7 +95,7 @@ def data_plane(design: Design | None, seeds: Sequence[int]) -> Record:
             raise RtlError(f"coverage counts only what is right, and {', '.join(done.failed)} failed; log: {done.log}")
         hits.update(bins.merge([run_folder(ready.model, seed=seed, tests=TESTS, env=env)]))
     sizes = sizes_of(array)
-    return Record(
+    return CoverageRecord(
         suite="data_plane",
         array=f"<{sizes['t_r']}, {sizes['t_p']}, {sizes['t_c']}>, b_max {sizes['b_max']}",
         made=f"seeds {', '.join(map(str, seeds))}",
@@ -104,7 +104,7 @@ def data_plane(design: Design | None, seeds: Sequence[int]) -> Record:
     )
 
 
-def npu(design: Design | None, seeds: Sequence[int]) -> Record:
+def npu(design: Design | None, seeds: Sequence[int]) -> CoverageRecord:
     """Play the campaign of the whole NPU and gather what was sampled in its RTL."""
     from ..data_plane.environment.jobs import bench_design, sizes_of
     from ..npu import coverage as sampled
@@ -118,7 +118,7 @@ def npu(design: Design | None, seeds: Sequence[int]) -> Record:
         result = campaign(seed, design=array, until_closed=ROUNDS)
         hits.update(result.hits)
         jobs, cycles = jobs + result.jobs, cycles + result.cycles
-    return Record(
+    return CoverageRecord(
         suite="npu",
         array=f"<{array.t_r}, {array.t_p}, {array.t_c}>, b_max {array.b_max}",
         made=f"seeds {', '.join(map(str, seeds))}: {jobs} jobs, {cycles} simulated cycles",
@@ -127,10 +127,10 @@ def npu(design: Design | None, seeds: Sequence[int]) -> Record:
     )
 
 
-SUITES: Mapping[str, Callable[[Design | None, Sequence[int]], Record]] = {"data_plane": data_plane, "npu": npu}
+SUITES: Mapping[str, Callable[[Design | None, Sequence[int]], CoverageRecord]] = {"data_plane": data_plane, "npu": npu}
 
 
-def table(record: Record, only_open: bool = False) -> str:
+def table(record: CoverageRecord, only_open: bool = False) -> str:
     """Render a record: a line for each bin, in groups, then the sum."""
     lines = [f"{record.suite} on {record.array}, {record.made}"]
     for name in record.wanted:
@@ -168,7 +168,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             record.write()
             print(f"ran in {time.monotonic() - began:.1f} s", file=sys.stderr)
         else:
-            record = Record.read(chosen.suite)
+            record = CoverageRecord.read(chosen.suite)
     except ParameterError as error:
         parser.error(str(error))
     except (RtlError, OSError) as error:

@@ -43,7 +43,7 @@ from ..common.sources import sources
 from ..errors import ParameterError, ProofError, RtlError, SimulationError
 from ..npu.model import NpuModel
 from ..npu.world import ARRAY, LEAST, model_of
-from ..simulation.model import Model, play
+from ..simulation.model import RtlModel, play
 from ..simulation.units import UNITS, met_in
 from .catalogue import PROOFS
 from .explained import reason
@@ -130,7 +130,7 @@ VERDICTS = ("bench", "core", "npu", "proof", "undecided", "survived", "build")
 
 
 @dataclass
-class Tally:
+class MutationTally:
     """The verdicts on some mutants."""
 
     name: str
@@ -219,7 +219,7 @@ def _by_bench(file: str, text: str) -> str:
     top = met_in(file.removesuffix(".sv"))
     assert top is not None
     for parameters in _ENGINE if file == "fluidnpu_batching_engine.sv" else (UNITS[top],):
-        model = Model(top=top, parameters=parameters, override={file: text})
+        model = RtlModel(top=top, parameters=parameters, override={file: text})
         try:
             model.build()
         except RtlError:
@@ -328,7 +328,7 @@ def draw(files: Sequence[str], sample: int | None, seed: int) -> list[Drawn]:
 
 def campaign(
     files: Sequence[str], sample: int | None = None, seed: int = 1, jobs: int = 1, log: Path | None = None
-) -> list[Tally]:
+) -> list[MutationTally]:
     """Judge mutants of some files, `jobs` at a time; prints those that are not noticed as they come.
 
     Ctrl-C ends it with a tally of what was judged: mutants come in the order drawn, so that is a sample, too.
@@ -340,11 +340,11 @@ def campaign(
     Raises:
         ParameterError: `log` is of another version of the RTL or its checks.
     """
-    tallies: dict[str, Tally] = {}
+    tallies: dict[str, MutationTally] = {}
     drawn = draw(files, sample, seed)
     with contextlib.suppress(KeyboardInterrupt), closing(_kept(drawn, jobs, log)) as judged:
         for number, (file, mutant, verdict) in enumerate(judged, 1):
-            tally = tallies.setdefault(file, Tally(file))
+            tally = tallies.setdefault(file, MutationTally(file))
             tally.verdicts[verdict] += 1
             if verdict in ("survived", "undecided"):
                 tally.survivors.append((file, mutant))
@@ -450,9 +450,9 @@ def _show(file: str, mutant: Mutant, verdict: str) -> None:
     print(f"{verdict}: {file}:{mutant.line}: {change} in: {line}: {why}", flush=True)
 
 
-def summary(tallies: Sequence[Tally]) -> Tally:
+def summary(tallies: Sequence[MutationTally]) -> MutationTally:
     """Add up tallies."""
-    total = Tally("all")
+    total = MutationTally("all")
     for tally in tallies:
         total.survivors += tally.survivors
         for how, count in tally.verdicts.items():

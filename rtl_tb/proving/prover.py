@@ -88,7 +88,7 @@ class Proof:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class ProofOutcome:
     """The verdict of sby on one question: PASS, FAIL (a counterexample) or UNKNOWN (no induction).
 
     `cycle`, `broken` (file and line of the assertion) and `trace` (VCD) are those of the counterexample, or
@@ -138,7 +138,7 @@ def prove(
 
 def answer(
     proof: Proof, seed: Seed | None = None, timeout_s: int = LIMIT_S, override: Mapping[str, str] | None = None
-) -> Outcome:
+) -> ProofOutcome:
     """Ask sby if the proof holds.
 
     `seed` is put in first if one is given; `override` replaces source files. Verdicts are cached by digest.
@@ -155,14 +155,14 @@ def answer(
     return _outcome(proof, seed.name if seed else "proof", texts, task, timeout_s)
 
 
-def refute(proof: Proof, timeout_s: int = LIMIT_S, override: Mapping[str, str] | None = None) -> Outcome:
+def refute(proof: Proof, timeout_s: int = LIMIT_S, override: Mapping[str, str] | None = None) -> ProofOutcome:
     """Ask sby for a run from reset that breaks the proof in `search_depth` cycles: FAIL if there is one, else
     PASS.
     """
     return _outcome(proof, "refute", _texts(proof, override or {}), ("bmc", proof.search_depth), timeout_s)
 
 
-def cover(proof: Proof, timeout_s: int = LIMIT_S) -> Outcome:
+def cover(proof: Proof, timeout_s: int = LIMIT_S) -> ProofOutcome:
     """Ask sby if every `cover` statement is reached by a run from reset: PASS, else FAIL.
 
     Raises ProofError when there is no such statement, or no verdict.
@@ -185,7 +185,7 @@ def _texts(proof: Proof, override: Mapping[str, str]) -> dict[str, str]:
     return texts | {name: inside(texts[name], harness[checker]) for name, checker in proof.inside.items()}
 
 
-def _outcome(proof: Proof, name: str, texts: Mapping[str, str], task: tuple[str, int], timeout_s: int) -> Outcome:
+def _outcome(proof: Proof, name: str, texts: Mapping[str, str], task: tuple[str, int], timeout_s: int) -> ProofOutcome:
     """The cached answer of sby to a task (mode, depth)."""
     script = _script(proof, texts, *task)
     label = digest(sorted(texts.items()), script, versions(*proof.tools))
@@ -199,7 +199,7 @@ def _outcome(proof: Proof, name: str, texts: Mapping[str, str], task: tuple[str,
                 (folder / file).write_text(text)
             (folder / "proof.sby").write_text(script)
             verdict.write_text(_sby(folder, timeout_s))
-        return Outcome(verdict=verdict.read_text(), folder=folder)
+        return ProofOutcome(verdict=verdict.read_text(), folder=folder)
 
 
 def inside(module: str, checker: str) -> str:

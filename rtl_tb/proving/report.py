@@ -7,7 +7,7 @@ the lines that must not be: of those, the trace of the counterexample is named. 
 is one, 2 for wrong arguments.
 
 >>> from pathlib import Path
->>> said(Seed(name="b", file="f.sv", old="a", new="c"), Outcome(verdict="PASS", folder=Path("nowhere")))
+>>> said(Seed(name="b", file="f.sv", old="a", new="c"), ProofOutcome(verdict="PASS", folder=Path("nowhere")))
 ('MISSED', "seeded bug 'b': no run from reset breaks the proof")
 """
 
@@ -22,12 +22,12 @@ from difflib import get_close_matches
 from ..common.command import ended
 from ..errors import ProofError
 from .catalogue import PROOFS
-from .prover import Outcome, Proof, Seed, answer, cover
+from .prover import Proof, ProofOutcome, Seed, answer, cover
 
 REACHED = "what it is about can happen"
 
 
-def said(seed: Seed | None, outcome: Outcome) -> tuple[str, str]:
+def said(seed: Seed | None, outcome: ProofOutcome) -> tuple[str, str]:
     """Return the word and the sentence for an outcome of a proof, or of one of its seeded bugs."""
     if seed is None:
         word = "PASS" if outcome.verdict == "PASS" else "FAIL"
@@ -43,7 +43,7 @@ def said(seed: Seed | None, outcome: Outcome) -> tuple[str, str]:
     )
 
 
-def _found(outcome: Outcome) -> str:
+def _found(outcome: ProofOutcome) -> str:
     where = f", {outcome.broken}" if outcome.broken else ""
     if outcome.verdict == "UNKNOWN":
         return f"the induction no longer closes{where}"
@@ -51,7 +51,7 @@ def _found(outcome: Outcome) -> str:
     return f"a counterexample{at}{where}"
 
 
-def _lines(proof: Proof, bugs: bool) -> Iterator[tuple[str, str, float, Outcome]]:
+def _lines(proof: Proof, bugs: bool) -> Iterator[tuple[str, str, float, ProofOutcome]]:
     """Yield (word, sentence, seconds, outcome) of each question about a proof."""
     began = time.monotonic()
     outcome = answer(proof)

@@ -22,7 +22,7 @@ from fluidnpu.dse import Design, DseError
 from ..common.command import ended
 from ..errors import ParameterError, RtlError
 from .model import BenchRun, play
-from .setups import Setup, known_top, parameters_of, setup, tests_of
+from .setups import BenchSetup, known_top, parameters_of, setup, tests_of
 from .units import UNITS, WHOLE
 
 PROG = "python -m fluidnpu.rtl_tb.simulation.bench"
@@ -76,7 +76,7 @@ def listing() -> str:
     return "\n".join(lines)
 
 
-def report(ready: Setup, *, seed: int, tests: str | None) -> BenchRun:
+def report(ready: BenchSetup, *, seed: int, tests: str | None) -> BenchRun:
     """Build and run a bench and print how it ended."""
     model, began = ready.model, time.monotonic()
     shown = " ".join(f"{name}={value}" for name, value in model.parameters.items())

@@ -3,8 +3,8 @@
 A bench is a cocotb module of a subject's `benches/`, named as the module that it drives; pytest chooses the
 parameters.
 
->>> model = Model(top="common_fifo", parameters={"Width": 8, "Depth": 4})
->>> model.verilated.folder == Model(top="common_fifo", parameters={"Depth": 4, "Width": 8}).verilated.folder
+>>> model = RtlModel(top="common_fifo", parameters={"Width": 8, "Depth": 4})
+>>> model.verilated.folder == RtlModel(top="common_fifo", parameters={"Depth": 4, "Width": 8}).verilated.folder
 True
 """
 
@@ -28,7 +28,7 @@ from .verilator import BENCH, Build, visible
 
 
 @dataclass(frozen=True, kw_only=True)
-class Model:
+class RtlModel:
     """One top module with parameters as a simulator for cocotb; the top may be a harness that stands beside
     its bench.
 
@@ -75,7 +75,7 @@ def bench_module(bench: str) -> str:
 
 
 def run_folder(
-    model: Model,
+    model: RtlModel,
     bench: str | None = None,
     *,
     seed: int = 1,
@@ -119,7 +119,7 @@ class BenchRun:
 
 
 def play(
-    model: Model,
+    model: RtlModel,
     bench: str | None = None,
     *,
     seed: int = 1,
@@ -164,7 +164,7 @@ def play(
 
 
 def run(
-    model: Model,
+    model: RtlModel,
     bench: str | None = None,
     *,
     seed: int = 1,

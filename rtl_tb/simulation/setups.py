@@ -21,7 +21,7 @@ from fluidnpu.dse import Design, DseError
 from ..common.sources import sources, texts_of
 from ..data_plane.parameters import DATA_PLANE_TOP, data_plane_parameters
 from ..errors import ParameterError
-from .model import Model
+from .model import RtlModel
 from .units import FREE, UNITS, WHOLE, met_in
 
 LAYERS = 4  # of the programs that the data plane's bench plays
@@ -29,10 +29,10 @@ _KEPT = {"Layers", "BuildId", "Sets"}  # no matter of the array, or a buffer too
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setup:
+class BenchSetup:
     """A model and the environment that tells its bench which array to play."""
 
-    model: Model
+    model: RtlModel
     env: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -71,7 +71,7 @@ def known_top(name: str) -> str:
 
 def setup(
     top: str, given: Mapping[str, int] | None = None, design: Design | None = None, *, waves: bool = False
-) -> Setup:
+) -> BenchSetup:
     """Prepare the bench of a top.
 
     `given` are parameters of the top by name. They change the array that the bench plays, too: the default
@@ -89,7 +89,7 @@ def setup(
         of_design = _follows(known, design, design.stripes) if design is not None else {}
         if design is not None and not of_design:
             raise ParameterError(f"{top} must be run with parameters by hand: a design says nothing of them")
-        return Setup(model=Model(top=top, parameters={**usual, **of_design, **given}, waves=waves))
+        return BenchSetup(model=RtlModel(top=top, parameters={**usual, **of_design, **given}, waves=waves))
     # A module that plays layers plays those of the array that fits its parameters.
     sizes = {**USUAL, **WHOLE.get(top, {}), **_sizes(usual, PARAMETER_OF)}
     if design is not None:
@@ -107,7 +107,7 @@ def setup(
     if top == "fluidnpu_core":  # its bench has designs of its own
         fields = {**sizes, "port_bits": 8 * sizes["port_bytes"]}
         env["DESIGN"] = json.dumps({name: value for name, value in fields.items() if name != "port_bytes"})
-    return Setup(model=Model(top=top, parameters={**parameters, **given}, waves=waves), env=env)
+    return BenchSetup(model=RtlModel(top=top, parameters={**parameters, **given}, waves=waves), env=env)
 
 
 def _sizes(parameters: Mapping[str, int], names: Mapping[str, str]) -> dict[str, int]:

@@ -35,7 +35,7 @@ _MAKE = "-- CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1
 
 
 @dataclass(frozen=True)
-class Kind:
+class BuildKind:
     """A form of build: flags of Verilator, object files that all builds share.
 
     Only what knows nothing of the model may be shared: cocotb's main program, `verilator.o`, has its class.
@@ -45,7 +45,7 @@ class Kind:
     runtime: tuple[str, ...]
 
 
-BENCH = Kind(
+BENCH = BuildKind(
     ("--vpi", "--timing", "--timescale", "1ns/1ps"),
     (
         "verilated.o",
@@ -56,7 +56,7 @@ BENCH = Kind(
         "verilated_vcd_c.o",
     ),
 )
-LIBRARY = Kind(
+LIBRARY = BuildKind(
     ("--x-assign", "fast", "--x-initial", "unique"),
     ("verilated.o", "verilated_dpi.o", "verilated_threads.o"),
 )
@@ -79,7 +79,7 @@ class Build:
     top: str
     texts: Mapping[str, str]
     parameters: Mapping[str, int]
-    kind: Kind
+    kind: BuildKind
     harness: Mapping[str, str] = field(default_factory=dict)
     defines: Mapping[str, str] = field(default_factory=dict)
     lenient: bool = False

@@ -27,7 +27,7 @@ from fluidnpu.models.graph import LEAST_POOLED
 from ..common.command import ended
 from ..data_plane.parameters import DATA_PLANE_TOP, data_plane_parameters
 from ..errors import SimulationError
-from .model import Model, play
+from .model import RtlModel, play
 
 if TYPE_CHECKING:
     from ..data_plane.environment.jobs import Shape
@@ -129,7 +129,7 @@ def check(shape: Shape, word: int, batches: Sequence[Sequence[int]]) -> None:
     """Raise ValueError of one sentence if the hardware would refuse the layer or its waveform would be too
     large.
     """
-    from ..data_plane.environment.jobs import Layout, bench_design, make_program, place
+    from ..data_plane.environment.jobs import SlotAllocator, bench_design, make_program, place
 
     pixels, taps = shape.out[0] * shape.out[1], shape.kernel[0] * shape.kernel[1]
     tiles = -(-taps * shape.group_words // SIZES["t_p"]) * -(-shape.columns // SIZES["t_c"]) * shape.groups
@@ -143,7 +143,7 @@ def check(shape: Shape, word: int, batches: Sequence[Sequence[int]]) -> None:
             f"outputs of a GEMM pass a pool of 2 or 3 that covers a map of at least {LEAST_POOLED} columns, not "
             f"{list(shape.pool)} on {list(shape.out)}"
         )
-    layout, design = Layout(), bench_design(SIZES)
+    layout, design = SlotAllocator(), bench_design(SIZES)
     descriptor = place(shape, Random(0), layout, design)
     needed, (_, room) = descriptor.pooled_hw[1] * descriptor.pool_pitch, design.pool_room
     if needed > room:
@@ -170,7 +170,7 @@ def record(
     from ..data_plane.environment.jobs import bench_design
 
     parameters = data_plane_parameters(bench_design(SIZES)) | {"Layers": 1, "BuildId": 0}
-    model = Model(top=DATA_PLANE_TOP, parameters=parameters, waves=True)
+    model = RtlModel(top=DATA_PLANE_TOP, parameters=parameters, waves=True)
     env = {"SIZES": json.dumps(SIZES), "LAYERS": "1", "SHAPE": json.dumps(asdict(shape)), "WORD": str(word)}
     env |= {"BATCHES": json.dumps(batches)}
     done = play(model, "recording", env=env, keep_vcd=keep_vcd)

@@ -70,7 +70,7 @@ def blocks_apart(luts: int) -> float:
     return float(2 / 9 * far * (1 - 4 ** (p - 1)) / (1 - n ** (p - 1)))
 
 
-class Step(NamedTuple):
+class PathStep(NamedTuple):
     """One cell on a path: its type, its delay, and the net at its output."""
 
     cell: str
@@ -90,7 +90,7 @@ class Path:
     cells_ps: int
     nets: int
     nets_ps: float
-    steps: tuple[Step, ...]
+    steps: tuple[PathStep, ...]
     start: str
     end: str
     luts: int = 0
@@ -371,7 +371,7 @@ class Netlist:
             kind = self._cells[self._driver[bit][0]]["type"] if bit in self._driver else "port"
             ps = origin[bit][2] if bit in origin else launched[bit]
             cells += ps
-            steps.append(Step(kind, ps, self.loads[bit], net_ps, self._label(bit)))
+            steps.append(PathStep(kind, ps, self.loads[bit], net_ps, self._label(bit)))
             if bit not in origin:
                 break
             load = self._driver[bit][0]

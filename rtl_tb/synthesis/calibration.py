@@ -56,7 +56,7 @@ _COVERAGE, _LEAST_INTERVAL_PCT = 1.5, 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sample:
+class CalibrationSample:
     """Counts of Yosys and predicted counts of one part of one design's NPU."""
 
     part: str
@@ -80,28 +80,28 @@ class Sample:
         return self.cells.dsp, self.cells.ramb18, self.cells.uram288
 
 
-def sample(part: str, design: Design, family: str = "xc7", *, ultra_banks: int = 0) -> Sample:
+def sample(part: str, design: Design, family: str = "xc7", *, ultra_banks: int = 0) -> CalibrationSample:
     """Synthesise one part of a design's NPU."""
     shape = NpuShape.on(design, family, ultra_banks=ultra_banks)
     if part == "core":
         cells = synthesise_core(design, family, ultra_banks=ultra_banks)
     else:
         cells = synthesise(TOPS[part], data_plane_parameters(design) | {"BuildId": 0}, family)
-    return Sample(part=part, design=design, shape=shape, cells=cells)
+    return CalibrationSample(part=part, design=design, shape=shape, cells=cells)
 
 
-def samples(part: str, count: int, seed: int, *, announce: bool = False) -> list[Sample]:
+def samples(part: str, count: int, seed: int, *, announce: bool = False) -> list[CalibrationSample]:
     """Synthesise `count` random designs of a seed for 7-series."""
     return _synthesise_all(part, random_designs(count, seed), announce)
 
 
-def fitted_samples(part: str, *, announce: bool = False) -> list[Sample]:
+def fitted_samples(part: str, *, announce: bool = False) -> list[CalibrationSample]:
     """Synthesise the designs that the coefficients are fitted to: random ones and wide ones."""
     random = samples(part, FIT_DESIGNS[part], FIT_SEED, announce=announce)
     return [*random, *_synthesise_all(part, wide_designs(part), announce)]
 
 
-def _synthesise_all(part: str, designs: Sequence[Design], announce: bool) -> list[Sample]:
+def _synthesise_all(part: str, designs: Sequence[Design], announce: bool) -> list[CalibrationSample]:
     synthesised = []
     for index, design in enumerate(designs):
         synthesised.append(sample(part, design))
@@ -110,7 +110,7 @@ def _synthesise_all(part: str, designs: Sequence[Design], announce: bool) -> lis
     return synthesised
 
 
-def fit(part: str, kind: str, fitted: Sequence[Sample]) -> dict[str, Any]:
+def fit(part: str, kind: str, fitted: Sequence[CalibrationSample]) -> dict[str, Any]:
     """Fit coefficients by least relative squares, none negative, those of counted terms held near 1.
 
     The result holds the errors that are left too.
@@ -161,7 +161,7 @@ def calibrate(parts: Sequence[str] = PARTS) -> dict[str, Any]:
     return table
 
 
-def report(checked: Sequence[Sample], table: Mapping[str, Any] | None = None) -> tuple[str, bool]:
+def report(checked: Sequence[CalibrationSample], table: Mapping[str, Any] | None = None) -> tuple[str, bool]:
     """(Text, verdict): a line a sample with measured and predicted counts, mean errors, and whether all are
     in their limits.
     """

@@ -55,7 +55,7 @@ class Raw(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class PublishedClock:
     """A published clock: the shortest period in ns on a device, its family and speed grade.
 
     `driven`: the tool was asked for this period and had nothing left, or for a shorter one. With any other it
@@ -75,7 +75,7 @@ class Result:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Design:
+class OpenDesign:
     """An open design with published clocks. `files` are patterns below its repository."""
 
     name: str
@@ -83,7 +83,7 @@ class Design:
     commit: str
     files: tuple[str, ...]
     top: str
-    results: tuple[Result, ...]
+    results: tuple[PublishedClock, ...]
     tool: str
     source: str
     include: str = ""
@@ -108,17 +108,17 @@ def _data() -> dict[str, Any]:
 
 
 @cache
-def designs() -> tuple[Design, ...]:
+def designs() -> tuple[OpenDesign, ...]:
     """Return the designs of the calibration, with what is published of them."""
     made = []
     for raw in _data()["design"]:
         results = tuple(
-            Result(
+            PublishedClock(
                 **{"ns" if key == "mhz" else key: 1e3 / value if key == "mhz" else value for key, value in each.items()}
             )
             for each in raw["results"]
         )
-        made.append(Design(**{"parameters": {}} | raw | {"files": tuple(raw["files"]), "results": results}))
+        made.append(OpenDesign(**{"parameters": {}} | raw | {"files": tuple(raw["files"]), "results": results}))
     return tuple(made)
 
 
@@ -194,7 +194,7 @@ def net_delay(kind: str) -> NetDelay:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Clock:
+class ClockModel:
     """The calibrated model.
 
     `scale`: of each fabric. `held_out[design]`: natural logarithm of the published period over the one that a
@@ -253,8 +253,8 @@ def _student(confidence: float, degrees: int) -> float:
 class _Ratio(NamedTuple):
     """Logarithm of a published period over the raw path's."""
 
-    design: Design
-    result: Result
+    design: OpenDesign
+    result: PublishedClock
     log: float
 
 
@@ -285,12 +285,12 @@ def _scales(ratios: Sequence[_Ratio]) -> dict[str, float]:
 class Blind(NamedTuple):
     """A result, and the logarithm of its period over the one that a model without it predicts."""
 
-    design: Design
-    result: Result
+    design: OpenDesign
+    result: PublishedClock
     error: float
 
 
-def blind(key: Callable[[Design, Result], str] = lambda design, _: design.repository) -> list[Blind]:
+def blind(key: Callable[[OpenDesign, PublishedClock], str] = lambda design, _: design.repository) -> list[Blind]:
     """Predict each result by a model that has seen none with the same key: by default, of its repository."""
     found, every = [], _ratios()
     for design, result, log in every:
@@ -300,7 +300,7 @@ def blind(key: Callable[[Design, Result], str] = lambda design, _: design.reposi
 
 
 @cache
-def model() -> Clock:
+def model() -> ClockModel:
     """Calibrate on all designs; the error of each is that of a model without its repository's designs."""
     errors: dict[str, list[float]] = {}
     driven: dict[str, list[float]] = {}
@@ -308,14 +308,14 @@ def model() -> Clock:
         errors.setdefault(design.name, []).append(error)
         if result.driven:
             driven.setdefault(design.name, []).append(error)
-    return Clock(
+    return ClockModel(
         scale={kind: math.exp(log) for kind, log in _scales(_ratios()).items()},
         held_out={name: mean(logs) for name, logs in errors.items()},
         driven={name: mean(logs) for name, logs in driven.items()},
     )
 
 
-def report(clock: Clock) -> str:
+def report(clock: ClockModel) -> str:
     """Return the calibration's tables: published and blindly predicted periods, and errors by family.
 
     Blind is a model without the design's repository; of a family also one without any of its results.

@@ -26,9 +26,9 @@ from ..common.sources import edited, needed, sources, texts_of
 from ..errors import SimulationError
 from . import arrivals as analysis
 from . import delays
-from .arrivals import Net, NetDelay, Netlist, Step
+from .arrivals import Net, NetDelay, Netlist, PathStep
 from .arrivals import Path as TimingPath
-from .clock import Design, Raw, net_delay
+from .clock import OpenDesign, Raw, net_delay
 from .elaborated import Elaborated, elaborated
 from .yosys import FAMILIES, read_script, run_yosys, sources_digest, synth_script
 
@@ -53,7 +53,7 @@ def _analysis() -> str:
     return digest(table, *(Path(str(module.__file__)).read_text() for module in (analysis, delays)))
 
 
-def foreign_paths(design: Design, folder: Path) -> dict[str, Raw]:
+def foreign_paths(design: OpenDesign, folder: Path) -> dict[str, Raw]:
     """Longest path of a foreign design, by the family that Yosys maps to."""
     names = list(dict.fromkeys(path for pattern in design.files for path in sorted(folder.glob(pattern))))
     if not names:
@@ -195,7 +195,7 @@ def _plain(record: TimingPath | Net) -> dict[str, Any]:
 
 
 def _path(body: Mapping[str, Any]) -> TimingPath:
-    return TimingPath(**{**body, "steps": tuple(Step(*step) for step in body["steps"])})
+    return TimingPath(**{**body, "steps": tuple(PathStep(*step) for step in body["steps"])})
 
 
 def _join(

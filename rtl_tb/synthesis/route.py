@@ -43,7 +43,7 @@ _SUFFIX = re.compile(r"[_.](TRELLIS|LUT4|CCU2C|PFUMX|L6MUX21|DP16KD|MULT18X18D|D
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class ModuleInstance:
     """A module with its parameters that is placed and routed."""
 
     name: str
@@ -52,7 +52,7 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Route:
+class RouteResult:
     """The result of a part: cells used and there, the clock in MHz, the longest path in ns, its two ends.
 
     `made_of`: eight digits of the digest. `used`: name of CELLS_OF -> (used, in the device). `logic_ns`: the
@@ -75,17 +75,19 @@ class Route:
         return 100 * self.wires_ns / (self.logic_ns + self.wires_ns)
 
 
-def parts() -> tuple[Part, ...]:
+def parts() -> tuple[ModuleInstance, ...]:
     """The data plane of the smallest design with a buffer of 32 Ki words, and a core of 4 x 8 multipliers."""
     plane = data_plane_parameters(tiny_design(), buffer_words=1 << 15) | {"BuildId": 0}
     core = core_parameters(examples()["4x8"]) | {"Cells": CELLS["inferred"]}
     return (
-        Part(name="data plane", top=DATA_PLANE_TOP, parameters=plane),
-        Part(name="core 4x8", top=TOP, parameters=core),
+        ModuleInstance(name="data plane", top=DATA_PLANE_TOP, parameters=plane),
+        ModuleInstance(name="core 4x8", top=TOP, parameters=core),
     )
 
 
-def route(part: Part, *, seed: int = 1, edits: Sequence[tuple[str, str, str]] = (), timeout_s: int = 14400) -> Route:
+def route(
+    part: ModuleInstance, *, seed: int = 1, edits: Sequence[tuple[str, str, str]] = (), timeout_s: int = 14400
+) -> RouteResult:
     """Place and route a part.
 
     `edits` (file, old, new) change the RTL, to test the tests. Raises SimulationError.
@@ -103,7 +105,7 @@ def route(part: Part, *, seed: int = 1, edits: Sequence[tuple[str, str, str]] = 
         return route_of(part.name, made_of[:8], seed, json.loads(kept.read_text()))
 
 
-def route_of(part: str, made_of: str, seed: int, report: Mapping[str, Any]) -> Route:
+def route_of(part: str, made_of: str, seed: int, report: Mapping[str, Any]) -> RouteResult:
     """Read nextpnr's report.
 
     A report without a path from register to register raises SimulationError.
@@ -118,7 +120,7 @@ def route_of(part: str, made_of: str, seed: int, report: Mapping[str, Any]) -> R
     steps = max(paths, key=lambda steps: sum(step["delay"] for step in steps))
     wires = sum(step["delay"] for step in steps if step["type"] == "routing")
     there = report["utilization"]
-    return Route(
+    return RouteResult(
         part=part,
         made_of=made_of,
         seed=seed,
@@ -149,7 +151,7 @@ def _nextpnr() -> Path:
     return tool
 
 
-def harness(part: Part, ports: Mapping[str, Any]) -> str:
+def harness(part: ModuleInstance, ports: Mapping[str, Any]) -> str:
     """Verilog that puts registers at all ports of a part, and needs three pins: clock, one in, one out.
 
     `ports`: name -> `direction` and `bits`, as Yosys writes them; two input bits at the least. The inputs are
@@ -181,7 +183,7 @@ def harness(part: Part, ports: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _map(folder: Path, part: Part, texts: Mapping[str, str], timeout_s: int) -> None:
+def _map(folder: Path, part: ModuleInstance, texts: Mapping[str, str], timeout_s: int) -> None:
     """Write `netlist.json`: the part in its harness as cells of an ECP5."""
     elaborate = f"hierarchy -check -top {part.top}\nproc\nselect {part.top}\nwrite_json -selected ports.json\n"
     run_yosys(folder, texts, read_script(part.top, part.parameters, texts) + elaborate, timeout_s)
@@ -191,7 +193,7 @@ def _map(folder: Path, part: Part, texts: Mapping[str, str], timeout_s: int) -> 
     run_yosys(folder, texts, read_script(_HARNESS, {}, texts) + synth, timeout_s)
 
 
-def _place_and_route(tool: Path, folder: Path, part: Part, seed: int, timeout_s: int) -> None:
+def _place_and_route(tool: Path, folder: Path, part: ModuleInstance, seed: int, timeout_s: int) -> None:
     """Write `report.json` of the netlist; timing that is missed is no fault."""
     words = f"--{DEVICE} --package {PACKAGE} --speed {GRADE} --json netlist.json --freq {ASKED_MHZ} --seed {seed}"
     words += f" --router {ROUTER} --lpf-allow-unconstrained --timing-allow-fail --report routed.json --log nextpnr.log"
@@ -219,7 +221,7 @@ HEAD = (
 )
 
 
-def line_of(each: Route, commit: str) -> str:
+def line_of(each: RouteResult, commit: str) -> str:
     """Format the line of a part in a table of Markdown: cells and wires with their shares."""
     cells = [f"{used:,} ({100 * used / there:.0f} %)" for used, there in each.used.values()]
     path = f"{each.logic_ns:.2f} | {each.wires_ns:.2f} ({each.wires_pct:.0f} %) | `{each.start}` > `{each.end}`"

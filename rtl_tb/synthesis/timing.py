@@ -38,7 +38,7 @@ from ..common.sources import needed, sources
 from ..core.model import core_parameters
 from ..data_plane.parameters import DATA_PLANE_TOP, data_plane_parameters
 from .arrivals import Net
-from .clock import Clock, Raw, fabric, model, net_delay, report
+from .clock import ClockModel, Raw, fabric, model, net_delay, report
 from .core import CELLS, FAMILY_CELLS, TOP
 from .netlists import ModulePath, module_paths
 from .yosys import sources_digest
@@ -110,7 +110,7 @@ EDITS: tuple[tuple[str, str, str], ...] = ()  # (file, old, new) in the RTL: tes
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class ModuleTiming:
     """A module on a board with the clock in MHz that its longest path allows."""
 
     design: str
@@ -154,8 +154,8 @@ def parts_of(design: Design, board: Board, *, core: str = "rtl") -> dict[str, di
 
 
 def lines_of(
-    name: str, board: Board, parts: Mapping[str, Mapping[str, int]], clock: Clock, *, flat: bool = False
-) -> list[Line]:
+    name: str, board: Board, parts: Mapping[str, Mapping[str, int]], clock: ClockModel, *, flat: bool = False
+) -> list[ModuleTiming]:
     """Analyse modules for a board's part, slowest first; of a module's instances the worst path and net.
 
     `flat`: each part in one piece (`module_paths`).
@@ -175,7 +175,7 @@ def lines_of(
     for found in slowest.values():
         path = found.path
         low, mhz, high = clock.mhz(Raw(path.cells_ps, path.nets_ps, luts), family, grade)
-        made.append(Line(design=name, board=board, path=found, low=low, mhz=mhz, high=high))
+        made.append(ModuleTiming(design=name, board=board, path=found, low=low, mhz=mhz, high=high))
     return sorted(made, key=lambda line: line.mhz)
 
 
@@ -183,14 +183,14 @@ def _loads(net: Net | None) -> int:
     return net.loads if net else 0
 
 
-def widest(lines: Sequence[Line]) -> str:
+def widest(lines: Sequence[ModuleTiming]) -> str:
     """Format the widest net of some modules in a line."""
     line = max(lines, key=lambda line: _loads(line.path.net))
     net = line.path.net
     return f"widest net: {net.loads} loads, {net.name} of {line.path.module} ({net.driver})" if net else "no net"
 
 
-def too_wide(lines: Sequence[Line]) -> list[str]:
+def too_wide(lines: Sequence[ModuleTiming]) -> list[str]:
     """Return a sentence for each module with a net of more than MOST_LOADS loads."""
     return [
         f"a net must have at most {MOST_LOADS} loads without a register before them, and {line.path.net.name} of "
@@ -205,7 +205,7 @@ def _progress(module: str) -> None:
         print(f"\r\033[Kmapping {module} ", end="", file=sys.stderr, flush=True)
 
 
-def table(lines: Sequence[Line]) -> str:
+def table(lines: Sequence[ModuleTiming]) -> str:
     """Format a line for each module: predicted clock, interval, levels of logic, and the path's names."""
     rows = [f"{'module':28} {'predicted MHz':>13} {'interval':>11} {'levels':>6}  path"]
     for line in lines:
@@ -224,7 +224,7 @@ def rtl_digest() -> str:
     return sources_digest({name: " ".join(re.sub(r"//[^\n]*", "", text).split()) for name, text in texts.items()})
 
 
-def write(slowest: Mapping[str, Line], clock: Clock) -> None:
+def write(slowest: Mapping[str, ModuleTiming], clock: ClockModel) -> None:
     """Keep the slowest module of each design for `dse.resources`; others of the same RTL stay.
 
     A board of which a shipped design is missing is left out, since another might be slower.
@@ -254,7 +254,7 @@ def write(slowest: Mapping[str, Line], clock: Clock) -> None:
     path.write_text(json.dumps(body, indent=1) + "\n")
 
 
-def _small(clock: Clock) -> list[Line]:
+def _small(clock: ClockModel) -> list[ModuleTiming]:
     return [line for board in SMALL_BOARDS for line in lines_of("small", load_board(board), SMALL, clock)]
 
 
@@ -271,8 +271,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     clock = model()
     print(report(clock))
-    every: list[Line] = []
-    slowest: dict[str, Line] = {}
+    every: list[ModuleTiming] = []
+    slowest: dict[str, ModuleTiming] = {}
     if given.small:
         every = _small(clock)
         print(f"\n{table(every)}\n{widest(every)}")

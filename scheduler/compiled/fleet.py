@@ -152,7 +152,7 @@ class Routes(NamedTuple):
     until: Ints
 
 
-class Front(NamedTuple):
+class FrontSettings(NamedTuple):
     """Settings of the front: ns of a sample on its link, ns until a lost board is noticed, seed, choices."""
 
     head_ns: int
@@ -283,7 +283,7 @@ def npu_of(pools: Pools, p: int) -> Npu:
 
 
 @jit
-def pick(boards: Boards, pools: Pools, front: Front, now: int, pool: int, request: int, salt: int) -> int:
+def pick(boards: Boards, pools: Pools, front: FrontSettings, now: int, pool: int, request: int, salt: int) -> int:
     """The board of a pool whose predicted finish is first among a few drawn; NOBODY where none is known."""
     first, last = pools.first[pool], pools.first[pool + 1]
     best, finish = NOBODY, 0
@@ -308,7 +308,7 @@ def send(
     boards: Boards,
     pools: Pools,
     routes: Routes,
-    front: Front,
+    front: FrontSettings,
     requests: Requests,
     heap: Heap,
     head: Ints,
@@ -328,7 +328,7 @@ def send(
             share, r = drawn(front.seed, request, salt), 0
             while routes.until[r] <= share:
                 r += 1
-            b = pick(boards, pools, Front(0, 0, front.seed, 1), now, routes.pools[r, 0], request, salt + 1)
+            b = pick(boards, pools, FrontSettings(0, 0, front.seed, 1), now, routes.pools[r, 0], request, salt + 1)
             if b == NOBODY:
                 continue
             here = max(boards.of[b].busy, boards.of[b].free, now) + boards.of[b].owed * boards.of[b].each
@@ -381,7 +381,7 @@ def finished(
     boards: Boards,
     pools: Pools,
     routes: Routes,
-    front: Front,
+    front: FrontSettings,
     requests: Requests,
     stream: Stream,
     heap: Heap,
@@ -411,7 +411,7 @@ def finished(
 def lose(
     boards: Boards,
     pools: Pools,
-    front: Front,
+    front: FrontSettings,
     requests: Requests,
     stream: Stream,
     heap: Heap,
@@ -463,7 +463,7 @@ def serve_fleet(
     boards: Boards,
     pools: Pools,
     routes: Routes,
-    front: Front,
+    front: FrontSettings,
     policies: Any,
     faults: Ints,
     heap: Heap,

@@ -1,4 +1,4 @@
-from .adaptation import Mode as Mode
+from .adaptation import AdaptationMode as AdaptationMode
 from .adaptation import make_mode as make_mode
 from .certificate import Promise as Promise
 from .certificate import joined as joined

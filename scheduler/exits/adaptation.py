@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from .criterion import Criterion
-from .fronts import Choice, Front, choose, first_number_within, front_of
+from .fronts import CriterionChoice, ExitFront, choose, first_number_within, front_of
 from .parsing import parse_criterion
 from .profile import ExitProfile
 from .recorded import Recorded
@@ -36,7 +36,7 @@ MODES = {
 }
 
 
-class Mode(Protocol):
+class AdaptationMode(Protocol):
     """Turns the time that a request may take on average into a criterion."""
 
     @property
@@ -95,9 +95,9 @@ class Pareto:
     hold wherever the budget allows them.
     """
 
-    front: Front
+    front: ExitFront
     limit: Criterion | None = None
-    target: Choice | None = None
+    target: CriterionChoice | None = None
     _first: Criterion = field(default=Criterion.of_exit(1), repr=False)
 
     @property
@@ -121,7 +121,7 @@ def make_mode(
     recorded: Recorded | None = None,
     *,
     accuracy: float | None = None,
-) -> Mode:
+) -> AdaptationMode:
     """Return a mode by its name; the usual criterion of `pareto` is its limit, unless it is `false`.
 
     `accuracy`: the share of right answers that is enough. Raises SchedulerError.

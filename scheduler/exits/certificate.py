@@ -10,7 +10,7 @@ at all moments together, and for any images in any order. Only the coins are ran
 >>> promise = Promise.of("eta=0.95,risk=5%,share=20%")
 >>> [most_lost(seen, promise) for seen in (0, 1, 10)]
 [16, 35, 108]
->>> tally = Tally(promise)
+>>> tally = CertificateTally(promise)
 >>> tally.answer(1000, early=400)
 >>> tally.lost, tally.kept
 (16, 0.984)
@@ -124,7 +124,7 @@ class _Drawn:
     differs: bool | None = None
 
 
-class Tally:
+class CertificateTally:
     """Counts of answers, and how many of them differ from the last exit's at most (`lost`).
 
     Evidence enters in the order of the coins: what left after the oldest sample under way is counted as lost
@@ -260,10 +260,10 @@ class Certificate:
 
     def __init__(self, promise: Promise, exits: int, *, seed: int | None = None) -> None:
         self.promise = promise
-        self.whole = Tally(promise)
-        self.stretch = Tally(promise)
-        self.exits = [Tally(promise) for _ in range(exits)]
-        self.tenants: dict[str, Tally] = {}
+        self.whole = CertificateTally(promise)
+        self.stretch = CertificateTally(promise)
+        self.exits = [CertificateTally(promise) for _ in range(exits)]
+        self.tenants: dict[str, CertificateTally] = {}
         self.resets = 0
         self._outbreak = Outbreak(promise)
         self._rng = np.random.default_rng(seed)
@@ -295,7 +295,7 @@ class Certificate:
 
     def reset(self) -> None:
         """Begin a new stretch: what was seen before speaks of other images."""
-        self.stretch = Tally(self.promise)
+        self.stretch = CertificateTally(self.promise)
         self._outbreak = Outbreak(self.promise)
         self.resets += 1
 
@@ -323,14 +323,14 @@ class Certificate:
             "tenants": {name: tally.counts() for name, tally in list(self.tenants.items())},
         }
 
-    def _tallies(self, exit: int | None, tenant: str, governed: bool) -> Iterable[Tally]:
+    def _tallies(self, exit: int | None, tenant: str, governed: bool) -> Iterable[CertificateTally]:
         if governed:
             yield self.whole
             yield self.stretch
         if exit is not None:
             yield self.exits[exit]
         mine = self.tenants.get(tenant)
-        yield self.tenants.setdefault(tenant, Tally(self.promise)) if mine is None else mine
+        yield self.tenants.setdefault(tenant, CertificateTally(self.promise)) if mine is None else mine
 
 
 def joined(counts: Iterable[dict[str, Any]], promise: Promise) -> dict[str, Any]:
@@ -339,7 +339,7 @@ def joined(counts: Iterable[dict[str, Any]], promise: Promise) -> dict[str, Any]
     The product of their martingales is one, so the counts add up.
 
     >>> promise = Promise(eta=0.9, share=0.2)
-    >>> tally = Tally(promise)
+    >>> tally = CertificateTally(promise)
     >>> tally.answer(600, early=300)
     >>> joined([tally.counts()] * 2, promise)["kept_at_least"] > tally.kept
     True

@@ -24,7 +24,7 @@ OPERATORS = ("<=", ">=", "==", "!=", "<", ">")
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Inequality:
     """A quantity against a value in its base unit, or `confidence` against one value for each exit."""
 
     quantity: str
@@ -98,7 +98,7 @@ class AnyOf:
         return " or ".join(map(str, self.parts))
 
 
-Node = Comparison | Never | Not | AllOf | AnyOf
+Node = Inequality | Never | Not | AllOf | AnyOf
 
 
 @dataclass(frozen=True)
@@ -118,12 +118,12 @@ class Criterion:
             raise SchedulerError(f"thresholds must be numbers, not {list(values)}")
         if not values:
             return NEVER
-        return cls(Comparison("confidence", ">", values[0] if len(values) == 1 else values))
+        return cls(Inequality("confidence", ">", values[0] if len(values) == 1 else values))
 
     @classmethod
     def of_exit(cls, number: int) -> Criterion:
         """Return the criterion with which every sample leaves at one exit, counted from 1."""
-        return cls(Comparison("exit_number", "==", float(number)))
+        return cls(Inequality("exit_number", "==", float(number)))
 
     def joined(self, other: Criterion) -> Criterion:
         """Return the criterion that holds where this one or the other does."""
@@ -149,7 +149,7 @@ class Criterion:
         """The names of the quantities that it looks at, sorted."""
         return tuple(sorted({one.quantity for one in self.comparisons()}))
 
-    def comparisons(self) -> Iterator[Comparison]:
+    def comparisons(self) -> Iterator[Inequality]:
         """Yield the comparisons from left to right."""
         yield from _comparisons(self.tree)
 
@@ -160,8 +160,8 @@ class Criterion:
 NEVER = Criterion(Never())
 
 
-def _comparisons(node: Node) -> Iterator[Comparison]:
-    if isinstance(node, Comparison):
+def _comparisons(node: Node) -> Iterator[Inequality]:
+    if isinstance(node, Inequality):
         yield node
     elif isinstance(node, Not):
         yield from _comparisons(node.part)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from ..errors import CriterionError
 from ..policy import Request
-from .criterion import AnyOf, Comparison, Criterion, Never, Node, Not
+from .criterion import AnyOf, Criterion, Inequality, Never, Node, Not
 from .profile import ExitProfile
 from .quantities import QUANTITIES
 
@@ -168,7 +168,7 @@ def _folded(node: Node, profile: ExitProfile, exit: int) -> bool | Test:
     """Return True or False where that is certain at the exit, else the test of the columns."""
     if isinstance(node, Never):
         return False
-    if isinstance(node, Comparison):
+    if isinstance(node, Inequality):
         compare, value, name = _COMPARE[node.operator], node.value_at(exit), node.quantity
         if not QUANTITIES[name].by_sample:
             return compare((profile.fact(name, exit),), value)[0]

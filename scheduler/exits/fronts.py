@@ -114,7 +114,7 @@ def _leaving_at(counted: NDArray[Any], exit: int, shape: tuple[int, ...]) -> NDA
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class ExitPoint:
     """A combination of thresholds with its error and its cost (ns, nJ or MACs a sample)."""
 
     thresholds: tuple[float, ...]
@@ -129,19 +129,19 @@ class Point:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Front:
+class ExitFront:
     """The combinations that no other is at least as good as in both; `points` from cheap to right."""
 
-    points: tuple[Point, ...]
+    points: tuple[ExitPoint, ...]
     cost: str
     tried: int
 
-    def cheapest(self, *, error: float) -> Point | None:
+    def cheapest(self, *, error: float) -> ExitPoint | None:
         """Return the least cost with at most this error; None where no point has it. O(log n)."""
         at = bisect.bisect_left(self.points, -error, key=lambda point: -point.error)
         return self.points[at] if at < len(self.points) else None
 
-    def best(self, *, cost: float) -> Point | None:
+    def best(self, *, cost: float) -> ExitPoint | None:
         """Return the least error with at most this cost; None where every point costs more. O(log n)."""
         at = bisect.bisect_right(self.points, cost, key=lambda point: point.cost)
         return self.points[at - 1] if at else None
@@ -160,7 +160,7 @@ def front_of(
     *,
     cost: str = "latency",
     grid: Sequence[Sequence[float]] | None = None,
-) -> Front:
+) -> ExitFront:
     """Return the front of error and a cost (latency, energy or macs) over a grid. Raises SchedulerError.
 
     Of combinations that are equal in both, the first stays.
@@ -177,19 +177,19 @@ def cost_of(profile: ExitProfile, cost: str) -> tuple[float, ...]:
     return tuple(profile.fact(cost, exit) for exit in range(profile.exits))
 
 
-def _front(outcomes: Outcomes, profile: ExitProfile, cost: str) -> Front:
+def _front(outcomes: Outcomes, profile: ExitProfile, cost: str) -> ExitFront:
     errors, costs = outcomes.error, outcomes.cost(cost_of(profile, cost))
-    points: list[Point] = []
+    points: list[ExitPoint] = []
     for row in np.lexsort((errors, costs)):
         if not points or errors[row] < points[-1].error:
             rates = (outcomes.leaves[row] / outcomes.samples).tolist()
             thresholds = tuple(outcomes.thresholds[row].tolist())
-            points.append(Point(thresholds, float(errors[row]), float(costs[row]), tuple(rates)))
-    return Front(points=tuple(points), cost=cost, tried=len(errors))
+            points.append(ExitPoint(thresholds, float(errors[row]), float(costs[row]), tuple(rates)))
+    return ExitFront(points=tuple(points), cost=cost, tried=len(errors))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class CriterionChoice:
     """The criterion that was chosen; `feasible` False: nothing fulfils the demand, so the whole network runs.
 
     `point` is what the samples say of it, in-sample.
@@ -197,7 +197,7 @@ class Choice:
 
     criterion: Criterion
     feasible: bool
-    point: Point | None = None
+    point: ExitPoint | None = None
     tried: int = 0
 
     @property
@@ -216,7 +216,7 @@ def choose(
     guarded: bool = True,
     risk: float = RISK,
     seed: int = 0,
-) -> Choice:
+) -> CriterionChoice:
     """Return the cheapest thresholds with at least this accuracy, or this share of the last exit's.
 
     Guarded: the samples are halved; one half makes the front, and along it, from the most accurate point on,
@@ -236,20 +236,20 @@ def choose(
         front = front_of(makes, profile, cost=cost)
         kept = Kept(accuracy if accuracy is not None else relative or 0.0)
 
-        def seen(half: Recorded, point: Point) -> NDArray[np.float64]:
+        def seen(half: Recorded, point: ExitPoint) -> NDArray[np.float64]:
             """Return outcomes against the last exit, or against one that is always right."""
             right, exits = np.asarray(half.correct), half.exits([*point.thresholds, 0.0])
             ours = right[np.arange(len(right)), exits]
             return kept.outcomes(ours, right[:, -1] if accuracy is None else np.ones(len(right)))
 
-        def proven(point: Point) -> bool:
+        def proven(point: ExitPoint) -> bool:
             spread = spread_of(seen(makes, point), kept.mean)
             return proven_above(seen(tests, point), mean=kept.mean, risk=risk, spread=spread, best=kept.best)
 
         point = next(reversed(fixed_sequence(reversed(front.points), proven)), None)
     if point is None:
-        return Choice(criterion=NEVER, feasible=False, tried=front.tried)
-    return Choice(criterion=point.criterion, feasible=True, point=point, tried=front.tried)
+        return CriterionChoice(criterion=NEVER, feasible=False, tried=front.tried)
+    return CriterionChoice(criterion=point.criterion, feasible=True, point=point, tried=front.tried)
 
 
 def halves(recorded: Recorded, seed: int = 0) -> tuple[Recorded, Recorded]:

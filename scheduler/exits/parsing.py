@@ -24,7 +24,7 @@ from functools import lru_cache
 from typing import NamedTuple, NoReturn
 
 from ..errors import CriterionError as CriterionError
-from .criterion import AllOf, AnyOf, Comparison, Criterion, Never, Node, Not
+from .criterion import AllOf, AnyOf, Criterion, Inequality, Never, Node, Not
 from .quantities import ALIASES, QUANTITIES, Quantity
 
 LONGEST = 4096  # characters of a criterion
@@ -126,7 +126,7 @@ class _Parser:
         finally:
             self._depth -= 1
 
-    def _comparison(self) -> Comparison:
+    def _comparison(self) -> Inequality:
         name = ALIASES.get(self.here.text, self.here.text)
         if self.here.kind != "word" or name not in QUANTITIES:
             self._refuse_name()
@@ -138,7 +138,7 @@ class _Parser:
             self._refuse(f"<, <=, >= or >, since {name} is measured and hardly ever equals a number")
         self._take()
         value = self._list(quantity) if self.here.text == "[" else self._value(quantity)
-        return Comparison(name, sign.text, value, start)
+        return Inequality(name, sign.text, value, start)
 
     def _list(self, quantity: Quantity) -> tuple[float, ...]:
         if quantity.name != "confidence":

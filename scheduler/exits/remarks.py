@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from ..errors import CriterionError
-from .criterion import AllOf, Comparison, Criterion, Never, Node, Not
+from .criterion import AllOf, Criterion, Inequality, Never, Node, Not
 from .profile import ExitProfile
 from .quantities import QUANTITIES
 
@@ -49,7 +49,7 @@ def warnings_of(criterion: Criterion, profile: ExitProfile | None = None) -> tup
 
 def _never(criterion: Criterion) -> str:
     """Say why a criterion never holds, where one comparison is the reason."""
-    if isinstance(one := criterion.tree, Comparison):
+    if isinstance(one := criterion.tree, Inequality):
         quantity = QUANTITIES[one.quantity]
         if one.operator[0] == ">" and math.isfinite(quantity.most):
             return f"{one} never holds, since {one.quantity} is at most {quantity.most:g}"
@@ -111,7 +111,7 @@ def _holds(node: Node, values: Mapping[str, float], exit: int) -> bool:
         return False
     if isinstance(node, Not):
         return not _holds(node.part, values, exit)
-    if isinstance(node, Comparison):
+    if isinstance(node, Inequality):
         left, right = values[node.quantity], node.value_at(exit)
         return {
             "<": left < right,

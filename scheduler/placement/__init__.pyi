@@ -6,13 +6,13 @@ from .ensembles.greedy import neighbours as neighbours
 from .ensembles.greedy import soft_greedy as soft_greedy
 from .ensembles.optimum import allocate as allocate
 from .ensembles.worst_fit import worst_fit as worst_fit
-from .fleet import Device as Device
+from .fleet import DeviceSource as DeviceSource
 from .fleet import DeviceType as DeviceType
 from .fleet import EnsembleFacts as EnsembleFacts
 from .fleet import Fleet as Fleet
+from .fleet import FleetDevice as FleetDevice
 from .fleet import Link as Link
 from .fleet import NetworkFacts as NetworkFacts
-from .fleet import Source as Source
 from .fleet import is_address as is_address
 from .fleet import read_fleet as read_fleet
 from .followed import serve_following as serve_following

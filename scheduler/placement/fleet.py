@@ -132,7 +132,7 @@ class DeviceType:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Device:
+class FleetDevice:
     """One device of the fleet. `address`: host:port of its server, empty where nobody serves.
 
     `admin`: host:port of its gRPC admin surface, empty where it has none. `ca` and `token_file`: files,
@@ -150,7 +150,7 @@ class Device:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class DeviceSource:
     """A place where devices of a type are found while a fleet is served; `access` as of a device, by key.
 
     `files`: a folder, relative to the fleet file, with a file a device; `dns`: a name and port, whose every
@@ -178,15 +178,15 @@ class Fleet:
     networks: Mapping[str, NetworkFacts]
     types: Mapping[str, DeviceType]
     links: Mapping[str, Link]
-    devices: tuple[Device, ...]
+    devices: tuple[FleetDevice, ...]
     head: str = ""
     ensembles: Mapping[str, EnsembleFacts] = field(default_factory=dict)
-    sources: tuple[Source, ...] = ()
+    sources: tuple[DeviceSource, ...] = ()
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
         addresses: dict[str, str] = {}
-        named: tuple[Device | Source, ...] = (*self.devices, *self.sources)
+        named: tuple[FleetDevice | DeviceSource, ...] = (*self.devices, *self.sources)
         for device in named:
             if device.name in seen:
                 raise FleetError(f"devices must have names of their own, and '{device.name}' comes twice")
@@ -421,10 +421,10 @@ def _parsed(top: _Place, profiles: OpenProfile) -> Fleet:
     for what, found in (("networks", networks), ("links", links), ("types", types)):
         if not found:
             raise FleetError(f"{what} must have at least one entry, and there is none")
-    devices, sources = list[Device](), list[Source]()
+    devices, sources = list[FleetDevice](), list[DeviceSource]()
     for number, raw in enumerate(top.list_of("devices")):
         for one in _devices(_Place(f"devices[{number}]", raw), links):
-            (devices if isinstance(one, Device) else sources).append(one)  # type: ignore[arg-type]
+            (devices if isinstance(one, FleetDevice) else sources).append(one)  # type: ignore[arg-type]
     head = top.text("head", "")
     ensembles = {key: _ensemble(key, place) for key, place in top.tables("ensembles")}
     top.done()
@@ -535,7 +535,7 @@ def _type(name: str, place: _Place, profiles: OpenProfile, networks: Mapping[str
     )
 
 
-def _devices(place: _Place, links: Mapping[str, Link]) -> list[Device] | list[Source]:
+def _devices(place: _Place, links: Mapping[str, Link]) -> list[FleetDevice] | list[DeviceSource]:
     """Return the devices that an entry names, or the source that it is."""
     addresses, admin = _addresses(place, "addresses"), _addresses(place, "admin")
     kind = place.text("type")
@@ -556,7 +556,9 @@ def _devices(place: _Place, links: Mapping[str, Link]) -> list[Device] | list[So
     if files or dns:
         if dns and not is_address(dns):
             raise FleetError(f"{place.at('dns')} must be NAME:PORT, not {dns!r}")
-        source = Source(name=name, type=kind, link=link, files=files, dns=dns, admin_port=admin_port, access=access)
+        source = DeviceSource(
+            name=name, type=kind, link=link, files=files, dns=dns, admin_port=admin_port, access=access
+        )
         return [source]
     if admin and len(admin) != len(addresses):
         raise FleetError(f"{place.at('admin')} must be {len(addresses)}, one an address, not {len(admin)}")
@@ -566,7 +568,7 @@ def _devices(place: _Place, links: Mapping[str, Link]) -> list[Device] | list[So
         )
     names = [name] if count == 1 else [f"{name}-{k}" for k in range(count)]
     places = zip(names, addresses or [""] * count, admin or [""] * count, strict=True)
-    return [Device(name=n, type=kind, link=link, address=a, admin=b, **access) for n, a, b in places]
+    return [FleetDevice(name=n, type=kind, link=link, address=a, admin=b, **access) for n, a, b in places]
 
 
 def _addresses(place: _Place, key: str) -> list[str]:

@@ -31,7 +31,7 @@ from .twin import Fault, Served, serve_stream
 
 
 @dataclass(frozen=True, kw_only=True)
-class Followed:
+class FleetSchedule:
     """Requests as served, in order of arrival, and the plans with the times from which they held.
 
     `exit`: -1 for a request that was dropped. Times in ns.
@@ -59,7 +59,7 @@ def serve_following(
     faults: Sequence[Fault] = (),
     plan: Plan | None = None,
     follow: bool = True,
-) -> Followed:
+) -> FleetSchedule:
     """Serve these arrivals, sorted, each leaving at its exit. Raises as `serve_stream` and `Follower.start`.
 
     `plan`: to begin with, by default the best; `follow`: False keeps it whatever comes.
@@ -87,7 +87,7 @@ def serve_following(
         step = _next_change(follower, whole, begin_ns, faults) if follow else None
         if step is None:
             end[first:], left[first:] = whole.end_ns, whole.exit
-            return Followed(
+            return FleetSchedule(
                 arrival_ns=arrival_ns, end_ns=end, exit=left, slo_ns=follower.plan.slo_ns, changes=tuple(changes)
             )
         now_ns, new = step

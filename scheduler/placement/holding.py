@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .fleet import Fleet
-from .options import NS, Kind, Space, shrunk
+from .options import NS, DeviceKind, Space, shrunk
 from .plan import Job, Plan
 from .planner import HEADROOM
 
@@ -34,7 +34,7 @@ def carried(fleet: Fleet, plan: Plan, headroom: float = HEADROOM) -> float:
     return most * (1 - headroom)
 
 
-def link_ns(space: Space, kind: Kind, jobs: Sequence[Job]) -> float:
+def link_ns(space: Space, kind: DeviceKind, jobs: Sequence[Job]) -> float:
     """Time of a device's link for one sample of the network, the busier of its two ways."""
     reach, facts, blocks = space.reach, space.network, kind.profile.blocks
     first, end, per_byte = jobs[0].first, jobs[-1].last + 1, NS / kind.link.bytes_per_s
@@ -43,7 +43,7 @@ def link_ns(space: Space, kind: Kind, jobs: Sequence[Job]) -> float:
     return per_byte * max(reach[first] * enters, goes_on + (reach[first] - reach[end]) * facts.answer_bytes)
 
 
-def job_ns(space: Space, kind: Kind, job: Job) -> float:
+def job_ns(space: Space, kind: DeviceKind, job: Job) -> float:
     """Device time of a job for one sample of the network, at its full batch."""
     reach, blocks, exits = space.reach, kind.profile.blocks, kind.profile.exits
     inside = [e for e in exits if job.first <= e <= job.last]

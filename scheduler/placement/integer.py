@@ -18,7 +18,7 @@ import numpy as np
 
 from ..errors import FleetError
 from .options import Option, Space
-from .paths import Cell, Paths, Piece, Question, solver_options, sparse
+from .paths import Cell, PathQuestion, Paths, Piece, solver_options, sparse
 
 GAP = 1e-3  # relative distance at which a solution is good enough
 NODES = 60  # of branch and bound in one integer programme
@@ -69,7 +69,7 @@ def best_mix(
     """
     if not has_solver():
         raise FleetError("mixes of pieces need SciPy, which is not installed: pip install 'fluidnpu[fleet]'")
-    asked = Question(space=space, rate=rate, budget_micros=budget_micros)
+    asked = PathQuestion(space=space, rate=rate, budget_micros=budget_micros)
     if rate is not None and rate > space.head_rate * (1 + _EPS):
         return None
     best, bound = start, asked.no_bound
@@ -92,23 +92,23 @@ def best_mix(
     return None if best is None else replace(best, bound=_not_below(asked, best, bound))
 
 
-def _value(asked: Question, mix: Mix) -> float:
+def _value(asked: PathQuestion, mix: Mix) -> float:
     return mix.rate if asked.rate is None else float(mix.cost_micros)
 
 
-def _gap(asked: Question, mix: Mix, bound: float) -> float:
+def _gap(asked: PathQuestion, mix: Mix, bound: float) -> float:
     value = _value(asked, mix)
     if asked.rate is None:
         return bound / value - 1
     return value / bound - 1 if bound > 0 else (0.0 if value == 0 else inf)
 
 
-def _not_below(asked: Question, mix: Mix, bound: float) -> float:
+def _not_below(asked: PathQuestion, mix: Mix, bound: float) -> float:
     """A bound that rounding has put on the wrong side of the value is the value."""
     return max(bound, mix.rate) if asked.rate is None else min(bound, float(mix.cost_micros))
 
 
-def _better(asked: Question, one: Mix | None, other: Mix | None) -> Mix | None:
+def _better(asked: PathQuestion, one: Mix | None, other: Mix | None) -> Mix | None:
     if one is None or other is None:
         return other if one is None else one
     if asked.rate is None:
@@ -116,7 +116,7 @@ def _better(asked: Question, one: Mix | None, other: Mix | None) -> Mix | None:
     return other if (other.cost_micros, other.used) < (one.cost_micros, one.used) else one
 
 
-def _flows(asked: Question, gap: float, nodes: int) -> tuple[Mix | None, float]:
+def _flows(asked: PathQuestion, gap: float, nodes: int) -> tuple[Mix | None, float]:
     """Solve the flow over cuts, and give its mix (None where a path is too long) and its bound."""
     from scipy.optimize import Bounds, LinearConstraint, milp
 
@@ -181,7 +181,7 @@ def _rows(
     return rows, low, high
 
 
-def _settled(asked: Question, placed: Mapping[Piece, tuple[Option, int]] | None) -> Mix | None:
+def _settled(asked: PathQuestion, placed: Mapping[Piece, tuple[Option, int]] | None) -> Mix | None:
     """Send samples over the ways through whole devices that keep the objective; give back idle devices.
 
     None where nothing flows, or less than the rate asked.
@@ -209,7 +209,7 @@ def _settled(asked: Question, placed: Mapping[Piece, tuple[Option, int]] | None)
     return Mix(placed=placed, routes=routes, rate=total, cost_micros=cost, bound=inf, latency_ns=latency)
 
 
-def _routed(asked: Question, placed: Mapping[Piece, tuple[Option, int]]) -> dict[tuple[Piece, ...], float]:
+def _routed(asked: PathQuestion, placed: Mapping[Piece, tuple[Option, int]]) -> dict[tuple[Piece, ...], float]:
     """The most samples over the ways through these pieces, by way."""
     from scipy.optimize import linprog
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from .fleet import Fleet
 from .holding import job_ns
-from .options import NS, Kind, Space
+from .options import NS, DeviceKind, Space
 from .plan import Job, Plan
 
 
@@ -65,7 +65,7 @@ def head_load(fleet: Fleet, plan: Plan) -> float:
     return max(need.values()) / fleet.links[fleet.head].bytes_per_s
 
 
-def _bytes(space: Space, kind: Kind, jobs: Sequence[Job]) -> tuple[float, float]:
+def _bytes(space: Space, kind: DeviceKind, jobs: Sequence[Job]) -> tuple[float, float]:
     """Give the bytes that a sample of the network brings to a pool and takes from it, on average."""
     first, end, facts, blocks = jobs[0].first, jobs[-1].last + 1, space.network, kind.profile.blocks
     share, on = space.reach[first], space.reach[end]

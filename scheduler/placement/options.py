@@ -58,7 +58,7 @@ class Option(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
+class DeviceKind:
     """Devices that a plan cannot tell apart: one type on one link."""
 
     type: str
@@ -85,7 +85,7 @@ class Space:
     """
 
     network: NetworkFacts
-    kinds: tuple[Kind, ...]
+    kinds: tuple[DeviceKind, ...]
     slo_ns: int
     head: Link | None = None
     overlap: bool = True
@@ -113,7 +113,7 @@ class Space:
             if network in fleet.types[device.type].profiles:
                 members.setdefault((device.type, device.link), []).append(device.name)
         kinds = tuple(
-            Kind(
+            DeviceKind(
                 type=kind,
                 link=fleet.links[link],
                 profile=fleet.types[kind].profiles[network],
@@ -178,7 +178,7 @@ def undominated(options: Sequence[Option], slo_ns: float) -> tuple[Option, ...]:
     return tuple(kept)
 
 
-def whole_options(space: Space, kind: Kind) -> list[Option]:
+def whole_options(space: Space, kind: DeviceKind) -> list[Option]:
     """Give every option of the whole network on a kind, also those that others beat."""
     pieces, end = _Pieces(space, kind), space.blocks
     for first in range(end):
@@ -188,7 +188,7 @@ def whole_options(space: Space, kind: Kind) -> list[Option]:
     return [*pieces.splits(0, end), *(pieces.turns(chain) for chain in pieces.chains(0).get(end, ()))]
 
 
-def whole_times(space: Space, kind: Kind) -> dict[int, float]:
+def whole_times(space: Space, kind: DeviceKind) -> dict[int, float]:
     """Give the expected time in ns of the whole network with its exits, by batch size."""
     pieces = _Pieces(space, kind)
     times = pieces.run_ns(0, space.blocks, "on", list(pieces.exits))
@@ -219,7 +219,7 @@ class _Priced(NamedTuple):
 class _Pieces:
     """The options of one kind of device; vectors run over batch sizes."""
 
-    def __init__(self, space: Space, kind: Kind) -> None:
+    def __init__(self, space: Space, kind: DeviceKind) -> None:
         self.space, self.kind, self.profile = space, kind, kind.profile
         b_max = self.profile.b_max
         self.batches = np.array([b for b in (space.batches or range(1, b_max + 1)) if b <= b_max])

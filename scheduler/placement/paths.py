@@ -31,7 +31,7 @@ Way = tuple[tuple[Cell, int], ...]  # cells with the place of the option in `Spa
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class PathQuestion:
     """Most rate, or with `rate` least cost; `budget_micros` bounds the cost of what is used."""
 
     space: Space
@@ -72,7 +72,7 @@ class Question:
 class Paths:
     """The programme of one question, with latencies as in pools of `pools` devices."""
 
-    asked: Question
+    asked: PathQuestion
     pools: int
     ways: list[Way] = field(default_factory=list)
 

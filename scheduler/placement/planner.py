@@ -22,7 +22,7 @@ from ..errors import FleetError, PlacementError
 from .dynamic import MOST_STATES, Pipeline, best_pipeline, cheapest_pipeline, states
 from .fleet import Fleet
 from .integer import GAP, NODES, Mix, best_mix, has_solver
-from .options import Kind, Option, Space, obstacles, shrunk, whole_options
+from .options import DeviceKind, Option, Space, obstacles, shrunk, whole_options
 from .paths import Piece
 from .plan import RAMPS, Job, Plan, Pool, Route
 
@@ -310,7 +310,7 @@ def _least_cost(rows: Sequence[Form]) -> int:
     return round(next(row.bound for row in reversed(rows) if not row.why))
 
 
-def _jobs(space: Space, kind: Kind, option: Option, flow: float) -> tuple[Job, ...]:
+def _jobs(space: Space, kind: DeviceKind, option: Option, flow: float) -> tuple[Job, ...]:
     """The splits of an option as jobs; weights are their shares of the device's time."""
     shares = [1.0 if split.ramps == "none" else space.reach[split.first] for split in option.chain]
     loads = []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .fleet import Device, DeviceType, Fleet, Link, NetworkFacts
+from .fleet import DeviceType, Fleet, FleetDevice, Link, NetworkFacts
 from .profile import Block, Profile
 
 
@@ -35,7 +35,7 @@ def toy_fleet(boards: int = 2, *, bytes_per_s: int = 10**9) -> Fleet:
         networks={"toy": NetworkFacts(name="toy", exit_rates=(0.4, 0.6), input_bytes=10_000, answer_bytes=100)},
         types={"board": kind},
         links={"lan": Link(name="lan", bytes_per_s=bytes_per_s, latency_ns=100_000)},
-        devices=tuple(Device(name=f"board-{k}", type="board", link="lan") for k in range(boards)),
+        devices=tuple(FleetDevice(name=f"board-{k}", type="board", link="lan") for k in range(boards)),
     )
 
 
@@ -58,7 +58,7 @@ def divided_fleet(exit_rates: tuple[float, float], boards: int = 4) -> Fleet:
         networks={"toy": NetworkFacts(name="toy", exit_rates=exit_rates, input_bytes=1000, answer_bytes=10)},
         types={"board": kind},
         links={"lan": Link(name="lan", bytes_per_s=10**9)},
-        devices=tuple(Device(name=f"board-{k}", type="board", link="lan") for k in range(boards)),
+        devices=tuple(FleetDevice(name=f"board-{k}", type="board", link="lan") for k in range(boards)),
     )
 
 
@@ -101,7 +101,7 @@ def random_fleet(
             profiles={"net": Profile(network="net", blocks=made)},
         )
         link = str(rng.choice(list(links)))
-        devices += [Device(name=f"{name}-{n}", type=name, link=link) for n in range(count)]
+        devices += [FleetDevice(name=f"{name}-{n}", type=name, link=link) for n in range(count)]
     rates = rng.dirichlet(np.ones(len(ends)))
     rates[-1] = 1 - rates[:-1].sum()
     facts = NetworkFacts(name="net", exit_rates=tuple(map(float, rates)), input_bytes=1000, answer_bytes=10)
@@ -127,5 +127,5 @@ def two_networks(boards: int = 3) -> Fleet:
         networks=facts,
         types={"board": kind},
         links={"lan": Link(name="lan", bytes_per_s=10**8)},
-        devices=tuple(Device(name=f"board-{k}", type="board", link="lan") for k in range(boards)),
+        devices=tuple(FleetDevice(name=f"board-{k}", type="board", link="lan") for k in range(boards)),
     )

@@ -26,7 +26,7 @@ from ..errors import FleetError, PolicyError
 from ..policy import Policy
 from ..simulation.traffic import check_load, draw_exits
 from .fleet import Fleet
-from .options import Floats, Kind, Space
+from .options import DeviceKind, Floats, Space
 from .plan import Job, Plan, Pool
 
 NOTICE = 4  # batch times after which the front sends again
@@ -48,7 +48,7 @@ class Table:
     local: tuple[int, ...]
 
 
-def table_of(kind: Kind, jobs: Sequence[Job]) -> Table:
+def table_of(kind: DeviceKind, jobs: Sequence[Job]) -> Table:
     """Make the stages of a pool's jobs: one ends at each exit that is run, and at each end of a split."""
     blocks, exits = kind.profile.blocks, kind.profile.exits
     rows: list[list[int]] = []
@@ -188,7 +188,7 @@ def serve_stream(
         raise FleetError(f"overhead_ns must be at least 0, not {overhead_ns}")
     setting = _Setting(fleet, plan, network)
     pools = setting.pools._replace(took=setting.pools.believed + overhead_ns)
-    front = loop.Front(setting.head_ns, setting.notice_ns, seed, choices)
+    front = loop.FrontSettings(setting.head_ns, setting.notice_ns, seed, choices)
     at = {name: k for k, name in enumerate(setting.boards)}
     if odd := sorted({fault.device for fault in faults} - set(at)):
         raise FleetError(f"faults must be of devices that the plan uses, and {', '.join(odd)} are not")

@@ -1,4 +1,4 @@
-"""`Guarded`: credit that may give up few requests, and minimises mean latency while many are late.
+"""`GuardedPolicy`: credit that may give up few requests, and minimises mean latency while many are late.
 
 `Credit` saves the many by letting the few wait: a sample that is late anyway goes last. When the load is
 higher than told, the few become many and the tail explodes. Three guards, from visible state only:
@@ -51,7 +51,7 @@ FADE = 1 - 1 / HORIZON
 PLAIN = ("", *BESIDE)
 
 
-class Guarded:
+class GuardedPolicy:
     """`credit` within bounds, as the module says.
 
     Bounded as `Credit`: a sample that is PATIENCE objectives old goes before everything else. `window`:
@@ -236,9 +236,9 @@ def remaining_work_ns(setting: Setting) -> tuple[int, ...]:
     return tuple(reversed(work))
 
 
-def with_weights(setting: Setting, weights: Weights) -> Guarded:
+def with_weights(setting: Setting, weights: Weights) -> GuardedPolicy:
     """Make the policy as weights are tried for it."""
-    return Guarded(setting, Credit(setting, weights), drain=Drain(setting))
+    return GuardedPolicy(setting, Credit(setting, weights), drain=Drain(setting))
 
 
 def make_guarded(
@@ -252,7 +252,7 @@ def make_guarded(
     window: int = WINDOW,
     weights: Weights | None = None,
     drain: bool = True,
-) -> Guarded:
+) -> GuardedPolicy:
     """Make the policy with the weights given, those that ship for the setting, or the best of them for it.
 
     Where none of them beats `fluid` and `optimal` it decides as the better of the two. Raises SchedulerError.
@@ -267,7 +267,7 @@ def make_guarded(
         weights, origin = found
     credit = Credit(setting, weights, name=name)
     credit.weights_from = origin
-    return Guarded(
+    return GuardedPolicy(
         setting,
         credit,
         patience=patience,

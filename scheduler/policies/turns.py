@@ -18,7 +18,7 @@ Splits = tuple[tuple[int, int], ...]
 
 
 @dataclass(kw_only=True)
-class Turns:
+class TurnsPolicy:
     """Samples gather at the beginning of each split until its batch is full; the deepest full split runs.
 
     `splits`: first stage and batch of each, the first from stage 0; none: every stage is a split of its own
@@ -95,4 +95,6 @@ def parse_splits(key: str, text: str) -> dict[str, Any]:
     return {key: tuple((int(one[1]), int(one[2])) for one in parts if one is not None)}
 
 
-ENTRIES = {"turns": Entry(Turns, "a plan's splits in turns, each at its own full batch", {"splits": parse_splits})}
+ENTRIES = {
+    "turns": Entry(TurnsPolicy, "a plan's splits in turns, each at its own full batch", {"splits": parse_splits})
+}

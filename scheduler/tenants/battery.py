@@ -5,7 +5,7 @@ fills a battery; runs empty it. So a budget bounds the time that the NPU may wor
 spent at once. Where the battery is empty the NPU waits.
 
 >>> power = PowerModel(idle_w=2.0, active_w=6.0)
->>> budget = Budget(over_idle=1.5, battery_j=0.001)
+>>> budget = PowerBudget(over_idle=1.5, battery_j=0.001)
 >>> budget.duty(power)
 0.25
 >>> charge = Charge(budget, power)
@@ -27,7 +27,7 @@ NJ = 1e9  # in a joule
 
 
 @dataclass(frozen=True, kw_only=True)
-class Budget:
+class PowerBudget:
     """A bound on power: `over_idle` times the board's idle watts on average, `battery_j` more at once.
 
     Raises SchedulerError.
@@ -59,7 +59,7 @@ class Charge:
     `spent_nj` is what runs took above the idle power since the beginning.
     """
 
-    def __init__(self, budget: Budget, power: PowerModel) -> None:
+    def __init__(self, budget: PowerBudget, power: PowerModel) -> None:
         self.duty = budget.duty(power)
         self.budget, self.power = budget, power
         self.level_nj = self._most_nj = budget.battery_j * NJ

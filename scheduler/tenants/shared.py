@@ -29,7 +29,7 @@ from functools import partial
 from fluidnpu.dse import LatencyTable
 
 from ..errors import PolicyError, SchedulerError
-from ..exits.adaptation import Mode
+from ..exits.adaptation import AdaptationMode
 from ..exits.criteria import Criteria
 from ..exits.profile import PowerModel
 from ..policies.registry import make_policy
@@ -64,7 +64,7 @@ class Shared:
         *,
         setting: Setting | Sequence[Setting] | None = None,
         criteria: Criteria | Sequence[Criteria] | None = None,
-        modes: Mapping[str, Mode] | None = None,
+        modes: Mapping[str, AdaptationMode] | None = None,
         networks: Networks | None = None,
         power: PowerModel | None = None,
     ) -> None:
@@ -82,7 +82,7 @@ class Shared:
         self._table: LatencyTable | None = None
         if count > 1 and (lost := [one.name for one in tenancy.all if one.name not in self._of_tenant]):
             raise SchedulerError(f"tenant '{lost[0]}' must have a network of its own, and it has none")
-        self._changed: tuple[Tenancy, Mapping[str, Mode]] | None = None
+        self._changed: tuple[Tenancy, Mapping[str, AdaptationMode]] | None = None
         _check_modes(tenancy, self._modes)
         self.reset()
 
@@ -131,7 +131,7 @@ class Shared:
         """The tenants whose target accuracy nothing has; their budget alone decides."""
         return tuple(name for name, mode in self._modes.items() if not mode.feasible)
 
-    def change(self, tenancy: Tenancy, modes: Mapping[str, Mode] | None = None) -> None:
+    def change(self, tenancy: Tenancy, modes: Mapping[str, AdaptationMode] | None = None) -> None:
         """Take changed tenants at the next decision, from any thread; their names must be the same.
 
         `modes`: of all tenants (None: as before). Raises SchedulerError.
@@ -294,7 +294,7 @@ class Shared:
 
     # -- shares and criteria ---------------------------------------------------------------------------------
 
-    def _apply(self, tenancy: Tenancy, modes: Mapping[str, Mode]) -> None:
+    def _apply(self, tenancy: Tenancy, modes: Mapping[str, AdaptationMode]) -> None:
         before, self.tenancy, self._modes, self._changed = self._by_name, tenancy, dict(modes), None
         self.demand.tell([one for one in tenancy.all if one.rate_per_s != before[one.name].rate_per_s])
         self._by_name = {one.name: one for one in tenancy.all}
@@ -331,7 +331,7 @@ class Shared:
             self._criteria[self._network[one.name]].set(mode.criterion(budget_ns), tenant=one.name)
 
 
-def _check_modes(tenancy: Tenancy, modes: Mapping[str, Mode]) -> None:
+def _check_modes(tenancy: Tenancy, modes: Mapping[str, AdaptationMode]) -> None:
     """Refuse a tenant whose mode was not made."""
     for one in tenancy.tenants:
         if one.mode != "fixed" and one.name not in modes:

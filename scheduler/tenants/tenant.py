@@ -29,7 +29,7 @@ from ..exits.adaptation import MODES
 from ..exits.criterion import Criterion
 from ..exits.parsing import parse_criterion
 from ..simulation.units import parse_duration_ns
-from .battery import Budget
+from .battery import PowerBudget
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -106,7 +106,7 @@ class Tenancy:
     utilisation: float = 0.9  # of a share that modes spend: at 1 the queue of a random stream has no end
     confidences: Mapping[str, str] = field(default_factory=dict)
     exit_rates: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    energy: Budget | None = None
+    energy: PowerBudget | None = None
 
     def __post_init__(self) -> None:
         if not self.tenants:
@@ -187,7 +187,7 @@ def parse_tenants(text: str, source: str = "tenants") -> Tenancy:
         raise SchedulerError(f"{source}: {error}") from None
 
 
-def _energy(row: object) -> Budget:
+def _energy(row: object) -> PowerBudget:
     """Read the table [energy]: a budget over the idle power, and a battery."""
     if not isinstance(row, Mapping) or set(row) != {"over_idle", "battery"}:
         raise SchedulerError("the table [energy] must have over_idle and battery, and nothing else")
@@ -196,7 +196,7 @@ def _energy(row: object) -> Budget:
     match = _JOULES.fullmatch(_text("energy: battery", row["battery"]))
     if match is None:
         raise SchedulerError(f"energy: battery must be a number with a unit (mJ or J), not {row['battery']!r}")
-    return Budget(over_idle=row["over_idle"], battery_j=float(match[1]) * (1e-3 if match[2] == "mJ" else 1.0))
+    return PowerBudget(over_idle=row["over_idle"], battery_j=float(match[1]) * (1e-3 if match[2] == "mJ" else 1.0))
 
 
 def _networks(raw: Mapping[str, Any], networks: Collection[str]) -> tuple[dict[str, str], dict[str, tuple[float, ...]]]:
@@ -298,7 +298,7 @@ def read_told(raw: Mapping[str, Any]) -> Tenancy:
         tenants=tuple(changed(name, row) for name, row in raw["tenants"].items()),
         interval_ns=int(raw["interval_ns"]),
         utilisation=float(raw["utilisation"]),
-        energy=None if energy is None else Budget(over_idle=energy["over_idle"], battery_j=energy["battery_j"]),
+        energy=None if energy is None else PowerBudget(over_idle=energy["over_idle"], battery_j=energy["battery_j"]),
     )
 
 

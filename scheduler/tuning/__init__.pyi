@@ -7,11 +7,11 @@ from .adapting.plan import AdaptationPlan as AdaptationPlan
 from .adapting.utility import Utility as Utility
 from .plan import COUNTS_FILE as COUNTS_FILE
 from .plan import PLAN_FILE as PLAN_FILE
-from .plan import Plan as Plan
+from .plan import TuningPlan as TuningPlan
 from .plan import deployed as deployed
 from .selection.answers import Answers as Answers
 from .selection.answers import Chain as Chain
-from .selection.answers import Outcome as Outcome
+from .selection.answers import ChainOutcome as ChainOutcome
 from .selection.answers import expected_average_ns as expected_average_ns
 from .selection.answers import outcome as outcome
 from .selection.answers import pattern_matrix as pattern_matrix

@@ -28,7 +28,7 @@ NEAR = 0.1  # of the rate: a plan for so much more or less is used
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class TuningPlan:
     """A setting with its solved table and its choices, by name (`choice_name`)."""
 
     setting: Setting
@@ -36,7 +36,9 @@ class Plan:
     choices: Mapping[str, Choice]
 
     @classmethod
-    def make(cls, setting: Setting, *, dials: Sequence[float] = DIALS, anytime: Sequence[bool] = (False, True)) -> Plan:
+    def make(
+        cls, setting: Setting, *, dials: Sequence[float] = DIALS, anytime: Sequence[bool] = (False, True)
+    ) -> TuningPlan:
         """Solve the setting and choose the weights of `guarded` for places of the dial.
 
         `anytime`: without and with anytime answers. Raises SchedulerError.
@@ -48,7 +50,7 @@ class Plan:
         }
         return cls(setting=setting, counts=setting.count_table(), choices=choices)
 
-    def with_choice(self, dial: float, choice: Choice) -> Plan:
+    def with_choice(self, dial: float, choice: Choice) -> TuningPlan:
         """Return the plan with another choice for a place of the dial, without anytime answers."""
         return dataclasses.replace(self, choices={**self.choices, choice_name("guarded", dial, False): choice})
 
@@ -93,7 +95,7 @@ class Plan:
         text.replace(folder / PLAN_FILE)
 
     @classmethod
-    def read(cls, folder: Path) -> Plan | None:
+    def read(cls, folder: Path) -> TuningPlan | None:
         """Read the plan of a folder; None where it has none. Raises SchedulerError naming the file."""
         path = folder / PLAN_FILE
         if not path.exists():
@@ -132,7 +134,7 @@ def deployed(
     name = policy.partition(":")[0]
     if name not in REGISTRY or not REGISTRY[name].solved:
         return told, ""
-    plan = Plan.read(folder)
+    plan = TuningPlan.read(folder)
     if plan is None:
         if may_solve:
             return told, ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..running.study import Size, Task
+from ..running.study import Size, StudyTask
 from .energy import battery_level, by_exit, constrained, criteria, guarantee, lifetimes
 from .heads import head_macs, head_times
 from .host import host_bounds
@@ -13,22 +13,24 @@ from .shares import FLOODS, LIMIT_RATES, burst, isolation, limited
 LIMITED = ("full", f"C > {THRESHOLD}", "per-workload", "Pareto")
 
 
-def study_tasks(size: Size) -> list[Task]:
+def study_tasks(size: Size) -> list[StudyTask]:
     """Give every piece of the study, the longest first."""
-    tasks = [Task("Figs. 14, 15", name, burst, (joins, size)) for name, joins in (("alone", False), ("together", True))]
-    tasks += [Task("isolation", f"{flood:g}", isolation, (flood, size)) for flood in FLOODS]
+    tasks = [
+        StudyTask("Figs. 14, 15", name, burst, (joins, size)) for name, joins in (("alone", False), ("together", True))
+    ]
+    tasks += [StudyTask("isolation", f"{flood:g}", isolation, (flood, size)) for flood in FLOODS]
     for mode in LIMITED:
-        tasks += [Task("Fig. 13", f"{mode}, {rate:g}", limited, (mode, rate, size)) for rate in LIMIT_RATES]
+        tasks += [StudyTask("Fig. 13", f"{mode}, {rate:g}", limited, (mode, rate, size)) for rate in LIMIT_RATES]
     for mode in MODES:
-        tasks += [Task("modes", f"{mode}, {rate:g}", serve_mode, (mode, rate, size)) for rate in RATES]
+        tasks += [StudyTask("modes", f"{mode}, {rate:g}", serve_mode, (mode, rate, size)) for rate in RATES]
     for network in NETWORKS:
-        tasks.append(Task("Fig. 8", network, constrained, (network,)))
-        tasks += [Task("Fig. 9", f"{network}, {level}", battery_level, (network, level)) for level in LEVELS]
-        tasks.append(Task("guarantee", network, guarantee, (network,)))
-        tasks.append(Task("Fig. 3", network, by_exit, (network,)))
-    tasks.append(Task("Table 1", "criteria", criteria, ()))
-    tasks.append(Task("Fig. 10", "lifetimes", lifetimes, ()))
-    tasks.append(Task("Fig. 16", "heads", head_macs, ()))
-    tasks.append(Task("Fig. 16", "times", head_times, ()))
-    tasks.append(Task("Table 3", "bounds", host_bounds, ()))
+        tasks.append(StudyTask("Fig. 8", network, constrained, (network,)))
+        tasks += [StudyTask("Fig. 9", f"{network}, {level}", battery_level, (network, level)) for level in LEVELS]
+        tasks.append(StudyTask("guarantee", network, guarantee, (network,)))
+        tasks.append(StudyTask("Fig. 3", network, by_exit, (network,)))
+    tasks.append(StudyTask("Table 1", "criteria", criteria, ()))
+    tasks.append(StudyTask("Fig. 10", "lifetimes", lifetimes, ()))
+    tasks.append(StudyTask("Fig. 16", "heads", head_macs, ()))
+    tasks.append(StudyTask("Fig. 16", "times", head_times, ()))
+    tasks.append(StudyTask("Table 3", "bounds", host_bounds, ()))
     return tasks

@@ -14,7 +14,7 @@ DECISIONS = 14  # in an excerpt
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decision:
+class DecisionExcerpt:
     """One decision for a reader; `at_ms` counts from the first of its excerpt."""
 
     at_ms: float
@@ -50,7 +50,7 @@ def first_merge(schedule: Schedule, *, at_least: int = 2) -> int | None:
     return None
 
 
-def decisions_from(schedule: Schedule, first: int) -> list[Decision]:
+def decisions_from(schedule: Schedule, first: int) -> list[DecisionExcerpt]:
     """Give the next `DECISIONS` decisions from the arrival of the request at index `first` on, in words."""
     begin = schedule.requests[first].arrival_ns
     chosen = [(at, action) for at, action in schedule.log if at >= begin][:DECISIONS]
@@ -63,5 +63,5 @@ def decisions_from(schedule: Schedule, first: int) -> list[Decision]:
             what = "wait" if action.until_ns is None else f"wait, at most {(action.until_ns - at) / 1e6:.1f} ms"
         else:
             what = type(action).__name__.lower()
-        decisions.append(Decision(at_ms=(at - chosen[0][0]) / 1e6, what=what, who=who, why=action.reason))
+        decisions.append(DecisionExcerpt(at_ms=(at - chosen[0][0]) / 1e6, what=what, who=who, why=action.reason))
     return decisions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..running.study import Size, Task
+from ..running.study import Size, StudyTask
 from .simulations import TABLE_3, best_batch, cell, drawn_world, matrix, optimum, overhead
 from .worlds import NAMES
 
@@ -10,13 +10,15 @@ GPUS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
 DRAWN = 40  # worlds
 
 
-def study_tasks(size: Size) -> list[Task]:
+def study_tasks(size: Size) -> list[StudyTask]:
     """Give every piece of the study, the longest first; a small size draws fewer worlds."""
     cases = [("GPU", "IMN4", 4), ("GPU", "IMN12", 8), ("GPU", "IMN12", 16)]
     cases += [("board", "IMN4", 4), ("board", "IMN12", 8), ("board", "IMN12", 12), ("board", "IMN12", 16)]
-    tasks = [Task("optimum", f"{name}, {count} {kind}s", optimum, (kind, name, count)) for kind, name, count in cases]
+    tasks = [
+        StudyTask("optimum", f"{name}, {count} {kind}s", optimum, (kind, name, count)) for kind, name, count in cases
+    ]
     worlds = min(DRAWN, max(3, size.requests // 500))
-    tasks += [Task("drawn", f"{seed}", drawn_world, (seed,)) for seed in range(worlds)]
-    tasks += [Task("table1", f"{name} on {count}", cell, (name, count)) for name in NAMES for count in GPUS]
-    tasks += [Task("table3", f"{name} on {count}", best_batch, (name, count)) for name, count in TABLE_3.items()]
-    return [*tasks, Task("table2", "IMN4 on 4", matrix, ()), Task("overhead", "IMN12", overhead, ())]
+    tasks += [StudyTask("drawn", f"{seed}", drawn_world, (seed,)) for seed in range(worlds)]
+    tasks += [StudyTask("table1", f"{name} on {count}", cell, (name, count)) for name in NAMES for count in GPUS]
+    tasks += [StudyTask("table3", f"{name} on {count}", best_batch, (name, count)) for name, count in TABLE_3.items()]
+    return [*tasks, StudyTask("table2", "IMN4 on 4", matrix, ()), StudyTask("overhead", "IMN12", overhead, ())]

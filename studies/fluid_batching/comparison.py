@@ -30,7 +30,7 @@ Cells = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Load:
+class RequestLoad:
     """Requests of every seed: rate, objective, number."""
 
     rate_per_s: float
@@ -39,18 +39,18 @@ class Load:
     seeds: int
 
     @classmethod
-    def of_row(cls, row: PaperRow, size: Size) -> Load:
+    def of_row(cls, row: PaperRow, size: Size) -> RequestLoad:
         """The load of a row of Table II, at full length."""
         return cls(rate_per_s=row.rate_per_s, slo_ns=row.slo_ns, requests=size.requests, seeds=size.seeds)
 
     @classmethod
-    def of_sweep(cls, rate_per_s: float, slo_ns: int, size: Size) -> Load:
+    def of_sweep(cls, rate_per_s: float, slo_ns: int, size: Size) -> RequestLoad:
         """One point of a sweep, with fewer requests."""
         return cls(rate_per_s=rate_per_s, slo_ns=slo_ns, requests=size.sweep_requests, seeds=size.seeds)
 
 
 def compare_at(
-    load: Load, serving: Serving, policies: Sequence[str | Policy], truth: Truth | None = None
+    load: RequestLoad, serving: Serving, policies: Sequence[str | Policy], truth: Truth | None = None
 ) -> Comparison:
     """Compare policies in the compiled loop if there is one: many short comparisons in a process pay for
     starting it once.

@@ -12,7 +12,7 @@ from fluidnpu.scheduler import Serving
 
 from ..running.study import Size
 from ..writing import significant
-from .comparison import Load, compare_at, policy_cells
+from .comparison import RequestLoad, compare_at, policy_cells
 from .hardware import B_MAX, MEMORY, ONLY_8, STAGES, boards_of_fig10, hardware, without_exits, workload_of
 from .paper import PaperRow, PrintedDesign, table2_rows
 from .settings import YARDSTICKS
@@ -56,12 +56,12 @@ def codesign(row: PaperRow, size: Size) -> Answer:
     return {"rate_per_s": significant(load.rate_per_s), "slo_ms": significant(load.slo_ns / 1e6), "steps": steps}
 
 
-def _proportional_load(row: PaperRow, serving: Serving, size: Size) -> Load:
+def _proportional_load(row: PaperRow, serving: Serving, size: Size) -> RequestLoad:
     """Keep the share of time that the NPU is busy, and the objective in proportion: the paper model is faster
     than the row.
     """
     rate = row.rate_per_s * row.serving.least_load(1) / serving.least_load(1)
-    return Load.of_sweep(rate, round(row.slo_ns * row.rate_per_s / rate), size)
+    return RequestLoad.of_sweep(rate, round(row.slo_ns * row.rate_per_s / rate), size)
 
 
 def table1(row: PrintedDesign) -> Answer:

@@ -35,7 +35,7 @@ KINDS = {"fluid": Batching.FLUID, "FC": Batching.FC, "R": Batching.R}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hardware:
+class BatchingHardware:
     """One way of batching on its best design: its serving, and the table that the `paper` model gives it."""
 
     serving: Serving
@@ -51,7 +51,7 @@ def workload_of(row: PaperRow) -> tuple[Workload, Board]:
 
 
 @lru_cache
-def hardware(row: PaperRow, b_max: int = B_MAX) -> dict[str, Hardware]:
+def hardware(row: PaperRow, b_max: int = B_MAX) -> dict[str, BatchingHardware]:
     """Search the designs of `fluid`, `FC` and `R`, with MACs and peak, so that busy MAC efficiency can be
     told.
 
@@ -61,7 +61,7 @@ def hardware(row: PaperRow, b_max: int = B_MAX) -> dict[str, Hardware]:
     macs = [0] * STAGES
     for layer in work.layers:
         macs[layer.stage] += layer.macs
-    kinds: dict[str, Hardware] = {}
+    kinds: dict[str, BatchingHardware] = {}
     for kind, batching in KINDS.items():
         fluid = batching is Batching.FLUID
         weights = None if fluid else ONLY_8
@@ -82,7 +82,7 @@ def hardware(row: PaperRow, b_max: int = B_MAX) -> dict[str, Hardware]:
             macs=tuple(macs),
             peak_macs_per_s=float(point.dsp * board.clock_hz),
         )
-        kinds[kind] = Hardware(serving=serving, model=model, point=(point.t_r, point.t_p, point.t_c))
+        kinds[kind] = BatchingHardware(serving=serving, model=model, point=(point.t_r, point.t_p, point.t_c))
     return kinds
 
 

@@ -18,8 +18,8 @@ from fluidnpu.scheduler.simulation import Interval, interval, least_violations, 
 
 from ..running.study import Size
 from ..writing import mean_low_high, significant
-from .comparison import Load, compare_at, paired_differences, policy_cells
-from .hardware import Hardware, hardware, recorded_images
+from .comparison import RequestLoad, compare_at, paired_differences, policy_cells
+from .hardware import BatchingHardware, hardware, recorded_images
 from .paper import PaperRow, Sweep
 from .settings import (
     ADAPTIVE,
@@ -43,7 +43,7 @@ Answer = dict[str, Any]
 
 def at_own_load(row: PaperRow, policies: Sequence[str], size: Size) -> Answer:
     """Serve policies at a row's own rate and objective."""
-    return policy_cells(compare_at(Load.of_row(row, size), row.serving, policies))
+    return policy_cells(compare_at(RequestLoad.of_row(row, size), row.serving, policies))
 
 
 def table2(row: PaperRow, size: Size) -> Answer:
@@ -51,7 +51,7 @@ def table2(row: PaperRow, size: Size) -> Answer:
     bound.
     """
     names = (*BASELINES, f"lazy:layers={row.layers}", *OURS, *ANYTIME)
-    comparison = compare_at(Load.of_row(row, size), row.serving, names)
+    comparison = compare_at(RequestLoad.of_row(row, size), row.serving, names)
     return {
         "rate_per_s": row.rate_per_s,
         "slo_ms": row.slo_ms,
@@ -80,7 +80,7 @@ def lazy(row: PaperRow, size: Size) -> Answer:
     names = [
         f"lazy:layers={row.layers}:cost={cost}us" if cost else f"lazy:layers={row.layers}" for cost in LAYER_COSTS_US
     ]
-    sweep = Load.of_sweep(row.rate_per_s, row.slo_ns, size)
+    sweep = RequestLoad.of_sweep(row.rate_per_s, row.slo_ns, size)
     comparison = compare_at(sweep, row.serving, ("fluid", *names))
     merged = {name: merge_metrics(comparison.metrics[name]) for name in ("fluid", *names)}
     averages = [math.inf if comparison.unstable(name) else merged[name]["average_ms"].mean for name in names]
@@ -118,7 +118,7 @@ def crossing(xs: Sequence[float], ys: Sequence[float], level: float) -> int | No
 
 def drift(row: PaperRow, truth: Truth, size: Size) -> Answer:
     """Serve in a world that is not as told, and give ratios to `fluid` on the same streams."""
-    comparison = compare_at(Load.of_row(row, size), row.serving, DRIFT, truth)
+    comparison = compare_at(RequestLoad.of_row(row, size), row.serving, DRIFT, truth)
     merged = {name: merge_metrics(comparison.metrics[name]) for name in DRIFT}
 
     def ratio(name: str, key: str) -> float | None:
@@ -147,7 +147,7 @@ def sweep_point(sweep: Sweep, rate_per_s: float, slo_ms: float, size: Size) -> A
         ("R", ADAPTIVE),
     )
     for kind, names in lines:
-        comparison = compare_at(Load.of_sweep(rate_per_s, slo_ns, size), kinds[kind].serving, names)
+        comparison = compare_at(RequestLoad.of_sweep(rate_per_s, slo_ns, size), kinds[kind].serving, names)
         for name, cells in policy_cells(comparison).items():
             out[name if kind == "fluid" else name.replace("adaptive", kind)] = cells
     return {"rate_per_s": rate_per_s, "slo_ms": slo_ms, "lines": out, "least_load": least_loads(kinds, rate_per_s)}
@@ -160,7 +160,7 @@ def fig1a(row: PaperRow, slo_ms: int, size: Size) -> Answer:
     """
     serving = hardware(row)["R"].serving
     none = dataclasses.replace(serving, exit_rates=(0.0,) * (serving.latency.stages - 1) + (1.0,))
-    load = Load.of_sweep(FIG_1_PER_S, slo_ms * 10**6, size)
+    load = RequestLoad.of_sweep(FIG_1_PER_S, slo_ms * 10**6, size)
     out: Answer = {}
     for name, one in (("with exits", serving), ("without", none)):
         merged = {
@@ -173,7 +173,7 @@ def fig1a(row: PaperRow, slo_ms: int, size: Size) -> Answer:
     return out
 
 
-def least_loads(kinds: Mapping[str, Hardware], rate_per_s: float) -> dict[str, float | None]:
+def least_loads(kinds: Mapping[str, BatchingHardware], rate_per_s: float) -> dict[str, float | None]:
     """Give the share of time that each kind of hardware is busy at best; `SERIAL` is fluid hardware with
     single samples.
     """
@@ -191,7 +191,7 @@ def map_column(row: PaperRow, load: float, size: Size) -> Answer:
     alone = one_sample_ns(row.serving)
     objectives: Answer = {}
     for multiple in MAP_SLOS:
-        comparison = compare_at(Load.of_sweep(rate, round(multiple * alone), size), row.serving, MAPPED)
+        comparison = compare_at(RequestLoad.of_sweep(rate, round(multiple * alone), size), row.serving, MAPPED)
         steady = [name for name in MAPPED if not comparison.unstable(name)]
         objectives[f"{multiple:g}"] = {key: _best(comparison, steady, key) for key in YARDSTICKS}
     return {"rate_per_s": significant(rate), "alone_ms": significant(alone / 1e6), "objectives": objectives}

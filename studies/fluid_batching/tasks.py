@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-from ..running.study import Size, Task
+from ..running.study import Size, StudyTask
 from .design_tasks import batch_16, codesign, fig1b, fig10, table1
 from .paper import TABLE_1, sweeps, table2_rows
 from .settings import DIALS, MAP_LOADS, THRESHOLDS, worlds
 from .simulations import accuracy, at_own_load, drift, fig1a, lazy, map_column, sweep_point, table2
 
 
-def study_tasks(size: Size) -> list[Task]:
+def study_tasks(size: Size) -> list[StudyTask]:
     """Give every piece of the study, the longest first."""
-    tasks: list[Task] = []
+    tasks: list[StudyTask] = []
     for row in table2_rows():
-        tasks.append(Task("table2", row.name, table2, (row, size)))
-        tasks.append(Task("lazy", row.name, lazy, (row, size)))
-        tasks.append(Task("frontier", row.name, at_own_load, (row, ("fluid", "optimal", *DIALS), size)))
+        tasks.append(StudyTask("table2", row.name, table2, (row, size)))
+        tasks.append(StudyTask("lazy", row.name, lazy, (row, size)))
+        tasks.append(StudyTask("frontier", row.name, at_own_load, (row, ("fluid", "optimal", *DIALS), size)))
         for label, truth in worlds(row).items():
-            tasks.append(Task("drift", f"{row.name}: {label}", drift, (row, truth, size)))
-        tasks.append(Task("codesign", row.name, codesign, (row, size)))
+            tasks.append(StudyTask("drift", f"{row.name}: {label}", drift, (row, truth, size)))
+        tasks.append(StudyTask("codesign", row.name, codesign, (row, size)))
     for sweep in sweeps():
         for x in sweep.rates_per_s:
-            tasks.append(Task(sweep.figures[0], f"{x:g}", sweep_point, (sweep, x, sweep.slo_ms, size)))
+            tasks.append(StudyTask(sweep.figures[0], f"{x:g}", sweep_point, (sweep, x, sweep.slo_ms, size)))
         for x in sweep.slos_ms:
-            tasks.append(Task(sweep.figures[1], f"{x:g}", sweep_point, (sweep, sweep.rate_per_s, x, size)))
+            tasks.append(StudyTask(sweep.figures[1], f"{x:g}", sweep_point, (sweep, sweep.rate_per_s, x, size)))
         for load in MAP_LOADS:
-            tasks.append(Task(f"map, {sweep.row.name}", f"{load:g}", map_column, (sweep.row, load, size)))
+            tasks.append(StudyTask(f"map, {sweep.row.name}", f"{load:g}", map_column, (sweep.row, load, size)))
     for threshold in THRESHOLDS:
-        tasks.append(Task("accuracy", f"{threshold:g}", accuracy, (threshold, size)))
-    tasks += [Task("Table I", f"{row.network}, {row.board}", table1, (row,)) for row in TABLE_1]
+        tasks.append(StudyTask("accuracy", f"{threshold:g}", accuracy, (threshold, size)))
+    tasks += [StudyTask("Table I", f"{row.network}, {row.board}", table1, (row,)) for row in TABLE_1]
     tasks += [
-        Task("Fig. 1a", row.name, fig1a, (row, slo_ms, size))
+        StudyTask("Fig. 1a", row.name, fig1a, (row, slo_ms, size))
         for row, slo_ms in zip(table2_rows(), (400, 200), strict=False)
     ]
-    tasks.append(Task("Fig. 1b", "GOP/s", fig1b, ()))
-    tasks.append(Task("fig10", "share of peak", fig10, ()))
-    tasks.append(Task("fig10", "batch 16", batch_16, ()))
+    tasks.append(StudyTask("Fig. 1b", "GOP/s", fig1b, ()))
+    tasks.append(StudyTask("fig10", "share of peak", fig10, ()))
+    tasks.append(StudyTask("fig10", "batch 16", batch_16, ()))
     return tasks

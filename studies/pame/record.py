@@ -17,7 +17,7 @@ import numpy.typing as npt
 from fluidnpu.models import ImageSet, Network, golden, quantise, read_onnx
 from fluidnpu.models.exits import attach_bridges, candidate_tensors
 from fluidnpu.models.onnx import write_onnx
-from fluidnpu.models.training import Schedule, fine_tune, load_fashion_mnist, train
+from fluidnpu.models.training import TrainingSchedule, fine_tune, load_fashion_mnist, train
 
 from .networks import CANDIDATES, DIGITS, FASHION
 from .recorded import LEVELS
@@ -27,8 +27,8 @@ MORE_UNSEEN = 10_000  # of the training files that nothing learned from, beside 
 
 EPOCHS = {"fashion": 5, "digits": 30}
 TUNED = {
-    "fashion": Schedule(epochs=2, frozen=True, peak_rate=2e-3, held_out=0.05, augment="shift-mirror", seed=1),
-    "digits": Schedule(epochs=20, frozen=True, peak_rate=2e-3, held_out=0.1, batch_size=64, seed=1),
+    "fashion": TrainingSchedule(epochs=2, frozen=True, peak_rate=2e-3, held_out=0.05, augment="shift-mirror", seed=1),
+    "digits": TrainingSchedule(epochs=20, frozen=True, peak_rate=2e-3, held_out=0.1, batch_size=64, seed=1),
 }
 SEED = 1
 

@@ -18,7 +18,7 @@ from fluidnpu.models import ImageSet, Network, from_torch, golden, quantise, rea
 from fluidnpu.models.exits import attach_bridges, candidate_tensors, scores, with_maps
 from fluidnpu.models.graph import MapCheck, MapTask, map_sureness, principal_values
 from fluidnpu.models.onnx import write_onnx
-from fluidnpu.models.training import Schedule, exit_loss, fine_tune, load_fashion_mnist, load_torch
+from fluidnpu.models.training import TrainingSchedule, exit_loss, fine_tune, load_fashion_mnist, load_torch
 
 from .composites import MAKERS
 from .dense import CANDIDATES, COUNTS, dense_module
@@ -28,7 +28,7 @@ LEARNED, UNSEEN = 3000, 2000  # pictures
 EPOCHS = {"landmarks": 10, "segmentation": 8}
 BATCH = 50
 RATE = 4e-3
-TUNED = Schedule(epochs=2, frozen=True, peak_rate=3e-3, held_out=0.05, batch_size=BATCH, seed=1)
+TUNED = TrainingSchedule(epochs=2, frozen=True, peak_rate=3e-3, held_out=0.05, batch_size=BATCH, seed=1)
 SEED = 1
 
 

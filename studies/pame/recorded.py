@@ -18,7 +18,7 @@ EASY = (1, 5, 7, 8, 9)  # trouser, sandal, sneaker, bag, boot
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Recording:
+class PameRecording:
     """Answers to images nothing learned from: (N, K + 1); the single-exit reference and labels: (N,)."""
 
     labels: npt.NDArray[np.int64]
@@ -35,11 +35,11 @@ class Recording:
 
 
 @lru_cache
-def recording(name: str) -> Recording:
+def recording(name: str) -> PameRecording:
     """Load the recording of that name."""
     file = resources.files(__package__).joinpath("data").joinpath(f"{name}.npz")
     with resources.as_file(file) as path, np.load(path, allow_pickle=False) as found:
-        return Recording(
+        return PameRecording(
             labels=found["labels"].astype(np.int64),
             classes=found["classes"].astype(np.int64),
             reference=found["reference"].astype(np.int64),
@@ -83,11 +83,11 @@ def map_recording(name: str) -> MapRecording:
 
 
 @lru_cache
-def shuffled(name: str) -> Recording:
+def shuffled(name: str) -> PameRecording:
     """Return the recording in a fixed random order, so that every part is like the whole."""
     found = recording(name)
     order = np.random.default_rng(0).permutation(len(found.labels))
-    return Recording(
+    return PameRecording(
         labels=found.labels[order],
         classes=found.classes[order],
         reference=found.reference[order],

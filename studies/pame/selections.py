@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fluidnpu.scheduler.tuning import Chain, Outcome
+from fluidnpu.scheduler.tuning import Chain, ChainOutcome
 
 from ..writing import significant
 
 
-def judged(found: Outcome, alone: int) -> dict[str, Any]:
+def judged(found: ChainOutcome, alone: int) -> dict[str, Any]:
     """Write an outcome beside the single-exit network's time."""
     return {
         "average_change_pct": significant(100 * (found.average_ns / alone - 1)),

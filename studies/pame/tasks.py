@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..running.study import Size, Task
+from ..running.study import Size, StudyTask
 from .arrivals import LOADS, from_arrival, resnet101_from_arrival
 from .load import adaptation
 from .maps import dense
@@ -27,20 +27,20 @@ NAMES = ("fashion", "digits")
 MAPS = ("landmarks", "segmentation")
 
 
-def study_tasks(size: Size) -> list[Task]:
+def study_tasks(size: Size) -> list[StudyTask]:
     """Give every piece of the study, the longest first; few seeds mean few splits."""
     groups = min(GROUPS, max(1, size.seeds // 3))
     each = SPLITS // GROUPS if size.seeds >= GROUPS else 2
-    tasks = [Task("splits", f"{group}", splits, ("fashion", 0.99, group, each)) for group in range(groups)]
-    tasks += [Task("resnet101", "times", resnet101, (size,)), Task("resnet101", "simple", simple_head, ())]
-    tasks += [Task("Fig. 18", f"{tau}", parallel_batches, (tau, size)) for tau in TAUS]
-    tasks += [Task("Fig. 17", name, head_costs, (name,)) for name in ("resnet101", "landmarks")]
-    tasks += [Task("arrival", f"fashion, {load:g}", from_arrival, ("fashion", load, size)) for load in LOADS]
-    tasks += [Task("arrival", f"resnet101, {load:g}", resnet101_from_arrival, (load, size)) for load in LOADS]
+    tasks = [StudyTask("splits", f"{group}", splits, ("fashion", 0.99, group, each)) for group in range(groups)]
+    tasks += [StudyTask("resnet101", "times", resnet101, (size,)), StudyTask("resnet101", "simple", simple_head, ())]
+    tasks += [StudyTask("Fig. 18", f"{tau}", parallel_batches, (tau, size)) for tau in TAUS]
+    tasks += [StudyTask("Fig. 17", name, head_costs, (name,)) for name in ("resnet101", "landmarks")]
+    tasks += [StudyTask("arrival", f"fashion, {load:g}", from_arrival, ("fashion", load, size)) for load in LOADS]
+    tasks += [StudyTask("arrival", f"resnet101, {load:g}", resnet101_from_arrival, (load, size)) for load in LOADS]
     for name in NAMES:
-        tasks += [Task("selection", f"{name}, {eta:g}", selection, (name, eta)) for eta in ETAS]
-        tasks += [Task("accuracy", name, accuracies, (name,)), Task("matrices", name, matrices, (name,))]
-        tasks += [Task("checks", name, checks, (name,))]
-    tasks += [Task("maps", name, dense, (name,)) for name in MAPS]
-    tasks += [Task("adaptation", "fashion", adaptation, ("fashion", size))]
-    return [*tasks, Task("drift", "fashion", drift, ("fashion",))]
+        tasks += [StudyTask("selection", f"{name}, {eta:g}", selection, (name, eta)) for eta in ETAS]
+        tasks += [StudyTask("accuracy", name, accuracies, (name,)), StudyTask("matrices", name, matrices, (name,))]
+        tasks += [StudyTask("checks", name, checks, (name,))]
+    tasks += [StudyTask("maps", name, dense, (name,)) for name in MAPS]
+    tasks += [StudyTask("adaptation", "fashion", adaptation, ("fashion", size))]
+    return [*tasks, StudyTask("drift", "fashion", drift, ("fashion",))]

@@ -28,14 +28,14 @@ ROOMS = ("boards", "models", "dse", "scheduler", "studies")  # whose sources dec
 
 
 @dataclass(frozen=True)
-class Answers:
+class AnswerFile:
     """A file of answers, and those found in it by part and key."""
 
     path: Path
     found: dict[tuple[str, str], Any]
 
     @classmethod
-    def open(cls, folder: Path, study: str, size: str) -> Answers:
+    def open(cls, folder: Path, study: str, size: str) -> AnswerFile:
         """Find what an earlier run of the same question left in a folder; a line that was cut off is dropped.
 
         Raises FileError.

@@ -17,7 +17,7 @@ from fluidnpu.scheduler.comparison import Engine
 
 from ..statements import Verdict, slug, statements_markdown, tally
 from ..writing import dumps
-from .answers import Answers
+from .answers import AnswerFile
 
 Body = Mapping[str, Any]
 SCHEMA = 1
@@ -41,7 +41,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Task:
+class StudyTask:
     """One piece of work, and the part and key of the study under which its answer is filed."""
 
     part: str
@@ -64,7 +64,7 @@ class Study:
 
     name: str
     title: str  # of the list of statements
-    tasks: Callable[[Size], list[Task]]
+    tasks: Callable[[Size], list[StudyTask]]
     verdicts: Callable[[Body], list[Verdict]]
     figures: Callable[[Body], dict[str, str]]
     page: Callable[[Body, str, Mapping[str, str]], str]
@@ -84,7 +84,7 @@ class Study:
 
 
 def run_study(
-    study: Study, size: Size, engine: Engine, progress: Callable[[int, int], None], answers: Answers | None = None
+    study: Study, size: Size, engine: Engine, progress: Callable[[int, int], None], answers: AnswerFile | None = None
 ) -> dict[str, Any]:
     """Run every task of the study, and give what its file, read again, gives.
 
@@ -106,10 +106,10 @@ def run_study(
 
 
 def run_tasks(
-    tasks: Sequence[Task],
+    tasks: Sequence[StudyTask],
     engine: Engine,
     progress: Callable[[int, int], None],
-    answers: Answers | None = None,
+    answers: AnswerFile | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Run the tasks, and file their answers by part and key."""
     known = {} if answers is None else answers.found

@@ -19,7 +19,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from fluidnpu.scheduler.placement import Block, Device, DeviceType, Fleet, Link, NetworkFacts, Profile
+from fluidnpu.scheduler.placement import Block, DeviceType, Fleet, FleetDevice, Link, NetworkFacts, Profile
 
 from ..fluid_batching.paper import table2_rows
 from ..pame.recorded import recording
@@ -47,17 +47,17 @@ B_MAX = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gpus:
+class GpuTimes:
     """Times of a layer and of a ramp on each type, in ms: a fixed part, and a part a sample."""
 
     layer_ms: Mapping[str, tuple[float, float]]
     head_ms: tuple[float, float]
 
 
-MADE_UP = Gpus(layer_ms=LAYER_MS, head_ms=HEAD_MS)
+MADE_UP = GpuTimes(layer_ms=LAYER_MS, head_ms=HEAD_MS)
 
 
-def drawn_gpus(seed: int) -> Gpus:
+def drawn_gpus(seed: int) -> GpuTimes:
     """Draw a profile of the shape that the paper's argument needs, evenly on logarithmic scales.
 
     >>> gpus = drawn_gpus(1)
@@ -77,7 +77,7 @@ def drawn_gpus(seed: int) -> Gpus:
     if layers["K80"][1] < layers["P100"][1]:
         layers["P100"], layers["K80"] = layers["K80"], layers["P100"]
     share = between(*HEAD_SHARE)
-    return Gpus(layer_ms=layers, head_ms=(share * fixed, share * each))
+    return GpuTimes(layer_ms=layers, head_ms=(share * fixed, share * each))
 
 
 def patience_rates(patience: int) -> tuple[float, ...]:
@@ -118,7 +118,7 @@ def mix_rates(easy: float, tolerance: float = 0.4) -> tuple[float, ...]:
     return tuple(float(x) for x in found / found.sum())
 
 
-def gpu_profile(kind: str, gpus: Gpus = MADE_UP, layers: int = RAMPS) -> Profile:
+def gpu_profile(kind: str, gpus: GpuTimes = MADE_UP, layers: int = RAMPS) -> Profile:
     """BERT-like: equal layers, each with a ramp."""
     (fixed, each), (head_fixed, head_each) = gpus.layer_ms[kind], gpus.head_ms
     blocks = tuple(
@@ -135,7 +135,7 @@ def gpu_profile(kind: str, gpus: Gpus = MADE_UP, layers: int = RAMPS) -> Profile
     return Profile(network="bert", blocks=blocks, slot_bytes=1_000_000, source="made up")
 
 
-def gpu_fleet(counts: Mapping[str, int], rates: Sequence[float], gpus: Gpus = MADE_UP) -> Fleet:
+def gpu_fleet(counts: Mapping[str, int], rates: Sequence[float], gpus: GpuTimes = MADE_UP) -> Fleet:
     """A fleet of made-up GPUs behind one switch; as many layers as there are rates."""
     types = {
         kind: DeviceType(
@@ -153,7 +153,9 @@ def gpu_fleet(counts: Mapping[str, int], rates: Sequence[float], gpus: Gpus = MA
         networks={"bert": NetworkFacts(name="bert", exit_rates=tuple(rates), input_bytes=1024, answer_bytes=64)},
         types=types,
         links={"lan": Link(name="lan", bytes_per_s=TEN_GIGABIT, latency_ns=100_000)},
-        devices=tuple(Device(name=f"{kind}-{k}", type=kind, link="lan") for kind in types for k in range(counts[kind])),
+        devices=tuple(
+            FleetDevice(name=f"{kind}-{k}", type=kind, link="lan") for kind in types for k in range(counts[kind])
+        ),
     )
 
 
@@ -215,5 +217,5 @@ def board_fleet(zc706: int, zcu104: int, rates: Sequence[float], bytes_per_s: in
         networks={"resnet50": facts},
         types=types,
         links={"lan": Link(name="lan", bytes_per_s=bytes_per_s, latency_ns=100_000)},
-        devices=tuple(Device(name=f"{t}-{k}", type=t, link="lan") for t in types for k in range(counts[t])),
+        devices=tuple(FleetDevice(name=f"{t}-{k}", type=t, link="lan") for t in types for k in range(counts[t])),
     )

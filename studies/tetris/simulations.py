@@ -21,7 +21,7 @@ from .profiles import (
     MADE_UP,
     RAMPS,
     TEN_GIGABIT,
-    Gpus,
+    GpuTimes,
     board_fleet,
     drawn_gpus,
     gpu_fleet,
@@ -129,27 +129,27 @@ def optimiser(network: str) -> dict[str, bool]:
     return kept
 
 
-def batch_point(counts: dict[str, int], easy: float, batch: int, gpus: Gpus = MADE_UP) -> dict[str, Any]:
+def batch_point(counts: dict[str, int], easy: float, batch: int, gpus: GpuTimes = MADE_UP) -> dict[str, Any]:
     """Figs. 7 to 11 and 19: one fleet, one mix, one largest batch."""
     return rates_of(gpu_fleet(counts, mix_rates(easy), gpus), batch)
 
 
-def patience_point(patience: int, gpus: Gpus = MADE_UP) -> dict[str, Any]:
+def patience_point(patience: int, gpus: GpuTimes = MADE_UP) -> dict[str, Any]:
     """Fig. 14: PABEE's counter decides who leaves."""
     return rates_of(gpu_fleet(V100S, patience_rates(patience), gpus), 16)
 
 
-def tolerance_point(tolerance: float, gpus: Gpus = MADE_UP) -> dict[str, Any]:
+def tolerance_point(tolerance: float, gpus: GpuTimes = MADE_UP) -> dict[str, Any]:
     """Fig. 15: the entropy at which ramps let go."""
     return rates_of(gpu_fleet(V100S, mix_rates(0.5, tolerance), gpus), 8)
 
 
-def slo_point(slo_ms: float, gpus: Gpus = MADE_UP) -> dict[str, Any]:
+def slo_point(slo_ms: float, gpus: GpuTimes = MADE_UP) -> dict[str, Any]:
     """Fig. 18: the objective decides the largest batch."""
     return rates_of(gpu_fleet(V100S, mix_rates(0.5), gpus), 16, slo_ms)
 
 
-def cost_point(batch: int, gpus: Gpus = MADE_UP) -> dict[str, Any]:
+def cost_point(batch: int, gpus: GpuTimes = MADE_UP) -> dict[str, Any]:
     """Figs. 12 and 13: fewest V100s, and least cost of the mixed types, for 6,000 samples a second."""
     rate, sizes = 6000.0, range(1, batch + 1)
     homogeneous = gpu_fleet({"V100": 40}, mix_rates(0.5), gpus)
@@ -186,7 +186,7 @@ def space_kind(fleet: placement.Fleet, index: int) -> str:
     return list(fleet.types)[index]
 
 
-def heterogeneity_point(batch: int, gpus: Gpus = MADE_UP) -> dict[str, Any]:
+def heterogeneity_point(batch: int, gpus: GpuTimes = MADE_UP) -> dict[str, Any]:
     """Fig. 16: 16 V100 against 6 V100, 8 P100 and 15 K80 at equal cost, in the paper's space."""
     out = {}
     for name, counts in (("16 V100", V100S), ("6 V100, 8 P100, 15 K80", MIXED)):
@@ -195,7 +195,7 @@ def heterogeneity_point(batch: int, gpus: Gpus = MADE_UP) -> dict[str, Any]:
     return out
 
 
-def parallel_point(batch: int, gpus: Gpus = MADE_UP) -> dict[str, Any]:
+def parallel_point(batch: int, gpus: GpuTimes = MADE_UP) -> dict[str, Any]:
     """Fig. 17: pipelined over devices, waiting for links, and splits in turns on one device with a barrier.
 
     With a barrier a device waits until all copies of a split have finished: the plan runs the second split as

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..running.study import Size, Task
+from ..running.study import Size, StudyTask
 from .simulations import (
     MIXED,
     MIXES,
@@ -34,10 +34,10 @@ SPACES = {
 BOARDS = ((0, 4), (4, 4))
 
 
-def study_tasks(size: Size) -> list[Task]:
+def study_tasks(size: Size) -> list[StudyTask]:
     """Give every piece of the study, the longest first."""
     tasks = [
-        Task(
+        StudyTask(
             "boards",
             f"{zc706} + {zcu104}, {'easy' if easy else 'as published'}",
             board_point,
@@ -47,23 +47,27 @@ def study_tasks(size: Size) -> list[Task]:
         for easy in (False, True)
     ]
     tasks += [
-        Task("forecast", f"{world}, {samples} a window", forecast_point, (world, samples))
+        StudyTask("forecast", f"{world}, {samples} a window", forecast_point, (world, samples))
         for world in ("steps", "slow day", "still")
         for samples in (240,)
     ]
-    tasks += [Task("space", name, space_point, (counts,)) for name, counts in SPACES.items()]
-    tasks += [Task("drawn", f"{seed}", drawn_point, (seed,)) for seed in range(min(DRAWN, max(5, size.requests // 80)))]
+    tasks += [StudyTask("space", name, space_point, (counts,)) for name, counts in SPACES.items()]
+    tasks += [
+        StudyTask("drawn", f"{seed}", drawn_point, (seed,)) for seed in range(min(DRAWN, max(5, size.requests // 80)))
+    ]
     for batch in SIZES:
-        tasks.append(Task("homogeneous", f"{batch}", batch_point, (V100S, 0.5, batch)))
-        tasks.append(Task("mixed types", f"{batch}", batch_point, (MIXED, 0.5, batch)))
-        tasks.append(Task("cost", f"{batch}", cost_point, (batch,)))
-        tasks.append(Task("heterogeneity", f"{batch}", heterogeneity_point, (batch,)))
-        tasks.append(Task("parallel", f"{batch}", parallel_point, (batch,)))
-    tasks += [Task("patience", f"{count}", patience_point, (count,)) for count in (1, 2, 3)]
-    tasks += [Task("Table 1", network, optimiser, (network,)) for network in TABLE_1]
-    tasks += [Task("mixes", f"{easy:g}", batch_point, (V100S, easy, 8)) for easy in MIXES]
-    tasks += [Task("tolerance", f"{entropy:g}", tolerance_point, (entropy,)) for entropy in (0.3, 0.35, 0.4, 0.45, 0.5)]
-    tasks += [Task("objective", f"{slo:g}", slo_point, (slo,)) for slo in (8.0, 12.0, 20.0, 50.0, 100.0)]
-    tasks.append(Task("adapt", "mixes", adapt_point, ()))
-    tasks.append(Task("batches", "left", shrinking_batches, ()))
+        tasks.append(StudyTask("homogeneous", f"{batch}", batch_point, (V100S, 0.5, batch)))
+        tasks.append(StudyTask("mixed types", f"{batch}", batch_point, (MIXED, 0.5, batch)))
+        tasks.append(StudyTask("cost", f"{batch}", cost_point, (batch,)))
+        tasks.append(StudyTask("heterogeneity", f"{batch}", heterogeneity_point, (batch,)))
+        tasks.append(StudyTask("parallel", f"{batch}", parallel_point, (batch,)))
+    tasks += [StudyTask("patience", f"{count}", patience_point, (count,)) for count in (1, 2, 3)]
+    tasks += [StudyTask("Table 1", network, optimiser, (network,)) for network in TABLE_1]
+    tasks += [StudyTask("mixes", f"{easy:g}", batch_point, (V100S, easy, 8)) for easy in MIXES]
+    tasks += [
+        StudyTask("tolerance", f"{entropy:g}", tolerance_point, (entropy,)) for entropy in (0.3, 0.35, 0.4, 0.45, 0.5)
+    ]
+    tasks += [StudyTask("objective", f"{slo:g}", slo_point, (slo,)) for slo in (8.0, 12.0, 20.0, 50.0, 100.0)]
+    tasks.append(StudyTask("adapt", "mixes", adapt_point, ()))
+    tasks.append(StudyTask("batches", "left", shrinking_batches, ()))
     return tasks

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fluidnpu.boards import Board, BoardError, Dram, list_boards, load_board
+from fluidnpu.boards import Board, BoardFileError, Dram, list_boards, load_board
 
 
 def record(name: str = "zc706") -> dict[str, Any]:
@@ -67,11 +67,11 @@ def test_a_sensor_that_changes_leaves_the_digest() -> None:
     ],
 )
 def test_a_record_that_is_wrong_is_one_sentence(change: dict[str, Any], says: str) -> None:
-    with pytest.raises(BoardError) as caught:
+    with pytest.raises(BoardFileError) as caught:
         Board.from_dict(record() | change, "its facts")
     assert str(caught.value).startswith(says)
 
 
 def test_what_is_no_object_is_refused() -> None:
-    with pytest.raises(BoardError, match="must be an object with the fields of a board, not 3"):
+    with pytest.raises(BoardFileError, match="must be an object with the fields of a board, not 3"):
         Board.from_dict(3)

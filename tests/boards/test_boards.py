@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fluidnpu.boards import Board, BoardError, Dram, Sensor, list_boards, load_board
+from fluidnpu.boards import Board, BoardFileError, Dram, Sensor, list_boards, load_board
 from fluidnpu.boards.board import parse_board
 from fluidnpu.boards.fields import DRAM_FIELDS, FIELDS, SENSOR_FIELDS
 
@@ -67,7 +67,7 @@ def test_a_users_file_loads_like_a_shipped_one(tmp_path: Path) -> None:
 def test_sources_are_optional_for_a_user_but_must_name_facts() -> None:
     text = text_of("zcu104")
     assert parse_board(text[: text.index("\n[sources]")]).sources == {}
-    with pytest.raises(BoardError, match="name facts"):
+    with pytest.raises(BoardFileError, match="name facts"):
         parse_board(text + '\ncolour = "green"\n')
 
 
@@ -131,7 +131,7 @@ def test_every_field_has_its_meaning() -> None:
 def test_a_wrong_field_is_named_in_one_sentence(old: str, new: str, says: str) -> None:
     text = text_of("zc706")
     assert old in text
-    with pytest.raises(BoardError, match=says) as caught:
+    with pytest.raises(BoardFileError, match=says) as caught:
         parse_board(text.replace(old, new, 1), source="mine.toml")
     message = str(caught.value)
     assert "mine.toml" in message
@@ -139,14 +139,14 @@ def test_a_wrong_field_is_named_in_one_sentence(old: str, new: str, says: str) -
 
 
 def test_unknown_boards_and_missing_files_are_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(BoardError, match="kv260, pynqz2, ultra96v2, zc706, zcu102, zcu104 or the path"):
+    with pytest.raises(BoardFileError, match="kv260, pynqz2, ultra96v2, zc706, zcu102, zcu104 or the path"):
         load_board("zc760")
-    with pytest.raises(BoardError, match="there is none"):
+    with pytest.raises(BoardFileError, match="there is none"):
         load_board("nowhere/board.toml")
-    with pytest.raises(BoardError):
+    with pytest.raises(BoardFileError):
         load_board(tmp_path)
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(BoardError, match="UTF-8"):
+    with pytest.raises(BoardFileError, match="UTF-8"):
         load_board(tmp_path / "binary.toml")
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fluidnpu.boards import BoardError, load_board
+from fluidnpu.boards import BoardFileError, load_board
 from fluidnpu.dse import DesignError, FitError, Point, Target, fit
 from fluidnpu.dse.exact.search import evaluate_array
 from fluidnpu.dse.exploration.placing import price_of_columns
@@ -170,7 +170,7 @@ def test_a_board_may_keep_slices_for_others() -> None:
     ],
 )
 def test_columns_that_cannot_be_are_refused(columns: tuple[tuple[int, ...], ...], says: str) -> None:
-    with pytest.raises(BoardError, match=says):
+    with pytest.raises(BoardFileError, match=says):
         replace(load_board("zc706"), dsp_columns=columns)  # type: ignore[arg-type]
 
 

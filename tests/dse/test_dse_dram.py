@@ -34,7 +34,7 @@ def beats_of(setup: Setup, wanted: int) -> int:
     """Beats that the memory grants in `CYCLES` cycles to ports that always want one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(records, "COMPILED", False)
-        (dram,) = records.zeros(memory.Dram, 1)
+        (dram,) = records.zeros(memory.DramTwin, 1)
     plain(memory.reset_dram)(dram, setup, 0)
     granted = 0
     for _ in range(CYCLES):

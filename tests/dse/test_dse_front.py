@@ -10,7 +10,7 @@ import pytest
 from fluidnpu.boards import load_board
 from fluidnpu.dse import FitError, Point, Question, answer, explore, fit
 from fluidnpu.dse.exact.search import lower_bounds
-from fluidnpu.dse.exploration.front import DEPTHS, Front, front
+from fluidnpu.dse.exploration.front import DEPTHS, ParetoFront, front
 from fluidnpu.dse.hardware.space import DesignSpace
 from fluidnpu.dse.resources import ram_bits
 from fluidnpu.models import LayerShape, Window, Workload
@@ -28,7 +28,7 @@ WORK = Workload(
 ASKED = Question(workload=WORK, board=BOARD, b_max=2, model="paper", core="rtl")
 
 
-def _five(found: Front) -> list[tuple[float, ...]]:
+def _five(found: ParetoFront) -> list[tuple[float, ...]]:
     rows = found.rows()
     memory = -(-100 * np.array([row["memory_bits"] for row in rows]) // ram_bits(BOARD.ramb18, BOARD.uram288))
     lut = np.ceil(100 * np.array([row["lut"] for row in rows]) / BOARD.lut)

@@ -74,7 +74,7 @@ def test_without_any_cache_loops_are_compiled_and_one_warning_says_so(package: P
     value, logged = run(tmp_path, XDG_CACHE_HOME=str(package / "caller.py"), NUMBA_CACHE_DIR="/dev/null/none")
     assert value == 4
     (line,) = logged
-    assert line.startswith("compiled loops cannot be kept, and each process compiles its own")
+    assert line.startswith("compiled loops cannot be kept, so each process compiles its own")
     assert line.endswith("can be written; NUMBA_CACHE_DIR names another")
 
 

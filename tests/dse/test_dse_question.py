@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fluidnpu.boards import BoardError, load_board
+from fluidnpu.boards import BoardFileError, load_board
 from fluidnpu.dse import DesignError, Question, Target, answer, explore
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.models import Kind, LayerShape, Window, Workload
@@ -51,7 +51,7 @@ def test_questions_that_cannot_be_asked(wrong: dict[str, Any], says: str) -> Non
 
 
 def test_a_memory_that_the_board_lacks_is_refused() -> None:
-    with pytest.raises(BoardError, match="memory of board 'zc706' must be one of ps_striped, ps, pl, not 'hbm'"):
+    with pytest.raises(BoardFileError, match="memory of board 'zc706' must be one of ps_striped, ps, pl, not 'hbm'"):
         Question(workload=WORK, board=BOARD, memory="hbm", model="paper", core="rtl")
 
 

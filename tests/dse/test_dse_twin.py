@@ -10,7 +10,7 @@ import pytest
 
 from fluidnpu.dse.exact.twin import loop, records
 from fluidnpu.dse.exact.twin.bus.stripes import Stripes
-from fluidnpu.dse.exact.twin.parameters import Counts, Layer, Setup
+from fluidnpu.dse.exact.twin.parameters import Counts, LayerConstants, Setup
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ def numbers(kind: type[Any]) -> int:
 def test_a_record_is_as_large_as_its_fields() -> None:
     assert numbers(Port) == 1 + 3 + 2 + 2 * 2
     assert records.layout(Port)["entries"].subdtype == (records.layout(Entry), (2,))
-    for kind in (loop.Npu, Stripes, Setup, Layer, Counts):
+    for kind in (loop.NpuState, Stripes, Setup, LayerConstants, Counts):
         assert records.layout(kind).names == tuple(field.name for field in fields(kind))
         assert records.layout(kind).isalignedstruct
 
@@ -54,7 +54,7 @@ def flat(value: Any) -> list[int]:
     return [number for part in parts for number in flat(part)]
 
 
-@pytest.mark.parametrize("kind", [Port, loop.Npu, Stripes, Counts])
+@pytest.mark.parametrize("kind", [Port, loop.NpuState, Stripes, Counts])
 def test_a_plain_record_has_the_same_numbers(kind: type[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "COMPILED", False)
     one, other = records.zeros(kind, 2)

@@ -22,7 +22,7 @@ from refusals import refused
 from fluidnpu.cli import main
 from fluidnpu.host import Bundle, Driver, SimulatedNpu, devices
 from fluidnpu.host.devices import opening
-from fluidnpu.host.devices.physical.checkup import Target
+from fluidnpu.host.devices.physical.checkup import CheckupTarget
 from fluidnpu.host.devices.physical.places import Places
 from fluidnpu.host.devices.pynq.bitstream import write_simulated_bitstream
 from fluidnpu.models import shipped_file, shipped_images
@@ -194,7 +194,7 @@ def test_the_projects_readme_says_how(
     asked: list[tuple[int, bool, object]] = []
     npu = SimulatedNpu(Bundle.read(tmp_path / "bundle").design)
 
-    def opened(target: Target, reserved: object, places: object) -> nullcontext[SimulatedNpu]:
+    def opened(target: CheckupTarget, reserved: object, places: object) -> nullcontext[SimulatedNpu]:
         asked.append((target.registers, target.in_logic, reserved))
         return nullcontext(npu)
 

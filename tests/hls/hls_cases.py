@@ -20,7 +20,7 @@ from fluidnpu.hls import compile_program, render_project
 from fluidnpu.models import Exit, Kind, Layer, Network, QuantisedLayer, QuantisedNetwork
 from fluidnpu.models.graph import Activation, Use
 from fluidnpu.models.numeric.unit import Unit
-from fluidnpu.models.numeric.words import INT8, INT16, WORDS, Format, Stored, Word
+from fluidnpu.models.numeric.words import INT8, INT16, WORDS, Stored, TensorFormat, Word
 
 Plan = BatchPlan | str | None
 Files = dict[str, str | bytes]
@@ -135,7 +135,7 @@ def network_of(
     if zeros:
         points = {name: int(rng.integers(word.lowest, word.highest + 1)) for name in tensors}
         quantised = [replace(one, halo=points[one.layer.input]) for one in quantised]
-    formats = {name: Format(fraction_bits=8, zero=zero) for name, zero in points.items()}
+    formats = {name: TensorFormat(fraction_bits=8, zero=zero) for name, zero in points.items()}
     return QuantisedNetwork(network=network, layers=tuple(quantised), formats=formats, intake=network.intake)
 
 

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 import pytest
 
 from fluidnpu.boards import list_boards, load_board
-from fluidnpu.hls.project.checks.tcl import TOOLS, Command
+from fluidnpu.hls.project.checks.tcl import TOOLS, TclCommand
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -119,7 +119,7 @@ class Vivado:
                 raise WrongTclError(str(error)) from None
             raise
 
-    def _define(self, name: str, command: Command) -> None:
+    def _define(self, name: str, command: TclCommand) -> None:
         act: Callable[..., object] = getattr(self, "_" + name.replace("::", "_"), lambda options, *words: name)
 
         def call(*words: str) -> str:
@@ -377,7 +377,7 @@ def _object(kind: str) -> Mapping[str, str]:
     return found
 
 
-def _parsed(name: str, command: Command, words: tuple[str, ...]) -> tuple[dict[str, str], list[str]]:
+def _parsed(name: str, command: TclCommand, words: tuple[str, ...]) -> tuple[dict[str, str], list[str]]:
     """Options and operands of a command as it came; WrongTclError for what it does not have."""
     options: dict[str, str] = {}
     operands: list[str] = []

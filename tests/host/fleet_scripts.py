@@ -15,11 +15,11 @@ from fluidnpu.host.fleet import DispatchOptions, Leaf
 from fluidnpu.host.fleet.boards.leaf import Times
 from fluidnpu.host.fleet.dispatcher import Dispatcher
 from fluidnpu.host.fleet.duties import Duty
-from fluidnpu.host.oip.calls import Answer, Call, read_wishes
+from fluidnpu.host.oip.calls import Call, ModelAnswer, read_wishes
 
 MODEL = "m"
 TIMES = Times.of(LatencyTable(ns=((1_000_000, 1_200_000, 1_400_000, 1_600_000),)), (1.0,))  # 1 to 1.6 ms
-Act = Callable[["Scripted", Any], Awaitable[Answer]]
+Act = Callable[["Scripted", Any], Awaitable[ModelAnswer]]
 
 
 class Scripted:
@@ -36,7 +36,7 @@ class Scripted:
         self.design = "built"
         self.gate = asyncio.Semaphore(0)
 
-    async def infer(self, request: Any, timeout_s: float, trace: str = "") -> Answer:
+    async def infer(self, request: Any, timeout_s: float, trace: str = "") -> ModelAnswer:
         self.asked.append(request)
         self.traces.append(trace)
         act = self.acts.pop(0) if self.acts else answers
@@ -51,7 +51,7 @@ class Scripted:
         pass
 
 
-async def answers(link: Scripted, request: Any) -> Answer:
+async def answers(link: Scripted, request: Any) -> ModelAnswer:
     """The double of every pixel is the logit, at once."""
     await asyncio.sleep(0)
     shape = tuple(request.inputs[0].shape)
@@ -68,27 +68,27 @@ async def answers(link: Scripted, request: Any) -> Answer:
         "npu_us": 1,
         "batch": 1,
     }
-    return Answer(
+    return ModelAnswer(
         request.model_name, "1", request.id, {**outputs, "logits": logits}, {**parameters, "left_because": "last exit"}
     )
 
 
 def fails(error: HostError) -> Act:
-    async def act(link: Scripted, request: Any) -> Answer:
+    async def act(link: Scripted, request: Any) -> ModelAnswer:
         raise error
 
     return act
 
 
 def after(seconds: float) -> Act:
-    async def act(link: Scripted, request: Any) -> Answer:
+    async def act(link: Scripted, request: Any) -> ModelAnswer:
         await asyncio.sleep(seconds)
         return await answers(link, request)
 
     return act
 
 
-async def gated(link: Scripted, request: Any) -> Answer:
+async def gated(link: Scripted, request: Any) -> ModelAnswer:
     """As `answers`, one message after another, each when the test opens the gate."""
     await link.gate.acquire()
     return await answers(link, request)
@@ -109,7 +109,7 @@ def call(*pixels: int, model: str = MODEL, **parameters: Any) -> Call:
     return Call(model, inputs={"x": images}, parameters=parameters)
 
 
-async def ask(dispatcher: Dispatcher, one: Call) -> Answer:
+async def ask(dispatcher: Dispatcher, one: Call) -> ModelAnswer:
     return await dispatcher.infer(one, read_wishes(one.parameters))
 
 
@@ -151,5 +151,5 @@ async def at_work(dispatcher: Dispatcher, work: Callable[[Dispatcher], Awaitable
         await dispatcher.close()
 
 
-def logits(answer: Answer) -> list[list[float]]:
+def logits(answer: ModelAnswer) -> list[list[float]]:
     return [list(map(float, row)) for row in answer.outputs["logits"]]

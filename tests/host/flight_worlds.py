@@ -20,7 +20,7 @@ from network_worlds import NAMES, pair
 from fluidnpu.hls import Cause
 from fluidnpu.host import Driver, GaveUpError
 from fluidnpu.host.devices import claims
-from fluidnpu.host.devices.simulated import Fault
+from fluidnpu.host.devices.simulated import JobFault
 from fluidnpu.host.serving import active_exits
 from fluidnpu.host.serving.decisions import DecisionLog
 from fluidnpu.host.serving.replies import Fate, Reply
@@ -197,7 +197,7 @@ class Flown:
         self.lines = (folder / "d.jsonl").read_text().splitlines()
 
     def _driver(self) -> Driver:
-        faults = [Fault(job=job, cause=self.draw.cause) for job in self.draw.faults]
+        faults = [JobFault(job=job, cause=self.draw.cause) for job in self.draw.faults]
         if self.draw.networks:
             w = pair(slots=(5, 6), guarded=self.draw.guarded)
             w.device.faults.extend(faults)  # type: ignore[attr-defined]

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from rtl_worlds import model
 
 from fluidnpu.dse import CORES
-from workshop.builds import Part
+from workshop.builds import BuildPart
 
 
-def shared() -> Iterator[Part]:
+def shared() -> Iterator[BuildPart]:
     for core in CORES:
         npu = model(core=core)
-        yield Part(name=f"npu: core {core}, of tests/host", make=npu.build, there=npu.verilated.target.exists)
+        yield BuildPart(name=f"npu: core {core}, of tests/host", make=npu.build, there=npu.verilated.target.exists)

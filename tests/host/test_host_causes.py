@@ -14,7 +14,7 @@ from fluidnpu.hls import REGISTERS, Access, Cause, WhileBusy, register
 from fluidnpu.hls.program import DESCRIPTOR_BYTES
 from fluidnpu.hls.program.fbcb import encode_fbcb
 from fluidnpu.host import NpuError
-from fluidnpu.host.devices.simulated import Fault
+from fluidnpu.host.devices.simulated import JobFault
 from fluidnpu.models import golden
 
 ERRORS = ("STATUS", "ERROR", "IRQ_STATUS")
@@ -241,7 +241,7 @@ def test_all_causes_are_covered() -> None:
 
 @pytest.mark.parametrize("cause", [Cause.BUS_READ, Cause.BUS_WRITE, Cause.BAD_DESCRIPTOR])
 def test_injected_faults_reach_the_driver(cause: Cause) -> None:
-    w = world(faults=[Fault(job=1, cause=cause, layer=1)])
+    w = world(faults=[JobFault(job=1, cause=cause, layer=1)])
     w.driver.write_sample(2, w.images(1)[0])
     w.driver.merge([2])
     w.driver.run_stage(0)

@@ -22,7 +22,7 @@ from fluidnpu.host import (
     SimulatedNpu,
 )
 from fluidnpu.host.devices import SimulatedMemory
-from fluidnpu.host.devices.simulated import Fault
+from fluidnpu.host.devices.simulated import JobFault
 from fluidnpu.host.driver import PATIENCE
 from fluidnpu.host.identity import build_id_word
 from fluidnpu.models import golden
@@ -152,7 +152,7 @@ def test_an_empty_batch_is_refused_by_the_npu() -> None:
 
 
 def test_a_hang_ends_with_the_watchdog() -> None:
-    w = world(faults=[Fault(job=0, layer=2)])
+    w = world(faults=[JobFault(job=0, layer=2)])
     w.driver.merge([0])
     start = w.npu.clock.now_ns()
     with pytest.raises(NpuError) as caught:
@@ -171,7 +171,7 @@ def test_a_deaf_device_ends_with_a_timeout() -> None:
             super().write(offset, 0 if offset == watchdog.offset else value)
 
     w = world(loaded=False)
-    driver = Driver(Deaf(w.design, faults=[Fault(job=0, layer=1)]), w.program, w.design)
+    driver = Driver(Deaf(w.design, faults=[JobFault(job=0, layer=1)]), w.program, w.design)
     driver.load()
     driver.merge([2, 3])
     with pytest.raises(NpuTimeout, match=r"no answer from the NPU within .* slots 2, 3 active") as caught:
@@ -198,7 +198,7 @@ def test_a_reset_that_never_ends_is_a_timeout() -> None:
 
 
 def test_samples_survive_a_failure() -> None:
-    w = world(faults=[Fault(job=1)])
+    w = world(faults=[JobFault(job=1)])
     images = w.images(3)
     for slot, image in enumerate(images):
         w.driver.write_sample(slot, image)

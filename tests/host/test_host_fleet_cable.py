@@ -13,7 +13,7 @@ from oip_worlds import bundle_of
 
 from fluidnpu.host.campaigns.cable import Cable, Mended
 from fluidnpu.host.errors import BoardError
-from fluidnpu.host.fleet.boards.link import Link
+from fluidnpu.host.fleet.boards.link import BoardLink
 
 
 class _Echo:
@@ -99,7 +99,7 @@ def test_a_dead_link_that_nobody_tells_of_is_made_anew(place: str) -> None:
 
     async def main() -> None:
         with Cable(place) as cable:
-            link = Link(cable.address)
+            link = BoardLink(cable.address)
             ready, _ = await link.identity(NAME, PATIENCE_S)
             assert ready
             cable.cut()

@@ -19,9 +19,9 @@ from fluidnpu.host.errors import (
     UnknownModelError,
 )
 from fluidnpu.host.fleet import DispatchOptions
-from fluidnpu.host.fleet.boards.leaf import State, Times
+from fluidnpu.host.fleet.boards.leaf import BoardState, Times
 from fluidnpu.host.fleet.dispatcher import Dispatcher
-from fluidnpu.host.oip.calls import Answer, Call
+from fluidnpu.host.oip.calls import Call, ModelAnswer
 
 
 def test_samples_are_cut_into_batches_and_come_back_in_order() -> None:
@@ -188,15 +188,15 @@ def test_an_audit_finds_the_board_that_is_wrong(sick: int) -> None:
             await ask(dispatcher, call(1))
         await asyncio.sleep(0.05)
         states = [leaf.state for leaf in dispatcher.leaves]
-        assert states[sick] is State.SICK
-        assert states[1 - sick] is State.READY
+        assert states[sick] is BoardState.SICK
+        assert states[1 - sick] is BoardState.READY
         before = len(links[sick].asked)
         for _ in range(10):
             assert logits(await ask(dispatcher, call(2))) == [[4.0, 6.0]]
         assert len(links[sick].asked) == before, "it is asked no more"
         dispatcher.restore(links[sick].name)
         await asyncio.sleep(0.2)
-        assert dispatcher.leaves[sick].state is State.READY, "a repaired board comes back by order"
+        assert dispatcher.leaves[sick].state is BoardState.READY, "a repaired board comes back by order"
 
     run(links, work, audit_every=5)
 
@@ -204,7 +204,7 @@ def test_an_audit_finds_the_board_that_is_wrong(sick: int) -> None:
 def test_an_audit_that_comes_to_nothing_is_made_good_by_the_next_answer() -> None:
     refused: list[str] = []
 
-    async def busy(link: Scripted, request: Any) -> Answer:
+    async def busy(link: Scripted, request: Any) -> ModelAnswer:
         if request.id.endswith(".audit") and (link.name == "a" or len(refused) < 3):
             refused.append(link.name)
             raise QueueFullError("no room")
@@ -214,12 +214,12 @@ def test_an_audit_that_comes_to_nothing_is_made_good_by_the_next_answer() -> Non
     links[0].wrong = 0.25
 
     async def work(dispatcher: Dispatcher) -> None:
-        while dispatcher.leaves[0].state is State.READY:
+        while dispatcher.leaves[0].state is BoardState.READY:
             await ask(dispatcher, call(1))
             await asyncio.sleep(0.1)  # the audit of this answer is judged in a thread
             asked = [one for one in links[0].asked if not one.id.endswith(".audit")]
             assert len(asked) <= 5 + 3, "the fifth, and the three behind audits that were refused"
-        assert dispatcher.leaves[0].state is State.SICK
+        assert dispatcher.leaves[0].state is BoardState.SICK
         assert len(refused) >= 3
 
     run(links, work, audit_every=5)
@@ -246,7 +246,7 @@ def test_a_board_that_returns_as_another_build_is_given_nothing(caplog: pytest.L
             await ask(dispatcher, call(1))
         await asyncio.sleep(0.2)
         a = dispatcher.leaves[0]
-        assert a.state is State.FOREIGN
+        assert a.state is BoardState.FOREIGN
         assert "must serve the design built that its bundle of 'm' holds, not another" in a.reason
         asked = len(links[0].asked)
         for _ in range(20):

@@ -24,7 +24,7 @@ from fluidnpu.host.fleet import Roster
 from fluidnpu.host.fleet.dispatcher import Dispatcher
 from fluidnpu.host.fleet.duties import Duty
 from fluidnpu.host.fleet.fronts.ensemble import Ensemble
-from fluidnpu.host.oip.calls import Answer, read_wishes
+from fluidnpu.host.oip.calls import ModelAnswer, read_wishes
 from fluidnpu.host.oip.edges.messages import SERVICE, message
 from fluidnpu.host.oip.tensors import TensorInfo
 from fluidnpu.models import golden
@@ -46,14 +46,14 @@ def ensemble(wait_s: float = 0.0, name: str = "average", weights: tuple[int, ...
 def plus(offset: float) -> Act:
     """Double every pixel and add a number, so that networks differ."""
 
-    async def act(link: Scripted, request: Any) -> Answer:
+    async def act(link: Scripted, request: Any) -> ModelAnswer:
         link.wrong = offset
         return await answers(link, request)
 
     return act
 
 
-async def ask(dispatcher: Dispatcher, one: Ensemble, *pixels: int, **parameters: Any) -> Answer:
+async def ask(dispatcher: Dispatcher, one: Ensemble, *pixels: int, **parameters: Any) -> ModelAnswer:
     asked = call(*pixels, model="all", **parameters)
     return await one.infer(dispatcher, asked, read_wishes(asked.parameters))
 
@@ -188,7 +188,7 @@ def test_what_cannot_be_asked_of_an_ensemble() -> None:
 
 
 def test_a_lost_part_is_asked_elsewhere_and_an_answer_that_cannot_be_read_is_no_part() -> None:
-    async def nonsense(link: Scripted, request: Any) -> Answer:
+    async def nonsense(link: Scripted, request: Any) -> ModelAnswer:
         answer = await answers(link, request)
         answer.outputs["logits"] = answer.outputs["logits"][:, :1]
         return answer

@@ -37,7 +37,7 @@ from fluidnpu.host.fleet.fronts.front import expected_of
 from fluidnpu.host.fleet.roster import Roster, Seat
 from fluidnpu.host.oip import ServeOptions, in_background
 from fluidnpu.host.oip.admission.limits import Limits
-from fluidnpu.host.oip.calls import Answer, Call
+from fluidnpu.host.oip.calls import Call, ModelAnswer
 from fluidnpu.host.oip.interface import input_of, outputs_of
 from fluidnpu.host.oip.tensors import from_bytes
 from fluidnpu.models import golden
@@ -98,7 +98,7 @@ class Board:
     up: bool = True
     process: int = 0
     seated: list[str] = field(default_factory=list)
-    queue: list[tuple[Any, asyncio.Future[Answer], float]] = field(default_factory=list)
+    queue: list[tuple[Any, asyncio.Future[ModelAnswer], float]] = field(default_factory=list)
     work: asyncio.Task[None] | None = None
 
     async def identity(self, model: str, timeout_s: float) -> tuple[bool, dict[str, str]]:
@@ -108,13 +108,13 @@ class Board:
             raise UnknownModelError(model)
         return True, {"instance": f"{self.name}.{self.process}", **expected_of(self.seat.bundles[model])}
 
-    async def infer(self, request: Any, timeout_s: float, trace: str = "") -> Answer:
+    async def infer(self, request: Any, timeout_s: float, trace: str = "") -> ModelAnswer:
         if not self.up:
             raise BoardError("nothing there")
         if request.model_name not in self.seat.bundles:
             raise UnknownModelError(request.model_name)
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Answer] = loop.create_future()
+        future: asyncio.Future[ModelAnswer] = loop.create_future()
         until = loop.time() + request.parameters["timeout"].int64_param / 1e6
         self.queue.append((request, future, until))
         if self.work is None:
@@ -154,7 +154,7 @@ def exit_of(request: Any) -> int:
     return int(from_bytes(tensor.name, tensor.datatype, tuple(tensor.shape), request.raw_input_contents[0]).flat[0])
 
 
-def answered(request: Any, bundle: Bundle, batch: int, took_ns: int) -> Answer:
+def answered(request: Any, bundle: Bundle, batch: int, took_ns: int) -> ModelAnswer:
     """Answer one sample, whose first number is the exit at which it leaves the network."""
     exit, cut, stages = exit_of(request), bundle.program.cut, len(bundle.program.exits)
     here = min(max(0, exit - (cut.first if cut is not None else 0)), stages - 1)
@@ -170,7 +170,7 @@ def answered(request: Any, bundle: Bundle, batch: int, took_ns: int) -> Answer:
     wanted = tuple(one.name for one in request.outputs) or tuple(outputs)
     parameters: dict[str, Any] = {"exit": here, "confidence": 1.0, "outcome": "exit", "met": True, "queue_us": 0}
     parameters |= {"npu_us": took_ns // 1000, "batch": batch, "left_because": "last exit"}
-    return Answer(request.model_name, "1", request.id, {name: outputs[name] for name in wanted}, parameters)
+    return ModelAnswer(request.model_name, "1", request.id, {name: outputs[name] for name in wanted}, parameters)
 
 
 class Virtual(FollowingFront):

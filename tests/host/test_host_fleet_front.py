@@ -15,7 +15,7 @@ from host_worlds import PATIENCE_S
 import fluidnpu
 from fluidnpu.host.errors import AccessError, ProtocolError, TooLargeError, UnknownModelError
 from fluidnpu.host.fleet import BoardOptions, shared_by
-from fluidnpu.host.fleet.boards.leaf import State
+from fluidnpu.host.fleet.boards.leaf import BoardState
 from fluidnpu.host.oip.edges.messages import SERVICE, message
 from fluidnpu.host.oip.tensors import from_bytes
 from fluidnpu.models import golden
@@ -174,4 +174,4 @@ def _pages(url: str, front: Any) -> None:
     assert sum(int(float(line.split()[-1])) for line in metrics.splitlines() if "board_sent_total{" in line) == sent
     assert json.loads(got("/openapi.json"))["info"]["version"] == front.version
     assert got("/v2/health/ready") == '{"ready":true}'
-    assert all(leaf.state is State.READY for leaf in front.dispatcher.leaves)
+    assert all(leaf.state is BoardState.READY for leaf in front.dispatcher.leaves)

@@ -22,7 +22,7 @@ from test_host_fleet_plans import TURNS
 from fluidnpu.host.errors import ServerClosedError
 from fluidnpu.host.fleet import Leaf
 from fluidnpu.host.fleet.boards.children import environment
-from fluidnpu.host.fleet.boards.leaf import State
+from fluidnpu.host.fleet.boards.leaf import BoardState
 from fluidnpu.host.fleet.dispatcher import Dispatcher
 from fluidnpu.host.fleet.fronts.homes import ranked
 
@@ -120,7 +120,7 @@ def test_each_front_audits_its_own_answers_and_finds_the_board_that_lies() -> No
 
     async def work(first: Dispatcher, second: Dispatcher) -> None:
         for front in (first, second):
-            while front.leaves[0].state is not State.SICK:
+            while front.leaves[0].state is not BoardState.SICK:
                 await ask(front, call(3))
                 await asyncio.sleep(0.001)
             assert logits(await ask(front, call(3))) == [[6.0, 8.0]]

@@ -22,13 +22,13 @@ from fluidnpu.hls.program import Stages
 from fluidnpu.host import Bundle, BundleError, Driver, DriverUsageError, QueueFullError, SimulatedNpu
 from fluidnpu.host.errors import BoardError, ExpiredError, ProtocolError
 from fluidnpu.host.fleet import BoardOptions, DispatchOptions, Leaf, Roster
-from fluidnpu.host.fleet.boards.leaf import State, Times
+from fluidnpu.host.fleet.boards.leaf import BoardState, Times
 from fluidnpu.host.fleet.dispatcher import Dispatcher
 from fluidnpu.host.fleet.duties import Duty, Way, duties_of, named, ways_of
 from fluidnpu.host.fleet.fronts.relay import Relay
 from fluidnpu.host.fleet.parts import part_of
 from fluidnpu.host.fleet.reference import Reference
-from fluidnpu.host.oip.calls import Answer, Call, Wishes, read_wishes
+from fluidnpu.host.oip.calls import Call, ModelAnswer, Wishes, read_wishes
 from fluidnpu.host.oip.inference import joined, parameters_of
 from fluidnpu.host.oip.interface import outputs_of
 from fluidnpu.host.oip.tensors import from_bytes
@@ -67,12 +67,12 @@ def right(images: Any) -> tuple[list[int], list[int], list[bytes]]:
     return exits.tolist(), classes.tolist(), logits
 
 
-def seen(answer: Answer) -> tuple[list[int], list[int], list[bytes]]:
+def seen(answer: ModelAnswer) -> tuple[list[int], list[int], list[bytes]]:
     outputs = answer.outputs
     return outputs["exit"].tolist(), outputs["label"].tolist(), [row.tobytes() for row in outputs["logits"]]
 
 
-async def computes(link: Scripted, request: Any) -> Answer:
+async def computes(link: Scripted, request: Any) -> ModelAnswer:
     """Answer as a board would, on a simulated NPU of its own."""
     await asyncio.sleep(0)
     bundle = next(part(one) for one in (FIRST, MIDDLE, LAST, HEAD, TAIL) if model(one) == request.model_name)
@@ -87,7 +87,7 @@ async def computes(link: Scripted, request: Any) -> Answer:
     outputs = joined(replies, [one.name for one in faces], (), onward)
     if link.wrong and len(outputs.get("onward", ())):
         outputs["onward"][-1, 0, 0, 0] ^= 1
-    return Answer(request.model_name, "1", request.id, outputs, parameters_of(replies))
+    return ModelAnswer(request.model_name, "1", request.id, outputs, parameters_of(replies))
 
 
 class Board(Scripted):
@@ -97,7 +97,7 @@ class Board(Scripted):
         super().__init__(name, *acts)
         self.parts = parts
 
-    async def infer(self, request: Any, timeout_s: float, trace: str = "") -> Answer:
+    async def infer(self, request: Any, timeout_s: float, trace: str = "") -> ModelAnswer:
         self.asked.append(request)
         act = self.acts.pop(0) if self.acts else computes
         return await asyncio.wait_for(act(self, request), timeout_s)
@@ -106,7 +106,7 @@ class Board(Scripted):
         return sum(one.inputs[0].shape[0] for one in self.asked if one.model_name == model(stages))
 
 
-async def never(link: Scripted, request: Any) -> Answer:
+async def never(link: Scripted, request: Any) -> ModelAnswer:
     await asyncio.sleep(60)
     raise AssertionError("nobody waits so long")
 
@@ -142,7 +142,7 @@ def call(images: Any, **parameters: Any) -> Call:
     return Call(NAME, id="7", inputs={whole()[1].program.input: images}, parameters=parameters)
 
 
-async def ask(relay: Relay, dispatcher: Dispatcher, one: Call) -> Answer:
+async def ask(relay: Relay, dispatcher: Dispatcher, one: Call) -> ModelAnswer:
     return await relay.infer(dispatcher, one, read_wishes(one.parameters))
 
 
@@ -208,7 +208,7 @@ def test_time_that_is_left_goes_on_with_the_sample() -> None:
 
 
 def after_and_computes(seconds: float) -> Any:
-    async def act(link: Scripted, request: Any) -> Answer:
+    async def act(link: Scripted, request: Any) -> ModelAnswer:
         await asyncio.sleep(seconds)
         return await computes(link, request)
 
@@ -312,10 +312,10 @@ def test_a_board_that_hands_on_wrong_bits_is_found() -> None:
     async def work(dispatcher: Dispatcher) -> None:
         for k in range(40):
             await ask(relay, dispatcher, call(whole()[0].images(4, k)))
-            if dispatcher.leaves[1].state is State.SICK:
+            if dispatcher.leaves[1].state is BoardState.SICK:
                 break
         assert "goes on has wrong bits" in dispatcher.leaves[1].reason
-        assert dispatcher.leaves[0].state is State.READY
+        assert dispatcher.leaves[0].state is BoardState.READY
 
     run(boards, relay, work, audit_every=3)
 

@@ -19,7 +19,7 @@ from test_host_oip_trials import eager
 import fluidnpu
 from fluidnpu.host.errors import BoardError
 from fluidnpu.host.fleet import BoardOptions, DispatchOptions, FleetFront, FleetOptions, Roster
-from fluidnpu.host.fleet.boards.leaf import State
+from fluidnpu.host.fleet.boards.leaf import BoardState
 from fluidnpu.host.fleet.boards.processes import Process
 from fluidnpu.host.oip import NetworkServer, ServeOptions, in_background
 from fluidnpu.host.oip.statuses import status_of
@@ -49,10 +49,10 @@ class Fronts:
             found: list[int] = npu.infer(images).outputs["exit"].tolist()
             return found
 
-    def states(self) -> list[list[State]]:
+    def states(self) -> list[list[BoardState]]:
         return [[leaf.state for leaf in front.dispatcher.leaves] for front in self.fronts]
 
-    def are(self, *states: State) -> None:
+    def are(self, *states: BoardState) -> None:
         eventually(lambda: self.states() == [list(states)] * len(self.fronts))
 
 
@@ -104,19 +104,19 @@ def test_boards_are_steered_from_any_front(tmp_path: Path) -> None:
     right = golden.early_exit(w.qnet, images)[0].tolist()
     assert max(right) > 0
     with two_fronts(tmp_path, w) as s:
-        both = State.READY, State.READY
+        both = BoardState.READY, BoardState.READY
         assert s.ask("POST", "/v2/boards/board-0/drain") == (
             200,
             {"board": "board-0", "state": "STARTING", "reason": ""},
         )
-        s.are(State.AWAY, State.READY)
+        s.are(BoardState.AWAY, BoardState.READY)
         assert "unloaded" in s.fronts[1].dispatcher.leaves[0].reason, "the other front sees why"
         assert s.exits(images, front=1) == right
         assert s.ask("POST", "/v2/boards/board-1/drain", front=1)[0] == 409, "it is the last"
         assert s.ask("POST", f"/v2/repository/models/{NAME}/load")[0] == 409, "all must be there"
         s.write(eager(w), "board-0")
         assert s.ask("POST", "/v2/boards/board-0/restore", front=1)[0] == 503, "it has not the bundle of its front"
-        s.are(State.AWAY, State.READY)
+        s.are(BoardState.AWAY, BoardState.READY)
         s.write(w, "board-0")
         assert s.ask("POST", "/v2/boards/board-0/restore", front=1)[0] == 200
         s.are(*both)
@@ -158,9 +158,9 @@ def _a_front_in_the_midst(s: Fronts, w: HostWorld, images: Any, right: list[int]
     """It knows the new files only, takes no board with another program, and may load them all."""
     s.write(w, "board-0", "board-1", "bundle")
     s.more()
-    assert [leaf.state for leaf in s.fronts[2].dispatcher.leaves] == [State.FOREIGN] * 2
+    assert [leaf.state for leaf in s.fronts[2].dispatcher.leaves] == [BoardState.FOREIGN] * 2
     assert s.ask("POST", f"/v2/repository/models/{NAME}/load", front=2) == (200, {})
-    s.are(State.READY, State.READY)
+    s.are(BoardState.READY, BoardState.READY)
     assert [s.exits(images, front) for front in (0, 1, 2)] == [right] * 3
 
 
@@ -190,12 +190,12 @@ def test_a_lying_board_is_put_out_for_every_front_and_a_reload_finds_it(tmp_path
         status, said = s.ask("POST", f"/v2/repository/models/{NAME}/load", {"parameters": {"guard_ms": 0}})
         assert status == 400
         assert "'board-1' gave wrong bits on trial" in said["error"]
-        s.are(State.READY, State.READY)
+        s.are(BoardState.READY, BoardState.READY)
         for front in s.fronts:
             front.dispatcher.options = replace(front.dispatcher.options, audit_every=2)
         with fluidnpu.connect(s.servers[0].url(), NAME) as npu:
-            eventually(lambda: npu.infer(images[0]) is not None and s.states()[0][1] is State.SICK)
-        eventually(lambda: s.states()[1][1] is State.AWAY)
+            eventually(lambda: npu.infer(images[0]) is not None and s.states()[0][1] is BoardState.SICK)
+        eventually(lambda: s.states()[1][1] is BoardState.AWAY)
         with fluidnpu.connect(s.servers[1].url(), NAME) as npu:
             logits = npu.infer(images).outputs["logits"]
         exits = golden.early_exit(w.qnet, images)[0]

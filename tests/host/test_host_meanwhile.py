@@ -12,7 +12,7 @@ from host_worlds import PATIENCE_S, HostWorld, field, world
 
 from fluidnpu.hls import Cause
 from fluidnpu.host import Driver, Reply, Server, serve_requests
-from fluidnpu.host.devices.simulated import Fault
+from fluidnpu.host.devices.simulated import JobFault
 from fluidnpu.host.errors import DeviceAccessError
 from fluidnpu.host.serving.runtime import Runtime
 from fluidnpu.models import golden
@@ -97,7 +97,7 @@ def test_a_slot_that_was_written_for_another_is_written_again() -> None:
 
 @pytest.mark.parametrize("guarded", [False, True])
 def test_after_a_failure_every_image_is_written_anew(guarded: bool) -> None:
-    w = world(3, slots=8, faults=[Fault(job=0, cause=Cause.WATCHDOG, layer=1)])
+    w = world(3, slots=8, faults=[JobFault(job=0, cause=Cause.WATCHDOG, layer=1)])
     batch = w.design.b_max
     driver = Driver(w.npu, w.program, w.design, slots=2 * batch, guarded=guarded)
     driver.load()

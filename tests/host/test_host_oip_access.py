@@ -14,7 +14,7 @@ from oip_worlds import NAME, Served, served
 import fluidnpu
 from fluidnpu.host import DriverUsageError
 from fluidnpu.host.oip import NetworkServer, ServeOptions
-from fluidnpu.host.oip.admission.access import Access, read_token
+from fluidnpu.host.oip.admission.access import AccessControl, read_token
 from fluidnpu.host.oip.observing.logs import JsonLines, Lossy, dropped_lines
 from fluidnpu.host.serving import AccessError, ModelOptions, Models, ProtocolError
 
@@ -123,9 +123,9 @@ def test_the_live_page_opens_with_the_token(locked: Served) -> None:
         status, _, headers = locked.exchange("GET", path, Cookie=cookie)
         assert (status, headers["www-authenticate"]) == (401, "Bearer")
     with pytest.raises(AccessError):
-        Access(TOKEN + "x").check("/live.json", b"", cookie.encode())  # of another token
-    assert Access(TOKEN).log_in(TOKEN.encode(), secure=True).endswith("; Secure")
-    assert Access(None).log_in(b"", secure=True) == ""
+        AccessControl(TOKEN + "x").check("/live.json", b"", cookie.encode())  # of another token
+    assert AccessControl(TOKEN).log_in(TOKEN.encode(), secure=True).endswith("; Secure")
+    assert AccessControl(None).log_in(b"", secure=True) == ""
 
 
 def test_a_wrong_token_is_refused_in_one_sentence(locked: Served, caplog: pytest.LogCaptureFixture) -> None:

@@ -19,7 +19,7 @@ from oip_worlds import NAME, Served, served
 from fluidnpu.host.campaigns.malformed import send_malformed
 from fluidnpu.host.oip import Limits
 from fluidnpu.host.oip.admission.limits import OTHER_BYTES, Bounds
-from fluidnpu.host.oip.calls import Answer, Call, read_wishes
+from fluidnpu.host.oip.calls import Call, ModelAnswer, read_wishes
 from fluidnpu.host.oip.edges.http_body import read_call, write_answer
 from fluidnpu.host.oip.edges.messages import SERVICE, message
 from fluidnpu.host.oip.interface import input_of
@@ -356,7 +356,7 @@ def test_huge_shapes_cost_nothing() -> None:
 
 def test_what_json_cannot_say_of_a_number_is_null() -> None:
     """An output that a sample lacks is NaN, which no strict reader of JSON takes."""
-    answer = Answer("m", "1", "", {"boxes": np.array([[1.5, np.nan], [np.inf, 2]], np.float32)}, {})
+    answer = ModelAnswer("m", "1", "", {"boxes": np.array([[1.5, np.nan], [np.inf, 2]], np.float32)}, {})
     text, _ = write_answer(answer, Call("m"))
 
     def refuse(word: str) -> None:
@@ -366,7 +366,7 @@ def test_what_json_cannot_say_of_a_number_is_null() -> None:
 
 
 def test_an_answer_is_json_or_binary() -> None:
-    answer = Answer("m", "1", "", {"a": np.array([1.5], np.float32), "b": np.array([2], np.int32)}, {"exit": 0})
+    answer = ModelAnswer("m", "1", "", {"a": np.array([1.5], np.float32), "b": np.array([2], np.int32)}, {"exit": 0})
     text, head = write_answer(answer, Call("m"))
     assert (head, [one["data"] for one in json.loads(text)["outputs"]]) == (None, [[1.5], [2]])
     mixed, head = write_answer(answer, Call("m", binary={"b": True}))

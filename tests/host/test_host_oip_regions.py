@@ -18,7 +18,7 @@ from tritonclient.utils import shared_memory as triton_memory
 
 from fluidnpu.host.errors import AccessError, ConflictError, ProtocolError, TooLargeError
 from fluidnpu.host.oip import Limits
-from fluidnpu.host.oip.regions import MOST_REGIONS, OBJECTS, Place, Regions
+from fluidnpu.host.oip.regions import MOST_REGIONS, OBJECTS, RegionPlace, Regions
 
 MOST = 1 << 20
 INFER = f"/v2/models/{NAME}/infer"
@@ -141,18 +141,18 @@ def test_who_may_and_how_much() -> None:
             with pytest.raises(AccessError):
                 call()
         with pytest.raises(AccessError):
-            regions.read("10.0.0.7", Place("a", 0, 4), 4)
+            regions.read("10.0.0.7", RegionPlace("a", 0, 4), 4)
         with pytest.raises(AccessError):
-            regions.write("10.0.0.7", "x", Place("a", 0, 4), b"four")
+            regions.write("10.0.0.7", "x", RegionPlace("a", 0, 4), b"four")
         with pytest.raises(ConflictError, match="'a' is"):
             regions.register(local, "a", two.name, 0, 64)
         with pytest.raises(TooLargeError, match="at most 8192 bytes, and with 'b' they have 8193"):
             regions.register(local, "b", two.name, 0, 4161)
         with pytest.raises(TooLargeError, match="at most 8 bytes, not 9"):
-            regions.read(local, Place("a", 0, 9), 8)
-        regions.write(local, "x", Place("a", 8, 4), b"four")
+            regions.read(local, RegionPlace("a", 0, 9), 8)
+        regions.write(local, "x", RegionPlace("a", 8, 4), b"four")
         assert (OBJECTS / one.name.lstrip("/")).read_bytes()[72:76] == b"four"
-        assert regions.read(local, Place("a", 8, 4), 4) == b"four"
+        assert regions.read(local, RegionPlace("a", 8, 4), 4) == b"four"
         for index in range(MOST_REGIONS - 1):
             regions.register("unix", f"r{index}", two.name, 0, 1)
         with pytest.raises(TooLargeError, match=f"at most {MOST_REGIONS} regions"):

@@ -10,7 +10,7 @@ import virtual_time
 from oip_worlds import NAME, served
 
 from fluidnpu.host.errors import ConflictError, GaveUpError
-from fluidnpu.host.oip.calls import Answer, Call
+from fluidnpu.host.oip.calls import Call, ModelAnswer
 from fluidnpu.host.oip.repeats import Repeats, content_of
 from fluidnpu.scheduler.tenants import Tenancy, Tenant
 
@@ -26,7 +26,7 @@ class Work:
         self.begun = self.cancelled = 0
         self._seconds, self._failures = seconds, failures
 
-    async def __call__(self) -> Answer:
+    async def __call__(self) -> ModelAnswer:
         self.begun += 1
         try:
             await asyncio.sleep(self._seconds)
@@ -35,7 +35,7 @@ class Work:
             raise
         if self.begun <= self._failures:
             raise GaveUpError("the device")
-        return Answer("m", "1", "", {"y": np.full(4, self.begun)}, {})
+        return ModelAnswer("m", "1", "", {"y": np.full(4, self.begun)}, {})
 
 
 def test_a_repeat_is_worked_on_once_and_carries_its_own_id() -> None:

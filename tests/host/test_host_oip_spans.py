@@ -17,9 +17,9 @@ from host_worlds import PATIENCE_S, eventually
 from oip_worlds import NAME, Served, served
 
 from fluidnpu.host import DriverUsageError
-from fluidnpu.host.fleet.boards.link import Link
+from fluidnpu.host.fleet.boards.link import BoardLink
 from fluidnpu.host.oip import spans_to
-from fluidnpu.host.oip.calls import Answer, Call
+from fluidnpu.host.oip.calls import Call, ModelAnswer
 from fluidnpu.host.oip.observing.journal import Journal, Span
 from fluidnpu.host.oip.observing.spans import OpenTelemetry
 
@@ -142,7 +142,10 @@ def test_lines_of_requests_say_the_same(s: Served, taking: Taking, caplog: pytes
 
 def test_the_span_of_a_front_names_tenant_and_board() -> None:
     taking = Taking()
-    call, answer = Call(NAME, parameters={"tenant": "lab"}), Answer(NAME, "1", "", {}, {"board": "zc706-0", "odd": 1})
+    call, answer = (
+        Call(NAME, parameters={"tenant": "lab"}),
+        ModelAnswer(NAME, "1", "", {}, {"board": "zc706-0", "odd": 1}),
+    )
     Journal(taking).note(call, 200, time.perf_counter(), "", answer)
     facts = {"model": NAME, "request_id": "", "tenant": "lab", "status": 200, "board": "zc706-0"}
     assert taking.spans[0].attributes == {f"fluidnpu.{key}": value for key, value in facts.items()}
@@ -160,7 +163,7 @@ def test_a_front_passes_the_trace_on_to_its_boards(s: Served, taking: Taking) ->
     assert [trace for board in boards for trace in board.traces] == [TRACE] * 3
 
     async def over_the_wire() -> None:
-        link = Link(s.grpc_place)
+        link = BoardLink(s.grpc_place)
         try:
             await link.infer(asked_over_grpc(s), PATIENCE_S, TRACE)
             await link.infer(asked_over_grpc(s), PATIENCE_S)

@@ -19,11 +19,11 @@ from tritonclient import grpc as triton_grpc
 
 import fluidnpu
 from fluidnpu.host import Bundle, BundleError, DeviceError, DriverUsageError, SimulatedNpu, WallClock
-from fluidnpu.host.devices.simulated import Fault
+from fluidnpu.host.devices.simulated import JobFault
 from fluidnpu.host.errors import ConflictError
 from fluidnpu.host.oip import ServeOptions, in_background
 from fluidnpu.host.serving import AccessError, ModelOptions, Models, ProtocolError, UnknownModelError
-from fluidnpu.host.serving.versions import Shares
+from fluidnpu.host.serving.versions import VersionShares
 
 THRESHOLDS = {"1": 0.0, "2": 1.0}  # the first leaves every image at the first exit, the second none
 
@@ -61,7 +61,7 @@ def asked(s: Served, count: int, version: str = "") -> Counter[int]:
 
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=5))
 def test_shares_are_exact_over_their_sum_and_close_before(parts: list[int]) -> None:
-    shares = Shares({str(version): float(part) for version, part in enumerate(parts)})
+    shares = VersionShares({str(version): float(part) for version, part in enumerate(parts)})
     whole, names = sum(parts), [str(version) for version in range(len(parts))]
     given = Counter[str]()
     for turn in range(1, 2 * whole + 1):
@@ -183,7 +183,7 @@ def test_a_version_that_fails_its_warm_up_never_gets_a_request(folder: Path, cap
 
     def opened(bundle: Bundle) -> SimulatedNpu:
         broken = bundle.program.exits[0].threshold == THRESHOLDS["2"]
-        faults = [Fault(job=job) for job in range(100)] if broken else []
+        faults = [JobFault(job=job) for job in range(100)] if broken else []
         return SimulatedNpu(bundle.design, clock=WallClock(), faults=faults)
 
     with serving(folder, opened=opened) as s, fluidnpu.connect(s.server.url("admin"), NAME) as admin:

@@ -27,7 +27,7 @@ from fluidnpu.host import (
 )
 from fluidnpu.host.devices import opening
 from fluidnpu.host.devices import pynq as pynq_package
-from fluidnpu.host.devices.physical.checkup import Target
+from fluidnpu.host.devices.physical.checkup import CheckupTarget
 from fluidnpu.host.devices.physical.places import BOARD, Places
 from fluidnpu.host.devices.pynq.overlay import simulated_pynq_device
 from fluidnpu.models import golden
@@ -122,7 +122,7 @@ def test_devmem_has_its_addresses_from_the_board_or_the_operator(
 ) -> None:
     asked: list[tuple[Any, ...]] = []
 
-    def opened(target: Target, reserved: tuple[int, int] | None, places: Places) -> nullcontext[SimulatedNpu]:
+    def opened(target: CheckupTarget, reserved: tuple[int, int] | None, places: Places) -> nullcontext[SimulatedNpu]:
         assert places is BOARD
         asked.append((target.family, target.registers, reserved, target.in_logic, target.ports))
         return nullcontext(w.npu)

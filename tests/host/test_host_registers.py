@@ -9,7 +9,7 @@ from host_worlds import CTRL, field, read, snapshot, world, write
 from fluidnpu.dse.testing import tiny_design
 from fluidnpu.hls import REGISTERS, WINDOW_BYTES, Access, Cause, Register, register
 from fluidnpu.host import SimulatedNpu
-from fluidnpu.host.devices.simulated import Fault
+from fluidnpu.host.devices.simulated import JobFault
 from fluidnpu.host.devices.timing import JobTimes
 from fluidnpu.host.identity import build_id_word, shape_word
 from fluidnpu.models import golden
@@ -148,7 +148,7 @@ def test_a_job_in_registers() -> None:
 
 
 def test_soft_reset_drops_the_job_and_empties_the_batch() -> None:
-    w = world(faults=[Fault(job=0)])
+    w = world(faults=[JobFault(job=0)])
     w.driver.merge([0, 1])
     write(w.npu, "CTRL", CTRL["START"])
     w.npu.clock.sleep_until(10**12)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fluidnpu.hls import Cause
 from fluidnpu.host import Driver, DriverUsageError, GaveUpError, ServeResult, serve_requests
-from fluidnpu.host.devices.simulated import Fault
+from fluidnpu.host.devices.simulated import JobFault
 from fluidnpu.host.serving.replies import Refusal
 from fluidnpu.models import golden
 from fluidnpu.scheduler import (
@@ -126,7 +126,7 @@ FAULTS = (None, Cause.BUS_READ, Cause.BUS_WRITE, Cause.BAD_DESCRIPTOR)
 @pytest.mark.parametrize("policy", ["serial", "greedy", "fluid"])
 @pytest.mark.parametrize("cause", FAULTS)
 def test_faults_lose_nothing(policy: str, cause: Cause | None) -> None:
-    faults = [Fault(job=job, cause=cause, layer=job % 3) for job in range(0, 60, 7)]
+    faults = [JobFault(job=job, cause=cause, layer=job % 3) for job in range(0, 60, 7)]
     w = world(3, slots=8, faults=faults)
     images, requests = w.images(40), traffic(w, 40)
     served = run(w, requests, images, policy)
@@ -139,7 +139,7 @@ def test_faults_lose_nothing(policy: str, cause: Cause | None) -> None:
 @settings(max_examples=20, deadline=None)
 @given(jobs=st.sets(st.integers(0, 30), max_size=12), cause=st.sampled_from(FAULTS))
 def test_any_pattern_of_faults_loses_nothing(jobs: set[int], cause: Cause | None) -> None:
-    w = world(5, faults=[Fault(job=job, cause=cause) for job in jobs])
+    w = world(5, faults=[JobFault(job=job, cause=cause) for job in jobs])
     images, requests = w.images(12), traffic(w, 12, load=1.5)
     served = run(w, requests, images, "fluid", attempts=14)
     check_answers(w, images, served)
@@ -171,7 +171,7 @@ def test_a_damaged_program_is_written_again() -> None:
 
 
 def test_a_device_that_never_recovers_is_given_up() -> None:
-    w = world(3, faults=[Fault(job=job) for job in range(3, 99)])
+    w = world(3, faults=[JobFault(job=job) for job in range(3, 99)])
     with pytest.raises(GaveUpError, match=r"stage \d failed 3 times in a row") as caught:
         run(w, traffic(w, 20), w.images(20), "greedy")
     assert caught.value.__cause__ is not None

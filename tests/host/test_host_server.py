@@ -22,7 +22,7 @@ from fluidnpu.host import (
     ServerClosedError,
     WallClock,
 )
-from fluidnpu.host.devices.simulated import Fault
+from fluidnpu.host.devices.simulated import JobFault
 from fluidnpu.models import golden
 from fluidnpu.scheduler import Outcome, PolicyError, Run, View, Wait, make_policy
 from fluidnpu.scheduler.simulation import Terms
@@ -75,7 +75,7 @@ def test_many_clients_get_one_answer_each(policy: str) -> None:
 
 
 def test_faults_under_load_lose_nothing() -> None:
-    w = live(slots=8, faults=[Fault(job=job, layer=job % 2) for job in range(2, 40, 9)])
+    w = live(slots=8, faults=[JobFault(job=job, layer=job % 2) for job in range(2, 40, 9)])
     server, answers = soak(w, "fluid", clients=4, each=20)
     check(w, answers)
     assert server.failures > 1
@@ -83,7 +83,7 @@ def test_faults_under_load_lose_nothing() -> None:
 
 @pytest.mark.long
 def test_soak() -> None:
-    w = live(slots=16, faults=[Fault(job=job) for job in range(50, 3000, 211)])
+    w = live(slots=16, faults=[JobFault(job=job) for job in range(50, 3000, 211)])
     server, answers = soak(w, "fluid", clients=8, each=600)
     check(w, answers)
     assert server.failures > 1
@@ -164,7 +164,7 @@ def submit_one_by_one(server: Server, images: Images) -> list[Future[Reply]]:
 
 def test_a_batch_given_up_is_its_own_loss() -> None:
     """Others wait, some past an exit, while a batch is lost: they are answered and every slot is freed."""
-    w = live(slots=4, faults=[Fault(job=job) for job in range(4, 7)])
+    w = live(slots=4, faults=[JobFault(job=job) for job in range(4, 7)])
     images = w.images(40)
     server = Server(w.driver, make_policy("fluid"))
     futures = [server.submit(image, Terms(slo_ns=HOUR_NS)) for image in images]
@@ -189,7 +189,7 @@ def test_a_batch_given_up_is_its_own_loss() -> None:
 
 @pytest.mark.parametrize("limit", [1, 2])
 def test_batches_given_up_one_after_another_close_the_server(limit: int) -> None:
-    w = live(faults=[Fault(job=job) for job in range(50)])
+    w = live(faults=[JobFault(job=job) for job in range(50)])
     server = Server(w.driver, make_policy("serial"), attempts=2, lost_in_a_row=limit).start()
     futures = submit_one_by_one(server, w.images(limit))
     assert all(isinstance(future.exception(), GaveUpError) for future in futures)
@@ -203,7 +203,7 @@ def test_batches_given_up_one_after_another_close_the_server(limit: int) -> None
 
 
 def test_a_job_that_ends_well_forgives_those_before() -> None:
-    faults = [Fault(job=job) for job in (*range(4), *range(5, 9), *range(10, 14))]
+    faults = [JobFault(job=job) for job in (*range(4), *range(5, 9), *range(10, 14))]
     w = live(exits=1, faults=faults)
     with Server(w.driver, make_policy("serial"), attempts=2, lost_in_a_row=3) as server:
         futures = submit_one_by_one(server, w.images(8))
@@ -211,7 +211,7 @@ def test_a_job_that_ends_well_forgives_those_before() -> None:
 
 
 def test_a_device_that_cannot_be_reset_closes_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    w = live(faults=[Fault(job=job) for job in range(50)])
+    w = live(faults=[JobFault(job=job) for job in range(50)])
     server = Server(w.driver, make_policy("serial"), attempts=1).start()
     read = w.npu.read
     monkeypatch.setattr(w.npu, "read", lambda offset: 0 if offset == STATUS else read(offset))  # never idle again
@@ -225,7 +225,7 @@ def test_a_device_that_cannot_be_reset_closes_the_server(monkeypatch: pytest.Mon
 
 
 def test_a_dead_device_fails_every_request_and_closes() -> None:
-    w = live(faults=[Fault(job=job) for job in range(2, 50)])
+    w = live(faults=[JobFault(job=job) for job in range(2, 50)])
     server = Server(w.driver, make_policy("serial")).start()
     futures = [server.submit(image, Terms(slo_ns=HOUR_NS)) for image in w.images(8)]
     done, undone = wait(futures, PATIENCE_S)

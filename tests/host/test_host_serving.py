@@ -32,7 +32,7 @@ from fluidnpu.host import (
 )
 from fluidnpu.host.devices.claims import locked
 from fluidnpu.host.devices.recall import Recall
-from fluidnpu.host.devices.simulated import Fault
+from fluidnpu.host.devices.simulated import JobFault
 from fluidnpu.host.serving import (
     DeviceInUseError,
     ExpiredError,
@@ -402,7 +402,7 @@ def test_a_device_that_fails_for_a_while_is_served_again(folder: Path) -> None:
     npus: list[SimulatedNpu] = []
 
     def opened(bundle: Bundle) -> SimulatedNpu:
-        npus.append(SimulatedNpu(bundle.design, clock=WallClock(), faults=[Fault(job=job) for job in range(12)]))
+        npus.append(SimulatedNpu(bundle.design, clock=WallClock(), faults=[JobFault(job=job) for job in range(12)]))
         return npus[-1]
 
     model = Model("m", folder, ModelOptions(slo_ns=SECOND_NS, opened=opened, warm=False))

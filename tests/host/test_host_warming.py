@@ -9,7 +9,7 @@ from network_worlds import pair
 from oip_worlds import bundle_of
 
 from fluidnpu.host import Driver, NpuError, SimulatedNpu, WallClock
-from fluidnpu.host.devices.simulated import Fault
+from fluidnpu.host.devices.simulated import JobFault
 from fluidnpu.host.serving import Model, ModelOptions
 from fluidnpu.host.serving.model import UNAVAILABLE
 from fluidnpu.host.serving.warming import warm_up
@@ -76,7 +76,7 @@ def test_every_program_of_an_npu_is_warmed_up(jobs: Jobs) -> None:
 @pytest.mark.parametrize("faults", [2, 3])
 def test_a_device_that_fails_in_a_row_is_not_ready(tmp_path: Path, faults: int) -> None:
     """Two attempts of three may fail, as those of a job of requests may."""
-    w, left = world(3, loaded=False, millis=True), [Fault(job=job) for job in range(faults)]
+    w, left = world(3, loaded=False, millis=True), [JobFault(job=job) for job in range(faults)]
 
     def opened(bundle: Any) -> SimulatedNpu:
         made = SimulatedNpu(bundle.design, clock=WallClock(), faults=list(left))

@@ -23,7 +23,7 @@ from fluidnpu.models.graph.network import Parameters
 from fluidnpu.models.numeric import Unit, guarded, prepare, run_float
 from fluidnpu.models.numeric.float_reference import examine, float_batches
 from fluidnpu.models.numeric.pieces import bits_to_constant, table
-from fluidnpu.models.numeric.words import Format, fraction_bits
+from fluidnpu.models.numeric.words import TensorFormat, fraction_bits
 from fluidnpu.models.onnx import write_onnx
 from fluidnpu.models.onnx.metadata import metadata_of
 from fluidnpu.models.onnx.writing.with_metadata import with_metadata
@@ -89,13 +89,13 @@ def test_a_unit_that_the_hardware_cannot_hold_is_refused() -> None:
         Unit(use=Use.PRODUCT).run(WORDS)
 
 
-def fitted(name: str, span: float, headroom: float = 1.5) -> tuple[Unit, Format, Format]:
+def fitted(name: str, span: float, headroom: float = 1.5) -> tuple[Unit, TensorFormat, TensorFormat]:
     """The table of a function whose words were calibrated to +-span, and both formats."""
     activation = function(name)
     largest = float(np.abs(activation.real(np.linspace(-span, span, 4001))).max())
-    target = Format(fraction_bits=fraction_bits(headroom * largest, 32767))
+    target = TensorFormat(fraction_bits=fraction_bits(headroom * largest, 32767))
     bits = max(fraction_bits(headroom * span, 32767), bits_to_constant(activation, target) or -16)
-    source = Format(fraction_bits=bits)
+    source = TensorFormat(fraction_bits=bits)
     return table(activation, source, target), source, target
 
 
@@ -144,7 +144,7 @@ def test_words_of_saturating_functions_end_where_these_are_constant() -> None:
         assert source.fraction_bits > fraction_bits(1.5 * wide, 32767)
         ends = target.steps(function(name).real(source.real(np.array([-32768, 32767]))))
         np.testing.assert_allclose(unit.run(np.array([-32768, 32767], np.int16))[0], ends, atol=1.0)
-    assert bits_to_constant(function("silu"), Format(fraction_bits=9)) is None
+    assert bits_to_constant(function("silu"), TensorFormat(fraction_bits=9)) is None
 
 
 def test_every_function_is_near_its_lines_and_within_its_bounds() -> None:

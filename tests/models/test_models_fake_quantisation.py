@@ -10,7 +10,7 @@ import pytest
 from fluidnpu.models import ImageSet, NetworkError, golden, quantise
 from fluidnpu.models.numeric import run_float
 from fluidnpu.models.numeric.float_reference import tensor_ranges
-from fluidnpu.models.training import Schedule, fake_quantised, fine_tune
+from fluidnpu.models.training import TrainingSchedule, fake_quantised, fine_tune
 from fluidnpu.models.training.fake_quantisation import fake_weights, fake_words
 from fluidnpu.models.training.torch_network import forward, input_values, torch_weights
 from fluidnpu.models.zoo import Architecture, random_network, skeleton, with_random_weights
@@ -64,7 +64,7 @@ def test_fake_quantisation_comes_nearer_to_golden_than_floats_do() -> None:
 
 def test_fine_tuning_at_8_bits_is_judged_in_int8() -> None:
     network = with_random_weights(skeleton(TINY), 0, 2)
-    schedule = Schedule(epochs=3, batch_size=16, peak_rate=1e-2, held_out=0.25, bits=8)
+    schedule = TrainingSchedule(epochs=3, batch_size=16, peak_rate=1e-2, held_out=0.25, bits=8)
     tuned = fine_tune(network, pictures(160), schedule)
     order = np.random.default_rng(schedule.seed).permutation(160)
     held = pictures(160)[np.sort(order[:40])]
@@ -73,7 +73,7 @@ def test_fine_tuning_at_8_bits_is_judged_in_int8() -> None:
     assert tuned.accuracies.int16[-1] > 0.9 > 0.6 > tuned.given.int16[-1]  # a third is chance
     assert "bits=8" in tuned.network.metadata["tuned"]
     with pytest.raises(NetworkError, match="bits must be 16 or 8, not 4"):
-        Schedule(bits=4)
+        TrainingSchedule(bits=4)
 
 
 def test_a_module_of_a_user_is_trained_under_rounding_and_is_float_again() -> None:

@@ -19,7 +19,7 @@ from fluidnpu.models.graph.activations import FUNCTIONS
 from fluidnpu.models.graph.network import Parameters
 from fluidnpu.models.numeric import run_float
 from fluidnpu.models.onnx.from_torch import from_torch
-from fluidnpu.models.training import Schedule, TunedExits, fine_tune, fine_tune_or_freeze, fine_tuning
+from fluidnpu.models.training import TrainingSchedule, TunedExits, fine_tune, fine_tune_or_freeze, fine_tuning
 from fluidnpu.models.training.torch_network import forward, input_values, torch_weights
 from fluidnpu.models.zoo import Architecture, random_network, skeleton, with_random_weights
 from fluidnpu.models.zoo.patchwork import random_patchwork
@@ -28,7 +28,7 @@ torch = pytest.importorskip("torch")
 
 SIZE = 8
 TINY = Architecture(name="tiny", blocks=2, widths=(8, 8), heads=((), ()), input_shape=(SIZE, SIZE, 1), classes=3)
-QUICK = Schedule(epochs=5, batch_size=16, peak_rate=1e-2, held_out=0.25)
+QUICK = TrainingSchedule(epochs=5, batch_size=16, peak_rate=1e-2, held_out=0.25)
 
 
 def pictures(count: int = 160, seed: int = 0) -> ImageSet:
@@ -198,7 +198,7 @@ def test_checkpoints_of_others_are_refused(network: Network, tmp_path: Path) -> 
 
 
 def test_patience_keeps_the_best_epoch(network: Network) -> None:
-    wild = Schedule(epochs=12, batch_size=16, peak_rate=0.5, held_out=0.25, patience=2)
+    wild = TrainingSchedule(epochs=12, batch_size=16, peak_rate=0.5, held_out=0.25, patience=2)
     found = fine_tune(network, pictures(), wild)
     best = int(np.argmin(found.losses))
     assert found.epochs == len(found.losses) == best + 3 < 12

@@ -34,7 +34,7 @@ from fluidnpu.models.numeric import DeviationError, Unit, fitting_bits, guarded,
 from fluidnpu.models.numeric.channel_scales import scaled_weights, scales
 from fluidnpu.models.numeric.comparison import compare
 from fluidnpu.models.numeric.pieces import table
-from fluidnpu.models.numeric.words import INT8, Format
+from fluidnpu.models.numeric.words import INT8, TensorFormat
 from fluidnpu.models.onnx.writing.export import build_onnx
 from fluidnpu.models.zoo import random_network
 
@@ -216,7 +216,7 @@ def test_words_of_the_other_width_are_refused() -> None:
         golden.run_layer(column(8), np.zeros((1, 1, 1, 8), np.int16))
     layer = column(8).layer
     silu = Activation(use=Use.TABLE, function="silu")
-    unit = table(silu, Format(fraction_bits=9), Format(fraction_bits=9))
+    unit = table(silu, TensorFormat(fraction_bits=9), TensorFormat(fraction_bits=9))
     with pytest.raises(QuantisationError, match="a unit of 8 bits, not 16"):
         column(8, layer=replace(layer, activation=silu), unit=unit)
 
@@ -224,7 +224,7 @@ def test_words_of_the_other_width_are_refused() -> None:
 @pytest.mark.parametrize("function", sorted(FUNCTIONS))
 def test_tables_are_their_functions_exactly(function: str) -> None:
     activation = Activation(use=Use.TABLE, function=function)
-    source, target = Format(fraction_bits=4, gain=0.83), Format(fraction_bits=5, gain=1.1)
+    source, target = TensorFormat(fraction_bits=4, gain=0.83), TensorFormat(fraction_bits=5, gain=1.1)
     unit = table(activation, source, target, INT8)
     every = np.arange(-128, 128).astype(np.int8)
     expected = np.clip(

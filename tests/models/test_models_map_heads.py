@@ -78,7 +78,7 @@ def test_full_size_networks_get_the_papers_head() -> None:
 
 def test_it_is_written_read_and_trained(classifier: Network, tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from fluidnpu.models.training import Schedule, fine_tune
+    from fluidnpu.models.training import TrainingSchedule, fine_tune
 
     network = with_map_head(classifier, MapTask.SEGMENTATION, 2, enlarge=0)
     network = attach_bridges(network, candidate_tensors(network, 1))
@@ -88,7 +88,9 @@ def test_it_is_written_read_and_trained(classifier: Network, tmp_path: Path) -> 
     rng = np.random.default_rng(0)
     images = np.repeat(np.repeat(rng.integers(0, 256, (120, 4, 4, 1), np.uint8), 4, axis=1), 4, axis=2)
     labels = (images[:, ::2, ::2, 0] > 127).astype(np.int64)
-    tuned = fine_tune(read, ImageSet(images=images, labels=labels), Schedule(epochs=6, batch_size=20, peak_rate=1e-2))
+    tuned = fine_tune(
+        read, ImageSet(images=images, labels=labels), TrainingSchedule(epochs=6, batch_size=20, peak_rate=1e-2)
+    )
     assert min(tuned.accuracies.int16) > 0.7 > max(tuned.given.int16)
 
 

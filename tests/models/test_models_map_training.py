@@ -13,14 +13,14 @@ from fluidnpu.models.errors import DataError
 from fluidnpu.models.exits import scores
 from fluidnpu.models.graph import MapCheck, MapTask
 from fluidnpu.models.numeric import run_float
-from fluidnpu.models.training import Schedule, exit_loss, fine_tune
+from fluidnpu.models.training import TrainingSchedule, exit_loss, fine_tune
 from fluidnpu.models.training.losses import bumps, distance
 from fluidnpu.models.training.torch_network import forward, input_values, torch_weights
 from fluidnpu.models.zoo.hourglass import random_hourglass
 
 torch = pytest.importorskip("torch")
 
-QUICK = Schedule(epochs=3, batch_size=12, peak_rate=1e-2, held_out=0.25)
+QUICK = TrainingSchedule(epochs=3, batch_size=12, peak_rate=1e-2, held_out=0.25)
 
 
 def network(task: MapTask) -> Network:
@@ -61,7 +61,7 @@ def test_training_lowers_the_loss_and_a_frozen_last_exit_keeps_every_bit(task: M
     held = data[np.sort(np.random.default_rng(QUICK.seed).permutation(48)[:12])]
     each = [scores(one, held.labels, net.check).mean() for one in run_float(tuned.network, held.images)]
     assert tuned.accuracies.floating == pytest.approx(each, abs=0.05)
-    frozen = fine_tune(net, data, Schedule(**{**vars(QUICK), "frozen": True, "distil": 0.5}))
+    frozen = fine_tune(net, data, TrainingSchedule(**{**vars(QUICK), "frozen": True, "distil": 0.5}))
     images = net.intake.random(2, 1)
     before, after = run_float(net, images), run_float(frozen.network, images)
     np.testing.assert_array_equal(before[-1], after[-1])
@@ -119,7 +119,7 @@ class _Items:
 def test_data_sets_that_do_not_fit_are_refused() -> None:
     net, data = network(MapTask.SEGMENTATION), pictures(MapTask.SEGMENTATION, 24)
     with pytest.raises(DataError, match="shifted images need shifted truths"):
-        fine_tune(net, data, Schedule(augment="shift"))
+        fine_tune(net, data, TrainingSchedule(augment="shift"))
     with pytest.raises(NetworkError, match=r"needs a label of 0\.\.2 for each pixel, \(N, 12, 8\), .* came"):
         fine_tune(net, ImageSet(images=data.images, labels=np.zeros(24, np.int64)), QUICK)
     with pytest.raises(NetworkError, match="rows and columns of 3 landmarks"):
@@ -127,7 +127,7 @@ def test_data_sets_that_do_not_fit_are_refused() -> None:
     odd = [data.labels[0], data.labels[0][:4]] * 12
     with pytest.raises(DataError, match="the truths of a data set must have one shape"):
         fine_tune(net, _Items(data.images, list(odd)), QUICK)
-    quick = Schedule(epochs=1, batch_size=8)
+    quick = TrainingSchedule(epochs=1, batch_size=8)
     by_item = fine_tune(net, _Items(data.images, list(data.labels)), quick)
     at_once = fine_tune(net, data, quick)
     assert by_item.losses == at_once.losses

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluidnpu.models.onnx.reading.pools import borders
-from fluidnpu.models.onnx.reading.view import View
+from fluidnpu.models.onnx.reading.view import AxisView
 
 
-def elements(view: View, plane: Any) -> Any:
+def elements(view: AxisView, plane: Any) -> Any:
     """The values that a view shows of a plane (height, width, channels), in the shape of the view."""
     picked = plane[:, :, view.channels.reshape(-1)].reshape(*plane.shape[:2], *view.channels.shape)
     factors = iter(range(2, picked.ndim))
@@ -31,7 +31,7 @@ def test_moves_show_the_elements_that_numpy_moves(data: st.DataObject) -> None:
     height, width, channels = (data.draw(st.sampled_from([1, 2, 3, 6])) for _ in range(3))
     plane = np.arange(height * width * channels).reshape(height, width, channels)
     order = data.draw(st.permutations("chw"))
-    view = View.of(order, (height, width, channels))
+    view = AxisView.of(order, (height, width, channels))
     array = plane.transpose(["hwc".index(axis) for axis in order])
     for _ in range(data.draw(st.integers(1, 6))):
         kind = data.draw(st.sampled_from(["transpose", "split", "join", "insert", "remove", "take"]))
@@ -65,7 +65,7 @@ def test_moves_show_the_elements_that_numpy_moves(data: st.DataObject) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_constants_spread_as_they_broadcast(data: st.DataObject) -> None:
-    view = View.of("chw", (2, 3, 4)).transpose(data.draw(st.permutations(range(3))))
+    view = AxisView.of("chw", (2, 3, 4)).transpose(data.draw(st.permutations(range(3))))
     shape = tuple(data.draw(st.sampled_from([1, size])) for size in view.shape)
     constant = np.arange(1.0, 1 + math.prod(shape)).reshape(shape)
     found = view.spread(constant)

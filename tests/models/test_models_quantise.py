@@ -31,7 +31,7 @@ from fluidnpu.models.errors import DataError, QuantisationError
 from fluidnpu.models.graph.network import Parameters
 from fluidnpu.models.numeric import AccuracyError, run_float
 from fluidnpu.models.numeric.float_reference import early_exit_float, tensor_ranges
-from fluidnpu.models.numeric.words import Format
+from fluidnpu.models.numeric.words import TensorFormat
 from fluidnpu.models.zoo import random_network, skeleton
 
 
@@ -179,7 +179,7 @@ def test_the_bound_is_reached_by_no_input_and_nearly_by_the_worst() -> None:
 
 def test_input_codes() -> None:
     qnet = quantise(one_layer(1.0))
-    assert qnet.input_format == Format(fraction_bits=14)
+    assert qnet.input_format == TensorFormat(fraction_bits=14)
     pixels = np.array([0, 1, 128, 255], np.uint8)
     bytes_in = np.repeat(pixels[:, None, None, None], 3, axis=3)
     stored = qnet.quantise_input(bytes_in)

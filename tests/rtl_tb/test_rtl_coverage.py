@@ -11,9 +11,9 @@ from fluidnpu.rtl_tb import RtlError
 from fluidnpu.rtl_tb.npu.campaign import Result
 from fluidnpu.rtl_tb.npu.coverage import required
 from fluidnpu.rtl_tb.proving import coverage
-from fluidnpu.rtl_tb.proving.coverage import Record
+from fluidnpu.rtl_tb.proving.coverage import CoverageRecord
 
-RECORD = Record(
+RECORD = CoverageRecord(
     suite="npu", array="<1, 2, 3>", made="by hand", wanted=("a", "b", "c"), hits={"a": 3, "c": 1, "more": 7}
 )
 
@@ -25,7 +25,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_last_run_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     RECORD.write()
-    assert Record.read("npu") == RECORD
+    assert CoverageRecord.read("npu") == RECORD
     assert coverage.main(["npu"]) == 1
     assert capsys.readouterr().out.splitlines() == [
         "npu on <1, 2, 3>, by hand",
@@ -55,7 +55,7 @@ def test_a_run_is_stored(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     assert "npu on <24, 4, 8>, b_max 4, seeds 7, 8: 10 jobs, 2000 simulated cycles" in shown
     assert coverage.main(["npu"]) == 0
     assert capsys.readouterr().out == shown
-    assert set(Record.read("npu").hits.values()) == {4}
+    assert set(CoverageRecord.read("npu").hits.values()) == {4}
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_what_cannot_be_shown_is_told(arguments: list[str], sentence: str, capsy
 
 def test_a_stored_run_that_is_damaged_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     RECORD.write()
-    Record.path("npu").write_text('{"suite": "npu"}')
+    CoverageRecord.path("npu").write_text('{"suite": "npu"}')
     with pytest.raises(SystemExit):
         coverage.main(["npu"])
     assert "must hold a run, and it does not" in capsys.readouterr().err
@@ -92,4 +92,4 @@ def test_a_run_with_an_error_counts_nothing(
     monkeypatch.setattr("fluidnpu.rtl_tb.npu.campaign.campaign", fails)
     assert coverage.main(["npu", "--run"]) == 1
     assert capsys.readouterr().err == "FAIL  memory must be the model's\n"
-    assert not Record.path("npu").exists()
+    assert not CoverageRecord.path("npu").exists()

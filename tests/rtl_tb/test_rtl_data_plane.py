@@ -8,7 +8,7 @@ from fluidnpu.rtl_tb import ParameterError
 from fluidnpu.rtl_tb.data_plane import coverage
 from fluidnpu.rtl_tb.data_plane.environment.jobs import bench_design
 from fluidnpu.rtl_tb.data_plane.parameters import DATA_PLANE_TOP, data_plane_parameters
-from fluidnpu.rtl_tb.simulation.model import Model, run, run_folder
+from fluidnpu.rtl_tb.simulation.model import RtlModel, run, run_folder
 
 LAYERS = 4
 SMALL = {"t_r": 16, "t_p": 4, "t_c": 8, "b_max": 4, "stackable": 1, "split": 0, "weight_slots": 1, "out_words": 4,
@@ -24,11 +24,11 @@ MORE = {
 }
 
 
-def setup(sizes: dict[str, int], programs: int = 2, **ports: int) -> tuple[Model, dict[str, str]]:
+def setup(sizes: dict[str, int], programs: int = 2, **ports: int) -> tuple[RtlModel, dict[str, str]]:
     sizes = sizes | ports
     parameters = data_plane_parameters(bench_design(sizes)) | {"Layers": LAYERS, "BuildId": 0}
     env = {"SIZES": json.dumps(sizes), "PROGRAMS": str(programs)}
-    return Model(top=DATA_PLANE_TOP, parameters=parameters), env
+    return RtlModel(top=DATA_PLANE_TOP, parameters=parameters), env
 
 
 def bench(sizes: dict[str, int], tests: str | None, seed: int = 1, programs: int = 2, **ports: int) -> list[str]:

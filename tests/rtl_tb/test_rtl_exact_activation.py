@@ -17,7 +17,7 @@ from fluidnpu.rtl_tb import NpuModel, SimulationError
 from fluidnpu.rtl_tb.data_plane.environment.jobs import Shape, bench_design, random_shape
 from fluidnpu.rtl_tb.npu.campaign import FAR, ROUGH
 from fluidnpu.rtl_tb.npu.job import shared_model
-from fluidnpu.rtl_tb.npu.world import ARRAY, LEAST, STEADY, World, model_of
+from fluidnpu.rtl_tb.npu.world import ARRAY, LEAST, STEADY, NpuWorld, model_of
 
 DRAMS = (STEADY, ROUGH, FAR, DramModel.IDEAL)
 ARRAYS = {
@@ -34,7 +34,7 @@ def run_drawn(seed: int, model: NpuModel, design: Design, jobs: int) -> int:
     """Run jobs of one to four drawn layers, compared in all that there is; returns their cycles."""
     rng = random.Random(f"activations {seed}")
     shapes = [random_shape(rng, design) for _ in range(LAYERS)]
-    world = World.of(seed, model, design, layers=shapes, dram=DRAMS[seed % len(DRAMS)])
+    world = NpuWorld.of(seed, model, design, layers=shapes, dram=DRAMS[seed % len(DRAMS)])
     cycles = 0
     for job in range(jobs):
         first = job * 3 % LAYERS
@@ -66,9 +66,9 @@ def test_hundreds_of_layers_with_an_activation(array: str, core: str) -> None:
 def test_what_a_model_leaves_out_is_told(lost: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     """The comparison is able to fail: pieces cost time before a layer begins, the unit's steps in it."""
     shape = Shape(out=(4, 5), columns=3, activation=ActivationCode.TABLE)
-    world = World.of(0, model_of(LEAST), LEAST, layers=[shape])
+    world = NpuWorld.of(0, model_of(LEAST), LEAST, layers=[shape])
     world.draw_batch(1)
     world.draw_plans(range(1))
-    monkeypatch.setattr(World, "_job", lambda self, layer, job=World._job: replace(job(self, layer), **lost))
+    monkeypatch.setattr(NpuWorld, "_job", lambda self, layer, job=NpuWorld._job: replace(job(self, layer), **lost))
     with pytest.raises(SimulationError, match="cycles must be the model's"):
         world.right(range(1))

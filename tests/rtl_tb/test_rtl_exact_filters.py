@@ -23,7 +23,7 @@ from fluidnpu.models.zoo import random_blocks
 from fluidnpu.rtl_tb import NpuModel, SimulationError
 from fluidnpu.rtl_tb.data_plane.environment.jobs import Shape, bench_design, random_shape
 from fluidnpu.rtl_tb.npu.job import BareNpu
-from fluidnpu.rtl_tb.npu.world import ARRAY, World, filtering_of, model_of
+from fluidnpu.rtl_tb.npu.world import ARRAY, NpuWorld, filtering_of, model_of
 
 LAYERS, JOBS = 8, 6  # of a program
 ROOM = ((11, 32, 7, True),)  # of every network that is drawn: columns and pixels of a row, kernel, a table
@@ -34,7 +34,7 @@ def run_drawn(seed: int, model: NpuModel, design: Design) -> tuple[int, int]:
     """Run jobs of one to four layers, of which most pass a filter; returns these and all cycles."""
     rng = random.Random(f"filters {seed}")
     shapes = [pair(rng, design) if rng.random() < 0.6 else random_shape(rng, design) for _ in range(LAYERS)]
-    world = World.of(seed, model, design, layers=shapes, dram=DRAMS[seed % len(DRAMS)])
+    world = NpuWorld.of(seed, model, design, layers=shapes, dram=DRAMS[seed % len(DRAMS)])
     filtered = cycles = 0
     for job in range(JOBS):
         first = job * 3 % LAYERS
@@ -93,9 +93,11 @@ def test_what_a_model_leaves_out_is_told(lost: str, monkeypatch: pytest.MonkeyPa
     """The comparison is able to fail."""
     filtering = filtering_of((4, 5), 3, 1, (1, 1, 1, 1), table=True)
     shape = Shape(kernel=(1, 1), group_words=4, columns=3, out=(4, 5), filter=filtering)
-    world = World.of(0, STRIPED, ARRAY, layers=[shape])
+    world = NpuWorld.of(0, STRIPED, ARRAY, layers=[shape])
     world.draw_batch(1)
     world.draw_plans(range(1))
-    monkeypatch.setattr(World, "_job", lambda self, layer, job=World._job: replace(job(self, layer), **LOST[lost]))
+    monkeypatch.setattr(
+        NpuWorld, "_job", lambda self, layer, job=NpuWorld._job: replace(job(self, layer), **LOST[lost])
+    )
     with pytest.raises(SimulationError, match="must be the model's"):
         world.right(range(1))

@@ -15,7 +15,7 @@ from fluidnpu.dse import CORES, Design, DramModel
 from fluidnpu.rtl_tb import NpuModel, SimulationError
 from fluidnpu.rtl_tb.data_plane.environment.jobs import bench_design, random_shape
 from fluidnpu.rtl_tb.npu.campaign import FAR, ROUGH
-from fluidnpu.rtl_tb.npu.world import STEADY, World
+from fluidnpu.rtl_tb.npu.world import STEADY, NpuWorld
 
 ONE_BY_ONE = DramModel(latency_cycles=21, write_latency_cycles=8, outstanding=1)
 DRAMS = (DramModel.IDEAL, STEADY, FAR, ROUGH, ONE_BY_ONE)
@@ -52,7 +52,7 @@ def run_jobs(seed: int, model: NpuModel, design: Design, jobs: int = JOBS) -> in
     """
     rng = random.Random(f"jobs {seed}")
     shapes = [random_shape(rng, design) for _ in range(LAYERS)]
-    world, cycles = World.of(seed, model, design, layers=shapes, dram=DRAMS[seed % len(DRAMS)]), 0
+    world, cycles = NpuWorld.of(seed, model, design, layers=shapes, dram=DRAMS[seed % len(DRAMS)]), 0
     for job in range(jobs):
         layers = world.draw_layers(4)
         world.draw_batch(design.b_max if job + 1 == jobs else None)

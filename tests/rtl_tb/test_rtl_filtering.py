@@ -18,7 +18,7 @@ from fluidnpu.rtl_tb import NpuModel, SimulationError
 from fluidnpu.rtl_tb.data_plane.coverage import filter_bins
 from fluidnpu.rtl_tb.data_plane.environment.jobs import Shape, bench_design, random_shape
 from fluidnpu.rtl_tb.npu.layers import shape_of
-from fluidnpu.rtl_tb.npu.world import ARRAY, World, model_of
+from fluidnpu.rtl_tb.npu.world import ARRAY, NpuWorld, model_of
 
 PROGRAM = 4  # pairs of a program
 SIZES = {
@@ -47,7 +47,7 @@ def play(seed: int, model: NpuModel, design: Design, pairs: int) -> list[tuple[D
     rng, played = random.Random(seed), []
     for first in range(0, pairs, PROGRAM):
         shapes = [pair(rng, design) for _ in range(min(PROGRAM, pairs - first))]
-        world = World.of(rng.getrandbits(16), model, design, layers=shapes)
+        world = NpuWorld.of(rng.getrandbits(16), model, design, layers=shapes)
         for layer in range(len(shapes)):
             world.draw_batch()
             world.draw_plans(range(layer, layer + 1))
@@ -87,7 +87,7 @@ def test_a_wrong_filter_is_told() -> None:
     """The comparison is able to fail: the memory has other weights than the models."""
     rng = random.Random(3)
     shapes = [pair(rng, ARRAY)]
-    world = World.of(3, model_of(ARRAY, stripes=2), ARRAY, layers=shapes)
+    world = NpuWorld.of(3, model_of(ARRAY, stripes=2), ARRAY, layers=shapes)
     world.draw_batch(1)
     world.draw_plans(range(1))
     image = world.npu.view(world.at(world.program.weights), len(world.program.image))

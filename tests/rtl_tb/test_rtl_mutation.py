@@ -10,7 +10,7 @@ from fluidnpu.rtl_tb.proving.explained import REASONS
 from fluidnpu.rtl_tb.proving.mutation import (
     FILES,
     Mutant,
-    Tally,
+    MutationTally,
     campaign,
     draw,
     explain,
@@ -197,7 +197,7 @@ def test_several_mutants_are_judged_at_a_time(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_tally_is_a_line() -> None:
-    tally = Tally("x.sv")
+    tally = MutationTally("x.sv")
     tally.verdicts["npu"] += 3
     assert str(tally).split()[:2] == ["x.sv", "3"]
 
@@ -206,7 +206,7 @@ def test_the_score_leaves_out_what_nothing_can_see() -> None:
     text = sources()["core_gather.sv"]
     hidden = next(m for m in mutants(text) if explain("core_gather.sv", text, m))
     seen = next(m for m in mutants(text) if not explain("core_gather.sv", text, m))
-    tally = Tally("core_gather.sv", survivors=[("core_gather.sv", hidden), ("core_gather.sv", seen)])
+    tally = MutationTally("core_gather.sv", survivors=[("core_gather.sv", hidden), ("core_gather.sv", seen)])
     tally.verdicts |= {"bench": 3, "survived": 2, "build": 7}
     assert tally.gaps == [("core_gather.sv", seen)]
     assert tally.score().startswith("mutation score 75.0 % (30.1 to 95.4 %): 3 of 4, without the 1 ")

@@ -13,7 +13,7 @@ import pytest
 from fluidnpu.rtl_tb import ProofError, sources
 from fluidnpu.rtl_tb.proving import report
 from fluidnpu.rtl_tb.proving.catalogue import PROOFS
-from fluidnpu.rtl_tb.proving.prover import Outcome, Seed, cover, prove, refute
+from fluidnpu.rtl_tb.proving.prover import ProofOutcome, Seed, cover, prove, refute
 from fluidnpu.rtl_tb.proving.report import said
 
 SLOW = ("engine", "read", "multiplier", "slots")  # six seconds to three minutes; their first bugs are found in seconds
@@ -128,11 +128,11 @@ DONE (FAIL, rc=2)
 """
 
 
-def outcome(folder: Path, verdict: str) -> Outcome:
+def outcome(folder: Path, verdict: str) -> ProofOutcome:
     (folder / "work" / "engine_0").mkdir(parents=True, exist_ok=True)
     (folder / "work" / "engine_0" / "trace.vcd").write_text("")
     (folder / "log.txt").write_text(LOG if verdict == "FAIL" else "Assert failed in top: unit.sv:9.1-9.2 (w)")
-    return Outcome(verdict=verdict, folder=folder)
+    return ProofOutcome(verdict=verdict, folder=folder)
 
 
 def test_a_seeded_bug_is_caught_or_missed(tmp_path: Path) -> None:
@@ -153,9 +153,9 @@ def test_a_seeded_bug_is_caught_or_missed(tmp_path: Path) -> None:
 def test_a_failure_cannot_be_overlooked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answers = [outcome(tmp_path, "FAIL"), *[Outcome(verdict="FAIL", folder=tmp_path)] * len(PROOFS["fifo"].seeds)]
+    answers = [outcome(tmp_path, "FAIL"), *[ProofOutcome(verdict="FAIL", folder=tmp_path)] * len(PROOFS["fifo"].seeds)]
     monkeypatch.setattr(report, "answer", lambda *_: answers.pop(0))
-    monkeypatch.setattr(report, "cover", lambda _: Outcome(verdict="PASS", folder=tmp_path))
+    monkeypatch.setattr(report, "cover", lambda _: ProofOutcome(verdict="PASS", folder=tmp_path))
     assert report.main(["fifo"]) == 1
     out = capsys.readouterr().out.splitlines()
     assert " FAIL " in out[0]

@@ -18,9 +18,9 @@ from second_compiler import complaints
 from fluidnpu.rtl_tb import SimulationError, sources
 from fluidnpu.rtl_tb.common.sources import needed
 from fluidnpu.rtl_tb.synthesis import route as routing
-from fluidnpu.rtl_tb.synthesis.route import Part, harness, line_of, main, parts, route, route_of, with_lines
+from fluidnpu.rtl_tb.synthesis.route import ModuleInstance, harness, line_of, main, parts, route, route_of, with_lines
 
-FIFO = Part(name="queue", top="common_fifo", parameters={"Width": 5, "Depth": 4})
+FIFO = ModuleInstance(name="queue", top="common_fifo", parameters={"Width": 5, "Depth": 4})
 PAGE = "# Page\n\n<!-- routes -->\n\n| a |\n|---|\n\n<!-- end -->\n\nand more\n"
 
 
@@ -77,7 +77,7 @@ def test_a_line_takes_the_place_of_that_of_the_same_digest() -> None:
 
 
 @pytest.mark.parametrize("part", parts(), ids=lambda part: part.name)
-def test_a_part_has_the_parameters_of_its_module(part: Part) -> None:
+def test_a_part_has_the_parameters_of_its_module(part: ModuleInstance) -> None:
     header = sources()[f"{part.top}.sv"].partition(");\n")[0]
     assert [name for name in part.parameters if f" {name} = " not in header] == []
 

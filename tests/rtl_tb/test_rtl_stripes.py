@@ -16,15 +16,15 @@ from fluidnpu.dse import DramModel
 from fluidnpu.hls import register
 from fluidnpu.rtl_tb import NpuModel, RtlNpu
 from fluidnpu.rtl_tb.npu.job import WEIGHTS
-from fluidnpu.rtl_tb.simulation.model import Model, run
+from fluidnpu.rtl_tb.simulation.model import RtlModel, run
 
 # cocotbext-axi wants identifiers and one port, so that memory is not met here.
 MASTERS = "reads_and_writes_are_right|errors_are_told|a_flush_reaches_idle"
 
 
-def model_of(ports: int, data_bytes: int, burst: int = 16) -> Model:
+def model_of(ports: int, data_bytes: int, burst: int = 16) -> RtlModel:
     parameters = {"DataBytes": data_bytes, "MaxBurst": burst, "Ports": ports}
-    return Model(top="axi_striped_masters_top", parameters=parameters)
+    return RtlModel(top="axi_striped_masters_top", parameters=parameters)
 
 
 @needs_libpython

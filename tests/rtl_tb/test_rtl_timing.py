@@ -195,7 +195,7 @@ def test_held_out_errors_are_those_of_models_without_the_design(monkeypatch: pyt
     name = "prince"
     lies = tuple(
         design if design.name != name
-        else clock.Design(**{**vars(design), "results": tuple(clock.Result(**{**vars(r), "ns": 2 * r.ns}) for r in design.results)})
+        else clock.OpenDesign(**{**vars(design), "results": tuple(clock.PublishedClock(**{**vars(r), "ns": 2 * r.ns}) for r in design.results)})
         for design in designs()
     )  # fmt: skip
     monkeypatch.setattr(clock, "designs", lambda: lies)
@@ -328,7 +328,7 @@ def test_predictions_are_kept_by_design(tmp_path: Path, monkeypatch: pytest.Monk
     path = ModulePath(module="m", instance="", path=TimingPath(1000, 4, 2.0, (), "a_q", "b_q"))
     names = [one.name for one in timing.SHIPPED if one.board == "zc706"]
     lines = {
-        name: timing.Line(design=name, board=board, path=path, low=100.0 + place, mhz=150.0 + place, high=225.0)
+        name: timing.ModuleTiming(design=name, board=board, path=path, low=100.0 + place, mhz=150.0 + place, high=225.0)
         for place, name in enumerate(names)
     }
     first, *others = names

@@ -11,7 +11,7 @@ from needs import needs_libpython
 from fluidnpu.rtl_tb import sources
 from fluidnpu.rtl_tb.common.sources import needed, texts_of
 from fluidnpu.rtl_tb.data_plane.parameters import DATA_PLANE_TOP
-from fluidnpu.rtl_tb.simulation.model import Model, bench_module, run
+from fluidnpu.rtl_tb.simulation.model import RtlModel, bench_module, run
 from fluidnpu.rtl_tb.simulation.setups import parameters_of, setup
 from fluidnpu.rtl_tb.simulation.units import UNITS
 
@@ -45,14 +45,14 @@ BENCHES = {name.removesuffix(".py"): text for name, text in texts_of("benches", 
     [name if name in DEFAULT else pytest.param(name, marks=pytest.mark.long) for name in UNITS if name not in MASTERS],
 )
 def test_unit(name: str) -> None:
-    assert run(Model(top=name, parameters=UNITS[name]), env=FEWER.get(name)) == cocotb_tests(name)
+    assert run(RtlModel(top=name, parameters=UNITS[name]), env=FEWER.get(name)) == cocotb_tests(name)
 
 
 @needs_libpython
 @pytest.mark.long
 @pytest.mark.parametrize("name", FEWER)
 def test_unit_at_length(name: str) -> None:
-    assert run(Model(top=name, parameters=UNITS[name])) == cocotb_tests(name)
+    assert run(RtlModel(top=name, parameters=UNITS[name])) == cocotb_tests(name)
 
 
 OF_WORDS = [name for name in UNITS if "WordBits" in parameters_of(name)]
@@ -71,7 +71,7 @@ def test_unit_of_bytes(name: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("shape", [{"BMax": 1}, {"BMax": 16}, {"BMax": 8, "Layers": 5, "Stackable": 0, "Split": 1}])
 def test_engines_of_other_shapes(shape: dict[str, int]) -> None:
-    model = Model(top="fluidnpu_batching_engine", parameters={**UNITS["fluidnpu_batching_engine"], **shape})
+    model = RtlModel(top="fluidnpu_batching_engine", parameters={**UNITS["fluidnpu_batching_engine"], **shape})
     assert len(run(model)) == 3
 
 
@@ -88,7 +88,7 @@ def test_engines_of_other_shapes(shape: dict[str, int]) -> None:
     ],
 )
 def test_activation_units_of_other_shapes(shape: dict[str, int]) -> None:
-    model = Model(top="fluidnpu_activation", parameters={**UNITS["fluidnpu_activation"], **shape})
+    model = RtlModel(top="fluidnpu_activation", parameters={**UNITS["fluidnpu_activation"], **shape})
     assert len(run(model)) == 3
 
 
@@ -106,7 +106,7 @@ def test_activation_units_of_other_shapes(shape: dict[str, int]) -> None:
     ],
 )
 def test_filters_of_other_shapes(shape: dict[str, int]) -> None:
-    model = Model(top="fluidnpu_output_filter", parameters={**UNITS["fluidnpu_output_filter"], **shape})
+    model = RtlModel(top="fluidnpu_output_filter", parameters={**UNITS["fluidnpu_output_filter"], **shape})
     assert len(run(model)) == 5
 
 

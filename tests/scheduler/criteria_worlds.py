@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from hypothesis import strategies as st
 
 from fluidnpu.scheduler.exits import Criterion
-from fluidnpu.scheduler.exits.criterion import AllOf, AnyOf, Comparison, Never, Node, Not
+from fluidnpu.scheduler.exits.criterion import AllOf, AnyOf, Inequality, Never, Node, Not
 from fluidnpu.scheduler.exits.quantities import QUANTITIES
 
 EXITS = 4
@@ -19,17 +19,17 @@ NUMBER = re.compile(r"(?<![A-Za-z_0-9.])(-?[0-9.]+(?:E[+-]?[0-9]+)?)([A-Za-z]*)"
 
 
 @st.composite
-def comparisons(draw: st.DrawFn) -> Comparison:
+def comparisons(draw: st.DrawFn) -> Inequality:
     name = draw(st.sampled_from(sorted(QUANTITIES)))
     if name == "exit_number":
-        return Comparison(name, draw(st.sampled_from((*ORDERS, "==", "!="))), float(draw(st.integers(0, EXITS + 1))))
+        return Inequality(name, draw(st.sampled_from((*ORDERS, "==", "!="))), float(draw(st.integers(0, EXITS + 1))))
     if name in ("confidence", "accuracy"):
         shares = st.sampled_from([0.0, 0.125, 0.3, 0.5, 0.7, 1.0])
         if name == "confidence" and draw(st.booleans()):
             values = tuple(draw(st.lists(shares, min_size=EXITS - 1, max_size=EXITS)))
-            return Comparison(name, draw(st.sampled_from(ORDERS)), values)
-        return Comparison(name, draw(st.sampled_from(ORDERS)), draw(shares))
-    return Comparison(name, draw(st.sampled_from(ORDERS)), float(draw(st.integers(-50, 400))))
+            return Inequality(name, draw(st.sampled_from(ORDERS)), values)
+        return Inequality(name, draw(st.sampled_from(ORDERS)), draw(shares))
+    return Inequality(name, draw(st.sampled_from(ORDERS)), float(draw(st.integers(-50, 400))))
 
 
 criteria = st.recursive(

@@ -15,7 +15,7 @@ from fluidnpu.scheduler import Request, SchedulerError, Serving, World, simulate
 from fluidnpu.scheduler.comparison import compare_tenants
 from fluidnpu.scheduler.exits import PowerModel, Recorded
 from fluidnpu.scheduler.tenants import Shared, parse_tenants
-from fluidnpu.scheduler.tenants.battery import Budget, Charge
+from fluidnpu.scheduler.tenants.battery import Charge, PowerBudget
 
 POWER = PowerModel(idle_w=4.0, active_w=10.0)
 TABLE = LatencyTable(ns=((10 * MS, 12 * MS), (10 * MS, 12 * MS), (10 * MS, 12 * MS)))
@@ -35,7 +35,7 @@ def test_no_more_is_ever_spent_than_budget_battery_and_one_run(
     for index, gap in enumerate(gaps):
         now += gap
         requests.append(Request(index, now, now + 10**9, "ab"[index % 2]))
-    tenancy = dataclasses.replace(equal_shares("a", "b"), energy=Budget(over_idle=over_idle, battery_j=battery_j))
+    tenancy = dataclasses.replace(equal_shares("a", "b"), energy=PowerBudget(over_idle=over_idle, battery_j=battery_j))
     policy = Shared(tenancy, inner, power=POWER)
     world = World(latency=TABLE, exits=[2] * len(requests), exit_rates=(0, 0, 1), slots=6)
     done = simulate(requests, policy, world)
@@ -55,22 +55,22 @@ def test_a_run_begins_as_soon_as_the_battery_holds_something() -> None:
     """Nothing is refused that could be spent: with energy to spare there is no wait at all."""
     requests = [Request(i, i * 10 * MS, 10**10, "a") for i in range(20)]
     world = World(latency=TABLE, exits=[0] * 20, exit_rates=(1, 0, 0), slots=4)
-    plenty = dataclasses.replace(equal_shares("a"), energy=Budget(over_idle=10, battery_j=1))
+    plenty = dataclasses.replace(equal_shares("a"), energy=PowerBudget(over_idle=10, battery_j=1))
     free = simulate(requests, Shared(equal_shares("a"), "greedy"), world)
     assert simulate(requests, Shared(plenty, "greedy", power=POWER), world).end_ns == free.end_ns
     # 2 W above idle and 60 mJ a run: a run in 30 ms, once the battery's 60 mJ are gone.
-    scarce = dataclasses.replace(equal_shares("a"), energy=Budget(over_idle=1.5, battery_j=0.06))
+    scarce = dataclasses.replace(equal_shares("a"), energy=PowerBudget(over_idle=1.5, battery_j=0.06))
     starts = simulate(requests, Shared(scarce, "serial", power=POWER), world).start_ns
     assert starts[:3] == (0, 10 * MS, 30 * MS + 1)  # the third waits until what the second owes is made up for
     assert all(abs(b - a - 30 * MS) <= 1 for a, b in itertools.pairwise(starts[2:7]))  # those before the last arrival
-    charge = Charge(Budget(over_idle=1.5, battery_j=0.06), POWER)
+    charge = Charge(PowerBudget(over_idle=1.5, battery_j=0.06), POWER)
     assert charge.share(100 * MS) == pytest.approx(1 / 3 + 0.1)
     charge.spend(10 * MS)
     assert charge.share(100 * MS) == pytest.approx(1 / 3)
 
 
 def test_an_idle_hour_saves_no_more_than_the_battery_holds() -> None:
-    charge = Charge(Budget(over_idle=1.5, battery_j=0.06), POWER)
+    charge = Charge(PowerBudget(over_idle=1.5, battery_j=0.06), POWER)
     charge.spend(5 * MS)
     charge.refill(3600 * 10**9)
     assert charge.level_nj == pytest.approx(0.06e9)
@@ -141,7 +141,7 @@ def test_a_budget_needs_a_board_whose_power_is_known() -> None:
 def test_merged_streams_keep_their_shares_of_what_the_budget_leaves() -> None:
     """A budget of a third of the NPU's time is divided as the shares say."""
     requests = merged({"a": poisson_ns(200, 5, 1), "b": poisson_ns(200, 5, 2)}, slo_ns=10**11)
-    tenancy = dataclasses.replace(equal_shares("a", "b"), energy=Budget(over_idle=1.5, battery_j=0.1))
+    tenancy = dataclasses.replace(equal_shares("a", "b"), energy=PowerBudget(over_idle=1.5, battery_j=0.1))
     policy = Shared(tenancy, "greedy", power=POWER)
     simulate(requests, policy, World(latency=TABLE, exits=[2] * len(requests), exit_rates=(0, 0, 1), slots=6))
     paid = {name: policy.accounts.paid_ns[name] + policy.accounts.lent_ns[name] for name in "ab"}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fluidnpu.scheduler import SchedulerError
 from fluidnpu.scheduler.exits import Promise, joined
-from fluidnpu.scheduler.exits.certificate import DISTANCE, Certificate, Outbreak, Tally, most_lost
+from fluidnpu.scheduler.exits.certificate import DISTANCE, Certificate, CertificateTally, Outbreak, most_lost
 
 
 @pytest.mark.parametrize(("share", "risk"), [(0.01, 0.05), (0.2, 0.05), (0.2, 0.3), (0.9, 0.1), (0.5, 0.01)])
@@ -31,7 +31,7 @@ def test_the_bound_is_ever_broken_with_a_probability_below_the_risk(share: float
 
 
 def test_a_share_of_all_knows_everything() -> None:
-    tally = Tally(Promise(eta=0.9, share=1.0))
+    tally = CertificateTally(Promise(eta=0.9, share=1.0))
     for id in range(10):
         tally.draw(id)
         tally.answer(1, 1)
@@ -50,7 +50,7 @@ def test_a_share_of_all_knows_everything() -> None:
 def test_a_bound_never_forgets_what_is_under_way(steps: list[tuple[str, int]], share: float, seed: int) -> None:
     """Whatever arrives in whatever order, late or never: an unbroken bound of the settled prefix is kept."""
     promise, rng = Promise(eta=0.9, share=share), np.random.default_rng(seed)
-    tally, open_ids, drawn = Tally(promise), list[int](), list[tuple[int, int]]()
+    tally, open_ids, drawn = CertificateTally(promise), list[int](), list[tuple[int, int]]()
     known: dict[int, bool] = {}
     for number, (what, which) in enumerate(steps):
         before = tally.lost
@@ -80,7 +80,7 @@ def test_a_bound_never_forgets_what_is_under_way(steps: list[tuple[str, int]], s
 
 def test_counts_of_boards_add_up() -> None:
     promise = Promise(eta=0.95, share=0.2)
-    one, two, both = Tally(promise), Tally(promise), Tally(promise)
+    one, two, both = CertificateTally(promise), CertificateTally(promise), CertificateTally(promise)
     rng = np.random.default_rng(3)
     for id in range(2000):
         mine = one if id % 3 else two

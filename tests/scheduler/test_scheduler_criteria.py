@@ -27,7 +27,7 @@ from fluidnpu.scheduler.exits import (
     parse_criterion,
     warnings_of,
 )
-from fluidnpu.scheduler.exits.criterion import AllOf, Comparison
+from fluidnpu.scheduler.exits.criterion import AllOf, Inequality
 from fluidnpu.scheduler.exits.quantities import QUANTITIES
 from fluidnpu.scheduler.exits.rule import Threshold
 
@@ -78,7 +78,7 @@ def test_any_tree_reads_back_from_its_text(criterion: Criterion) -> None:
 
 @given(st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(sorted(set(QUANTITIES) - {"exit_number"})))
 def test_any_value_reads_back(value: float, name: str) -> None:
-    one = Criterion(Comparison(name, "<", value + 0.0))
+    one = Criterion(Inequality(name, "<", value + 0.0))
     assert parse_criterion(one.text) == one
 
 
@@ -136,9 +136,9 @@ def test_a_text_without_end_is_refused() -> None:
 
 def test_trees_refuse_what_no_text_says() -> None:
     with pytest.raises(SchedulerError, match="at least two parts"):
-        AllOf((Comparison("slack", "<", 0.0),))
+        AllOf((Inequality("slack", "<", 0.0),))
     with pytest.raises(SchedulerError, match="known quantity"):
-        Comparison("speed", "<", 0.0)
+        Inequality("speed", "<", 0.0)
     with pytest.raises(SchedulerError, match="thresholds must be numbers"):
         Criterion.of_thresholds([0.5, float("nan")])
     assert Criterion.of_thresholds([]) == NEVER

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fluidnpu.scheduler.errors import FleetError
 from fluidnpu.scheduler.placement import Fault, place
-from fluidnpu.scheduler.placement.followed import Followed, serve_following
+from fluidnpu.scheduler.placement.followed import FleetSchedule, serve_following
 from fluidnpu.scheduler.placement.following import LEAST_SAMPLES, PROBATION, ExitCounts, Follower
 from fluidnpu.scheduler.placement.replanning import Replanner
 from fluidnpu.scheduler.placement.testing import divided_fleet, toy_fleet
@@ -29,7 +29,7 @@ def rate_of(rates: tuple[float, float]) -> float:
     return place(divided_fleet(rates), slo_ns=100 * MS, ramps=("on",)).plan.rate_per_s
 
 
-def turned(follows: Follower, *, follow: bool, faults: tuple[Fault, ...] = (), rate: float = 0.0) -> Followed:
+def turned(follows: Follower, *, follow: bool, faults: tuple[Fault, ...] = (), rate: float = 0.0) -> FleetSchedule:
     """Serve the rate of the plan for the hard mix; the easy mix turns hard at `TURN_NS`."""
     rng = np.random.default_rng(1)
     rate = rate or rate_of(HARD)

@@ -33,11 +33,11 @@ from fluidnpu.scheduler.comparison.sources import mixed_objectives
 from fluidnpu.scheduler.compiled.trace import serve_compiled
 from fluidnpu.scheduler.policies import Choice, Setting, Weights, estimates_of, true_setting
 from fluidnpu.scheduler.policies.bucket import Bucket
-from fluidnpu.scheduler.policies.guarded import Guarded, with_weights
+from fluidnpu.scheduler.policies.guarded import GuardedPolicy, with_weights
 from fluidnpu.scheduler.policies.selection import Trial, choose, run_trials
 from fluidnpu.scheduler.policies.weights import candidates
 from fluidnpu.scheduler.simulation.traffic import coverage, generate
-from fluidnpu.scheduler.tuning import Plan, Tuning, deployed, weight_file
+from fluidnpu.scheduler.tuning import Tuning, TuningPlan, deployed, weight_file
 from fluidnpu.scheduler.tuning.evolution import Evolution
 
 MS = 10**6
@@ -90,7 +90,7 @@ def test_a_calm_day_does_not_pay_for_a_peak() -> None:
     done = simulate(all_, make_policy("fluid:anytime=3%"), world)
     early = sum(len(a.requests) for at, a in done.log if isinstance(a, Answer) and at > last)
     assert 0.03 * 1000 < early <= 0.03 * (1500 + 1000) + 1
-    guarded = Guarded(setting(), with_weights(setting(), weights()).credit)
+    guarded = GuardedPolicy(setting(), with_weights(setting(), weights()).credit)
     simulate(all_, guarded, world)
     assert len(guarded._spared) <= 0.01 * (1500 + 3000) + 1
 
@@ -246,7 +246,7 @@ def test_weights_of_a_file_serve_any_table(tmp_path: Path) -> None:
 @NEEDS_NUMBA
 def test_a_plan_travels_and_a_board_never_solves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = setting(0.57)
-    Plan.make(here, anytime=(False,)).write(tmp_path)
+    TuningPlan.make(here, anytime=(False,)).write(tmp_path)
     requests, exits = stream(400, 0.57)
     first = serve_stream(SERVING, make_policy("guarded", here), requests, exits)
     from fluidnpu.scheduler.policies import selection
@@ -271,13 +271,13 @@ def test_a_plan_travels_and_a_board_never_solves(tmp_path: Path, monkeypatch: py
 def test_plans_that_are_missing_foreign_or_broken_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SchedulerError, match="a board does not solve: run fluidnpu tune"):
         deployed(tmp_path, "optimal", setting(), may_solve=False)
-    plan = Plan(
+    plan = TuningPlan(
         setting=setting(),
         counts=setting().count_table(),
         choices={"guarded:dial=1": Choice(weights=None, origin="x", plain="fluid")},
     )
     plan.write(tmp_path)
-    assert Plan.read(tmp_path) is not None
+    assert TuningPlan.read(tmp_path) is not None
     wider = dataclasses.replace(setting(), latency=LatencyTable(ns=((3 * MS,), (3 * MS,))))
     with pytest.raises(SchedulerError, match="design's latency table"):
         deployed(tmp_path, "guarded", wider, may_solve=False)
@@ -292,7 +292,7 @@ def test_plans_that_are_missing_foreign_or_broken_are_refused(tmp_path: Path) ->
     for wrong in wrongs:
         (tmp_path / "policy.json").write_text(json.dumps(good | wrong))
         with pytest.raises(SchedulerError):
-            Plan.read(tmp_path)
+            TuningPlan.read(tmp_path)
 
 
 # -- tuning

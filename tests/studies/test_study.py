@@ -17,8 +17,8 @@ from click.testing import CliRunner
 from fluidnpu.cli import main
 from fluidnpu.scheduler.comparison import HERE, Local, engines
 from fluidnpu.scheduler.simulation import Interval
-from fluidnpu.studies import STUDIES, Answers, Size, Study, find_study, run_study, study_files
-from fluidnpu.studies.running.study import Task, run_tasks
+from fluidnpu.studies import STUDIES, AnswerFile, Size, Study, find_study, run_study, study_files
+from fluidnpu.studies.running.study import StudyTask, run_tasks
 from fluidnpu.studies.statements import (
     AGREES,
     DIFFERS,
@@ -43,7 +43,7 @@ def square(number: int) -> dict[str, Any]:
     return {"square": [number**2, None, float(number)]}
 
 
-def toy(tasks: Callable[[Size], list[Task]]) -> Study:
+def toy(tasks: Callable[[Size], list[StudyTask]]) -> Study:
     return Study(
         name="toy",
         title="Toys",
@@ -56,8 +56,8 @@ def toy(tasks: Callable[[Size], list[Task]]) -> Study:
     )
 
 
-def squares(size: Size) -> list[Task]:
-    return [Task("squares", str(n), square, (n,)) for n in range(size.seeds)]
+def squares(size: Size) -> list[StudyTask]:
+    return [StudyTask("squares", str(n), square, (n,)) for n in range(size.seeds)]
 
 
 def test_every_study_of_the_catalogue_is_found() -> None:
@@ -98,7 +98,7 @@ def test_tasks_stopped_in_the_middle_begin_nothing_more(tmp_path: Path, monkeypa
     """Those that the pool has in hand when it is shut down end when every other one is cancelled."""
     marks, told = tmp_path / "marks", tmp_path / "told"
     marks.mkdir()
-    tasks = [Task("part", str(i), _leave_a_mark, (marks / str(i), told)) for i in range(100)]
+    tasks = [StudyTask("part", str(i), _leave_a_mark, (marks / str(i), told)) for i in range(100)]
 
     class Watched(ProcessPoolExecutor):
         def submit(self, *args: Any, **options: Any) -> Any:
@@ -133,26 +133,26 @@ def test_a_stopped_study_goes_on_where_it_was(tmp_path: Path) -> None:
         ran.append(number)
         return square(number)
 
-    def tasks(size: Size) -> list[Task]:
-        return [Task("squares", str(n), counted, (n,)) for n in range(size.seeds)]
+    def tasks(size: Size) -> list[StudyTask]:
+        return [StudyTask("squares", str(n), counted, (n,)) for n in range(size.seeds)]
 
     def stop(done: int, total: int) -> None:
         if done == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_study(toy(tasks), size, HERE, stop, Answers.open(tmp_path, "toy", "5"))
+        run_study(toy(tasks), size, HERE, stop, AnswerFile.open(tmp_path, "toy", "5"))
     assert ran == [0, 1, 2]
     (file,) = tmp_path.iterdir()
     file.write_bytes(file.read_bytes()[:-3])  # killed while the last line was written
-    assert Answers.open(tmp_path, "toy", "6").found == {}
+    assert AnswerFile.open(tmp_path, "toy", "6").found == {}
     told: list[tuple[int, int]] = []
-    body = run_study(toy(tasks), size, HERE, lambda *at: told.append(at), Answers.open(tmp_path, "toy", "5"))
+    body = run_study(toy(tasks), size, HERE, lambda *at: told.append(at), AnswerFile.open(tmp_path, "toy", "5"))
     assert ran == [0, 1, 2, 2, 3, 4]
     assert told == [(2, 5), (3, 5), (4, 5), (5, 5)]
     assert dumps(body) == dumps(run_study(toy(tasks), size, HERE, silent))
-    assert len(Answers.open(tmp_path, "toy", "5").found) == 5
-    Answers.open(tmp_path, "toy", "5").forget()
+    assert len(AnswerFile.open(tmp_path, "toy", "5").found) == 5
+    AnswerFile.open(tmp_path, "toy", "5").forget()
     assert not list(tmp_path.iterdir())
 
 
@@ -165,8 +165,8 @@ def test_the_command_says_where_a_stopped_study_goes_on(tmp_path: Path, monkeypa
             raise KeyboardInterrupt
         return square(number)
 
-    def tasks(size: Size) -> list[Task]:
-        return [Task("squares", str(n), stopped, (n,)) for n in range(size.seeds)]
+    def tasks(size: Size) -> list[StudyTask]:
+        return [StudyTask("squares", str(n), stopped, (n,)) for n in range(size.seeds)]
 
     monkeypatch.setattr("fluidnpu.studies.find_study", lambda name: toy(tasks))
     words = ["simulate", "--study", "pame", "--seeds", "3", "--processes", "1", "--out", str(tmp_path / "out")]

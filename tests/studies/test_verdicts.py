@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fluidnpu.studies import STUDIES, find_study
-from fluidnpu.studies.reversing import Rule, listed, outcomes
+from fluidnpu.studies.reversing import RuleVerdict, listed, outcomes
 from fluidnpu.studies.statements import AGREES, DIFFERS, FITTED, PARTLY, UNTESTED, Verdict, slug
 
 BODIES = Path(__file__).parent / "bodies"
@@ -45,7 +45,7 @@ def body_of(name: str) -> dict[str, Any]:
 
 
 @lru_cache
-def rules_of(name: str) -> Sequence[Rule]:
+def rules_of(name: str) -> Sequence[RuleVerdict]:
     with pytest.MonkeyPatch.context() as patch:
         if "drawn" in body_of(name)["parts"]:
             patch.setattr(SURE.format(STUDIES[name]), 0.2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from workshop import builds
-from workshop.builds import Part, build, parts
+from workshop.builds import BuildPart, build, parts
 
 
 def fail() -> None:
@@ -15,8 +15,8 @@ def fail() -> None:
 def test_what_is_there_is_not_made_again(capsys: pytest.CaptureFixture[str]) -> None:
     made: list[str] = []
     listed = [
-        Part(name="new", make=lambda: made.append("new")),
-        Part(name="old", make=lambda: made.append("old"), there=lambda: True),
+        BuildPart(name="new", make=lambda: made.append("new")),
+        BuildPart(name="old", make=lambda: made.append("old"), there=lambda: True),
     ]
     assert build(listed, jobs=1) == 0
     assert made == ["new"]
@@ -30,7 +30,7 @@ def test_a_failure_is_told_and_the_others_are_made(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[str] = []
-    listed = [Part(name="broken", make=fail), Part(name="sound", make=lambda: made.append("sound"))]
+    listed = [BuildPart(name="broken", make=fail), BuildPart(name="sound", make=lambda: made.append("sound"))]
     monkeypatch.setattr(builds, "parts", lambda: iter(listed))
     assert builds.main(["--jobs", "1"]) == 1
     assert made == ["sound"]

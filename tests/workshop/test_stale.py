@@ -10,7 +10,7 @@ import pytest
 from checkouts import ROOT, copied, small
 
 import workshop.stale
-from workshop.output import Output
+from workshop.output import Artefact
 from workshop.outputs import outputs
 from workshop.refresh import refresh
 from workshop.sources import Tree
@@ -80,12 +80,12 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (root / "fluidnpu" / room).symlink_to(Path("..") / room)
     (root / "dse" / "__init__.py").write_text("cost = price = 1\n")
     rows = [
-        Output(name="table", files=("dse/data.json",), command="python benchmarks/table.py", roots=("benchmarks/table.py",), prints=True),
-        Output(
+        Artefact(name="table", files=("dse/data.json",), command="python benchmarks/table.py", roots=("benchmarks/table.py",), prints=True),
+        Artefact(
             name="page", files=("page.md",), command="python benchmarks/page.py", roots=("benchmarks/page.py",), prints=True,
             part=r"<!-- computed -->\n\n(.*?)\n<!-- end -->",
         ),
-        Output(name="long", files=("long.md",), command="python benchmarks/table.py", roots=("benchmarks/table.py",), prints=True, hours="a day"),
+        Artefact(name="long", files=("long.md",), command="python benchmarks/table.py", roots=("benchmarks/table.py",), prints=True, hours="a day"),
     ]  # fmt: skip
     monkeypatch.setattr(workshop.stale, "outputs", lambda tree: rows)
     return root
@@ -118,10 +118,10 @@ def test_a_page_whose_blocks_were_refreshed_is_fresh(tree: Path, monkeypatch: py
     writes = "from pathlib import Path\nfrom fluidnpu.dse import price\nPath('page.md').write_text(f'prints {price}')\n"
     (tree / "benchmarks" / "page.py").write_text(writes)
 
-    def rows(tree: Tree) -> list[Output]:
+    def rows(tree: Tree) -> list[Artefact]:
         shown = (tree.root / "page.md").read_text()
         command = "python benchmarks/page.py"
-        return [Output(name="page", files=("page.md",), command=command, roots=("benchmarks/page.py",), text=shown)]
+        return [Artefact(name="page", files=("page.md",), command=command, roots=("benchmarks/page.py",), text=shown)]
 
     monkeypatch.setattr(workshop.stale, "outputs", rows)
     assert refresh(tree, say=lambda line: None) == {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .commands import Commands, place_of
-from .parameters import Layer, Setup
+from .parameters import LayerConstants, Setup
 from .queues import SKID_DEPTH, Queue, step_queue
 from .records import jit, jit_apart
 
@@ -14,7 +14,7 @@ _DEPTH = 32  # beats from where they are taken to the queue's end
 
 
 @dataclass(slots=True)
-class Activation:
+class ActivationUnit:
     """Registers and ports of `fluidnpu_activation`."""
 
     active: int  # a command is at hand; none comes to a unit behind the filter
@@ -30,13 +30,13 @@ class Activation:
 
 
 @jit
-def reset_activation(unit: Activation) -> None:
+def reset_activation(unit: ActivationUnit) -> None:
     """Begin a layer: the last beat of the one before has left."""
     unit.room = 1
 
 
 @jit
-def _begin_command(unit: Activation, commands: Commands) -> None:
+def _begin_command(unit: ActivationUnit, commands: Commands) -> None:
     command = commands.ring[place_of(commands.units)]
     unit.active = 1
     unit.cols = command.cols
@@ -46,7 +46,7 @@ def _begin_command(unit: Activation, commands: Commands) -> None:
 
 
 @jit
-def _lanes_give(unit: Activation, source: Queue, may: bool) -> bool:
+def _lanes_give(unit: ActivationUnit, source: Queue, may: bool) -> bool:
     """Move the lanes, which take a beat of the source where they `may`. Returns True if they do."""
     room = unit.room != 0
     unit.leaving = unit.leaving << 1 & (1 << _STEPS + 1) - 1
@@ -63,7 +63,9 @@ def _lanes_give(unit: Activation, source: Queue, may: bool) -> bool:
 
 
 @jit_apart
-def step_activation(unit: Activation, source: Queue, layer: Layer, commands: Commands, setup: Setup) -> None:
+def step_activation(
+    unit: ActivationUnit, source: Queue, layer: LayerConstants, commands: Commands, setup: Setup
+) -> None:
     """Take a beat of the core's outputs, and begin the next command where none is at hand."""
     active = unit.active != 0
     if _lanes_give(unit, source, active and (unit.factors.level != 0 or not layer.multiplies)):
@@ -80,7 +82,7 @@ def step_activation(unit: Activation, source: Queue, layer: Layer, commands: Com
 
 
 @jit_apart
-def step_table(unit: Activation, source: Queue) -> None:
+def step_table(unit: ActivationUnit, source: Queue) -> None:
     """Take a beat of the filter's."""
     _lanes_give(unit, source, True)
     step_queue(unit.kept)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from .commands import Command
-from .parameters import Layer, Setup
+from .commands import TileCommand
+from .parameters import LayerConstants, Setup
 from .records import jit, jit_apart
 from .walker import (
     Walker,
@@ -28,7 +28,7 @@ _RING = 16  # all rows that were walked and not yet taken
 
 
 @dataclass(slots=True)
-class Row:
+class LayoutRow:
     """A row of the output's layout."""
 
     address: int
@@ -47,7 +47,7 @@ class RowAddresses:
     cols: int
     last: int  # the command at hand is the layer's last
     walker: Walker
-    ring: Annotated[list[Row], _RING]
+    ring: Annotated[list[LayoutRow], _RING]
 
 
 @jit
@@ -57,7 +57,7 @@ def reset_addresses(rows: RowAddresses, step_h: int, step_w: int, pools: int = 0
 
 
 @jit
-def begin_rows(rows: RowAddresses, command: Command, offset: int) -> None:
+def begin_rows(rows: RowAddresses, command: TileCommand, offset: int) -> None:
     """Begin the rows of a command, `offset` bytes behind the first row's place in its slot."""
     rows.cols = command.cols
     rows.last = command.layer_last
@@ -65,7 +65,7 @@ def begin_rows(rows: RowAddresses, command: Command, offset: int) -> None:
 
 
 @jit
-def first_row(rows: RowAddresses) -> Row:
+def first_row(rows: RowAddresses) -> LayoutRow:
     """The oldest row that was not taken."""
     return rows.ring[rows.taken & _RING - 1]
 
@@ -81,7 +81,7 @@ def _add_up(rows: RowAddresses) -> int:
 
 
 @jit
-def _make_row(rows: RowAddresses, last: bool, layer: Layer, setup: Setup) -> None:
+def _make_row(rows: RowAddresses, last: bool, layer: LayerConstants, setup: Setup) -> None:
     row = rows.ring[rows.made & _RING - 1]
     row.address = row_address(rows.walker, layer, setup)
     row.cols = rows.cols
@@ -91,7 +91,7 @@ def _make_row(rows: RowAddresses, last: bool, layer: Layer, setup: Setup) -> Non
 
 
 @jit
-def walk_ahead(rows: RowAddresses, layer: Layer, setup: Setup) -> bool:
+def walk_ahead(rows: RowAddresses, layer: LayerConstants, setup: Setup) -> bool:
     """Store the row whose address is complete, and walk on while there is room. Returns True if one is there
     to be taken.
     """
@@ -104,7 +104,7 @@ def walk_ahead(rows: RowAddresses, layer: Layer, setup: Setup) -> bool:
 
 
 @jit_apart
-def walk_positions(rows: RowAddresses, layer: Layer, setup: Setup) -> bool:
+def walk_positions(rows: RowAddresses, layer: LayerConstants, setup: Setup) -> bool:
     """As `walk_ahead`, over the positions of a filter, of which those are rows at which a word leaves."""
     level = _add_up(rows)
     if rows.walker.active and level + _STEPS + 1 <= DEPTH:

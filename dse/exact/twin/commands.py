@@ -12,7 +12,7 @@ COMMAND_QUEUE = 4
 
 
 @dataclass(slots=True)
-class Command:
+class TileCommand:
     """One row block, group and column tile of a layer."""
 
     beats: int
@@ -39,7 +39,7 @@ class Commands:
     pools: int
     filters: int
     units: int
-    ring: Annotated[list[Command], RING]
+    ring: Annotated[list[TileCommand], RING]
 
 
 @jit

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .commands import COMMAND_QUEUE, Command, Commands, place_of
-from .parameters import Counts, Layer, Setup
+from .commands import COMMAND_QUEUE, Commands, TileCommand, place_of
+from .parameters import Counts, LayerConstants, Setup
 from .queues import SKID_DEPTH, Queue, step_queue
 from .records import jit
 
@@ -39,7 +39,7 @@ class BeatSequencer:
 
 
 @dataclass(slots=True)
-class Loader:
+class CoreLoader:
     """Registers of `core_loader`."""
 
     in_tile: int
@@ -60,7 +60,7 @@ class Bias:
 
 
 @dataclass(slots=True)
-class Drain:
+class CoreDrain:
     """Registers and ports of `core_drain`."""
 
     row: int
@@ -84,9 +84,9 @@ class Core:
     residual_skid: Queue
     out_skid: Queue
     sequencer: BeatSequencer
-    loader: Loader
+    loader: CoreLoader
     bias: Bias
-    drain: Drain
+    drain: CoreDrain
     array_slot: int  # where the delay line of core_array begins in this cycle
     pool_valid: int  # valid_q of core_pool
     finish_valid: int  # valid_q of core_finish, a bit a step
@@ -100,7 +100,7 @@ def reset_core(core: Core, setup: Setup) -> None:
 
 
 @jit
-def _available(core: Core, layer: Layer) -> bool:
+def _available(core: Core, layer: LayerConstants) -> bool:
     """Tell if the next row to be fetched is finished, with its biases."""
     if layer.pool:
         return core.pool_valid != 0
@@ -108,7 +108,7 @@ def _available(core: Core, layer: Layer) -> bool:
 
 
 @jit
-def _fetch(drain: Drain, command: Command) -> None:
+def _fetch(drain: CoreDrain, command: TileCommand) -> None:
     drain.fetch = 1
     drain.last_row = drain.row + 1 == command.beats
     drain.valid = 1
@@ -119,7 +119,7 @@ def _fetch(drain: Drain, command: Command) -> None:
 
 
 @jit
-def _step_drain(core: Core, layer: Layer, setup: Setup, commands: Commands) -> None:
+def _step_drain(core: Core, layer: LayerConstants, setup: Setup, commands: Commands) -> None:
     """Issue a beat of the fetched row, and fetch the next row with its last; `_end_drain` counts rows."""
     drain = core.drain
     enable = core.out_skid.level < SKID_DEPTH
@@ -144,7 +144,7 @@ def _step_drain(core: Core, layer: Layer, setup: Setup, commands: Commands) -> N
 
 
 @jit
-def _end_drain(core: Core, layer: Layer, setup: Setup, rings: Rings) -> None:
+def _end_drain(core: Core, layer: LayerConstants, setup: Setup, rings: Rings) -> None:
     """Count the stored rows: the array finishes one `late` cycles after its beat, a fetch removes one."""
     drain = core.drain
     drain.stored += rings.written[core.array_slot - setup.late & setup.late_mask]
@@ -156,7 +156,7 @@ def _end_drain(core: Core, layer: Layer, setup: Setup, rings: Rings) -> None:
 
 
 @jit
-def _order_ok(sequencer: BeatSequencer, drain: Drain, command: Command, layer: Layer) -> bool:
+def _order_ok(sequencer: BeatSequencer, drain: CoreDrain, command: TileCommand, layer: LayerConstants) -> bool:
     """Tell if the sums of the previous P-tile can be read, and the row stored at this place was fetched."""
     same = layer.split == sequencer.split
     if sequencer.inner == 0:
@@ -170,7 +170,7 @@ def _order_ok(sequencer: BeatSequencer, drain: Drain, command: Command, layer: L
 
 
 @jit
-def _step_sequencer(core: Core, layer: Layer, setup: Setup, commands: Commands) -> None:
+def _step_sequencer(core: Core, layer: LayerConstants, setup: Setup, commands: Commands) -> None:
     """Take an input beat once its weights, sums and output rows are ready; of a pool once it has room."""
     sequencer, drain = core.sequencer, core.drain
     pool_ready = core.pool_valid == 0 or drain.fetch != 0
@@ -231,7 +231,7 @@ def wide_slots(cols: int, setup: Setup) -> int:
 
 
 @jit
-def _end_header_or_tile(loader: Loader, layer: Layer, setup: Setup, commands: Commands) -> None:
+def _end_header_or_tile(loader: CoreLoader, layer: LayerConstants, setup: Setup, commands: Commands) -> None:
     if not loader.in_tile:
         loader.in_tile = 1
         loader.done = setup.weight_slots
@@ -259,7 +259,7 @@ def _loader_takes(core: Core, bias_ready: bool) -> bool:
 
 
 @jit
-def _step_loader(core: Core, layer: Layer, setup: Setup, commands: Commands, rings: Rings) -> None:
+def _step_loader(core: Core, layer: LayerConstants, setup: Setup, commands: Commands, rings: Rings) -> None:
     """Take a weight beat: biases of the next command, or weights of the next tile."""
     loader, bias = core.loader, core.bias
     cols = commands.ring[place_of(commands.loader)].cols
@@ -281,7 +281,7 @@ def _step_loader(core: Core, layer: Layer, setup: Setup, commands: Commands, rin
 
 
 @jit
-def step_core(core: Core, layer: Layer, setup: Setup, commands: Commands, rings: Rings) -> None:
+def step_core(core: Core, layer: LayerConstants, setup: Setup, commands: Commands, rings: Rings) -> None:
     """Move the core by a cycle, from its output back to its input."""
     _step_drain(core, layer, setup, commands)
     _step_sequencer(core, layer, setup, commands)
@@ -295,7 +295,7 @@ def step_core(core: Core, layer: Layer, setup: Setup, commands: Commands, rings:
 
 
 @jit
-def cmd_ready(commands: Commands, layer: Layer) -> bool:
+def cmd_ready(commands: Commands, layer: LayerConstants) -> bool:
     """Tell if the core takes a command: the queues of its walkers have room."""
     return (
         commands.issued != commands.core
@@ -306,7 +306,7 @@ def cmd_ready(commands: Commands, layer: Layer) -> bool:
 
 
 @jit
-def take_command(commands: Commands, layer: Layer) -> None:
+def take_command(commands: Commands, layer: LayerConstants) -> None:
     """Move a command into the core's queues; a pool has nothing to load."""
     commands.core += 1
     if layer.pool:

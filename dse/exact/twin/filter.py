@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .commands import Commands, place_of
-from .parameters import Layer, Setup
+from .parameters import LayerConstants, Setup
 from .queues import SKID_DEPTH, Queue, step_queue
 from .records import jit, jit_apart
 from .walker import Walker, begin_pass, in_map, leaves, reset_walker, walk_position
@@ -45,7 +45,7 @@ def filter_walked(filter_: OutputFilter, commands: Commands) -> bool:
 
 
 @jit_apart
-def step_filter(filter_: OutputFilter, source: Queue, layer: Layer, commands: Commands, setup: Setup) -> None:
+def step_filter(filter_: OutputFilter, source: Queue, layer: LayerConstants, commands: Commands, setup: Setup) -> None:
     """Take a beat at a pixel of the map, nothing behind it; begin the next command where none is at hand."""
     walker = filter_.walker
     active, room = walker.active != 0, filter_.room != 0

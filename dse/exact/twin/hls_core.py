@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .commands import COMMAND_QUEUE, Command, Commands, place_of
+from .commands import COMMAND_QUEUE, Commands, TileCommand, place_of
 from .core import Core, wide_slots
-from .parameters import Layer, Setup
+from .parameters import LayerConstants, Setup
 from .queues import SKID_DEPTH, Queue
 from .records import jit, jit_apart
 
@@ -89,7 +89,7 @@ def _there(queue: Queue) -> bool:
 
 
 @jit
-def _distribute(hls: HlsCore, layer: Layer, commands: Commands) -> None:
+def _distribute(hls: HlsCore, layer: LayerConstants, commands: Commands) -> None:
     """Hand a command to all processes whose queues have room; a pool has nothing to load."""
     number = hls.distributed
     if (
@@ -103,7 +103,7 @@ def _distribute(hls: HlsCore, layer: Layer, commands: Commands) -> None:
 
 
 @jit
-def _load_weights(hls: HlsCore, weights: Queue, layer: Layer, setup: Setup, commands: Commands) -> None:
+def _load_weights(hls: HlsCore, weights: Queue, layer: LayerConstants, setup: Setup, commands: Commands) -> None:
     """Take a command, or a beat of biases or weights while no whole tile waits."""
     loader = hls.loader
     if not loader.loading:
@@ -135,7 +135,7 @@ def _load_weights(hls: HlsCore, weights: Queue, layer: Layer, setup: Setup, comm
 
 
 @jit
-def _row_beats(command: Command, setup: Setup) -> int:
+def _row_beats(command: TileCommand, setup: Setup) -> int:
     return (command.cols + setup.out_words - 1) // setup.out_words
 
 
@@ -160,13 +160,13 @@ def _drain_row(drain: HlsDrain, gives: bool, setup: Setup, commands: Commands) -
 
 
 @jit
-def _address(row: int, layer: Layer, setup: Setup) -> int:
+def _address(row: int, layer: LayerConstants, setup: Setup) -> int:
     """Place a row in its bank, between whose halves rows alternate where a tree is not split."""
     return row if layer.split else row >> setup.half_shift
 
 
 @jit
-def _run_array(hls: HlsCore, core: Core, layer: Layer, setup: Setup, commands: Commands) -> None:
+def _run_array(hls: HlsCore, core: Core, layer: LayerConstants, setup: Setup, commands: Commands) -> None:
     fill, drain = hls.fill, hls.drain
     beats = commands.ring[place_of(fill.command)].beats
     gemm = not layer.pool
@@ -235,7 +235,7 @@ def _run_array(hls: HlsCore, core: Core, layer: Layer, setup: Setup, commands: C
 
 
 @jit
-def _post_process(hls: HlsCore, core: Core, layer: Layer, setup: Setup, commands: Commands) -> None:
+def _post_process(hls: HlsCore, core: Core, layer: LayerConstants, setup: Setup, commands: Commands) -> None:
     """Take a command, or give a beat of outputs once its sums and its residual are there."""
     drain = hls.drain
     if core.out_skid.level == SKID_DEPTH:
@@ -254,7 +254,7 @@ def _post_process(hls: HlsCore, core: Core, layer: Layer, setup: Setup, commands
 
 
 @jit_apart
-def step_hls_core(hls: HlsCore, core: Core, layer: Layer, setup: Setup, commands: Commands) -> None:
+def step_hls_core(hls: HlsCore, core: Core, layer: LayerConstants, setup: Setup, commands: Commands) -> None:
     """Call the core at the end of a cycle."""
     _distribute(hls, layer, commands)
     _run_array(hls, core, layer, setup, commands)

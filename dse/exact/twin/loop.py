@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .activation import Activation, reset_activation, step_activation, step_table
+from .activation import ActivationUnit, reset_activation, step_activation, step_table
 from .bus.masters import Masters, step_read_master
-from .bus.memory import Dram, collect_traffic, reset_dram, step_memory
+from .bus.memory import DramTwin, collect_traffic, reset_dram, step_memory
 from .bus.stripes import Stripes, collect_striped, reset_stripes, step_striped_memory
 from .commands import Commands
 from .core import (
@@ -29,7 +29,7 @@ from .core import (
 from .filter import OutputFilter, filter_walked, reset_filter, step_filter
 from .hls_core import HlsCore, hls_cmd_ready, step_hls_core
 from .outputs import OutputWriter, all_written, next_outputs, reset_outputs, step_outputs
-from .parameters import MAX_SLOTS, Counts, Layer, Setup
+from .parameters import MAX_SLOTS, Counts, LayerConstants, Setup
 from .pool import OutputPool, reset_pool, step_pool
 from .queues import SKID_DEPTH, step_queue
 from .records import ints, jit, jit_apart, table, values, zeros
@@ -57,7 +57,7 @@ from .windows import Windows, reset_windows, step_windows
 
 
 @dataclass(slots=True)
-class Npu:
+class NpuState:
     """Registers of the NPU and of the memory behind it."""
 
     sequencer: Sequencer
@@ -70,27 +70,27 @@ class Npu:
     residuals: ResidualReader
     outputs: OutputWriter
     pool: OutputPool
-    unit: Activation
+    unit: ActivationUnit
     filter: OutputFilter
-    table: Activation  # behind the filter
+    table: ActivationUnit  # behind the filter
     core: Core
     hls: HlsCore
-    dram: Dram
+    dram: DramTwin
 
 
-class Job(NamedTuple):
+class LoopJob(NamedTuple):
     """The arguments of `simulate` as arrays, which Numba recognises faster than single records."""
 
-    npu: Sequence[Npu]  # one
+    npu: Sequence[NpuState]  # one
     setup: Sequence[Setup]  # one
     stripes: Sequence[Stripes]  # one, or none where masters have one port each
-    layers: Sequence[Layer]
+    layers: Sequence[LayerConstants]
     counts: Sequence[Counts]
     rings: Rings
 
 
 @jit_apart
-def _begin_layer(npu: Npu, layer: Layer, setup: Setup) -> None:
+def _begin_layer(npu: NpuState, layer: LayerConstants, setup: Setup) -> None:
     reset_outputs(npu.outputs, layer)
     reset_pool(npu.pool)
     reset_activation(npu.unit)
@@ -103,7 +103,7 @@ def _begin_layer(npu: Npu, layer: Layer, setup: Setup) -> None:
 
 
 @jit
-def _look(npu: Npu, layer: Layer, setup: Setup) -> None:
+def _look(npu: NpuState, layer: LayerConstants, setup: Setup) -> None:
     sequencer, rows = npu.sequencer, npu.rows
     rows.arrives = rows.asked != rows.arrived and npu.masters.m1.level != 0
     if setup.row_distance:
@@ -120,7 +120,7 @@ def _look(npu: Npu, layer: Layer, setup: Setup) -> None:
 
 
 @jit
-def _step_outputs(npu: Npu, layer: Layer, setup: Setup) -> None:
+def _step_outputs(npu: NpuState, layer: LayerConstants, setup: Setup) -> None:
     if layer.filter_kernel:
         _step_filtered(npu, layer, setup)
     elif layer.activation:
@@ -134,7 +134,7 @@ def _step_outputs(npu: Npu, layer: Layer, setup: Setup) -> None:
 
 
 @jit_apart
-def _step_activated(npu: Npu, layer: Layer, setup: Setup) -> None:
+def _step_activated(npu: NpuState, layer: LayerConstants, setup: Setup) -> None:
     """Step what outputs pass on their way to memory where the unit comes first."""
     shown = npu.pool.shown if layer.pool_kernel else npu.unit.shown
     step_outputs(npu.outputs, npu.masters.m2_write, shown, layer, npu.commands, setup)
@@ -144,7 +144,7 @@ def _step_activated(npu: Npu, layer: Layer, setup: Setup) -> None:
 
 
 @jit_apart
-def _step_filtered(npu: Npu, layer: Layer, setup: Setup) -> None:
+def _step_filtered(npu: NpuState, layer: LayerConstants, setup: Setup) -> None:
     """Step what outputs pass on their way to memory through a filter."""
     shown = npu.table.shown if layer.filter_table else npu.filter.shown
     step_outputs(npu.outputs, npu.masters.m2_write, shown, layer, npu.commands, setup)
@@ -157,7 +157,7 @@ def _step_filtered(npu: Npu, layer: Layer, setup: Setup) -> None:
 
 
 @jit
-def _step_inputs(npu: Npu, layer: Layer, setup: Setup) -> None:
+def _step_inputs(npu: NpuState, layer: LayerConstants, setup: Setup) -> None:
     rows, m1 = npu.rows, npu.masters.m1
     feed_core(npu.core, rows.beats)
     load_row(rows, m1, layer, setup)
@@ -170,7 +170,7 @@ def _step_inputs(npu: Npu, layer: Layer, setup: Setup) -> None:
 
 
 @jit
-def _step_residuals(npu: Npu, layer: Layer, setup: Setup) -> None:
+def _step_residuals(npu: NpuState, layer: LayerConstants, setup: Setup) -> None:
     if layer.has_residual:
         queue = npu.unit.factors if layer.multiplies else npu.core.residual_skid
         ready = queue.level < SKID_DEPTH
@@ -181,7 +181,7 @@ def _step_residuals(npu: Npu, layer: Layer, setup: Setup) -> None:
 
 
 @jit
-def _step_weights(npu: Npu, layer: Layer, ahead: Layer, more: bool, setup: Setup) -> None:
+def _step_weights(npu: NpuState, layer: LayerConstants, ahead: LayerConstants, more: bool, setup: Setup) -> None:
     sequencer, m0 = npu.sequencer, npu.masters.m0
     turn, fetch = sequencer.turn != 0, sequencer.ahead == FETCH
     step_weights(npu.weights, m0, npu.core.weight_skid, layer, setup, turn, fetch)
@@ -200,7 +200,7 @@ def _step_weights(npu: Npu, layer: Layer, ahead: Layer, more: bool, setup: Setup
 
 
 @jit
-def _end_cycle(npu: Npu, counts: Counts, layer: Layer, setup: Setup) -> None:
+def _end_cycle(npu: NpuState, counts: Counts, layer: LayerConstants, setup: Setup) -> None:
     if setup.row_distance:
         step_hls_core(npu.hls, npu.core, layer, setup, npu.commands)
     count_streams(npu.core, npu.rows.beats, counts)
@@ -209,7 +209,7 @@ def _end_cycle(npu: Npu, counts: Counts, layer: Layer, setup: Setup) -> None:
 
 
 @jit_apart
-def _reset(job: Job, first_cycle: int) -> None:
+def _reset(job: LoopJob, first_cycle: int) -> None:
     npu, setup = job.npu[0], job.setup[0]
     reset_sequencer(npu.sequencer)
     reset_core(npu.core, setup)
@@ -219,7 +219,7 @@ def _reset(job: Job, first_cycle: int) -> None:
 
 
 @jit_apart
-def _end_layer(job: Job, index: int, cycles: int) -> None:
+def _end_layer(job: LoopJob, index: int, cycles: int) -> None:
     npu, counts = job.npu[0], job.counts[index]
     counts.cycles = cycles
     collect_traffic(npu.dram, counts)
@@ -229,7 +229,7 @@ def _end_layer(job: Job, index: int, cycles: int) -> None:
 
 
 @jit.entry
-def simulate(job: Job, first_cycle: int, limit: int) -> bool:
+def simulate(job: LoopJob, first_cycle: int, limit: int) -> bool:
     """Run a job and fill the counts of its layers. Returns False if it does not end within `limit` cycles."""
     npu, setup = job.npu[0], job.setup[0]
     _reset(job, first_cycle)
@@ -278,7 +278,7 @@ def run(
 ) -> list[dict[str, Any]] | None:
     """Count the cycles of a job: the fields of `Counts` for each layer, or None past `limit` cycles.
 
-    `numbers` has the fields of `Setup` by name, and each of `layers` those of `Layer`; `slots` are the
+    `numbers` has the fields of `Setup` by name, and each of `layers` those of `LayerConstants`; `slots` are the
     addresses of the samples. `first_cycle` is the NPU's cycle after the write of START, since refresh counts
     from reset.
     """
@@ -292,11 +292,11 @@ def run(
         "bias_mask": bias - 1,
         "slots": [*slots, *[0] * (MAX_SLOTS - len(slots))],
     }
-    job = Job(
-        npu=zeros(Npu, 1),
+    job = LoopJob(
+        npu=zeros(NpuState, 1),
         setup=table(Setup, [setup]),
         stripes=zeros(Stripes, 1 if numbers["stripes"] > 1 else 0),
-        layers=table(Layer, layers),
+        layers=table(LayerConstants, layers),
         counts=zeros(Counts, len(layers)),
         rings=Rings(ints(late), ints(bias)),
     )

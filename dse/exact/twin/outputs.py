@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from .addresses import RowAddresses, begin_rows, first_row, reset_addresses, walk_ahead, walk_positions
 from .bus.masters import WriteMaster, step_write_master, write_idle
 from .commands import Commands, place_of
-from .parameters import Layer, Setup
+from .parameters import LayerConstants, Setup
 from .queues import Queue
 from .records import jit
 
@@ -29,7 +29,7 @@ class OutputWriter:
 
 
 @jit
-def reset_outputs(outputs: OutputWriter, layer: Layer) -> None:
+def reset_outputs(outputs: OutputWriter, layer: LayerConstants) -> None:
     """Begin a layer at its first row."""
     outputs.layer_open = 1
     reset_addresses(outputs.rows, layer.out_row, layer.out_pixel, layer.pool_kernel)
@@ -82,7 +82,7 @@ def _take_row(outputs: OutputWriter) -> None:
 
 @jit
 def step_outputs(
-    outputs: OutputWriter, master: WriteMaster, queue: Queue, layer: Layer, commands: Commands, setup: Setup
+    outputs: OutputWriter, master: WriteMaster, queue: Queue, layer: LayerConstants, commands: Commands, setup: Setup
 ) -> None:
     """Pack beats of the core's output `queue`, and hand full port words to the master."""
     leaves = outputs.full != 0 or not outputs.layer_open
@@ -102,7 +102,7 @@ def step_outputs(
 
 
 @jit
-def next_outputs(outputs: OutputWriter, layer: Layer, commands: Commands) -> None:
+def next_outputs(outputs: OutputWriter, layer: LayerConstants, commands: Commands) -> None:
     """Begin the rows of the next command once the previous pass has been walked."""
     if outputs.rows.walker.active or commands.outputs == commands.issued:
         return

@@ -53,7 +53,7 @@ class Setup:
 
 
 @dataclass(slots=True)
-class Layer:
+class LayerConstants:
     """Constants of a layer, as the planner computes them from its descriptor and its plan."""
 
     pool: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .commands import Commands, place_of
-from .parameters import Layer, Setup
+from .parameters import LayerConstants, Setup
 from .queues import SKID_DEPTH, Queue, step_queue
 from .records import jit
 from .walker import Walker, begin_pass, ends_column, ends_line, reset_walker, walk
@@ -34,7 +34,7 @@ def reset_pool(pool: OutputPool) -> None:
 
 
 @jit
-def step_pool(pool: OutputPool, source: Queue, layer: Layer, commands: Commands, setup: Setup) -> None:
+def step_pool(pool: OutputPool, source: Queue, layer: LayerConstants, commands: Commands, setup: Setup) -> None:
     """Take a beat of the core's outputs, and begin the next command where none is at hand."""
     walked = pool.walker.active != 0
     pool.leaving = pool.leaving << 1 & (1 << _STEPS + 1) - 1

@@ -8,7 +8,7 @@ from typing import Annotated
 from .addresses import RowAddresses, begin_rows, first_row, reset_addresses, walk_ahead
 from .bus.masters import ReadMaster, req_ready, request
 from .commands import Commands, place_of
-from .parameters import Layer, Setup
+from .parameters import LayerConstants, Setup
 from .queues import Queue
 from .records import jit
 from .sequencer import ASK, READ
@@ -18,7 +18,7 @@ JOB_QUEUE = 32
 
 
 @dataclass(slots=True)
-class Job:
+class ResidualRow:
     """A row that was requested."""
 
     words: int  # columns of it
@@ -37,11 +37,11 @@ class ResidualReader:
     rest: int  # columns left of a row whose one word is for all
     unpack: Unpack
     rows: RowAddresses
-    jobs: Annotated[list[Job], JOB_QUEUE]
+    jobs: Annotated[list[ResidualRow], JOB_QUEUE]
 
 
 @jit
-def reset_residuals(residuals: ResidualReader, layer: Layer) -> None:
+def reset_residuals(residuals: ResidualReader, layer: LayerConstants) -> None:
     """Begin a layer at its first row."""
     reset_addresses(residuals.rows, layer.residual_row, layer.residual_pixel)
 
@@ -55,7 +55,13 @@ def residual_there(residuals: ResidualReader, setup: Setup) -> bool:
 
 @jit
 def _unpack_rows(
-    residuals: ResidualReader, m2: ReadMaster, queue: Queue, ready: bool, ahead: int, layer: Layer, setup: Setup
+    residuals: ResidualReader,
+    m2: ReadMaster,
+    queue: Queue,
+    ready: bool,
+    ahead: int,
+    layer: LayerConstants,
+    setup: Setup,
 ) -> None:
     unpack = residuals.unpack
     job = residuals.jobs[residuals.begun & JOB_QUEUE - 1]
@@ -75,7 +81,7 @@ def _unpack_rows(
 
 
 @jit
-def _ask_row(residuals: ResidualReader, m2: ReadMaster, layer: Layer, setup: Setup) -> None:
+def _ask_row(residuals: ResidualReader, m2: ReadMaster, layer: LayerConstants, setup: Setup) -> None:
     address = residuals.address
     skip = address >> setup.word_shift & setup.port_words - 1
     if not req_ready(m2, address - (skip << setup.word_shift)):
@@ -97,7 +103,7 @@ def step_residuals(
     queue: Queue,
     ready: bool,
     ahead: int,
-    layer: Layer,
+    layer: LayerConstants,
     setup: Setup,
 ) -> None:
     """Request the row at hand, take the next, and convert port words to beats of a `queue`.
@@ -118,7 +124,7 @@ def step_residuals(
 
 
 @jit
-def next_residuals(residuals: ResidualReader, layer: Layer, commands: Commands) -> None:
+def next_residuals(residuals: ResidualReader, layer: LayerConstants, commands: Commands) -> None:
     """Begin the rows of the next command once the previous pass has been walked."""
     if residuals.rows.walker.active or commands.residuals == commands.issued:
         return

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from .bus.masters import ReadMaster, req_ready, request
-from .parameters import Layer, Setup
+from .parameters import LayerConstants, Setup
 from .queues import Queue
 from .records import jit
 from .segments import Pair, SegmentQueue, show_next, shown_pair
@@ -33,7 +33,7 @@ class Lane:
 
 
 @dataclass(slots=True)
-class Row:
+class BufferRow:
     """A row that was requested."""
 
     lane: int
@@ -58,11 +58,11 @@ class RowBuffer:
     arrives: int  # a port word is written in this cycle
     oldest: int  # place before which windows need nothing any more
     lanes: Annotated[list[Lane], 2]
-    queue: Annotated[list[Row], ROW_QUEUE]
+    queue: Annotated[list[BufferRow], ROW_QUEUE]
 
 
 @jit
-def reset_row_buffer(rows: RowBuffer, layer: Layer) -> None:
+def reset_row_buffer(rows: RowBuffer, layer: LayerConstants) -> None:
     """Begin a layer: lane 0 loads all samples, or the first b_r where samples share beats."""
     first = layer.b_r if layer.sample_lanes else layer.batch
     rows.turn = 0
@@ -84,7 +84,7 @@ def _able(lane: Lane, most: int) -> bool:
 
 
 @jit
-def _next_row(lane: Lane, layer: Layer) -> None:
+def _next_row(lane: Lane, layer: LayerConstants) -> None:
     lane.row += 1
     lane.offset += layer.row_step
     lane.place += layer.pitch
@@ -97,7 +97,7 @@ def _next_row(lane: Lane, layer: Layer) -> None:
 
 
 @jit
-def load_row(rows: RowBuffer, m1: ReadMaster, layer: Layer, setup: Setup) -> None:
+def load_row(rows: RowBuffer, m1: ReadMaster, layer: LayerConstants, setup: Setup) -> None:
     """Request the row that was chosen, and choose the next of a lane with room for it; lanes alternate."""
     if rows.asks:
         if not req_ready(m1, rows.address):

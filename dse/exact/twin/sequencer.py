@@ -1,7 +1,7 @@
 """States and commands of each layer of a job, and the pieces of the next one.
 
 Twin of `fluidnpu_sequencer`, `fluidnpu_descriptor_fetch` and `fluidnpu_piece_loader`.
-`fluidnpu_batching_engine` and `fluidnpu_planner` are states that take a cycle and `Layer.plan_cycles`.
+`fluidnpu_batching_engine` and `fluidnpu_planner` are states that take a cycle and `LayerConstants.plan_cycles`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from .bus.masters import ReadMaster, read_quiet, req_ready, request
 from .commands import COMMAND_QUEUE, Commands, place_of
-from .parameters import MAX_SLOTS, Layer, Setup
+from .parameters import MAX_SLOTS, LayerConstants, Setup
 from .records import jit, jit_apart
 from .weights import WeightStreamer
 
@@ -58,7 +58,7 @@ def reset_sequencer(sequencer: Sequencer) -> None:
 
 
 @jit
-def _begin_layer(sequencer: Sequencer, layer: Layer) -> None:
+def _begin_layer(sequencer: Sequencer, layer: LayerConstants) -> None:
     sequencer.left0 = layer.beats0
     sequencer.left1 = layer.beats1
     sequencer.first = 0
@@ -68,7 +68,7 @@ def _begin_layer(sequencer: Sequencer, layer: Layer) -> None:
 
 
 @jit
-def may_issue(commands: Commands, weights: WeightStreamer, layer: Layer) -> bool:
+def may_issue(commands: Commands, weights: WeightStreamer, layer: LayerConstants) -> bool:
     """Tell if each queue of commands has room."""
     return (
         commands.issued - commands.core < COMMAND_QUEUE
@@ -83,7 +83,7 @@ def may_issue(commands: Commands, weights: WeightStreamer, layer: Layer) -> bool
 
 
 @jit
-def _fetch_descriptor(sequencer: Sequencer, m0: ReadMaster, layer: Layer, setup: Setup) -> None:
+def _fetch_descriptor(sequencer: Sequencer, m0: ReadMaster, layer: LayerConstants, setup: Setup) -> None:
     """Request the descriptor and take its words; the plan is looked up once all have come."""
     if not sequencer.asked:
         if req_ready(m0, layer.descriptor):
@@ -99,7 +99,7 @@ def _fetch_descriptor(sequencer: Sequencer, m0: ReadMaster, layer: Layer, setup:
 
 
 @jit
-def _next_section(sequencer: Sequencer, layer: Layer) -> None:
+def _next_section(sequencer: Sequencer, layer: LayerConstants) -> None:
     """Go on to the next section of a layer's constants that has anything, or end."""
     sequencer.left = 0
     while sequencer.left == 0 and sequencer.section != LAST:
@@ -113,7 +113,7 @@ def _next_section(sequencer: Sequencer, layer: Layer) -> None:
 
 
 @jit_apart
-def load_pieces(sequencer: Sequencer, m2: ReadMaster, layer: Layer, setup: Setup) -> None:
+def load_pieces(sequencer: Sequencer, m2: ReadMaster, layer: LayerConstants, setup: Setup) -> None:
     """Ask for a layer's constants once nothing is under way; take a piece, or a word of weights, a cycle."""
     if sequencer.ahead == ASK:
         if read_quiet(m2):
@@ -141,7 +141,9 @@ def load_pieces(sequencer: Sequencer, m2: ReadMaster, layer: Layer, setup: Setup
 
 
 @jit
-def look_ahead(sequencer: Sequencer, m0: ReadMaster, m2: ReadMaster, layer: Layer, more: bool, setup: Setup) -> None:
+def look_ahead(
+    sequencer: Sequencer, m0: ReadMaster, m2: ReadMaster, layer: LayerConstants, more: bool, setup: Setup
+) -> None:
     """Advance descriptor, plan and pieces of `layer`, which begins next; `more`: there is such a layer."""
     ahead = sequencer.ahead
     asks = ahead == FETCH and not sequencer.asked
@@ -165,7 +167,7 @@ def look_ahead(sequencer: Sequencer, m0: ReadMaster, m2: ReadMaster, layer: Laye
 
 
 @jit
-def step_sequencer(sequencer: Sequencer, planned: bool, layer: Layer) -> None:
+def step_sequencer(sequencer: Sequencer, planned: bool, layer: LayerConstants) -> None:
     """Advance the state of the layer; `planned`: its plan was ready as this cycle began."""
     state = sequencer.state
     if state == SLOTS:
@@ -183,7 +185,7 @@ def step_sequencer(sequencer: Sequencer, planned: bool, layer: Layer) -> None:
 
 
 @jit
-def _next_command(sequencer: Sequencer, layer: Layer, last_tile: bool, last_group: bool, setup: Setup) -> None:
+def _next_command(sequencer: Sequencer, layer: LayerConstants, last_tile: bool, last_group: bool, setup: Setup) -> None:
     """Advance to the next column tile, group or row block."""
     sequencer.block_open = 1
     sequencer.first += layer.tile_columns
@@ -204,7 +206,7 @@ def _next_command(sequencer: Sequencer, layer: Layer, last_tile: bool, last_grou
 
 @jit
 def issue_command(
-    sequencer: Sequencer, commands: Commands, weights: WeightStreamer, layer: Layer, setup: Setup
+    sequencer: Sequencer, commands: Commands, weights: WeightStreamer, layer: LayerConstants, setup: Setup
 ) -> None:
     """Issue the next command; behind the layer's last the sequencer waits for the outputs."""
     command = commands.ring[place_of(commands.issued)]

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .commands import Command
-from .parameters import Layer, Setup
+from .commands import TileCommand
+from .parameters import LayerConstants, Setup
 from .records import jit, jit_apart
 
 
 @dataclass(slots=True)
-class Place:
+class WalkPlace:
     """An output pixel, and the offset of its words in the sample."""
 
     sample: int
@@ -37,8 +37,8 @@ class Walker:
     step_h: int
     step_w: int
     pools: int  # steps are those of the pooled map, and are taken where a window ends
-    now: Place
-    start: Place  # where the last committed pass ended
+    now: WalkPlace
+    start: WalkPlace  # where the last committed pass ended
 
 
 @jit
@@ -54,7 +54,7 @@ def ends_pass(walker: Walker) -> bool:
 
 
 @jit
-def row_address(walker: Walker, layer: Layer, setup: Setup) -> int:
+def row_address(walker: Walker, layer: LayerConstants, setup: Setup) -> int:
     """Compute the address of the current row."""
     sample = walker.now.sample
     if layer.sample_lanes and walker.lane:
@@ -63,7 +63,7 @@ def row_address(walker: Walker, layer: Layer, setup: Setup) -> int:
 
 
 @jit
-def copy_place(to: Place, place: Place) -> None:
+def copy_place(to: WalkPlace, place: WalkPlace) -> None:
     """Copy all fields of a place."""
     to.sample = place.sample
     to.row = place.row
@@ -80,19 +80,19 @@ def _ends(kernel: int, padded: int, at: int, size: int) -> bool:
 
 
 @jit
-def ends_column(walker: Walker, layer: Layer) -> bool:
+def ends_column(walker: Walker, layer: LayerConstants) -> bool:
     """Tell if the current row ends a window along the image's row; without a pool each does."""
     return walker.pools == 0 or _ends(layer.pool_kernel, layer.pool_left, walker.now.column, layer.out_w)
 
 
 @jit
-def ends_line(walker: Walker, layer: Layer) -> bool:
+def ends_line(walker: Walker, layer: LayerConstants) -> bool:
     """Tell if the current row ends a window along the image's column; without a pool each does."""
     return walker.pools == 0 or _ends(layer.pool_kernel, layer.pool_top, walker.now.row, layer.out_h)
 
 
 @jit
-def _next_place(walker: Walker, layer: Layer) -> None:
+def _next_place(walker: Walker, layer: LayerConstants) -> None:
     place = walker.now
     if place.column + 1 != layer.out_w:
         if ends_column(walker, layer):
@@ -112,7 +112,7 @@ def _next_place(walker: Walker, layer: Layer) -> None:
 
 
 @jit
-def walk(walker: Walker, layer: Layer) -> None:
+def walk(walker: Walker, layer: LayerConstants) -> None:
     """Advance to the next row; the pass ends behind its last row."""
     beat_ends, pass_ends = ends_beat(walker), ends_pass(walker)
     if beat_ends or layer.row_lanes:
@@ -129,25 +129,25 @@ def walk(walker: Walker, layer: Layer) -> None:
 
 
 @jit
-def leaves(walker: Walker, layer: Layer) -> bool:
+def leaves(walker: Walker, layer: LayerConstants) -> bool:
     """Tell if a word of the filter leaves at the current position."""
     return _leaves_row(walker.now, layer) and _leaves_column(walker.now, layer)
 
 
 @jit
-def _leaves_row(place: Place, layer: Layer) -> bool:
+def _leaves_row(place: WalkPlace, layer: LayerConstants) -> bool:
     row = place.row - layer.filter_first_h
     return row >= 0 and row & layer.filter_stride - 1 == 0
 
 
 @jit
-def _leaves_column(place: Place, layer: Layer) -> bool:
+def _leaves_column(place: WalkPlace, layer: LayerConstants) -> bool:
     column = place.column - layer.filter_first_w
     return column >= 0 and column & layer.filter_stride - 1 == 0
 
 
 @jit
-def leaves_last(walker: Walker, layer: Layer) -> bool:
+def leaves_last(walker: Walker, layer: LayerConstants) -> bool:
     """Tell if no position of the layer behind the current one, at which a word leaves, has another."""
     place, stride = walker.now, layer.filter_stride
     ends = place.column + stride >= layer.walk_w and place.row + stride >= layer.walk_h
@@ -155,13 +155,13 @@ def leaves_last(walker: Walker, layer: Layer) -> bool:
 
 
 @jit
-def in_map(place: Place, layer: Layer) -> bool:
+def in_map(place: WalkPlace, layer: LayerConstants) -> bool:
     """Tell if a position of the filter's walk is a pixel of the map in front of it."""
     return place.column < layer.out_w and place.row < layer.out_h
 
 
 @jit
-def _next_position(walker: Walker, layer: Layer) -> None:
+def _next_position(walker: Walker, layer: LayerConstants) -> None:
     place = walker.now
     if place.column + 1 != layer.walk_w:
         if _leaves_column(place, layer):
@@ -181,7 +181,7 @@ def _next_position(walker: Walker, layer: Layer) -> None:
 
 
 @jit_apart
-def walk_position(walker: Walker, layer: Layer) -> None:
+def walk_position(walker: Walker, layer: LayerConstants) -> None:
     """Advance to the next position of the walk; a pass ends behind those that follow its last row."""
     beat_ends, pass_ends = ends_beat(walker), ends_pass(walker)
     _next_position(walker, layer)
@@ -199,7 +199,7 @@ def walk_position(walker: Walker, layer: Layer) -> None:
 
 
 @jit
-def begin_pass(walker: Walker, command: Command, shift: int, commit: bool) -> None:
+def begin_pass(walker: Walker, command: TileCommand, shift: int, commit: bool) -> None:
     """Begin a pass over the rows of a command, where the last committed pass ended."""
     walker.active = 1
     walker.lane = 0

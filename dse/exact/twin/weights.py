@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .bus.masters import ReadMaster, req_ready, request
-from .parameters import Layer, Setup
+from .parameters import LayerConstants, Setup
 from .queues import SKID_DEPTH, Queue
 from .records import jit
 
@@ -67,7 +67,7 @@ def weights_idle(weights: WeightStreamer) -> bool:
 
 @jit
 def step_weights(
-    weights: WeightStreamer, m0: ReadMaster, queue: Queue, layer: Layer, setup: Setup, turn: bool, fetch: bool
+    weights: WeightStreamer, m0: ReadMaster, queue: Queue, layer: LayerConstants, setup: Setup, turn: bool, fetch: bool
 ) -> None:
     """Request the weights of a row block, and convert port words to beats of the core's weight `queue`.
 

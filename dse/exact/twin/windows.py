@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .commands import Commands, place_of
-from .parameters import Layer, Setup
+from .parameters import LayerConstants, Setup
 from .records import jit
 from .segments import SegmentQueue, add_addresses, has_room, next_pair
 from .walker import Walker, begin_pass, ends_beat, reset_walker, walk
 
 
 @dataclass(slots=True)
-class Window:
+class WindowWord:
     """The next word of a window."""
 
     tap_row: int
@@ -41,36 +41,36 @@ class Windows:
     half: int  # the beat of a max pool has one of its two taps
     ends: int  # the segments of this cycle end their beat
     run_words: int  # contiguous words of a window
-    window: Window
-    tile_window: Window  # where the current P-tile begins
+    window: WindowWord
+    tile_window: WindowWord  # where the current P-tile begins
     first: Segment
     behind: Segment
     walker: Walker
 
 
 @jit
-def reset_windows(windows: Windows, layer: Layer) -> None:
+def reset_windows(windows: Windows, layer: LayerConstants) -> None:
     """Begin a layer at its first row."""
     windows.run_words = layer.run_words
     reset_walker(windows.walker, layer.step_h, layer.step_w)
 
 
 @jit
-def _reset_window(window: Window) -> None:
+def _reset_window(window: WindowWord) -> None:
     window.tap_row = 0
     window.tap_column = 0
     window.word = 0
 
 
 @jit
-def _copy_window(to: Window, window: Window) -> None:
+def _copy_window(to: WindowWord, window: WindowWord) -> None:
     to.tap_row = window.tap_row
     to.tap_column = window.tap_column
     to.word = window.word
 
 
 @jit
-def _cut(windows: Windows, layer: Layer, segment: Segment, position: int) -> None:
+def _cut(windows: Windows, layer: LayerConstants, segment: Segment, position: int) -> None:
     """Cut the segment for `position` in the beat, and advance the window behind it."""
     window = windows.window
     segment.words = min(windows.run_words - window.word, layer.tile_words - position)
@@ -88,13 +88,13 @@ def _cut(windows: Windows, layer: Layer, segment: Segment, position: int) -> Non
 
 
 @jit
-def _lane(windows: Windows, layer: Layer, other: bool) -> int:
+def _lane(windows: Windows, layer: LayerConstants, other: bool) -> int:
     """Lane of the row buffer that holds the current window, or the `other` one in its beat."""
     return 1 if layer.sample_lanes and (other or windows.walker.lane) else 0
 
 
 @jit
-def _rows_needed(windows: Windows, layer: Layer, other: bool) -> int:
+def _rows_needed(windows: Windows, layer: LayerConstants, other: bool) -> int:
     """Count the input rows of the lane that must be loaded for the current window, or the `other` one."""
     walker = windows.walker
     sample, row = walker.now.sample, walker.now.row
@@ -106,7 +106,7 @@ def _rows_needed(windows: Windows, layer: Layer, other: bool) -> int:
 
 
 @jit
-def _place(windows: Windows, layer: Layer, other: bool, setup: Setup) -> int:
+def _place(windows: Windows, layer: LayerConstants, other: bool, setup: Setup) -> int:
     """Place in the buffer of the window's next word, of the current row or the `other` one in its beat."""
     walker, window = windows.walker, windows.window
     sample, offset = walker.now.sample, walker.now.offset
@@ -122,7 +122,7 @@ def _place(windows: Windows, layer: Layer, other: bool, setup: Setup) -> int:
 
 
 @jit
-def _cut_rows(windows: Windows, queue: SegmentQueue, layer: Layer, setup: Setup) -> int:
+def _cut_rows(windows: Windows, queue: SegmentQueue, layer: LayerConstants, setup: Setup) -> int:
     """Cut one segment, or two of a beat. Returns the number of rows that end."""
     first, behind, walker = windows.first, windows.behind, windows.walker
     max_pool = layer.max_pool != 0
@@ -163,7 +163,7 @@ def _cut_rows(windows: Windows, queue: SegmentQueue, layer: Layer, setup: Setup)
 
 
 @jit
-def _end_rows(windows: Windows, layer: Layer, walks: int, pass_ends: bool) -> None:
+def _end_rows(windows: Windows, layer: LayerConstants, walks: int, pass_ends: bool) -> None:
     """Advance to the next row: a pool begins at its window's start, a GEMM at the start of the P-tile."""
     if layer.pool:
         _reset_window(windows.window)
@@ -187,7 +187,9 @@ def _begin_command(windows: Windows, number: int) -> None:
 
 
 @jit
-def step_windows(windows: Windows, queue: SegmentQueue, layer: Layer, setup: Setup, commands: Commands) -> None:
+def step_windows(
+    windows: Windows, queue: SegmentQueue, layer: LayerConstants, setup: Setup, commands: Commands
+) -> None:
     """Cut the segments of a cycle, and begin the next pass and command."""
     walker = windows.walker
     add_addresses(queue)

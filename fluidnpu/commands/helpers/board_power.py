@@ -52,7 +52,7 @@ class BoardPower:
 def board_power(text: str | None, bundle: host.Bundle, device: str) -> BoardPower:
     """Read --power: two numbers, `measured`, a board's file, or nothing for what the bundle's board has.
 
-    Only a board has a meter. Raises UsageError, and BoardError for a file that breaks the rules.
+    Only a board has a meter. Raises UsageError, and BoardFileError for a file that breaks the rules.
     """
     board, given, unknown = bundle.design.facts, None, ""
     if text is not None and text.endswith(".toml"):

@@ -107,7 +107,7 @@ def _answered(out: Console, question: dse.Question, board: str) -> dse.Explorati
         return dse.answer(question, _relabelled(step, question, board))
 
 
-def _relabelled(step: show.Step, question: dse.Question, board: str) -> show.Step:
+def _relabelled(step: show.ProgressStep, question: dse.Question, board: str) -> show.ProgressStep:
     """Tell bounding, which goes over layers, from counting, which goes over arrays."""
 
     def report(done: int, total: int, say: str = "") -> None:

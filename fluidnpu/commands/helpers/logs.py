@@ -16,11 +16,11 @@ FORMATS = ("text", "json")
 _PLAIN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
-class JsonLines(logging.Formatter):
+class JsonLogFormatter(logging.Formatter):
     """One object a record: time (UTC), level, logger, message, what was given as `extra`, and the traceback.
 
     >>> record = logging.makeLogRecord({"name": "fluidnpu.dse", "msg": "%d arrays", "args": (3,)})
-    >>> json.loads(JsonLines().format(record))["message"]
+    >>> json.loads(JsonLogFormatter().format(record))["message"]
     '3 arrays'
     """
 
@@ -42,7 +42,7 @@ def start_logging(level: str, form: str) -> None:
     """Show records of `fluidnpu` from a level on; calling it again replaces the earlier choice."""
     handler = logging.StreamHandler(sys.stderr)
     text = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%H:%M:%S")
-    handler.setFormatter(JsonLines() if form == "json" else text)
+    handler.setFormatter(JsonLogFormatter() if form == "json" else text)
     logger = logging.getLogger("fluidnpu")
     logger.handlers[:] = [handler]
     logger.setLevel(level.upper())

@@ -11,7 +11,7 @@ from ... import show
 
 
 def check_board(path: Path, as_json: bool) -> None:
-    """Read a board file and print its memories and the facts without a source. Raises BoardError."""
+    """Read a board file and print its memories and the facts without a source. Raises BoardFileError."""
     board = boards.load_board(path)
     if as_json:
         show.emit(board_report(board))

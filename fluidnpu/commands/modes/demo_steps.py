@@ -53,7 +53,7 @@ PAPER_REQUESTS = 4_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stream:
+class DemoStream:
     """The images that are served as requests, and the golden model's exit and class of each."""
 
     images: ImageSet
@@ -151,16 +151,16 @@ def _verify(screen: Console, qnet: QuantisedNetwork, design: Design) -> CsimRepo
     return csim
 
 
-def _stream(qnet: QuantisedNetwork, design: Design, images: ImageSet, seed: int) -> Stream:
+def _stream(qnet: QuantisedNetwork, design: Design, images: ImageSet, seed: int) -> DemoStream:
     """Draw Poisson arrivals near saturation."""
     exits, classes, _ = golden.early_exit(qnet, images.images)
     slo_ns = round(SLO_OVER_LATENCY * design.latency.between(0, design.stages - 1, 1))
     rate = NEAR_SATURATION * capacity(design.latency, exits)
     requests = poisson(rate, len(images), slo_ns=slo_ns, rng=np.random.default_rng(seed))
-    return Stream(images=images, requests=requests, exits=exits, classes=classes, rate_per_s=rate, slo_ns=slo_ns)
+    return DemoStream(images=images, requests=requests, exits=exits, classes=classes, rate_per_s=rate, slo_ns=slo_ns)
 
 
-def _serve(screen: Console, qnet: QuantisedNetwork, design: Design, stream: Stream) -> list[ServeResult]:
+def _serve(screen: Console, qnet: QuantisedNetwork, design: Design, stream: DemoStream) -> list[ServeResult]:
     """Serve the stream under each policy on a simulated NPU.
 
     Raises NegativeAnswerError for an answer that is not golden.
@@ -187,12 +187,12 @@ def _serve(screen: Console, qnet: QuantisedNetwork, design: Design, stream: Stre
     return served
 
 
-def _setting(design: Design, stream: Stream) -> Setting:
+def _setting(design: Design, stream: DemoStream) -> Setting:
     """Give what a policy may know before it serves; one that is solved for it is solved once."""
     return Serving.of(design).setting(stream.rate_per_s, stream.slo_ns)
 
 
-def _golden_answers(served: ServeResult, stream: Stream) -> int:
+def _golden_answers(served: ServeResult, stream: DemoStream) -> int:
     """Count the answers whose class and exit are the golden model's."""
     golden_answers = zip(served.replies, stream.classes, stream.exits, strict=True)
     return sum(isinstance(a, Reply) and bool(a.prediction == c and a.exit == e) for a, c, e in golden_answers)
@@ -205,7 +205,7 @@ def _measured(served: ServeResult, design: Design) -> Metrics:
 
 
 def _print_served(
-    screen: Console, served: Sequence[ServeResult], metrics: Sequence[Metrics], stream: Stream, design: Design
+    screen: Console, served: Sequence[ServeResult], metrics: Sequence[Metrics], stream: DemoStream, design: Design
 ) -> None:
     count, labels = len(stream.requests), stream.images.labels
     right = [

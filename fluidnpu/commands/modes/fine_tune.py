@@ -26,7 +26,7 @@ from ..prepare import refuse_overwriting
 if TYPE_CHECKING:
     from rich.console import Console
 
-DEFAULTS = training.Schedule()
+DEFAULTS = training.TrainingSchedule()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class FineTuning:
     bits: int
     as_json: bool
 
-    def schedule(self) -> training.Schedule:
+    def schedule(self) -> training.TrainingSchedule:
         """Return the schedule that the options ask for. Raises NetworkError."""
         given = {
             "weights": self.weights,
@@ -64,7 +64,9 @@ class FineTuning:
             "augment": self.augment,
         }
         known: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-        return training.Schedule(epochs=self.epochs, seed=self.seed, frozen=self.frozen, bits=self.bits, **known)
+        return training.TrainingSchedule(
+            epochs=self.epochs, seed=self.seed, frozen=self.frozen, bits=self.bits, **known
+        )
 
     def refuse_without_start(self) -> None:
         """Refuse options that need --from. Raises UsageError."""

@@ -295,7 +295,7 @@ def _report(
 
 
 def _chain_report(
-    table: tuning.CandidateTable, chain: tuning.Chain, found: tuning.Outcome | None, batch: int
+    table: tuning.CandidateTable, chain: tuning.Chain, found: tuning.ChainOutcome | None, batch: int
 ) -> dict[str, Any]:
     assert found is not None
     alone = table.single_ns(batch)

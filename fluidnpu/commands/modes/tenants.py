@@ -64,7 +64,7 @@ def simulate_tenants(
     slo_ns = None if options.slo is None else scheduler.parse_duration_ns(options.slo, "--slo")
     power = read_power(options.power) or hosted[0].serving.power
 
-    def compared(of: tenants.Tenancy, step: show.Step) -> comparison.TenantComparison:
+    def compared(of: tenants.Tenancy, step: show.ProgressStep) -> comparison.TenantComparison:
         return comparison.compare_tenants(
             hosted,
             of,

@@ -25,7 +25,7 @@ CLOSING = {"{": "}", "[": "]", '"': '"'}
 
 
 @dataclass(frozen=True)
-class Command:
+class TclCommand:
     """The syntax of a command: options with a value, options without, least and most operands."""
 
     valued: frozenset[str] = frozenset()
@@ -34,11 +34,11 @@ class Command:
     most: int = 99
 
 
-def _command(least: int, most: int, valued: str = "", flags: str = "") -> Command:
-    return Command(frozenset(valued.split()), frozenset(flags.split()), least, most)
+def _command(least: int, most: int, valued: str = "", flags: str = "") -> TclCommand:
+    return TclCommand(frozenset(valued.split()), frozenset(flags.split()), least, most)
 
 
-TCL: Mapping[str, Command] = {
+TCL: Mapping[str, TclCommand] = {
     "set": _command(1, 2),
     "puts": _command(1, 2),
     "exit": _command(0, 1),
@@ -72,7 +72,7 @@ TCL: Mapping[str, Command] = {
     "regexp": _command(2, 99, "", "-nocase -all -inline -line"),
 }
 
-VIVADO_HLS: Mapping[str, Command] = {
+VIVADO_HLS: Mapping[str, TclCommand] = {
     "open_project": _command(1, 1, "", "-reset"),
     "open_solution": _command(1, 1, "", "-reset"),
     "set_top": _command(1, 1),
@@ -98,14 +98,14 @@ VIVADO_HLS: Mapping[str, Command] = {
     "close_project": _command(0, 0),
 }
 
-VITIS_HLS: Mapping[str, Command] = {
+VITIS_HLS: Mapping[str, TclCommand] = {
     **VIVADO_HLS,
     "open_solution": _command(1, 1, "-flow_target", "-reset"),
     "config_array_partition": _command(0, 0, "-complete_threshold -throughput_driven"),
     "config_schedule": _command(0, 0, "", "-enable_dsp_full_reg"),
 }
 
-VIVADO: Mapping[str, Command] = {
+VIVADO: Mapping[str, TclCommand] = {
     "create_project": _command(0, 2, "-part", "-force -in_memory"),
     "close_project": _command(0, 0, "", "-quiet"),
     "current_project": _command(0, 1),
@@ -170,7 +170,7 @@ VIVADO: Mapping[str, Command] = {
     "ipx::save_core": _command(1, 1),
 }
 
-TOOLS: Mapping[str, Mapping[str, Command]] = {
+TOOLS: Mapping[str, Mapping[str, TclCommand]] = {
     "vivado_hls": {**TCL, **VIVADO_HLS},
     "vitis_hls": {**TCL, **VITIS_HLS},
     "vivado": {**TCL, **VIVADO},
@@ -188,7 +188,7 @@ def check_tcl(text: str, tool: str) -> list[str]:
 class _Checker:
     """A walk through commands in order, into bodies and bracketed commands, with the variables set so far."""
 
-    def __init__(self, commands: Mapping[str, Command]) -> None:
+    def __init__(self, commands: Mapping[str, TclCommand]) -> None:
         self._commands = commands
         self._set = {"argv", "argc", "env"}
 
@@ -231,7 +231,7 @@ class _Checker:
             for word in words[1:]:
                 yield from self._check_substitutions(_inner(word), line)
 
-    def _check_words(self, line: int, name: str, command: Command, words: list[str]) -> Iterator[str]:
+    def _check_words(self, line: int, name: str, command: TclCommand, words: list[str]) -> Iterator[str]:
         """Check options and the number of operands; plain Tcl commands have no options here."""
         operands, at = 0, 0
         while at < len(words):

@@ -9,7 +9,7 @@ from fluidnpu.hls.project import PLATFORMS
 
 from ...errors import DeviceAccessError
 from ..device import Device
-from .checkup import Target, preflight, usable_buffer
+from .checkup import CheckupTarget, preflight, usable_buffer
 from .devmem import DevMemNpu
 from .places import BOARD, Places
 from .regions import DmaRegion, Region, WordRegion
@@ -18,7 +18,9 @@ _PL_BYTES = 1 << 28  # mapped of the programmable logic's memory: enough for any
 
 
 @contextmanager
-def open_npu(target: Target, reserved: tuple[int, int] | None = None, places: Places = BOARD) -> Iterator[Device]:
+def open_npu(
+    target: CheckupTarget, reserved: tuple[int, int] | None = None, places: Places = BOARD
+) -> Iterator[Device]:
     """Check this board and map its NPU, its memory at `reserved` (physical address, bytes) or `region_for`.
 
     The checks need a board whose processing system is known. Raises DeviceAccessError.
@@ -33,7 +35,7 @@ def open_npu(target: Target, reserved: tuple[int, int] | None = None, places: Pl
         yield opened.enter_context(DevMemNpu(register_base=target.registers, region=region, path=places.memory))
 
 
-def region_for(target: Target, places: Places = BOARD) -> Region:
+def region_for(target: CheckupTarget, places: Places = BOARD) -> Region:
     """Map the largest u-dma-buf in the memory that the NPU reads; without one, the logic's through /dev/mem.
 
     Raises DeviceAccessError where neither is there.

@@ -41,7 +41,7 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
+class CheckupTarget:
     """The NPU to look for: its family, the address of its registers and, where a bundle is there, its design.
 
     `bytes`: the memory that the bundle's program and slots need.
@@ -87,7 +87,7 @@ def _system_registers(family: str, ports: int, places: Places) -> Iterator[Read]
         yield lambda address: pages[address // PAGE * PAGE].read(address % PAGE)
 
 
-def preflight(target: Target, places: Places = BOARD) -> Iterator[Step]:
+def preflight(target: CheckupTarget, places: Places = BOARD) -> Iterator[Step]:
     """Check what can be checked without an access to the NPU; the last step is the first that failed."""
     step = _machine(target.family, places)
     yield step
@@ -114,7 +114,7 @@ _PASSED = {
 }
 
 
-def _status_steps(target: Target, places: Places) -> Iterator[Step]:
+def _status_steps(target: CheckupTarget, places: Places) -> Iterator[Step]:
     """Check the lines that the block design wires to the GPIO controller."""
     try:
         lines = read_status_lines(target.family, places)
@@ -147,14 +147,14 @@ def _machine(family: str, places: Places) -> Step:
     return Step(name="board", passed=True, said=f"the device tree is compatible with '{wanted}'")
 
 
-def check_board(target: Target | None = None, places: Places = BOARD) -> Iterator[Step]:
+def check_board(target: CheckupTarget | None = None, places: Places = BOARD) -> Iterator[Step]:
     """Check a whole board: `preflight`, then registers, memory and interrupt. The NPU must be idle.
 
     `target`: any NPU of ours on this machine when it is left out.
     """
     if target is None:
         family = machine_family(places) or "zynq7000"
-        target = Target(family=family, registers=PLATFORMS[family].registers_base)
+        target = CheckupTarget(family=family, registers=PLATFORMS[family].registers_base)
     for step in preflight(target, places):
         yield step
         if step.passed is False:
@@ -182,7 +182,7 @@ def _power(board: Board, places: Places) -> Step:
         return Step(name="power", passed=None, said=str(error))
 
 
-def _identity(target: Target, registers: Words) -> Step:
+def _identity(target: CheckupTarget, registers: Words) -> Step:
     """Compare BUILD_ID and SHAPE with the bundle's design."""
     words = {name: registers.read(register(name).offset) for name in ("BUILD_ID", "SHAPE")}
     if words["BUILD_ID"] == words["SHAPE"] == _SILENCE:
@@ -204,7 +204,7 @@ def _identity(target: Target, registers: Words) -> Step:
     return Step(name="registers", passed=True, said=f"the NPU answers with the bundle's build {words['BUILD_ID']:08x}")
 
 
-def usable_buffer(target: Target, places: Places = BOARD) -> DmaBuffer | None:
+def usable_buffer(target: CheckupTarget, places: Places = BOARD) -> DmaBuffer | None:
     """Find the largest u-dma-buf in the memory that the NPU reads; None when there is none.
 
     Raises DeviceAccessError for attributes that make no sense.
@@ -218,7 +218,7 @@ def usable_buffer(target: Target, places: Places = BOARD) -> DmaBuffer | None:
     return max(fitting, key=lambda buffer: buffer.size, default=None)
 
 
-def _memory(target: Target, places: Places) -> Step:
+def _memory(target: CheckupTarget, places: Places) -> Step:
     where = "the programmable logic's memory" if target.in_logic else "the processors' memory"
     try:
         buffer = usable_buffer(target, places)
@@ -243,7 +243,7 @@ def _memory(target: Target, places: Places) -> Step:
     )
 
 
-def _interrupt(target: Target, registers: Words, places: Places) -> Step:
+def _interrupt(target: CheckupTarget, registers: Words, places: Places) -> Step:
     """Raise an event on purpose, the refusal of an EXIT, and see whether Linux counts an interrupt."""
     node = next(
         (uio for uio in places.classes.glob("uio/uio*") if (uio / "name").read_text().strip() == _UIO_NAME), None

@@ -69,7 +69,7 @@ class PlClock:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Field:
+class FieldSetting:
     """A field of a register with the value that it must have."""
 
     address: int
@@ -95,8 +95,8 @@ class System:
     """
 
     clock: PlClock
-    gates: tuple[Field, ...]
-    ports: tuple[Mapping[int, tuple[Field, ...]], ...]
+    gates: tuple[FieldSetting, ...]
+    ports: tuple[Mapping[int, tuple[FieldSetting, ...]], ...]
 
     def windows(self, ports: int) -> tuple[int, ...]:
         """The page of every register that `faults` reads."""
@@ -115,11 +115,11 @@ class System:
         yield "ports", next((said for field in fields if (said := field.fault(read))), "")
 
 
-def _hp_port(number: int, base: int, values: Mapping[int, int], mask: int) -> Mapping[int, tuple[Field, ...]]:
+def _hp_port(number: int, base: int, values: Mapping[int, int], mask: int) -> Mapping[int, tuple[FieldSetting, ...]]:
     """The width settings of one memory port, of its read and its write channels."""
     return {
         bits: tuple(
-            Field(
+            FieldSetting(
                 address=base + offset,
                 low=0,
                 mask=mask,
@@ -149,14 +149,14 @@ SYSTEMS: Mapping[str, System] = {
             remedy="the device tree needs fclk-enable = <0x1> in &clkc (software/fluidnpu.dtsi has it)",
         ),
         gates=(
-            Field(
+            FieldSetting(
                 address=0xF800_0900,
                 low=0,
                 mask=0xF,
                 wanted=0xF,
                 sentence="the level shifters between processors and logic must be on: load the bitstream first",
             ),
-            Field(
+            FieldSetting(
                 address=0xF800_0240,
                 low=0,
                 mask=1,
@@ -177,7 +177,7 @@ SYSTEMS: Mapping[str, System] = {
             remedy="load the bitstream through PYNQ, or with the fclk node of software/fluidnpu.dtsi",
         ),
         gates=(
-            Field(
+            FieldSetting(
                 address=0xFD61_5000,
                 low=8,
                 mask=3,

@@ -10,12 +10,12 @@ import grpc
 
 from ...errors import BoardError, HostError
 from ...oip.edges.messages import message
-from .link import Link, error_of
+from .link import BoardLink, error_of
 
 LOAD_S = 120.0  # a large network on a slow board, with its warm-up
 
 
-class AdminLink(Link):
+class AdminLink(BoardLink):
     """A channel to the gRPC admin surface of a board. Errors are the board's own, or BoardError."""
 
     async def load(self, model: str, step: str) -> None:

@@ -22,14 +22,14 @@ from fluidnpu.scheduler import Serving, placement
 from fluidnpu.scheduler.comparison import predicted_capacity
 from fluidnpu.scheduler.policies import SERVING_POLICY
 
-from ...oip.calls import Answer
+from ...oip.calls import ModelAnswer
 from ..duties import Duty
 from .admin import AdminLink
-from .line import Line
-from .link import Link
+from .line import BoardQueue
+from .link import BoardLink
 
 
-class State(Enum):
+class BoardState(Enum):
     """The states of a board; only a READY one is given requests."""
 
     STARTING = "has not answered yet"
@@ -44,7 +44,13 @@ class State(Enum):
 
 _WEIGHT = 0.05  # of the latest answer in a board's lag
 _LONGEST_LAG_S = 1.0  # an answer that was later says no more than that
-RETURNING = (State.STARTING, State.HUNG, State.LOST, State.AWAY, State.FOREIGN)  # those that may be READY again
+RETURNING = (
+    BoardState.STARTING,
+    BoardState.HUNG,
+    BoardState.LOST,
+    BoardState.AWAY,
+    BoardState.FOREIGN,
+)  # those that may be READY again
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,11 +109,11 @@ class Leaf:
 
     name: str
     address: str
-    link: Link
+    link: BoardLink
     times: Mapping[str, Times]
     duties: Mapping[str, Duty] = field(default_factory=dict)
     shard: bool = False
-    state: State = State.STARTING
+    state: BoardState = BoardState.STARTING
     reason: str = ""
     instance: str = ""  # number of the process behind the address
     work_s: float = 0.0  # predicted, of what it has been given and has not answered
@@ -118,7 +124,7 @@ class Leaf:
     counts: Counter[str] = field(default_factory=Counter)
     fell: asyncio.Event = field(default_factory=asyncio.Event)  # set when it stops being READY
     turns: int = 0  # pieces since the last audit
-    timed: Callable[[Leaf, str, Answer], None] | None = None
+    timed: Callable[[Leaf, str, ModelAnswer], None] | None = None
     admin: AdminLink | None = None
     loaded: str = ""  # which process and which load of it answered last
     left: bool = False  # the fleet
@@ -127,12 +133,12 @@ class Leaf:
     lag_s: float = 0.0  # measured less predicted time of its answers, smoothed: the host, the link, a slow board
 
     def __post_init__(self) -> None:
-        self.line = Line(self.duties) if len(self.duties) > 1 and not self.shard else None
+        self.line = BoardQueue(self.duties) if len(self.duties) > 1 and not self.shard else None
 
     @property
     def ready(self) -> bool:
         """True while it is given requests."""
-        return self.state is State.READY
+        return self.state is BoardState.READY
 
     @property
     def longest_batch_s(self) -> float:

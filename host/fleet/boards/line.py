@@ -17,7 +17,7 @@ from ..piece import Piece
 Cost = Callable[[str, int], float]  # predicted seconds of a batch of a network
 
 
-class Line:
+class BoardQueue:
     """Pieces that wait for one board, a queue a network, in turns by deficit round robin."""
 
     def __init__(self, duties: Mapping[str, Duty]) -> None:

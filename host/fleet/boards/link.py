@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 
 from ...errors import BoardError, HostError
-from ...oip.calls import Answer, Parameter
+from ...oip.calls import ModelAnswer, Parameter
 from ...oip.edges.grpc_edge import read_parameters, set_parameter
 from ...oip.edges.messages import SERVICE, message
 from ...oip.statuses import error_named
@@ -31,7 +31,7 @@ _OPTIONS = [
 ]
 
 
-class Link:
+class BoardLink:
     """A channel to one board. Every call has a time limit; errors are the board's own, or BoardError.
 
     `ca`: PEM certificates; with them the channel speaks TLS, and the board's must be signed by one.
@@ -53,7 +53,7 @@ class Link:
             response_deserializer=message(f"{name}Response").FromString,
         )
 
-    async def infer(self, request: Any, timeout_s: float, trace: str = "") -> Answer:
+    async def infer(self, request: Any, timeout_s: float, trace: str = "") -> ModelAnswer:
         """Return the answer to a ModelInferRequest, which a client sent with a traceparent, or without."""
         metadata = (*self._metadata, ("traceparent", trace)) if trace else self._metadata
         try:
@@ -100,9 +100,9 @@ def write_request(
     return made
 
 
-def _read_answer(said: Any) -> Answer:
+def _read_answer(said: Any) -> ModelAnswer:
     outputs = {
         one.name: from_bytes(one.name, one.datatype, tuple(one.shape), raw)
         for one, raw in zip(said.outputs, said.raw_output_contents, strict=True)
     }
-    return Answer(said.model_name, said.model_version, said.id, outputs, read_parameters(said.parameters))
+    return ModelAnswer(said.model_name, said.model_version, said.id, outputs, read_parameters(said.parameters))

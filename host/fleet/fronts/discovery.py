@@ -44,8 +44,8 @@ class Discovery:
 
     def __init__(self, file: FleetFile, resolve: Resolve = socket.getaddrinfo) -> None:
         self.file, self._resolve = file, resolve
-        self._known: dict[str, placement.Device] = {}  # by path of a file
-        self._resolved: dict[str, list[placement.Device]] = {}  # by source
+        self._known: dict[str, placement.FleetDevice] = {}  # by path of a file
+        self._resolved: dict[str, list[placement.FleetDevice]] = {}  # by source
         self._said: dict[str, str] = {}  # the trouble of each place
 
     def roster(self) -> Roster:
@@ -57,10 +57,10 @@ class Discovery:
             raise DriverUsageError(f"a fleet must find at least one board to begin with, and there is none at {places}")
         return self.file.roster(fleet=replace(fleet, devices=(*fleet.devices, *found), sources=()))
 
-    def _of(self, source: placement.Source) -> list[placement.Device]:
+    def _of(self, source: placement.DeviceSource) -> list[placement.FleetDevice]:
         return list(self._files(source)) if source.files else self._addresses(source)
 
-    def _files(self, source: placement.Source) -> Iterator[placement.Device]:
+    def _files(self, source: placement.DeviceSource) -> Iterator[placement.FleetDevice]:
         """Yield the board of each file; one that cannot be read is as it was."""
         folder = self.file.folder / source.files
         try:
@@ -82,7 +82,7 @@ class Discovery:
             if str(path) in self._known:
                 yield self._known[str(path)]
 
-    def _addresses(self, source: placement.Source) -> list[placement.Device]:
+    def _addresses(self, source: placement.DeviceSource) -> list[placement.FleetDevice]:
         """Return a board for each address of a name; where it cannot be resolved those of the last time."""
         name, _, port = source.dns.rpartition(":")
         try:
@@ -110,8 +110,8 @@ class Discovery:
         self._said[place] = text
 
 
-def _device(source: placement.Source, name: str, address: str, admin: str) -> placement.Device:
-    return placement.Device(
+def _device(source: placement.DeviceSource, name: str, address: str, admin: str) -> placement.FleetDevice:
+    return placement.FleetDevice(
         name=name, type=source.type, link=source.link, address=address, admin=admin, **source.access
     )
 
@@ -120,7 +120,7 @@ def _joined(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _board(path: Path, source: placement.Source) -> placement.Device:
+def _board(path: Path, source: placement.DeviceSource) -> placement.FleetDevice:
     """Read the file of a board. Raises SchedulerError, OSError and what a text and TOML raise."""
     raw = tomllib.loads(path.read_text(encoding="utf-8"))
     if odd := sorted(set(raw) - {"address", "admin"}):

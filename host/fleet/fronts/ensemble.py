@@ -19,7 +19,7 @@ from fluidnpu.hls import Program
 from fluidnpu.scheduler import placement
 
 from ...errors import DriverUsageError, HostError, ProtocolError
-from ...oip.calls import Answer, Call, Parameter, Wishes
+from ...oip.calls import Call, ModelAnswer, Parameter, Wishes
 from ...oip.classes import CLASS_NAME, names_of
 from ...oip.interface import input_of
 from ...oip.tensors import Array, TensorInfo
@@ -102,7 +102,7 @@ class Ensemble:
             **({"class_names": list(self.class_names)} if self.class_names else {}),
         }
 
-    async def infer(self, dispatcher: Dispatcher, call: Call, wishes: Wishes) -> Answer:
+    async def infer(self, dispatcher: Dispatcher, call: Call, wishes: Wishes) -> ModelAnswer:
         """Ask every network and combine.
 
         Raises what a network's boards refuse a part with, unless there is a `wait` and another part;
@@ -139,7 +139,7 @@ class Ensemble:
             raise ProtocolError("a request must have at least one sample, and it has none")
         return image
 
-    def _answer(self, call: Call, under_way: _UnderWay, *, met: bool) -> Answer:
+    def _answer(self, call: Call, under_way: _UnderWay, *, met: bool) -> ModelAnswer:
         tally = under_way.tally
         try:
             labels, scores = tally.labels, tally.scores
@@ -163,7 +163,7 @@ class Ensemble:
             "met": met,
             "board": ", ".join(under_way.boards),
         }
-        return Answer(self.name, VERSION, call.id, {name: outputs[name] for name in wanted}, parameters)
+        return ModelAnswer(self.name, VERSION, call.id, {name: outputs[name] for name in wanted}, parameters)
 
 
 @dataclass
@@ -186,7 +186,7 @@ class _UnderWay:
         self._open[piece] = None
         piece.future.add_done_callback(partial(self._done, network, piece))
 
-    def _done(self, network: str, piece: Piece, future: asyncio.Future[Answer]) -> None:
+    def _done(self, network: str, piece: Piece, future: asyncio.Future[ModelAnswer]) -> None:
         self._open.pop(piece, None)
         self._came.set()
         if future.cancelled():
@@ -199,7 +199,7 @@ class _UnderWay:
         except Exception as error:
             self._error = self._error or error
 
-    def _take(self, network: str, piece: Piece, answer: Answer) -> None:
+    def _take(self, network: str, piece: Piece, answer: ModelAnswer) -> None:
         rule, outputs = self.ensemble.rule, answer.outputs
         place = rule.networks.index(network)
         stored = np.rint(np.ldexp(outputs["logits"].astype(np.float64), rule.fractions[place]))

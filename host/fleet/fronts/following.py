@@ -21,7 +21,7 @@ from fluidnpu.scheduler import SchedulerError, placement
 
 from ...errors import DriverUsageError, ExpiredError, HostError
 from ...oip.admission.limits import Limits
-from ...oip.calls import Answer, Call, Wishes
+from ...oip.calls import Call, ModelAnswer, Wishes
 from ...oip.observing.metric_table import Row
 from ..boards.leaf import Leaf
 from ..boards.processes import Process
@@ -164,7 +164,7 @@ class FollowingFront(FleetFront):
     def _seat(self, name: str) -> Seat:
         return self._seats[name]  # also of boards that the plan leaves out
 
-    def _timed(self, leaf: Leaf, model: str, answer: Answer) -> None:
+    def _timed(self, leaf: Leaf, model: str, answer: ModelAnswer) -> None:
         """Keep the time that a board's NPU worked for an answer, beside that of the stages up to its exit."""
         bundle, told = self._seats[leaf.name].bundles.get(model), answer.parameters
         if bundle is None or "npu_us" not in told:
@@ -181,7 +181,7 @@ class FollowingFront(FleetFront):
     def _saw(self, first: int, exit: int, went: bool) -> None:
         self._seen.exits[first, exit, went] += 1
 
-    async def _served(self, call: Call, wishes: Wishes) -> Answer:
+    async def _served(self, call: Call, wishes: Wishes) -> ModelAnswer:
         """Answer a call, and count the exits of its samples, which nobody need have asked for."""
         async with self._entered(wishes) as (wishes, relayed):
             hidden = bool(call.outputs) and _EXIT not in call.outputs and not relayed

@@ -16,7 +16,7 @@ from typing import Any
 from ...bundle import Bundle
 from ...errors import BundleError, HostError, ProtocolError, TooLargeError, UnknownModelError, UnsupportedError
 from ...oip.admission.limits import Bounds, Limits, bounds_of
-from ...oip.calls import Answer, Call, Wishes, read_wishes
+from ...oip.calls import Call, ModelAnswer, Wishes, read_wishes
 from ...oip.edges.openapi import document
 from ...oip.inference import NAME, PLATFORM, extensions, with_best
 from ...oip.interface import input_of, named_classes, outputs_of
@@ -30,7 +30,7 @@ from ..boards.board import BoardOptions, shared_by
 from ..boards.editions import Editions
 from ..boards.editions import expected_of as expected_of  # for those who make boards
 from ..boards.leaf import Leaf
-from ..boards.link import Link
+from ..boards.link import BoardLink
 from ..boards.processes import Process
 from ..dispatcher import Dispatcher, DispatchOptions
 from ..reference import Reference
@@ -127,7 +127,7 @@ class FleetFront:
     def _leaf(self, seat: Seat, roster: Roster) -> Leaf:
         """Return a board as the dispatcher sees it, from when it can be reached."""
         address = seat.address or self.processes[seat.name].address
-        link = Link(address, seat.token or self.options.token, seat.ca) if seat.address else Link(address)
+        link = BoardLink(address, seat.token or self.options.token, seat.ca) if seat.address else BoardLink(address)
         place = seat.admin or ("" if seat.address else self.processes[seat.name].admin)
         admin = AdminLink(place, link.token, seat.ca) if place else None
         times = roster.times(seat)
@@ -276,7 +276,7 @@ class FleetFront:
 
     # -- inference -------------------------------------------------------------------------------------------
 
-    async def infer(self, call: Call) -> Answer:
+    async def infer(self, call: Call) -> ModelAnswer:
         """Answer a call from the boards; a repeat with a key of its own gets the first answer.
 
         Raises as `Dispatcher.infer`, ProtocolError and TooLargeError.
@@ -295,7 +295,7 @@ class FleetFront:
             answer = await repeats.once(wishes.key, call, lambda: self._served(call, wishes), wishes.tenant)
         return answer if call.best is None else with_best(answer, call, self.bundle(call.model))
 
-    async def _served(self, call: Call, wishes: Wishes) -> Answer:
+    async def _served(self, call: Call, wishes: Wishes) -> ModelAnswer:
         counts, began = self.counts[call.model], time.perf_counter_ns()
         count = max((array.shape[0] for array in call.inputs.values() if array.ndim), default=0)
         if count > self.limits.batch:

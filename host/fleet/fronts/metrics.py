@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ...oip.observing.metric_table import BOARD, COUNTER, FLEET, Row
-from ..boards.leaf import State
+from ..boards.leaf import BoardState
 from ..dispatcher import Dispatcher
 from .counts import ModelCounts
 
@@ -13,7 +13,7 @@ from .counts import ModelCounts
 def fleet_rows(dispatcher: Dispatcher, models: Mapping[str, ModelCounts]) -> Iterator[Row]:
     """Yield what there is of every board, of the front and of every model."""
     for leaf in dispatcher.leaves:
-        for state in State:
+        for state in BoardState:
             yield "board_state", (leaf.name, state.name.lower()), float(leaf.state is state)
         yield "board_work_seconds", (leaf.name,), leaf.work_s
         yield "board_lag_seconds", (leaf.name,), leaf.lag_s

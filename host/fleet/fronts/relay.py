@@ -21,7 +21,7 @@ from fluidnpu.scheduler.simulation import OVERDUE
 
 from ...bundle import Bundle
 from ...errors import ProtocolError
-from ...oip.calls import Answer, Call, Parameter, Wishes
+from ...oip.calls import Call, ModelAnswer, Parameter, Wishes
 from ...oip.interface import OF_PARTS, outputs_of
 from ...oip.tensors import Array
 from ...serving.models import VERSION
@@ -87,7 +87,7 @@ class Relay:
             return dispatcher.options.slo_ns
         return max(sum(map(dispatcher.default_slo_ns, way.models)) for way in self.ways)
 
-    async def infer(self, dispatcher: Dispatcher, call: Call, wishes: Wishes) -> Answer:
+    async def infer(self, dispatcher: Dispatcher, call: Call, wishes: Wishes) -> ModelAnswer:
         """Answer a call. Raises as `Dispatcher.infer`, and ProtocolError."""
         image = self._image(call)
         slo_ns = self.slo_ns(dispatcher) if wishes.slo_ns is None else wishes.slo_ns
@@ -122,7 +122,7 @@ class Relay:
             raise ProtocolError(f"input '{name}' must hold at least one sample, and it holds none")
         return image
 
-    def _answer(self, call: Call, under_way: _UnderWay) -> Answer:
+    def _answer(self, call: Call, under_way: _UnderWay) -> ModelAnswer:
         rows = under_way.rows
         assert all(row is not None for row in rows)
         last = [row for row in rows if row is not None]
@@ -140,7 +140,7 @@ class Relay:
             "board": ", ".join(dict.fromkeys(board for row in last for board in row.boards)),
         }
         outputs = {name: np.stack([row.outputs[name] for row in last]) for name in wanted}
-        return Answer(self.name, VERSION, call.id, outputs, parameters)
+        return ModelAnswer(self.name, VERSION, call.id, outputs, parameters)
 
 
 @dataclass(kw_only=True)
@@ -213,7 +213,7 @@ class _UnderWay:
             await self._through(way, step + 1, mine[goes_on], answer.outputs["onward"])
 
     def _take(
-        self, program: Program, rows: npt.NDArray[np.int64], goes_on: npt.NDArray[np.bool_], answer: Answer
+        self, program: Program, rows: npt.NDArray[np.int64], goes_on: npt.NDArray[np.bool_], answer: ModelAnswer
     ) -> None:
         """Keep what a part says of samples; for those that go on it is the latest exit that they passed."""
         exits = np.arange(len(program.exits)) if program.cut is None else np.array(program.cut.exits)

@@ -23,7 +23,7 @@ from ...errors import BoardError, DriverUsageError, HostError
 from ...oip.admission.limits import Limits
 from ...oip.running import NetworkServer, ServeOptions, in_background
 from ..boards.leaf import Leaf, Times
-from ..boards.link import Link
+from ..boards.link import BoardLink
 from ..dispatcher import Dispatcher
 from ..duties import Duty
 from ..roster import Roster, Seat
@@ -125,7 +125,7 @@ class ShardedFront(FleetFront):
         leaves = []
         for (name, seats), place in zip(self.seats.items(), places, strict=True):
             self.pids[name], self.nodes[name] = place["pid"], place["node"]
-            link = Link(place["address"])
+            link = BoardLink(place["address"])
             duties, times = self._duties(seats), self._times(seats)
             leaves.append(Leaf(name=name, address=place["address"], link=link, times=times, duties=duties, shard=True))
         self._keepers = [loop.create_task(self._keep(leaf)) for leaf in leaves]
@@ -178,7 +178,7 @@ class ShardedFront(FleetFront):
                 _log.warning("shard '%s' has no place: %s", leaf.name, _line(error), extra={"board": leaf.name})
                 continue
             if place["address"] != leaf.address:
-                before, leaf.link, leaf.address = leaf.link, Link(place["address"]), place["address"]
+                before, leaf.link, leaf.address = leaf.link, BoardLink(place["address"]), place["address"]
                 self.pids[leaf.name], self.nodes[leaf.name] = place["pid"], place["node"]
                 facts = {"board": leaf.name, "node": place["node"]}
                 _log.warning("shard '%s' is at %s now", leaf.name, leaf.address, extra=facts)

@@ -32,7 +32,7 @@ from ...oip.tensors import Array
 from ...oip.trials import TRIAL
 from ..boards.admin import LOAD_S, AdminLink
 from ..boards.editions import Edition, Editions
-from ..boards.leaf import Leaf, State
+from ..boards.leaf import BoardState, Leaf
 from ..boards.link import write_request
 from ..dispatcher import Dispatcher
 from ..duties import NEVER
@@ -44,7 +44,7 @@ PROBES = 8  # random images of a trial
 RETURN_S = 30.0  # until a board that was loaded takes requests again
 SEEN_S = 2.0  # until every front has seen that a board has returned
 _LOOK_S = 0.02
-_THERE = (State.READY, State.FOREIGN)
+_THERE = (BoardState.READY, BoardState.FOREIGN)
 
 
 class Steering:
@@ -186,7 +186,7 @@ class Steering:
     async def _load(self, leaf: Leaf, admin: AdminLink, models: Sequence[str]) -> None:
         tried: list[str] = []
         failed: HostError | None = None
-        before = leaf.state if leaf.state in (*_THERE, State.AWAY) else State.READY
+        before = leaf.state if leaf.state in (*_THERE, BoardState.AWAY) else BoardState.READY
         async with self._resting(leaf):
             try:
                 for model in models:
@@ -199,9 +199,9 @@ class Steering:
                 failed = error
                 for model in reversed(tried):
                     with contextlib.suppress(HostError):  # a trial that nobody ends goes back by itself
-                        await (admin.unload(model) if before is State.AWAY else admin.load(model, "back"))
+                        await (admin.unload(model) if before is BoardState.AWAY else admin.load(model, "back"))
         try:
-            await self._returned(leaf, State.READY if failed is None else before)
+            await self._returned(leaf, BoardState.READY if failed is None else before)
         finally:
             if failed is not None:
                 raise failed
@@ -210,13 +210,13 @@ class Steering:
         try:
             async with self._resting(leaf):
                 await _admin(leaf).load(model, "back")
-            await self._returned(leaf, State.FOREIGN)  # or READY: this front may not know what it has now
+            await self._returned(leaf, BoardState.FOREIGN)  # or READY: this front may not know what it has now
         except HostError as error:
             _log.warning("board '%s' could not go back: %s", leaf.name, error, extra={"board": leaf.name})
             return False
         return True
 
-    async def _returned(self, leaf: Leaf, state: State = State.READY) -> None:
+    async def _returned(self, leaf: Leaf, state: BoardState = BoardState.READY) -> None:
         """Wait until a board is as it was. Raises BoardError."""
         until = asyncio.get_running_loop().time() + RETURN_S
         while not leaf.ready and leaf.state is not state:

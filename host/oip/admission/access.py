@@ -1,8 +1,8 @@
 """Access to a server: its token, or for an admin surface without one the origin of a request.
 
->>> Access("secret").check("/v2/models/m/infer", b"bearer secret")
->>> Access("secret").check("/v2/health/ready", b"")
->>> Access(None).check("/v2", b"")
+>>> AccessControl("secret").check("/v2/models/m/infer", b"bearer secret")
+>>> AccessControl("secret").check("/v2/health/ready", b"")
+>>> AccessControl(None).check("/v2", b"")
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PAGES = (PAGE, "/live.json")  # which a cookie opens, too; they only show
 SHORTEST = 16
 
 
-class Access:
+class AccessControl:
     """Compares tokens in constant time; without a token everybody may, but for pages of other origins.
 
     `certificate_end_s`: the end of that which the surfaces show, None without one. `refused`: requests that

@@ -18,10 +18,10 @@ from google.protobuf import json_format
 from google.protobuf.message import Message as ProtoMessage
 
 from ...errors import AccessError, DriverUsageError, HostError, ProtocolError, QueueFullError
-from ..admission.access import Access, acting
+from ..admission.access import AccessControl, acting
 from ..admission.budget import Budget, Holder
 from ..admission.limits import OTHER_BYTES, Bounds
-from ..calls import Answer, Call, Parameter, read_id, read_names, read_output
+from ..calls import Call, ModelAnswer, Parameter, read_id, read_names, read_output
 from ..configuration import configuration
 from ..front import Front
 from ..observing.journal import Journal
@@ -52,7 +52,7 @@ Handler = Callable[[Any, Any], Awaitable[Any]]
 
 def grpc_server(
     inference: Front,
-    access: Access,
+    access: AccessControl,
     held: Budget,
     reading: Budget,
     regions: Regions,
@@ -223,7 +223,7 @@ class _Edge:
     def __init__(
         self,
         inference: Front,
-        access: Access,
+        access: AccessControl,
         held: Budget,
         reading: Budget,
         regions: Regions,
@@ -442,7 +442,7 @@ class _Edge:
     async def ModelInfer(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         began, call, status = time.perf_counter(), None, "CANCELLED"  # unless it ends otherwise
         trace, who = _echo_trace(context), _address(context)
-        ended: Answer | Exception | None = None
+        ended: ModelAnswer | Exception | None = None
         fetched = _Message(who)
         try:
             call = self._read(request, who, fetched)
@@ -503,7 +503,7 @@ class _Edge:
 
     async def _streamed(self, sent: _Sent, address: str, trace: str) -> ProtoMessage:
         began, status, call = time.perf_counter(), "OK", None
-        ended: Answer | Exception | None = None
+        ended: ModelAnswer | Exception | None = None
         request, holder = sent.message, _Message(address)
         made: Any
         try:
@@ -579,7 +579,7 @@ def read_parameters(parameters: Any) -> dict[str, Any]:
     }
 
 
-def write_answer(answer: Answer, call: Call, store: Store = elsewhere) -> Any:
+def write_answer(answer: ModelAnswer, call: Call, store: Store = elsewhere) -> Any:
     """Return the ModelInferResponse of an answer, its tensors as raw bytes.
 
     `store` takes what is wanted in shared memory, whose raw bytes are empty. Raises what it raises.

@@ -21,9 +21,9 @@ import numpy as np
 
 from ...errors import ProtocolError, TooLargeError
 from ..admission.limits import Bounds
-from ..calls import Answer, Call, read_id, read_names, read_output
+from ..calls import Call, ModelAnswer, read_id, read_names, read_output
 from ..parameters import shown
-from ..regions import Fetch, Place, Store, elsewhere, read_place
+from ..regions import Fetch, RegionPlace, Store, elsewhere, read_place
 from ..tensors import Array, check_datatype, datatype_of, from_bytes, from_list, to_bytes
 
 MOST_MEMBERS = 4096  # of the objects in a request's JSON
@@ -109,7 +109,7 @@ def _tensor(one: dict[str, Any], rest: memoryview, bounds: Bounds) -> tuple[Arra
     return from_bytes(name, datatype, one.get("shape"), rest[:size], most), rest[size:]
 
 
-def _fetched(one: dict[str, Any], place: Place, bounds: Bounds, fetch: Fetch) -> Array:
+def _fetched(one: dict[str, Any], place: RegionPlace, bounds: Bounds, fetch: Fetch) -> Array:
     """Return an input's array in shared memory."""
     name, datatype = one["name"], one.get("datatype")
     check_datatype(name, datatype, bounds.datatypes)
@@ -132,7 +132,7 @@ def _read_outputs(call: Call, raw: dict[str, Any]) -> None:
             call.binary[one["name"]] = _flag(parameters["binary_data"], "binary_data")
 
 
-def write_answer(answer: Answer, call: Call, store: Store = elsewhere) -> tuple[bytes, int | None]:
+def write_answer(answer: ModelAnswer, call: Call, store: Store = elsewhere) -> tuple[bytes, int | None]:
     """Return the body of an answer, and the length of its JSON when binary tensors follow it.
 
     `store` takes what is wanted in shared memory. Raises what it raises.

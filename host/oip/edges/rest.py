@@ -23,10 +23,10 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...errors import AccessError, HostError, ProtocolError, QueueFullError, TooLargeError
-from ..admission.access import LOGIN, PAGE, Access, acting
+from ..admission.access import LOGIN, PAGE, AccessControl, acting
 from ..admission.budget import Budget, Holder
 from ..admission.limits import OTHER_BYTES, PARSED_BYTES, Bounds
-from ..calls import Answer, Call
+from ..calls import Call, ModelAnswer
 from ..configuration import configuration
 from ..front import Front
 from ..local import ADDRESS
@@ -55,7 +55,7 @@ class SlowClientError(ProtocolError):
 
 
 def application(
-    inference: Front, access: Access, held: Budget, regions: Regions, journal: Journal, *, admin: bool = False
+    inference: Front, access: AccessControl, held: Budget, regions: Regions, journal: Journal, *, admin: bool = False
 ) -> ASGIApp:
     """Return the application; with `admin` it also loads and unloads models.
 
@@ -113,7 +113,7 @@ class _Edge:
     """The endpoints, one method a route."""
 
     def __init__(
-        self, inference: Front, access: Access, held: Budget, regions: Regions, journal: Journal, admin: bool
+        self, inference: Front, access: AccessControl, held: Budget, regions: Regions, journal: Journal, admin: bool
     ) -> None:
         self.inference, self.access, self.held, self.admin = inference, access, held, admin
         self.regions, self.journal = regions, journal
@@ -290,7 +290,7 @@ class _Infer:
         """Answer an inference request, errors included."""
         inference, began = self._edge.inference, time.perf_counter()
         trace, call = headers.get(b"traceparent", b"").decode("latin-1"), None
-        ended: Answer | Exception | None = None
+        ended: ModelAnswer | Exception | None = None
         reply = list(_JSON)
         if TRACEPARENT.fullmatch(trace):
             reply.append((b"traceparent", trace.encode()))

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..calls import Answer, Call, Parameter
+from ..calls import Call, ModelAnswer, Parameter
 from ..statuses import sentence_of, status_of
 
 _requests = logging.getLogger("fluidnpu.requests")
@@ -69,7 +69,7 @@ class Journal:
         return self._tracer is not None or _requests.isEnabledFor(logging.INFO)
 
     def note(
-        self, call: Call | None, status: int | str, began: float, trace: str, ended: Answer | BaseException | None
+        self, call: Call | None, status: int | str, began: float, trace: str, ended: ModelAnswer | BaseException | None
     ) -> None:
         """Note a request: whose it was, and how it ended; what is not known is left out.
 

@@ -17,7 +17,7 @@ from ...serving.model import Model
 from ...serving.models import Models
 from ...serving.sampled import SampledJob
 from ...serving.statistics import EDGES_NS, Histogram, Statistics
-from ..admission.access import Access
+from ..admission.access import AccessControl
 from .logs import dropped_lines
 from .metric_table import COUNTER, GAUGE, HISTOGRAM, TABLE, Row
 
@@ -35,7 +35,7 @@ def render(rows: Iterable[Row]) -> bytes:
     return generate_latest(registry)
 
 
-def server_rows(access: Access) -> Iterator[Row]:
+def server_rows(access: AccessControl) -> Iterator[Row]:
     """Yield what any server has, the front of a fleet too."""
     yield "log_lines_dropped", (), dropped_lines()
     yield "access_refused", (), access.refused

@@ -84,7 +84,7 @@ class Plane:
         place = self.within(None)
         return place.plane, (*place.at, place.channel)
 
-    def within(self, outer: Plane | None) -> Place:
+    def within(self, outer: Plane | None) -> PlanePlace:
         """Return the place of the plane in one that it lies in, or with None in its tensor."""
         plane, at, channel, step = self, (0, 0), 0, (1, 1)
         while plane is not outer and plane.inside is not None:
@@ -92,7 +92,7 @@ class Plane:
             at = (row + at[0] * down, column + at[1] * right)
             channel, step = channel + first, (step[0] * down, step[1] * right)
             plane = plane.inside
-        return Place(plane=plane, at=at, channel=channel, step=step)
+        return PlanePlace(plane=plane, at=at, channel=channel, step=step)
 
     def put(self, piece: Plane, at: tuple[int, int, int], step: Pair = (1, 1)) -> None:
         """Let a plane lie inside this one from a row, column and channel on, its pixels `step` apart."""
@@ -105,7 +105,7 @@ class Plane:
         return draft.output.root()[1][2] - self.root()[1][2]
 
 
-class Place(NamedTuple):
+class PlanePlace(NamedTuple):
     """The place of a plane in another: row and column of its first pixel, channel, distance of its pixels."""
 
     plane: Plane

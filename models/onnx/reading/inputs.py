@@ -14,7 +14,7 @@ from ...errors import ModelFileError
 from ..file import MOST_ELEMENTS, MOST_EXTENT, Attributes
 from .drafts import Plane
 from .refusals import NO_SEQUENCES, no_image
-from .view import View
+from .view import AxisView
 from .walk import Value, Walk
 
 FEW_CHANNELS = 4  # of an image: grey to RGBA
@@ -96,7 +96,7 @@ def open_input(walk: Walk) -> None:
     plane = Plane(name=name, shape=(sizes.get("h", 1), sizes.get("w", 1), sizes["c"]))
     walk.batch, walk.source = dims[0], plane
     pixels = kind.elem_type == TensorProto.UINT8
-    walk.values[name] = Value(plane=plane, view=View.of(axes, plane.shape), exclusive=False, pixels=pixels)
+    walk.values[name] = Value(plane=plane, view=AxisView.of(axes, plane.shape), exclusive=False, pixels=pixels)
 
 
 def _reads_nhwc(walk: Walk, name: str) -> bool:

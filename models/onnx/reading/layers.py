@@ -16,7 +16,7 @@ from ...graph.shapes import Kind, Pair
 from ..file import Attributes, label, refuse
 from .drafts import NO_PADDING, Array
 from .refusals import NO_SEQUENCES, misfit
-from .view import View
+from .view import AxisView
 from .walk import Value, Walk, absorbed
 
 
@@ -229,7 +229,7 @@ def _over_features(walk: Walk, node: onnx.NodeProto, weights: Array, bias: Array
     out = int(weights.shape[1])
     weights = np.ascontiguousarray(weights.T)
     if view.is_vector:
-        wanted = replace(source, view=View.of(("c", "h", "w"), (*view.size, view.channels.size), view.index))
+        wanted = replace(source, view=AxisView.of(("c", "h", "w"), (*view.size, view.channels.size), view.index))
         tokens = view.axes[0]
         factors = iter(view.channels.shape)
         sizes = [next(factors) if token == "c" else view.size["hw".index(token)] for token in tokens]
@@ -238,7 +238,7 @@ def _over_features(walk: Walk, node: onnx.NodeProto, weights: Array, bias: Array
         placed = np.ascontiguousarray(split).reshape(out, view.channels.size, *view.size)
         window: dict[str, Any] = {"kernel": view.size, "padding": NO_PADDING}
         made = dense(walk, node, wanted, placed, bias, window)
-        walk.put(node, replace(made, view=View.of(("c",), made.plane.shape)))
+        walk.put(node, replace(made, view=AxisView.of(("c",), made.plane.shape)))
         return
     if view.axes[-1].strip("c") or any("c" in axis for axis in view.axes[:-1]):
         raise misfit(
@@ -246,7 +246,7 @@ def _over_features(walk: Walk, node: onnx.NodeProto, weights: Array, bias: Array
         )
     made = dense(walk, node, source, weights.reshape(*weights.shape, 1, 1), bias, {"padding": NO_PADDING})
     axes = (*view.axes[:-1], "c")
-    walk.put(node, replace(made, view=View.of(axes, made.plane.shape)))
+    walk.put(node, replace(made, view=AxisView.of(axes, made.plane.shape)))
 
 
 def _gemm(walk: Walk, node: onnx.NodeProto) -> None:

@@ -24,7 +24,7 @@ from ..file import MOST_ELEMENTS, MOST_EXTENT, Attributes, label, refuse
 from .drafts import Padding, Plane
 from .refusals import misfit
 from .resizing import resize
-from .view import Indices, View
+from .view import AxisView, Indices
 from .walk import Value, Walk
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
@@ -114,7 +114,7 @@ def _squeeze(walk: Walk, node: onnx.NodeProto) -> None:
             "only axes of size one after the batch can",
         )
 
-    def move(view: View) -> View:
+    def move(view: AxisView) -> AxisView:
         for place in places if inserts else reversed(places):
             view = view.insert(place - 1) if inserts else view.remove(place - 1)
         return view
@@ -188,14 +188,14 @@ def _cut(walk: Walk, node: onnx.NodeProto, source: Value, axis: int, positions: 
     view, pad = source.view, [0, 0, 0, 0]
     begin, end = _BORDERS[view.axes[axis]]
     pad[begin], pad[end] = -positions.start, positions[-1] + 1 - view.shape[axis]
-    plain = replace(source, view=View.of(("c", "h", "w"), source.plane.shape, view.index))
+    plain = replace(source, view=AxisView.of(("c", "h", "w"), source.plane.shape, view.index))
     made = walk.keep_sign(source, walk.copy(node, replace(plain, pad=(pad[0], pad[1], pad[2], pad[3]))))
     kept = tuple("" if at == axis and len(positions) == 1 else text for at, text in enumerate(view.axes))
     channels = made.view.index.reshape(view.channels.shape)
     return replace(made, view=replace(view, axes=kept, channels=channels, size=made.plane.shape[:2]))
 
 
-def _pure(view: View) -> bool:
+def _pure(view: AxisView) -> bool:
     return all(view.holds(axis, "") or "c" not in text for axis, text in enumerate(view.axes))
 
 
@@ -423,7 +423,7 @@ def _join_maps(
     plane = _new_plane(node, (shape[0], shape[1], shape[2]))
     for piece, offset in zip(_joined(walk, node, plane, pieces), np.cumsum([0, *sizes]), strict=False):
         plane.put(piece.plane, (int(offset), 0, 0) if axis == 1 else (0, int(offset), 0))
-    view = View.of(axes, plane.shape)
+    view = AxisView.of(axes, plane.shape)
     walk.put(node, Value(plane=plane, view=view, exclusive=walk.uses[node.output[0]] == 1))
 
 
@@ -518,7 +518,7 @@ def _zero_channels(walk: Walk, node: onnx.NodeProto, source: Value, channels: tu
     plane.gain, plane.depth, plane.name = source.plane.gain, source.plane.depth + 1, name
     plane.put(source.plane, (0, 0, channels[0]))
     index = [*range(channels[0]), *(channels[0] + source.view.index), *range(channels[0] + inner[2], plane.shape[2])]
-    view = View.of(source.window_axes, plane.shape, np.array(index, np.int64))
+    view = AxisView.of(source.window_axes, plane.shape, np.array(index, np.int64))
     return Value(plane=plane, view=view, exclusive=source.exclusive)
 
 

@@ -26,7 +26,7 @@ from ..file import Attributes, reject
 from .drafts import NO_PADDING, Padding, Plane
 from .layers import dense, taking_over, window_of
 from .refusals import misfit
-from .view import View
+from .view import AxisView
 from .walk import Value, Walk
 
 MOST_RECTANGLES = 64
@@ -210,7 +210,7 @@ def _max_pool(walk: Walk, node: onnx.NodeProto) -> None:
         last = index == len(steps) - 1
         made = _maximum(walk, node, made, step, first, node.output[0] if last else walk.aside(node, "rows"))
         first = 0
-    view = View.of(axes, made.plane.shape, np.argsort(order))
+    view = AxisView.of(axes, made.plane.shape, np.argsort(order))
     walk.put(node, replace(made, view=view, exclusive=walk.uses.get(node.output[0], 1) == 1))
 
 
@@ -263,7 +263,7 @@ def _maximum(walk: Walk, node: onnx.NodeProto, source: Value, window: _Window, f
             walk.draft(
                 node, source, plane, kind=Kind.MAX_POOL, channels=channels, first=first, reads=channels, **fields
             )
-    return Value(plane=plane, view=View.of(("c", "h", "w"), plane.shape), exclusive=True)
+    return Value(plane=plane, view=AxisView.of(("c", "h", "w"), plane.shape), exclusive=True)
 
 
 def _too_many(node: onnx.NodeProto) -> Exception:
@@ -288,7 +288,7 @@ def _average_pool(walk: Walk, node: onnx.NodeProto) -> None:
     walk.check_area(node, source, ceiled, source.shape[2])
     window = _Window.of(node, source, {**fields, "padding": ceiled})
     plane = _average(walk, node, source, window, own, counted, first)
-    view = View.of(source.window_axes, plane.shape, np.argsort(order))
+    view = AxisView.of(source.window_axes, plane.shape, np.argsort(order))
     walk.put(node, Value(plane=plane, view=view, exclusive=walk.uses[node.output[0]] == 1))
 
 
@@ -398,7 +398,7 @@ def _over_channels(walk: Walk, node: onnx.NodeProto, source: Value, axes: Sequen
     weight = 1 / count if node.op_type == "ReduceMean" else 1.0
     weights, bias = np.full((1, count, 1, 1), weight, np.float32), np.zeros(1, np.float32)
     made = dense(walk, node, source, weights, bias, {"padding": NO_PADDING})
-    view = View.of([axis.replace("c", "") for axis in source.view.axes], made.plane.shape)
+    view = AxisView.of([axis.replace("c", "") for axis in source.view.axes], made.plane.shape)
     if not keep:
         for axis in reversed(axes):
             view = view.remove(axis)

@@ -33,7 +33,7 @@ from .patterns import Patterns
 from .pools import POOL_OPERATORS
 from .refusals import misfit, unsupported
 from .resizing import RESIZING_OPERATORS
-from .tails import Behind, Cut, possible, with_tail
+from .tails import Behind, GraphCut, possible, with_tail
 from .upsampling import UPSAMPLING_OPERATORS
 from .walk import MOST_WEIGHTS, Walk
 
@@ -126,7 +126,7 @@ def _corrections(network: Network, metadata: Metadata) -> dict[str, tuple[float,
     return {name: some for name, some in metadata.corrections.items() if len(some) == channels.get(name)}
 
 
-def _walked(file: OnnxFile, most_weights: int) -> tuple[Walk, Cut | None]:
+def _walked(file: OnnxFile, most_weights: int) -> tuple[Walk, GraphCut | None]:
     """Walk a graph to its end; where the host has to end it, return a walk over what is before."""
     walk, behind = Walk(file, most_weights), Behind(file)
     patterns = Patterns(file)

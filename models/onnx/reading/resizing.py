@@ -4,8 +4,8 @@ A resize is taken as rectangles of both axes at once, or along one axis and then
 takes fewer cycles (ADR 41, 67). Along an axis of one pixel all outputs are that pixel.
 
 >>> resized(size=4, outputs=8, weights=Sampling(linear=True, coordinates="half_pixel").weights)[:2]
-[Run(phase=0, first=0, outputs=1, at=0, weights=(Fraction(1, 1),)), \
-Run(phase=0, first=1, outputs=3, at=-1, weights=(Fraction(1, 4), Fraction(3, 4)))]
+[AxisRun(phase=0, first=0, outputs=1, at=0, weights=(Fraction(1, 1),)), \
+AxisRun(phase=0, first=1, outputs=3, at=-1, weights=(Fraction(1, 4), Fraction(3, 4)))]
 >>> [(part.phases, part.outputs, len(part.runs)) for part in repeated(32, beside=32 * 32)]
 [(1, 8, 1), (4, 32, 4)]
 """
@@ -28,7 +28,7 @@ from ..file import MOST_ELEMENTS, MOST_EXTENT, Attributes, refuse
 from .drafts import Plane
 from .refusals import misfit
 from .upsampling import woven
-from .view import View
+from .view import AxisView
 from .walk import Value, Walk
 
 MOST_LAYERS = 256  # of one operator
@@ -38,7 +38,7 @@ _LAYER = 2000  # words that a depthwise layer writes in the time that one more l
 _TAPS = 8  # of a depthwise layer that cost nothing beside its writes
 
 
-class Run(NamedTuple):
+class AxisRun(NamedTuple):
     """`outputs` of a phase of an axis, from its `first` on, that weigh the inputs from `at` on alike."""
 
     phase: int
@@ -53,16 +53,16 @@ _Weights = Callable[[int, int, int, Fraction], tuple[int, tuple[Fraction, ...]]]
 
 def resized(
     *, size: int, outputs: int, weights: _Weights, scale: Fraction | None = None, rate: Fraction | None = None
-) -> list[Run]:
+) -> list[AxisRun]:
     """Part the outputs of a resize along an axis, as far as MOST_LAYERS.
 
     Output a * q + phase reads inputs b * q + at on, where b / a is the rate of inputs to outputs.
     """
     scale = Fraction(outputs, size) if scale is None else scale
     rate = 1 / scale if rate is None else rate
-    runs: list[Run] = []
+    runs: list[AxisRun] = []
     for phase in range(min(rate.denominator, outputs)):
-        last: Run | None = None
+        last: AxisRun | None = None
         for q, output in enumerate(range(phase, outputs, rate.denominator)):
             if len(runs) > MOST_LAYERS:
                 return runs
@@ -71,7 +71,7 @@ def resized(
             if last is not None and (last.at, last.weights) == (at, own):
                 last = runs[-1] = last._replace(outputs=last.outputs + 1)
             else:
-                last = Run(phase, q, 1, at, own)
+                last = AxisRun(phase, q, 1, at, own)
                 runs.append(last)
     return runs
 
@@ -84,14 +84,14 @@ class Pass:
     """
 
     outputs: int
-    runs: Sequence[Run]
+    runs: Sequence[AxisRun]
     phases: int = 1
     stride: int = 1
 
     @classmethod
     def none(cls, size: int) -> Pass:
         """Leave an axis as it is."""
-        return cls(outputs=size, runs=[Run(0, 0, size, 0, (Fraction(1),))])
+        return cls(outputs=size, runs=[AxisRun(0, 0, size, 0, (Fraction(1),))])
 
     @property
     def taps(self) -> int:
@@ -115,9 +115,9 @@ def repeated(outputs: int, beside: int) -> list[Pass]:
 def _repetition(outputs: int, phases: int) -> list[Pass]:
     """Return the passes that repeat one pixel by a window and each pixel of that by a number of phases."""
     some = -(-outputs // phases)
-    window = Pass(outputs=some, runs=[Run(0, 0, some, 1 - some, (Fraction(1),) * some)])
+    window = Pass(outputs=some, runs=[AxisRun(0, 0, some, 1 - some, (Fraction(1),) * some)])
     counts = [-(-(outputs - phase) // phases) for phase in range(phases)]
-    runs = [Run(phase, 0, count, 0, (Fraction(1),)) for phase, count in enumerate(counts)]
+    runs = [AxisRun(phase, 0, count, 0, (Fraction(1),)) for phase, count in enumerate(counts)]
     last = Pass(outputs=outputs, runs=runs, phases=phases)
     return [part for part, needed in ((window, some > 1), (last, phases > 1)) if needed]
 
@@ -152,7 +152,7 @@ def resize(
         last = index == len(passes) - 1
         source = _resampled(walk, node, source, (rows, columns), node.output[0] if last else walk.aside(node, "part"))
     exclusive = walk.uses.get(node.output[0], 1) == 1
-    view = View.of(axes, (*source.plane.shape[:2], source.shape[2]), source.view.index)
+    view = AxisView.of(axes, (*source.plane.shape[:2], source.shape[2]), source.view.index)
     walk.put(node, replace(source, view=view, exclusive=exclusive))
 
 
@@ -306,11 +306,11 @@ def _resampled(walk: Walk, node: onnx.NodeProto, source: Value, axes: tuple[Pass
             if plain.plane.non_negative:  # changes no value, and tells a padded pool behind it
                 draft.clip = (0.0, None)
     plane = woven(name, [(piece, at) for at, piece in made.items()], shape, step)
-    view = View.of(("c", "h", "w"), shape, np.argsort(order))
+    view = AxisView.of(("c", "h", "w"), shape, np.argsort(order))
     return Value(plane=plane, view=view, exclusive=True, factor=pending[0], shift=pending[1])
 
 
-def _borders(size: int, run: Run, stride: int) -> Pair:
+def _borders(size: int, run: AxisRun, stride: int) -> Pair:
     """Return the rows or columns before and behind an input, negative where they are left out.
 
     Around one pixel lie zeros, which a window of ones reads beside it. Otherwise a run reads inputs alone.

@@ -43,7 +43,7 @@ _SINGLES = {AttributeProto.INT: "i", AttributeProto.FLOAT: "f", AttributeProto.S
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cut:
+class GraphCut:
     """The cut of a graph: the nodes behind it, what they read of the network, and the first refusal.
 
     `ends` are the outputs of the graph before the cut: those of the user that are left, and `values`.
@@ -88,7 +88,7 @@ class Behind:
             self._may = possible(self.file)
         return bool(node.output) and node.output[0] in self._may
 
-    def cut(self, walk: Walk) -> Cut:
+    def cut(self, walk: Walk) -> GraphCut:
         """Return where the graph is cut, after a walk to its end. Raises the first refusal where it cannot.
 
         A value that leaves the network is a map or a vector of each image. What ends in an activation that
@@ -108,7 +108,7 @@ class Behind:
         constants = self._constants(walk)
         values = dict.fromkeys(name for name in self._read() if name not in constants)
         left = [name for name in self.file.outputs if name not in self._written]
-        return Cut(
+        return GraphCut(
             nodes=tuple(self.nodes),
             values=tuple(values),
             ends=tuple(dict.fromkeys((*left, *values))),
@@ -251,7 +251,7 @@ def _text(value: Any) -> Any:
 # -- the tail of a network ---------------------------------------------------------------------------------
 
 
-def with_tail(network: Network, cut: Cut, file: OnnxFile, given: Collection[str]) -> Network:
+def with_tail(network: Network, cut: GraphCut, file: OnnxFile, given: Collection[str]) -> Network:
     """Return a network with the tail behind it; `given` are the outputs of the graph that it gives untouched.
 
     The tail is run once on drawn values, so that its outputs have types and shapes. Raises the first refusal

@@ -24,7 +24,7 @@ from ..file import MOST_ELEMENTS, MOST_EXTENT, Attributes, refuse
 from .drafts import NO_PADDING, Draft, Plane
 from .layers import bias_of, convolution, pair_of
 from .refusals import misfit
-from .view import Indices, View
+from .view import AxisView, Indices
 from .walk import Value, Walk
 
 MOST_LAYERS = 64  # of one operator
@@ -194,7 +194,7 @@ def woven(name: str, made: Sequence[tuple[Plane, Pair]], shape: Shape, step: Pai
 
 
 def _put(walk: Walk, node: onnx.NodeProto, source: Value, plane: Plane) -> None:
-    view = View.of(source.window_axes, plane.shape)
+    view = AxisView.of(source.window_axes, plane.shape)
     walk.put(node, Value(plane=plane, view=view, exclusive=walk.uses.get(node.output[0], 1) == 1))
 
 

@@ -5,11 +5,11 @@ each factor of the channels, the first varying slowest; an axis of size one is e
 Squeeze, Split and Slice of channels are other views of the same tensor, and a layer that reads one permutes
 its weights.
 
->>> split = View.of(("c", "h", "w"), (4, 5, 6)).reshape((2, 3, 4, 5))
+>>> split = AxisView.of(("c", "h", "w"), (4, 5, 6)).reshape((2, 3, 4, 5))
 >>> shuffled = split.transpose((1, 0, 2, 3)).reshape((6, 4, 5))
 >>> shuffled.axes, shuffled.index.tolist(), shuffled.is_map
 (('c', 'h', 'w'), [0, 3, 1, 4, 2, 5], True)
->>> View.of(("h", "w", "c"), (4, 5, 6)).transpose((2, 0, 1)).is_map
+>>> AxisView.of(("h", "w", "c"), (4, 5, 6)).transpose((2, 0, 1)).is_map
 True
 """
 
@@ -29,7 +29,7 @@ Indices = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class View:
+class AxisView:
     """The axes of a value after the batch, and the plane's channel for each index of its channel factors.
 
     `channels` has one axis for each "c" of `axes`, in their order.
@@ -40,7 +40,7 @@ class View:
     size: Pair  # height and width of the plane
 
     @classmethod
-    def of(cls, axes: Sequence[str], plane: Shape, channels: Indices | None = None) -> View:
+    def of(cls, axes: Sequence[str], plane: Shape, channels: Indices | None = None) -> AxisView:
         """View a plane (height, width, channels) whole; a letter of `axes` whose size is one is left out."""
         sizes = {"h": plane[0], "w": plane[1], "c": plane[2]}
         index = np.arange(plane[2]) if channels is None else channels.reshape(-1)
@@ -89,13 +89,13 @@ class View:
         """True if an axis is of channels, and of tokens in `more`, alone."""
         return set(self.axes[axis]) <= {"c", *more}
 
-    def transpose(self, order: Sequence[int]) -> View:
+    def transpose(self, order: Sequence[int]) -> AxisView:
         """Reorder the axes."""
         starts = np.cumsum([0, *(axis.count("c") for axis in self.axes)])
         factors = [f for one in order for f in range(starts[one], starts[one + 1])]
         return replace(self, axes=tuple(self.axes[one] for one in order), channels=self.channels.transpose(factors))
 
-    def reshape(self, shape: Sequence[int]) -> View | None:
+    def reshape(self, shape: Sequence[int]) -> AxisView | None:
         """Join and split axes in order; None where an axis of height or width would have to be split."""
         if math.prod(shape) != math.prod(self.shape) or min(shape, default=1) < 1:
             return None
@@ -117,7 +117,7 @@ class View:
             axes.append(axis)
         return replace(self, axes=tuple(axes), channels=self.channels.reshape(factors)).joined()
 
-    def joined(self) -> View:
+    def joined(self) -> AxisView:
         """Join factors of channels that follow one another in an axis."""
         sizes: list[int] = []
         axes = []
@@ -132,11 +132,11 @@ class View:
             axes.append(text)
         return replace(self, axes=tuple(axes), channels=self.channels.reshape(sizes))
 
-    def insert(self, axis: int) -> View:
+    def insert(self, axis: int) -> AxisView:
         """Insert an axis of size one."""
         return replace(self, axes=(*self.axes[:axis], "", *self.axes[axis:]))
 
-    def remove(self, axis: int) -> View:
+    def remove(self, axis: int) -> AxisView:
         """Remove an axis of size one."""
         return replace(self, axes=(*self.axes[:axis], *self.axes[axis + 1 :]))
 
@@ -146,7 +146,7 @@ class View:
         """
         return self.channels.reshape([math.prod(s for t, s in axis if t == "c") for axis in self._sized()])
 
-    def with_channels(self, channels: Indices) -> View:
+    def with_channels(self, channels: Indices) -> AxisView:
         """Return the view with other channels, shaped as `by_axis` gives them; its axes are either of
         channels or of height and width.
         """
@@ -156,17 +156,17 @@ class View:
         )
         return replace(self, axes=axes, channels=channels.reshape([n for n in channels.shape if n > 1]))
 
-    def with_order(self, index: Indices) -> View:
+    def with_order(self, index: Indices) -> AxisView:
         """Return the same axes over other channels of a plane, (n,)."""
         return replace(self, channels=index.reshape(self.channels.shape))
 
-    def without(self, tokens: str) -> View:
+    def without(self, tokens: str) -> AxisView:
         """Return the view of a plane that a pool reduced to one row, one column or both."""
         size = (1 if "h" in tokens else self.size[0], 1 if "w" in tokens else self.size[1])
         axes = tuple("".join(token for token in axis if token not in tokens) for axis in self.axes)
         return replace(self, axes=axes, size=size)
 
-    def take(self, axis: int, positions: Any) -> View:
+    def take(self, axis: int, positions: Any) -> AxisView:
         """Take some positions (indices or a slice) of an axis of channels."""
         return self.with_channels(self.by_axis()[(slice(None),) * axis + (positions,)])
 

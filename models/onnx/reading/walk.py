@@ -33,7 +33,7 @@ from .drafts import (
 )
 from .patterns import Pattern
 from .refusals import HOST_ENDS, misfit
-from .view import Indices, View
+from .view import AxisView, Indices
 
 MOST_WEIGHTS = 1 << 28  # of a model's layers, and of its constants while it is read
 _MOST_WORK = 8  # times as many elements may be folded in all, so that reading ends soon
@@ -49,7 +49,7 @@ class Value:
     """
 
     plane: Plane
-    view: View
+    view: AxisView
     exclusive: bool  # nothing else reads it, under any name
     pad: Padding = NO_PADDING
     factor: Doubles | None = None
@@ -277,7 +277,7 @@ class Walk:
     def moved(
         self,
         node: onnx.NodeProto,
-        move: Callable[[View], View | None],
+        move: Callable[[AxisView], AxisView | None],
         source: Value | None = None,
         axis: int | None = None,
     ) -> Value | None:
@@ -342,7 +342,7 @@ class Walk:
         plane.shape = (*draft.layer().out_hw, draft.channels)
         self._check_extent(node, plane.shape)
         plane.gain = draft.layer().pool_gain * (1.0 if draft.kind is Kind.GEMM else source.plane.gain)
-        view = View.of(axes, plane.shape, channel_order)
+        view = AxisView.of(axes, plane.shape, channel_order)
         return Value(plane=plane, view=view, exclusive=self.uses.get(output, 1) == 1)
 
     def _check_extent(self, node: onnx.NodeProto, shape: Shape) -> None:
@@ -486,7 +486,7 @@ class Walk:
             made.plane.own[0].scale(source.factor[order], source.shift[order])
         view = source.view.with_order(made.view.index)
         if any(source.pad) or stride != (1, 1):  # of maps and lines alone
-            view = View.of(source.window_axes, made.plane.shape, made.view.index)
+            view = AxisView.of(source.window_axes, made.plane.shape, made.view.index)
         return replace(made, view=view, pixels=source.pixels)
 
     def _pass(self, node: onnx.NodeProto, source: Value, output: str) -> Value:

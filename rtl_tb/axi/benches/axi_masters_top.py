@@ -15,7 +15,7 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from ...common.benches.clock import Dut, begin, bench, setting
-from ...common.benches.dram import Dram, Weather
+from ...common.benches.dram import BenchDram, Weather
 from ...common.benches.streams import PATIENCE, raised
 
 SIZE = 1 << 16
@@ -24,7 +24,7 @@ PORTS = setting("PORTS", 1)
 ROUGH = Weather(latency=(0, 30), pause=0.4)
 
 
-def attach(dram: Dram) -> None:
+def attach(dram: BenchDram) -> None:
     """Attach memory to all ports."""
     for port in range(PORTS):
         prefix = "m_axi" if PORTS == 1 else f"m{port}_axi"
@@ -33,7 +33,7 @@ def attach(dram: Dram) -> None:
 
 
 @dataclass
-class Traffic:
+class MasterTraffic:
     """Random requests on the user side of both masters."""
 
     dut: Dut
@@ -99,7 +99,7 @@ def some_requests(rng: random.Random, number: int) -> list[tuple[int, int]]:
     return out
 
 
-async def write_some(traffic: Traffic, rng: random.Random, memory: bytearray, number: int) -> bytearray:
+async def write_some(traffic: MasterTraffic, rng: random.Random, memory: bytearray, number: int) -> bytearray:
     """Write random words through the master; returns the memory that must result.
 
     Stripes keep no order between bursts on different ports, so there a place is written again only after an
@@ -131,9 +131,9 @@ async def reads_and_writes_are_right(dut: Dut) -> None:
     """Fair and rough weather, long and adjacent requests."""
     rng = await begin(dut)
     for weather in (Weather(), ROUGH, Weather(latency=(60, 60))):
-        dram = Dram(dut, rng, bytearray(rng.randbytes(SIZE)), weather=weather)
+        dram = BenchDram(dut, rng, bytearray(rng.randbytes(SIZE)), weather=weather)
         attach(dram)
-        traffic = Traffic(dut, rng)
+        traffic = MasterTraffic(dut, rng)
         requests = some_requests(rng, 40)
         for (address, beats), data in zip(requests, await traffic.reads(requests), strict=True):
             assert data == dram.memory[address : address + beats * BYTES]
@@ -169,11 +169,11 @@ def count_errors(dut: Dut) -> dict[str, int]:
 async def errors_are_told(dut: Dut) -> None:
     """One bad address gives error pulses on the side it was met."""
     rng = await begin(dut)
-    dram = Dram(dut, rng, bytearray(SIZE), weather=ROUGH)
+    dram = BenchDram(dut, rng, bytearray(SIZE), weather=ROUGH)
     dram.bad = {0x1008}
     attach(dram)
     errors = count_errors(dut)
-    traffic = Traffic(dut, rng)
+    traffic = MasterTraffic(dut, rng)
     await traffic.reads([(0x0, 8), (0x2000, 8)])
     assert errors == {"read": 0, "write": 0}
     await traffic.reads([(0x1000, 4 * 16 // BYTES)])
@@ -186,7 +186,7 @@ async def errors_are_told(dut: Dut) -> None:
 Word = tuple[int, bytes]  # address and data of a whole port word
 
 
-async def random_words(traffic: Traffic, rng: random.Random, half: int) -> list[Word]:
+async def random_words(traffic: MasterTraffic, rng: random.Random, half: int) -> list[Word]:
     """Offer requests and words in the lower half of memory for some cycles, no place twice; returns the words
     taken.
     """
@@ -234,9 +234,9 @@ async def a_flush_reaches_idle(dut: Dut) -> None:
     written.
     """
     rng = await begin(dut)
-    dram = Dram(dut, rng, bytearray(rng.randbytes(SIZE)), weather=ROUGH)
+    dram = BenchDram(dut, rng, bytearray(rng.randbytes(SIZE)), weather=ROUGH)
     attach(dram)
-    traffic = Traffic(dut, rng)
+    traffic = MasterTraffic(dut, rng)
     for _ in range(40):
         dut.data_ready_i.value, dut.flush_i.value = 1, 0
         before, beats = bytes(dram.memory), sum(count.write_beats for count in dram.counters.values())
@@ -273,7 +273,7 @@ async def another_memory_agrees(dut: Dut) -> None:
         channel.set_pause_generator(pauses())
     for channel in (ram.read_if.ar_channel, ram.read_if.r_channel):
         channel.set_pause_generator(pauses())
-    traffic = Traffic(dut, rng)
+    traffic = MasterTraffic(dut, rng)
     expected = await write_some(traffic, rng, bytearray(SIZE), 400)
     assert ram.read(0, SIZE) == bytes(expected)
     requests = some_requests(rng, 30)

@@ -11,16 +11,16 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from ...common.benches.clock import Dut, begin, bench, setting
-from ...common.benches.dram import SLVERR, Dram, Weather
+from ...common.benches.dram import SLVERR, BenchDram, Weather
 from ...common.benches.streams import PATIENCE, raised
-from .axi_masters_top import BYTES, PORTS, SIZE, Traffic, attach, count_errors, settle
+from .axi_masters_top import BYTES, PORTS, SIZE, MasterTraffic, attach, count_errors, settle
 
 BURST = setting("MAX_BURST", 16)
 LATENCY = 50
 ROUGH = Weather(latency=(0, 40), pause=0.5)
 
 
-def ports_of(dram: Dram, kind: str) -> list[int]:
+def ports_of(dram: BenchDram, kind: str) -> list[int]:
     """Count the bursts of each port, "r" or "w"."""
     return [sum(entry[1] == kind for entry in count.log) for count in dram.counters.values()]
 
@@ -33,9 +33,9 @@ async def bursts_of_every_length(dut: Dut) -> None:
     """
     rng = await begin(dut)
     for weather in (Weather(), ROUGH):
-        dram = Dram(dut, rng, bytearray(rng.randbytes(SIZE)), weather=weather)
+        dram = BenchDram(dut, rng, bytearray(rng.randbytes(SIZE)), weather=weather)
         attach(dram)
-        traffic = Traffic(dut, rng)
+        traffic = MasterTraffic(dut, rng)
         expected = bytearray(dram.memory)
         for beats in (*range(1, BURST + 2), *range(BURST, 0, -3)):
             place = rng.randrange(BURST) if beats < BURST else 0
@@ -58,9 +58,9 @@ async def bursts_of_every_length(dut: Dut) -> None:
 async def bursts_of_one_word_take_the_ports_in_turn(dut: Dut) -> None:
     """Bursts of one word spread evenly over the ports."""
     rng = await begin(dut)
-    dram = Dram(dut, rng, bytearray(rng.randbytes(SIZE)))
+    dram = BenchDram(dut, rng, bytearray(rng.randbytes(SIZE)))
     attach(dram)
-    traffic = Traffic(dut, rng)
+    traffic = MasterTraffic(dut, rng)
     places = [2 * i * BYTES for i in range(8 * PORTS)]
     await traffic.reads([(place, 1) for place in places])
     for place in places:
@@ -74,10 +74,10 @@ async def bursts_of_one_word_take_the_ports_in_turn(dut: Dut) -> None:
 async def an_error_of_any_part_is_told_once(dut: Dut) -> None:
     """A bad word anywhere in a burst gives one error pulse, on the side it was met."""
     rng = await begin(dut)
-    dram = Dram(dut, rng, bytearray(SIZE), weather=ROUGH)
+    dram = BenchDram(dut, rng, bytearray(SIZE), weather=ROUGH)
     attach(dram)
     errors = count_errors(dut)
-    traffic = Traffic(dut, rng)
+    traffic = MasterTraffic(dut, rng)
     assert SLVERR & 2
     # A first burst sets the port at which a short one begins: any port is the first, the last, or unused.
     short = [(1, first, second) for first in range(1, PORTS + 1) for second in range(1, PORTS)]
@@ -95,7 +95,7 @@ async def an_error_of_any_part_is_told_once(dut: Dut) -> None:
             assert errors == {"read": 1, "write": 1}
 
 
-async def cycles_of_reads(dut: Dut, dram: Dram, requests: list[tuple[int, int]]) -> int:
+async def cycles_of_reads(dut: Dut, dram: BenchDram, requests: list[tuple[int, int]]) -> int:
     """Count the cycles from the first word to the last, with the master's queue emptied at once."""
     words, first, cycle = 0, 0, 0
     total = sum(beats for _, beats in requests)
@@ -129,7 +129,7 @@ async def reads_stream_a_wide_word_a_cycle(dut: Dut) -> None:
     Only the start of the first burst is extra.
     """
     rng = await begin(dut)
-    dram = Dram(dut, rng, bytearray(rng.randbytes(SIZE)), weather=Weather(latency=(LATENCY, LATENCY)))
+    dram = BenchDram(dut, rng, bytearray(rng.randbytes(SIZE)), weather=Weather(latency=(LATENCY, LATENCY)))
     attach(dram)
     total = 1024
     cycles = await cycles_of_reads(dut, dram, [(0, total)])
@@ -153,7 +153,7 @@ async def writes_stream(dut: Dut) -> None:
     A port takes PORTS cycles a word, all ports together one.
     """
     rng = await begin(dut)
-    dram = Dram(dut, rng, bytearray(SIZE), weather=Weather(latency=(LATENCY, LATENCY)))
+    dram = BenchDram(dut, rng, bytearray(SIZE), weather=Weather(latency=(LATENCY, LATENCY)))
     attach(dram)
     total, cycle = 1024, 0
     data = rng.randbytes(total * BYTES)

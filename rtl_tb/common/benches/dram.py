@@ -50,7 +50,7 @@ class Counters:
         return asked - self.read_beats, self.write_bursts - self.answers
 
 
-class Dram:
+class BenchDram:
     """A memory whose first byte lies at address `base`, behind any number of read and write ports."""
 
     def __init__(

@@ -16,7 +16,7 @@ from .clock import Dut
 
 
 @dataclass
-class Source:
+class StreamSource:
     """Offers items (a value for each data port) on a valid/ready pair at random pace."""
 
     dut: Dut
@@ -123,7 +123,7 @@ class Reader:
             dut.fetch_ready_i.value = ready
 
 
-class Part(Protocol):
+class BenchPart(Protocol):
     """A part of a bench that drives ports until it is cancelled."""
 
     async def run(self) -> None:
@@ -131,7 +131,7 @@ class Part(Protocol):
 
 
 @contextmanager
-def running(*parts: Part) -> Iterator[None]:
+def running(*parts: BenchPart) -> Iterator[None]:
     """Run parts of a bench beside the body."""
     tasks = [cocotb.start_soon(part.run()) for part in parts]
     try:

@@ -17,7 +17,7 @@ from cocotb.triggers import RisingEdge
 from fluidnpu.hls.formats import LAYER, TILE, ActivationCode
 
 from ...common.benches.clock import Dut, begin, bench, setting
-from ...common.benches.streams import Sink, Source, pulse, running, until
+from ...common.benches.streams import Sink, StreamSource, pulse, running, until
 
 WORDS, BITS = setting("OUT_WORDS", 3), setting("WORD_BITS", 16)
 BANK_ROWS, BELOW, ABOVE = 256, 256, 257  # rows of a bank; the outer pieces of a table
@@ -31,7 +31,7 @@ Bin = tuple[ActivationCode, str]
 
 
 @dataclass
-class Unit:
+class UnitUse:
     """A layer's use of the unit: its constants, and its pieces by row and lane."""
 
     use: ActivationCode
@@ -67,10 +67,10 @@ class Unit:
 
 
 @dataclass
-class Layer:
+class ActivationLayer:
     """A layer with its commands, its beats in order, and what must come of them."""
 
-    unit: Unit
+    unit: UnitUse
     commands: list[dict[str, int]]
     beats: list[int]
     used: list[int]  # lanes of each that have a column
@@ -95,13 +95,13 @@ class Layer:
         return LAYER.pack({"filter_table": int(self.uses)} | behind)
 
 
-def random_layer(rng: random.Random, use: ActivationCode, rows: int = 0, **extremes: int) -> Layer:
+def random_layer(rng: random.Random, use: ActivationCode, rows: int = 0, **extremes: int) -> ActivationLayer:
     """Draw a layer of one use; `rows` is the number of pieces that a lane has (0: few), `extremes` name
     constants of its unit.
     """
     columns, blocks = _columns(rng, rows), rng.randrange(1, 3)
     table = use is ActivationCode.TABLE
-    unit = Unit(
+    unit = UnitUse(
         use,
         window=rng.choice(WINDOWS) if table else 0,
         shift=rng.choice([0, 1, rng.randrange(2, 31), rng.randrange(6, 17), 31]),
@@ -117,7 +117,7 @@ def random_layer(rng: random.Random, use: ActivationCode, rows: int = 0, **extre
     elif use in (ActivationCode.SLOPE, ActivationCode.AFFINE):
         lanes = product(range(beats_of_pixel), range(WORDS))
         unit.pieces = {place: _piece(rng, unit.shift) for place in lanes}
-    layer = Layer(unit, [], [], [], [], [], 0, set())
+    layer = ActivationLayer(unit, [], [], [], [], [], 0, set())
     for block in range(blocks):
         lane0 = rng.randrange(1, 4)
         lane1 = rng.choice([0, 0, lane0, rng.randrange(lane0 + 1)])
@@ -144,7 +144,7 @@ def _columns(rng: random.Random, rows: int) -> list[int]:
     return [WORDS * most, *([WORDS * (rows - most)] if rows > most else [])]
 
 
-def _row(rng: random.Random, layer: Layer, cols: int, first: int) -> None:
+def _row(rng: random.Random, layer: ActivationLayer, cols: int, first: int) -> None:
     """Append the beats of a row, whose first beat meets the pieces of row `first`."""
     unit = layer.unit
     for beat in range(-(-cols // WORDS)):
@@ -171,7 +171,7 @@ def _number(rng: random.Random, bits: int = BITS) -> int:
     return rng.choice([rng.randint(least, most), rng.randint(-9, 9), rng.choice([least, least + 1, most - 1, most])])
 
 
-def _word(rng: random.Random, unit: Unit) -> int:
+def _word(rng: random.Random, unit: UnitUse) -> int:
     """A word of the core: any, and at the ends of windows and segments more often."""
     if unit.use is not ActivationCode.TABLE:
         return _number(rng)
@@ -190,7 +190,7 @@ def _packed(words: list[int]) -> int:
     return sum((word & (1 << BITS) - 1) << BITS * lane for lane, word in enumerate(words))
 
 
-def writes(unit: Unit) -> Iterator[dict[str, int]]:
+def writes(unit: UnitUse) -> Iterator[dict[str, int]]:
     """Yield the ports of the pieces' writes: a table's into all lanes, outer ones last."""
     for (row, lane), (base, slope) in unit.pieces.items():
         if unit.use is ActivationCode.TABLE and lane:
@@ -203,12 +203,12 @@ def writes(unit: Unit) -> Iterator[dict[str, int]]:
 
 
 @dataclass
-class Loader:
+class ActivationLoader:
     """Writes the pieces of the next layer at random pace, then names their bank the one filled last."""
 
     dut: Dut
     rng: random.Random
-    unit: Unit
+    unit: UnitUse
     done: bool = False
 
     async def run(self) -> None:
@@ -228,25 +228,25 @@ class Loader:
         self.done = True
 
 
-async def play(dut: Dut, rng: random.Random, layers: list[Layer], pace: float = 0.7) -> None:
+async def play(dut: Dut, rng: random.Random, layers: list[ActivationLayer], pace: float = 0.7) -> None:
     """Run layers one behind another; the pieces of each are written while the one before runs."""
     total = int(dut.saturations_o.value)
-    await Loader(dut, rng, layers[0].unit).run()
+    await ActivationLoader(dut, rng, layers[0].unit).run()
     for layer, following in zip(
-        layers, [*(layer.unit for layer in layers[1:]), Unit(ActivationCode.NONE)], strict=True
+        layers, [*(layer.unit for layer in layers[1:]), UnitUse(ActivationCode.NONE)], strict=True
     ):
-        await _run(dut, rng, layer, Loader(dut, rng, following), pace)
+        await _run(dut, rng, layer, ActivationLoader(dut, rng, following), pace)
         total += layer.saturations
         assert int(dut.saturations_o.value) == total
 
 
-async def _run(dut: Dut, rng: random.Random, layer: Layer, loader: Loader, pace: float) -> None:
+async def _run(dut: Dut, rng: random.Random, layer: ActivationLayer, loader: ActivationLoader, pace: float) -> None:
     """Run one layer, and a loader beside it."""
     dut.layer_i.value = layer.fields
     await pulse(dut, "layer_start_i")
-    commands = Source(dut, rng, "command_valid_i", "command_ready_o", ("command_i",), pace)
-    beats = Source(dut, rng, "beat_valid_i", "beat_ready_o", ("beat_i", "used_i"), pace)
-    residuals = Source(dut, rng, "residual_valid_i", "residual_ready_o", ("residual_i",), rng.choice([pace, 0.2]))
+    commands = StreamSource(dut, rng, "command_valid_i", "command_ready_o", ("command_i",), pace)
+    beats = StreamSource(dut, rng, "beat_valid_i", "beat_ready_o", ("beat_i", "used_i"), pace)
+    residuals = StreamSource(dut, rng, "residual_valid_i", "residual_ready_o", ("residual_i",), rng.choice([pace, 0.2]))
     out = Sink(dut, rng, "given_valid_o", "given_ready_i", ("given_o",), rng.choice([pace, pace, 0.15]))
     commands.items.extend((TILE.pack(command),) for command in layer.commands if layer.uses and not BEHIND)
     beats.items.extend(zip(layer.beats, layer.used, strict=True))
@@ -304,7 +304,7 @@ async def a_beat_a_cycle(dut: Dut) -> None:
     rng = await begin(dut)
     for use in USES[1:]:
         layer = random_layer(rng, use, rows=200)
-        await Loader(dut, rng, layer.unit).run()
+        await ActivationLoader(dut, rng, layer.unit).run()
         dut.layer_i.value = layer.fields
         await pulse(dut, "layer_start_i")
         ports = ("command_valid_i", "beat_valid_i", "residual_valid_i")

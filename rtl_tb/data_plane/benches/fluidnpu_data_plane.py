@@ -30,7 +30,7 @@ from ..environment.host import (
     open_host,
     some_slots,
 )
-from ..environment.jobs import Expected, Shape, expect, make_program, random_shape
+from ..environment.jobs import ExpectedBeats, Shape, expect, make_program, random_shape
 
 
 @bench(20_000)
@@ -130,7 +130,7 @@ async def refused_commands_change_nothing(dut: Dut) -> None:
         ("MERGE", 0b110, Cause.MERGE_ACTIVE),
         ("MERGE", ((1 << DESIGN.b_max) - 1) << 2, Cause.BATCH_TOO_LARGE),
     ):
-        host.core.want = Expected()
+        host.core.want = ExpectedBeats()
         await host.command(verb, mask)
         await refused(cause, 0b11)
         await host.soft_reset()

@@ -20,7 +20,7 @@ from cocotb.triggers import RisingEdge
 from fluidnpu.hls.formats import LAYER, TILE
 
 from ...common.benches.clock import Dut, begin, bench, reset, setting
-from ...common.benches.streams import Sink, Source, pulse, running, until
+from ...common.benches.streams import Sink, StreamSource, pulse, running, until
 
 LANES = setting("OUT_WORDS", 3)
 KERNEL = setting("KERNEL", 5)  # the largest
@@ -36,7 +36,7 @@ KINDS: tuple[Kind, ...] = ((0, 1), *product(KERNELS, (1, 2)))
 
 
 @dataclass
-class Layer:
+class FilterLayer:
     """A layer, its map (samples, rows, columns, channels), and the order in which its beats come.
 
     `tiles` are the columns of each column tile, `blocks` the pixels of each row block, over all samples.
@@ -214,7 +214,7 @@ def random_layer(
     samples: int = 0,
     row_lanes: bool | None = None,
     whole: bool = False,
-) -> Layer:
+) -> FilterLayer:
     """Draw a small layer of a kind that fits the room.
 
     Columns of its tiles, rows and columns of its map, samples and lanes may be given. `whole`: one row block.
@@ -241,7 +241,7 @@ def random_layer(
         shifts = source.choice([0, 1, 9, 17, 20, 24, 30, 33, 47], channels)
         most_of = np.minimum(1 << 17, 1 << np.minimum(shifts + (0 if bias > 1 << 20 else 9), 17))
         factors = np.where(source.random(channels) < 0.2, most_of - 1, source.integers(0, most_of))
-    return Layer(
+    return FilterLayer(
         kernel=kernel,
         stride=stride,
         before=(before[0], before[1]),
@@ -267,12 +267,12 @@ def _blocks(rng: random.Random, pixels: int) -> list[int]:
 
 
 @dataclass
-class Loader:
+class FilterLoader:
     """Writes the weights of the next layer at random pace, then names their bank the one filled last."""
 
     dut: Dut
     rng: random.Random
-    layer: Layer | None
+    layer: FilterLayer | None
     done: bool = False
 
     async def run(self) -> None:
@@ -298,17 +298,17 @@ class Loader:
         self.done = True
 
 
-async def play(dut: Dut, rng: random.Random, layers: list[Layer], pace: float = 0.8) -> None:
+async def play(dut: Dut, rng: random.Random, layers: list[FilterLayer], pace: float = 0.8) -> None:
     """Run layers one behind another; the weights of each are written while the one before runs."""
     total = int(dut.saturations_o.value)
-    await Loader(dut, rng, layers[0]).run()
+    await FilterLoader(dut, rng, layers[0]).run()
     for layer, following in zip(layers, [*layers[1:], None], strict=True):
-        await _run(dut, rng, layer, Loader(dut, rng, following), pace)
+        await _run(dut, rng, layer, FilterLoader(dut, rng, following), pace)
         total += layer.saturations
         assert int(dut.saturations_o.value) == total
 
 
-async def _run(dut: Dut, rng: random.Random, layer: Layer, loader: Loader, pace: float) -> None:
+async def _run(dut: Dut, rng: random.Random, layer: FilterLayer, loader: FilterLoader, pace: float) -> None:
     """Run one layer, and a loader beside it."""
     dut.layer_i.value = layer.fields
     await pulse(dut, "layer_start_i")
@@ -323,9 +323,9 @@ async def _run(dut: Dut, rng: random.Random, layer: Layer, loader: Loader, pace:
     _quiet(dut)
 
 
-def _streams(dut: Dut, rng: random.Random, layer: Layer, pace: float) -> tuple[Source, Source, Sink]:
-    commands = Source(dut, rng, "command_valid_i", "command_ready_o", ("command_i",), pace)
-    beats = Source(dut, rng, "beat_valid_i", "beat_ready_o", ("beat_i",), rng.choice([1.0, pace]))
+def _streams(dut: Dut, rng: random.Random, layer: FilterLayer, pace: float) -> tuple[StreamSource, StreamSource, Sink]:
+    commands = StreamSource(dut, rng, "command_valid_i", "command_ready_o", ("command_i",), pace)
+    beats = StreamSource(dut, rng, "beat_valid_i", "beat_ready_o", ("beat_i",), rng.choice([1.0, pace]))
     ports = ("filtered_o", "filtered_lanes_o")
     out = Sink(dut, rng, "filtered_valid_o", "filtered_ready_i", ports, rng.choice([1.0, pace, 0.15]))
     if layer.kernel:
@@ -334,12 +334,12 @@ def _streams(dut: Dut, rng: random.Random, layer: Layer, pace: float) -> tuple[S
     return commands, beats, out
 
 
-def _over(dut: Dut, layer: Layer, commands: Source, beats: Source, out: Sink) -> bool:
+def _over(dut: Dut, layer: FilterLayer, commands: StreamSource, beats: StreamSource, out: Sink) -> bool:
     busy = bool(dut.busy_o.value)
     return len(out.got) >= len(layer.left) and not (commands.items or beats.items or busy)
 
 
-def _most(layer: Layer) -> int:
+def _most(layer: FilterLayer) -> int:
     positions = layer.walk[0] * layer.walk[1] * layer.maps.shape[0] * layer.pitch
     return 20 * layer.steps * positions + 2_000
 
@@ -381,7 +381,7 @@ async def a_reset_in_the_middle_of_a_row(dut: Dut) -> None:
     rng = await begin(dut)
     for kind in KINDS[1:]:
         layer = random_layer(rng, kind, size=(4, 6))
-        await Loader(dut, rng, layer).run()
+        await FilterLoader(dut, rng, layer).run()
         dut.layer_i.value = layer.fields
         await pulse(dut, "layer_start_i")
         commands, beats, out = _streams(dut, rng, layer, 1.0)
@@ -399,7 +399,7 @@ async def a_position_a_cycle(dut: Dut) -> None:
     rng = await begin(dut)
     for kind in KINDS[1:]:
         layer = random_layer(rng, kind, samples=1, tiles=[LANES], size=(5, 7), whole=True)
-        await Loader(dut, rng, layer).run()
+        await FilterLoader(dut, rng, layer).run()
         dut.layer_i.value = layer.fields
         await pulse(dut, "layer_start_i")
         await RisingEdge(dut.clk_i)
@@ -422,7 +422,7 @@ async def a_position_a_cycle(dut: Dut) -> None:
         _quiet(dut)
 
 
-def _times(layer: Layer) -> list[int]:
+def _times(layer: FilterLayer) -> list[int]:
     """Cycles from the first beat at which windows leave the filter, if nothing is late."""
     at, out = 0, []
     for y, x in np.ndindex(*layer.walk):

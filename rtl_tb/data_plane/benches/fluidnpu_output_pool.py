@@ -15,7 +15,7 @@ from fluidnpu.models.graph import LEAST_POOLED
 from fluidnpu.models.numeric import WORDS, Stored
 
 from ...common.benches.clock import Dut, begin, bench, reset
-from ...common.benches.streams import Sink, Source, pulse, running, until
+from ...common.benches.streams import Sink, StreamSource, pulse, running, until
 from ...common.benches.words import beats_of
 from ..environment.cases import NARROW_DESIGN, Case, random_case
 from ..environment.jobs import MOST_POOLED, random_shape
@@ -78,10 +78,10 @@ async def pool(dut: Dut, rng: random.Random, case: Case) -> None:
     left = answer = outputs(rng, case)
     if case.descriptor.pool_kernel:
         left = left_output(case.descriptor, case.word, NARROW_DESIGN, answer, len(case.active))
-    commands = Source(dut, rng, "command_valid_i", "command_ready_o", ("command_i",))
+    commands = StreamSource(dut, rng, "command_valid_i", "command_ready_o", ("command_i",))
     if case.descriptor.pool_kernel:  # the others get none
         commands.items.extend((TILE.pack(command),) for command in case.commands())
-    beats = Source(dut, rng, "beat_valid_i", "beat_ready_o", ("beat_i",))
+    beats = StreamSource(dut, rng, "beat_valid_i", "beat_ready_o", ("beat_i",))
     beats.items.extend((beat,) for beat in beats_of(answer))
     out = Sink(dut, rng, "pooled_valid_o", "pooled_ready_i", ("pooled_o",))
     with running(commands, beats, out):

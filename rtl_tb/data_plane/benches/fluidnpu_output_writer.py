@@ -13,7 +13,7 @@ from fluidnpu.models.graph import Filtering
 from fluidnpu.models.numeric import WORDS
 
 from ...common.benches.clock import Dut, begin, bench, reset, setting
-from ...common.benches.streams import Sink, Source, pulse, running, until
+from ...common.benches.streams import Sink, StreamSource, pulse, running, until
 from ...common.benches.words import beats_of
 from ..environment.cases import PORT_BYTES, Case, random_case
 from ..environment.jobs import MOST_FILTERED, Shape, array_under_test
@@ -71,9 +71,9 @@ async def write_back(dut: Dut, rng: random.Random, case: Case, *, again: bool = 
     slots = words[case.active]
     scatter_output(case.descriptor, case.word, DESIGN, answer, slots, program.image)
     words[case.active] = slots
-    commands = Source(dut, rng, "command_valid_i", "command_ready_o", ("command_i",), pace)
+    commands = StreamSource(dut, rng, "command_valid_i", "command_ready_o", ("command_i",), pace)
     commands.items.extend((TILE.pack(command),) for command in case.commands())
-    beats = Source(dut, rng, "beat_valid_i", "beat_ready_o", ("beat_i",), pace)
+    beats = StreamSource(dut, rng, "beat_valid_i", "beat_ready_o", ("beat_i",), pace)
     if case.descriptor.ordered:  # what is left of it behind fluidnpu_output_pool or fluidnpu_output_filter
         answer = left_output(case.descriptor, case.word, DESIGN, answer, len(case.active), program.image)
     beats.items.extend((beat,) for beat in beats_of(answer))

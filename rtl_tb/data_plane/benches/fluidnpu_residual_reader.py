@@ -7,7 +7,7 @@ from itertools import product
 from fluidnpu.hls.formats import TILE
 
 from ...common.benches.clock import Dut, begin, bench, reset
-from ...common.benches.streams import Reader, Sink, Source, pulse, running
+from ...common.benches.streams import Reader, Sink, StreamSource, pulse, running
 from ...common.benches.words import beats_of
 from ..environment.cases import PORT_BYTES, random_case
 from ..environment.jobs import array_under_test
@@ -29,7 +29,7 @@ async def residuals_come_in_the_order_of_outputs(dut: Dut) -> None:
         await reset(dut, **case.reset_inputs())
         await pulse(dut, "layer_start_i")
         reader = Reader(dut, rng, case.padded_memory(), case.program.base, PORT_BYTES)
-        commands = Source(dut, rng, "command_valid_i", "command_ready_o", ("command_i",))
+        commands = StreamSource(dut, rng, "command_valid_i", "command_ready_o", ("command_i",))
         commands.items.extend((TILE.pack(command),) for command in case.commands())
         beats = Sink(dut, rng, "beat_valid_o", "beat_ready_i", ("beat_o",))
         expected = beats_of(case.streams.residual) + beats_of(case.streams.factor)

@@ -101,7 +101,7 @@ class Giver:
             self._offer("second", self.items[1] if offered == 2 else None)
 
 
-class World:
+class RowBufferWorld:
     """Offers segments, serves rows from memory and compares beats; the bench sets the oldest place that is
     needed.
     """
@@ -179,7 +179,7 @@ async def windows_get_what_memory_holds(dut: Dut) -> None:
         if tried >= ANY and kind in seen and pairs:
             continue
         tried += 1
-        world = World(dut, rng, case, rng.choice([1.0, 0.7, 0.3]))
+        world = RowBufferWorld(dut, rng, case, rng.choice([1.0, 0.7, 0.3]))
         await world.start()
         for sample, top, need in windows(case):
             dut.oldest_i.value = sample * case.rows.sample_pitch + top * case.rows.pitch
@@ -215,7 +215,7 @@ async def a_block_that_does_not_fit_is_told(dut: Dut) -> None:
 
 async def too_large(dut: Dut, rng: random.Random, case: Case, lane: int) -> None:
     """Ask for the rows that fit, then for one more, which comes when the oldest is given up."""
-    world = World(dut, rng, case, 0.7)
+    world = RowBufferWorld(dut, rng, case, 0.7)
     await world.start()
     fits = next(
         n for n in range(1, CAPACITY) if (n + 1) * case.rows.pitch + PORT_BYTES > CAPACITY // (1 + case.by_samples)
@@ -243,7 +243,7 @@ async def a_reset_forgets_what_was_under_way(dut: Dut) -> None:
     for _ in range(12):
         for moment in (rng.randrange(1, 200), 0):
             case = random_case(rng, DESIGN, Shape(kernel=(3, 3), group_words=5, out=(4, 4), columns=8), most=MOST)
-            world = World(dut, rng, case, 0.7)
+            world = RowBufferWorld(dut, rng, case, 0.7)
             await world.start()
             dut.oldest_i.value = 0
             for lane in range(1 + case.by_samples):

@@ -15,7 +15,7 @@ from fluidnpu.dse import Mode
 from fluidnpu.hls.formats import LAYER, PASS, STEPS, WALKED
 
 from ...common.benches.clock import Dut, begin, bench, reset, setting
-from ...common.benches.streams import Source, pulse, running, until
+from ...common.benches.streams import StreamSource, pulse, running, until
 from ..environment.cases import Case, random_case
 from ..environment.jobs import array_under_test
 
@@ -102,7 +102,7 @@ def walked(port: Any) -> dict[str, int]:
     return WALKED.numbers(int(port))
 
 
-class Taker:
+class WalkerTaker:
     """Takes rows, sometimes both of a beat at once; an offer must not change before it is taken."""
 
     def __init__(self, dut: Dut, rng: random.Random, case: Case) -> None:
@@ -159,8 +159,8 @@ async def walk(dut: Dut, rng: random.Random, case: Case) -> int:
     }
     await reset(dut, **inputs)
     await pulse(dut, "layer_start_i")
-    passes = Source(dut, rng, "pass_valid_i", "pass_ready_o", ("pass_i",))
-    rows = Taker(dut, rng, case)
+    passes = StreamSource(dut, rng, "pass_valid_i", "pass_ready_o", ("pass_i",))
+    rows = WalkerTaker(dut, rng, case)
     expected = []
     for number, command in enumerate(case.commands()):
         repeats = rng.randrange(1, 4)

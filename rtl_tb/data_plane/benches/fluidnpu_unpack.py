@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...common.benches.clock import Dut, begin, bench, reset, setting
-from ...common.benches.streams import Sink, Source, running
+from ...common.benches.streams import Sink, StreamSource, running
 
 PORT_WORDS, BEAT_WORDS, WORD_BITS = setting("PORT_WORDS", 4), setting("BEAT_WORDS", 3), setting("WORD_BITS", 16)
 
@@ -14,8 +14,8 @@ async def jobs_become_beats(dut: Dut) -> None:
     rng = await begin(dut)
     for pace in (1.0, 0.6, 0.3):
         await reset(dut)
-        jobs = Source(dut, rng, "job_valid_i", "job_ready_o", ("job_skip_i", "job_words_i"), pace)
-        port = Source(dut, rng, "port_valid_i", "port_ready_o", ("port_i",), pace)
+        jobs = StreamSource(dut, rng, "job_valid_i", "job_ready_o", ("job_skip_i", "job_words_i"), pace)
+        port = StreamSource(dut, rng, "port_valid_i", "port_ready_o", ("port_i",), pace)
         beats = Sink(dut, rng, "beat_valid_o", "beat_ready_i", ("beat_o",), pace)
         want = []
         for _ in range(60):

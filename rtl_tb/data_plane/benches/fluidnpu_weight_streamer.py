@@ -5,7 +5,7 @@ from __future__ import annotations
 from fluidnpu.hls.formats import LAYER
 
 from ...common.benches.clock import Dut, begin, bench, reset
-from ...common.benches.streams import Reader, Sink, Source, running, until
+from ...common.benches.streams import Reader, Sink, StreamSource, running, until
 from ...common.benches.words import beats_of
 from ..environment.cases import NARROW_DESIGN, PORT_BYTES, Case, random_case
 
@@ -24,7 +24,7 @@ async def weights_are_copied_for_every_block(dut: Dut) -> None:
         program, layer = case.program, case.layer()
         await reset(dut, layer_i=LAYER.pack(layer), image_i=program.weights)
         reader = Reader(dut, rng, case.padded_memory(), program.base, PORT_BYTES)
-        jobs = Source(dut, rng, "block_valid_i", "block_ready_o", ())
+        jobs = StreamSource(dut, rng, "block_valid_i", "block_ready_o", ())
         beats = Sink(dut, rng, "beat_valid_o", "beat_ready_i", ("beat_o",))
         jobs.items.extend([()] * blocks(case))
         expected = beats_of(case.streams.weight)

@@ -12,7 +12,7 @@ from fluidnpu.dse import Mode
 from fluidnpu.hls.formats import LAYER, PARTS, TILE
 
 from ...common.benches.clock import Dut, begin, bench, reset, setting
-from ...common.benches.streams import Source, pulse, running, until
+from ...common.benches.streams import StreamSource, pulse, running, until
 from ...common.benches.words import beats_of, larger_words
 from ..environment.cases import DESIGN, PORT_BYTES, Case, random_case
 
@@ -57,7 +57,7 @@ def put_together(case: Case, segments: list[Segment]) -> list[int]:
     return beats
 
 
-class Taker:
+class SegmentTaker:
     """Takes segments, one or two of a beat in a cycle.
 
     An offer must not change before it is taken; a second segment that is not taken comes first in the next
@@ -103,9 +103,9 @@ async def walk(dut: Dut, rng: random.Random, case: Case) -> set[str]:
     """Walk one layer; returns the kinds of pairs that were taken."""
     await reset(dut, base_i=case.base_port, layer_i=LAYER.pack(case.layer()))
     await pulse(dut, "layer_start_i")
-    commands = Source(dut, rng, "command_valid_i", "command_ready_o", ("command_i",))
+    commands = StreamSource(dut, rng, "command_valid_i", "command_ready_o", ("command_i",))
     commands.items.extend((TILE.pack(command),) for command in case.commands())
-    segments = Taker(dut, rng, case.rows.span)
+    segments = SegmentTaker(dut, rng, case.rows.span)
     expected = beats_of(case.streams.input)
     with running(commands, segments):
         await until(

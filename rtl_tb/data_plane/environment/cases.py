@@ -14,7 +14,7 @@ from fluidnpu.hls.core import LayerStreams, layer_streams, tiles
 from fluidnpu.hls.formats import FBCB, LAYER, KindCode
 from fluidnpu.hls.program import Descriptor, FbcbEntry, decode_layer, part_words, pieces_at
 
-from .jobs import Layout, Program, Shape, array_under_test, make_program, place, random_fbcb, random_shape
+from .jobs import BenchProgram, Shape, SlotAllocator, array_under_test, make_program, place, random_fbcb, random_shape
 
 Values = dict[str, int]
 DESIGN = array_under_test()
@@ -27,7 +27,7 @@ class Case:
     """A layer on some slots with everything that follows from it."""
 
     design: Design
-    program: Program
+    program: BenchProgram
     word: int
     active: list[int]
 
@@ -132,7 +132,7 @@ def random_case(
         if shape is not None or all(getattr(chosen, key) == value for key, value in must.items()):
             break
     batch = rng.randrange(1, min(most, design.b_max) + 1)
-    word = random_fbcb(rng, design, place(chosen, random.Random(0), Layout(), design), batch)
+    word = random_fbcb(rng, design, place(chosen, random.Random(0), SlotAllocator(), design), batch)
     program = make_program(design, [chosen], rng, words={0: word} if FBCB.number("b_r", word) == batch - 1 else None)
     word = program.fbcb[batch - 1]
     return Case(design, program, word, sorted(rng.sample(range(program.slots), batch)))

@@ -16,11 +16,11 @@ import cocotb
 from cocotb.types import LogicArray
 
 from ...common.benches.clock import Dut, begin, bench
-from .host import DESIGN, LAYERS, ROUGH, Core, Host, change_batch, some_slots
-from .jobs import Program, make_program, random_shape
+from .host import DESIGN, LAYERS, ROUGH, CoreScoreboard, Host, change_batch, some_slots
+from .jobs import BenchProgram, make_program, random_shape
 
 
-class Constant:
+class ZeroSignal:
     """Looks like a signal and holds zero after any write."""
 
     def __init__(self, name: str) -> None:
@@ -48,7 +48,9 @@ class Ports:
     def __init__(self, dut: Dut, prefix: str) -> None:
         self._dut, self._prefix = dut, prefix
         self._name, self._log = dut._name, dut._log
-        self._constants = {f"{prefix}_{name}": Constant(f"{prefix}_{name}") for name in ("arid", "rid", "awid", "bid")}
+        self._constants = {
+            f"{prefix}_{name}": ZeroSignal(f"{prefix}_{name}") for name in ("arid", "rid", "awid", "bid")
+        }
 
     def __getattr__(self, name: str) -> Any:
         return self._constants[name] if name in self._constants else getattr(self._dut, name)
@@ -57,10 +59,10 @@ class Ports:
         return [*dir(self._dut), *self._constants]
 
 
-class Memory:
+class ForeignMemory:
     """The part of a DRAM model that `Host` uses, on cocotbext-axi: contents, weather, tasks."""
 
-    def __init__(self, dut: Dut, rng: random.Random, program: Program) -> None:
+    def __init__(self, dut: Dut, rng: random.Random, program: BenchProgram) -> None:
         from cocotbext.axi import AxiRamRead, AxiRamWrite, AxiReadBus, AxiWriteBus
 
         self.base, self.size, self.weather, self.tasks = program.base, len(program.memory), ROUGH, list[Any]()
@@ -124,7 +126,7 @@ async def another_bus_agrees(dut: Dut) -> None:
     """Random programs, exits and merges are right; an access outside the map answers SLVERR here too."""
     rng = await begin(dut)
     program = make_program(DESIGN, [random_shape(rng, DESIGN) for _ in range(LAYERS)], rng)
-    memory, core, lite = Memory(dut, rng, program), Core(dut, rng, 0.8), ForeignLite(dut)
+    memory, core, lite = ForeignMemory(dut, rng, program), CoreScoreboard(dut, rng, 0.8), ForeignLite(dut)
     running = cocotb.start_soon(core.run())
     host = Host(dut, rng, program, memory, core, lite, [running])  # type: ignore[arg-type]
     await host.load()

@@ -21,10 +21,10 @@ from cocotb.triggers import RisingEdge
 from fluidnpu.hls import Cause, register
 
 from ...common.benches.clock import Dut, begin, setting
-from ...common.benches.dram import PAGE, Dram, Weather
+from ...common.benches.dram import PAGE, BenchDram, Weather
 from ...common.benches.lite import LiteMaster
 from .. import coverage
-from .jobs import Expected, Program, Shape, array_under_test, expect, make_program
+from .jobs import BenchProgram, ExpectedBeats, Shape, array_under_test, expect, make_program
 
 DESIGN = array_under_test()
 PORT_BYTES = DESIGN.port_bytes
@@ -44,7 +44,7 @@ def meet(*names: str) -> None:
 
 
 @dataclass
-class Core:
+class CoreScoreboard:
     """Takes the core's streams, compares them beat by beat, answers.
 
     `pace` is the chance to be ready or to answer in a cycle.
@@ -53,7 +53,7 @@ class Core:
     dut: Dut
     rng: random.Random
     pace: float = 1.0
-    want: Expected = field(default_factory=Expected)
+    want: ExpectedBeats = field(default_factory=ExpectedBeats)
     got: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("cmd", "input", "weight", "residual"), 0))
     sent: int = 0
     saturations: int = COUNTER_FULL  # of a long life so far; `SATURATED` a beat of output
@@ -62,7 +62,7 @@ class Core:
     doubt: str = ""  # a wrong beat; none where the core is reset, as it does a few cycles behind a job's error
     doubted: int = 0  # cycles for which it is known
 
-    def expect(self, want: Expected) -> None:
+    def expect(self, want: ExpectedBeats) -> None:
         """Begin a new job."""
         self.want, self.sent = want, 0
         self.got = dict.fromkeys(self.got, 0)
@@ -96,7 +96,7 @@ class Core:
                 self.saturations = self.first
             if not dut.core_rst_no.value:
                 self.saturations = dut.saturations_i.value = 0
-                self.want = Expected()  # the dropped job's beats are nobody's any more
+                self.want = ExpectedBeats()  # the dropped job's beats are nobody's any more
                 self.doubt = ""
                 out_valid = command = 0
                 dut.s_axis_output_tvalid.value = 0
@@ -140,9 +140,9 @@ class Host:
 
     dut: Dut
     rng: random.Random
-    program: Program
-    dram: Dram
-    core: Core
+    program: BenchProgram
+    dram: BenchDram
+    core: CoreScoreboard
     lite: LiteMaster
     tasks: list[Any] = field(default_factory=list)
 
@@ -228,7 +228,7 @@ class Host:
         self._cover(active, first, last)
         return await self.get("CYCLES_LO")
 
-    def dropped(self, before: bytes, want: Expected) -> None:
+    def dropped(self, before: bytes, want: ExpectedBeats) -> None:
         """Check that a dropped job left every byte as it was or as the whole job would: nothing outside its
         outputs.
         """
@@ -256,7 +256,7 @@ class Host:
                     meet("read burst ends at a page" if way == "r" else "write burst ends at a page")
 
 
-def first_difference(got: bytearray, want: bytearray, program: Program) -> str:
+def first_difference(got: bytearray, want: bytearray, program: BenchProgram) -> str:
     """Describe the first byte in which memory differs."""
     at = next(i for i, (a, b) in enumerate(zip(got, want, strict=True)) if a != b)
     slot, offset = divmod(at + program.base - program.slot_base, program.slot_bytes)
@@ -272,21 +272,21 @@ async def open_host(
     return await attach(dut, rng, program, weather, pace)
 
 
-async def attach(dut: Dut, rng: random.Random, program: Program, weather: Weather, pace: float) -> Host:
+async def attach(dut: Dut, rng: random.Random, program: BenchProgram, weather: Weather, pace: float) -> Host:
     """Set up everything around the design for a given program."""
-    dram = Dram(dut, rng, bytearray(program.memory), program.base, weather)
+    dram = BenchDram(dut, rng, bytearray(program.memory), program.base, weather)
     dram.read_port("m0_axi", PORT_BYTES)
     dram.read_port("m1_axi", PORT_BYTES)
     dram.read_port("m2_axi", PORT_BYTES)
     dram.write_port("m2_axi", PORT_BYTES)
-    core = Core(dut, rng, pace)
+    core = CoreScoreboard(dut, rng, pace)
     running = cocotb.start_soon(core.run())
     host = Host(dut, rng, program, dram, core, LiteMaster(dut, rng, deadline=1000), [running])
     await host.load()
     return host
 
 
-def some_slots(rng: random.Random, program: Program, batch: int) -> list[int]:
+def some_slots(rng: random.Random, program: BenchProgram, batch: int) -> list[int]:
     """Draw ascending slot numbers."""
     return sorted(rng.sample(range(program.slots), batch))
 

@@ -185,7 +185,7 @@ def random_shape(rng: random.Random, design: Design) -> Shape:
         shape = _any_shape(rng, design)
         run = FbcbEntry(Mode.LANES, batch=2, b_r=1, block=1)
         if (
-            buffer_bytes(place(shape, random.Random(0), Layout(), design), run)
+            buffer_bytes(place(shape, random.Random(0), SlotAllocator(), design), run)
             <= design.word_bytes * design.buffer_words
         ):
             return shape
@@ -263,7 +263,7 @@ def with_unit(shape: Shape, rng: random.Random) -> Shape:
 
 
 @dataclass
-class Layout:
+class SlotAllocator:
     """Hands out places in a slot, one after another."""
 
     used: int = 0
@@ -275,7 +275,7 @@ class Layout:
         return at
 
 
-def place(shape: Shape, rng: random.Random, layout: Layout, design: Design) -> Descriptor:
+def place(shape: Shape, rng: random.Random, layout: SlotAllocator, design: Design) -> Descriptor:
     """Make a descriptor with its own input, output and residual tensors."""
     (kh, kw), (sh, sw), (dh, dw), (oh, ow) = shape.kernel, shape.stride, shape.dilation, shape.out
     in_h, in_w = (oh - 1) * sh + (kh - 1) * dh + 1 + shape.spare[0], (ow - 1) * sw + (kw - 1) * dw + 1 + shape.spare[1]
@@ -410,7 +410,7 @@ def random_fbcb(rng: random.Random, design: Design, descriptor: Descriptor, batc
 
 
 @dataclass(frozen=True, kw_only=True)
-class Program:
+class BenchProgram:
     """A program at absolute addresses: `memory` from `base` on holds descriptors, weights and slots."""
 
     design: Design
@@ -441,14 +441,14 @@ def make_program(
     every_mode: bool = False,
     slots: int | None = None,
     slot_align: int = ALIGN,
-) -> Program:
+) -> BenchProgram:
     """Make layers with random contents at absolute addresses.
 
     `words` gives the FBCB word of a layer for every batch size at which it is legal. `every_mode` stores the
     weights of all modes, so that the FBCB may be changed afterwards. `slots`: two more than a batch by
     default; `slot_align`: their bytes are a multiple of it.
     """
-    layout, slots = Layout(), slots or design.b_max + 2
+    layout, slots = SlotAllocator(), slots or design.b_max + 2
     descriptors = [place(shape, rng, layout, design) for shape in shapes]
     image = bytearray()
     fbcb: list[int] = []
@@ -481,7 +481,7 @@ def make_program(
     most, size = (3000, 2) if design.word_bytes == 2 else (128, 1)
     filling = np.random.default_rng(rng.getrandbits(32)).integers(-most, most, slots * slot_bytes // size)
     memory[slot_base - base :] = filling.astype(f"<i{size}").tobytes()
-    return Program(
+    return BenchProgram(
         design=design,
         descriptors=tuple(descriptors),
         fbcb=tuple(fbcb),
@@ -607,7 +607,7 @@ def _packed(descriptor: Descriptor, mode: Mode, design: Design, pieces: Int16) -
 
 
 @dataclass
-class Expected:
+class ExpectedBeats:
     """Every beat of a job in order, as integers.
 
     `after` holds the beats that must be in before a command's outputs leave.
@@ -627,9 +627,9 @@ class Expected:
     input_words: int = 0  # words of windows that were delivered, padding not counted
 
 
-def expect(program: Program, active: list[int], layers: range, memory: bytearray) -> Expected:
+def expect(program: BenchProgram, active: list[int], layers: range, memory: bytearray) -> ExpectedBeats:
     """Compute the beats and the memory of a job on `layers` with these slots."""
-    out = Expected(memory=bytearray(memory))
+    out = ExpectedBeats(memory=bytearray(memory))
     every = program.slot_words(out.memory)
     design = program.design
     for layer in layers:

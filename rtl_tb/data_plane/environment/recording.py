@@ -12,14 +12,14 @@ from fluidnpu.hls.program import Descriptor
 
 from ...common.benches.clock import Dut, begin, bench
 from .host import DESIGN, FAIR, PORT_BYTES, Host, attach, change_batch
-from .jobs import Program, Shape, make_program
+from .jobs import BenchProgram, Shape, make_program
 
 
 @dataclass(frozen=True)
 class Decoder:
     """Describes the contents of an address."""
 
-    program: Program
+    program: BenchProgram
     layer: Descriptor
 
     def place(self, address: int, size: int) -> str:

@@ -67,12 +67,12 @@ class Rule:
         """The function of a rule that a package brings; None for those of `RULES`."""
         return None if self.name in RULES else find_combiner(self.name, RULES)
 
-    def tally(self, samples: int, classes: int) -> Tally:
+    def tally(self, samples: int, classes: int) -> EnsembleTally:
         """Begin a number of samples."""
-        return Tally(self, samples, classes)
+        return EnsembleTally(self, samples, classes)
 
 
-class Tally:
+class EnsembleTally:
     """Running sums of many samples, as pieces of the parts come; what comes again changes nothing.
 
     `total`, int64 (samples, classes), is the weighted sum at the finest scale, `seen`, bool (samples,

@@ -21,7 +21,7 @@ _LEAST = 1e-12  # a gain below it is rounding
 
 
 @dataclass(frozen=True, kw_only=True)
-class Search:
+class SearchOutcome:
     """The outcome of a search: the matrix, its rate under turns, and the matrices that were looked at."""
 
     matrix: Matrix
@@ -77,7 +77,7 @@ def bounded_greedy(
     *,
     max_iter: int = MAX_ITER,
     max_neighs: int = MAX_NEIGHS,
-) -> Search:
+) -> SearchOutcome:
     """Algorithm 2: of at most `max_neighs` drawn neighbours take the best, while it is strictly better.
 
     With more devices than networks by more than `max_iter`, that difference is the number of iterations.
@@ -96,10 +96,10 @@ def bounded_greedy(
             break
         device, network, batch = changes[best]
         matrix[device, network], rate = batch, float(scores[best])
-    return Search(matrix=matrix, rate=rate, benches=benches)
+    return SearchOutcome(matrix=matrix, rate=rate, benches=benches)
 
 
-def soft_greedy(problem: Problem, start: Matrix, *, max_iter: int = 1000) -> Search:
+def soft_greedy(problem: Problem, start: Matrix, *, max_iter: int = 1000) -> SearchOutcome:
     """Take the neighbour of the best soft score while it improves; all neighbours, no randomness.
 
     Of the matrices on the way, the one of most rate under turns is kept, so it is never below the start.
@@ -120,7 +120,7 @@ def soft_greedy(problem: Problem, start: Matrix, *, max_iter: int = 1000) -> Sea
         matrix[device, network], score = batch, scores[chosen]
         if (here := float(rates[chosen].min())) > rate:
             best, rate = matrix.copy(), here
-    return Search(matrix=best, rate=rate, benches=benches)
+    return SearchOutcome(matrix=best, rate=rate, benches=benches)
 
 
 def _soft(rates: Floats) -> Floats:

@@ -110,7 +110,7 @@ class _Given:
 
 
 @dataclass
-class Window:
+class CountWindow:
     """Counts since the last change, by early exit."""
 
     reached: list[int]
@@ -124,14 +124,14 @@ class Window:
     right: int = 0
 
     @classmethod
-    def of(cls, exits: int) -> Window:
+    def of(cls, exits: int) -> CountWindow:
         """Return an empty window."""
         reached, left, shadows, disagreeing, judged, lost = ([0] * exits for _ in range(6))
         return cls(reached, left, shadows, disagreeing, judged, lost)
 
 
 @dataclass
-class Counts:
+class AdaptationCounts:
     """Totals for metrics."""
 
     requests: int = 0
@@ -164,7 +164,7 @@ class Adaptation:
     ) -> None:
         self.active, self.plan = active, plan
         self.watching = Watching() if watching is None else watching
-        self.counts = Counts()
+        self.counts = AdaptationCounts()
         self.events: deque[AdaptationEvent] = deque(maxlen=1000)
         self._rng, self._classes, self._told = np.random.default_rng(seed), classes, told
         self._lock = threading.Lock()
@@ -184,7 +184,7 @@ class Adaptation:
         self._number = active.now.number
         self._wanted = plan.exits
         self._late = self._wrong = 0
-        self._window = Window.of(len(plan.names))
+        self._window = CountWindow.of(len(plan.names))
         self._expect(self._recorded)
 
     # -- what is seen ----------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ class Adaptation:
         return tuple(self._leaving)
 
     @property
-    def window(self) -> Window:
+    def window(self) -> CountWindow:
         """Counts since the last change."""
         return self._window
 
@@ -350,7 +350,7 @@ class Adaptation:
 
     def _expect(self, expected: Expected | None, leaving: Sequence[float | None] | None = None) -> None:
         """Begin anew with expected leave rates; None where they are to be learned."""
-        self._window = Window.of(len(self.plan.names))
+        self._window = CountWindow.of(len(self.plan.names))
         self._leaving = list(leaving if leaving is not None else expected.leaving if expected is not None else [])
         self._learning = expected is None and leaving is None
         self._charts: dict[int, tuple[Chart | None, Chart | None]] = {}
@@ -405,7 +405,7 @@ class Adaptation:
 
     def _fresh(self) -> None:
         """Begin a new window of evidence."""
-        self._window = Window.of(len(self.plan.names))
+        self._window = CountWindow.of(len(self.plan.names))
 
     def _note(self, kind: str, now_ns: int, why: str) -> None:
         exits = self.active.now.exits if kind != CHANGE else self._wanted

@@ -35,7 +35,7 @@ CERTIFIED, UTILITY = "certified", "by utility"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Phase:
+class DriftPhase:
     """One third of a simulated stream; `kept`: precision over the last exit's on the same samples.
 
     `same`: answers that are the last exit's.
@@ -60,12 +60,12 @@ class Drifted:
 
     drift: str
     classes: tuple[int, ...]
-    fixed: tuple[Phase, ...]
-    adapted: tuple[Phase, ...]
+    fixed: tuple[DriftPhase, ...]
+    adapted: tuple[DriftPhase, ...]
     events: tuple[AdaptationEvent, ...]
     noticed: int | None
     shadow_pct: float
-    others: Mapping[str, tuple[Phase, ...]] = field(default_factory=dict)
+    others: Mapping[str, tuple[DriftPhase, ...]] = field(default_factory=dict)
     certificate: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -167,7 +167,7 @@ def _classes(plan: AdaptationPlan, drift: str) -> NDArray[np.int64]:
 
 def _phases(
     plan: AdaptationPlan, rows: NDArray[np.int64], schedule: Schedule, edges: tuple[int, ...]
-) -> tuple[Phase, ...]:
+) -> tuple[DriftPhase, ...]:
     exit = np.array(schedule.exit)
     answered = exit >= 0
     right = np.where(answered, plan.answers.right[rows, exit], False)
@@ -178,7 +178,7 @@ def _phases(
     for name, start, end in zip(PHASES, edges[:-1], edges[1:], strict=True):
         part = slice(start, end)
         found.append(
-            Phase(
+            DriftPhase(
                 name=name,
                 early=float(np.mean(answered[part] & (exit[part] < len(plan.names)))),
                 kept=float(right[part].sum() / max(1, last[part].sum())),

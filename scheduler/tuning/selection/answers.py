@@ -64,7 +64,7 @@ class Answers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class ChainOutcome:
     """The effect of a chain on recorded samples in full batches: times in service in ns, shares of 1.
 
     `average_ns` counts each sample from the start of its batch to its own exit. `tail_ns` is the mean end of
@@ -110,7 +110,7 @@ def served(
     return ends, tail
 
 
-def outcome(table: CandidateTable, answers: Answers, chain: Chain, batch: int) -> Outcome:
+def outcome(table: CandidateTable, answers: Answers, chain: Chain, batch: int) -> ChainOutcome:
     """Return what a chain does to the samples in batches of `batch`.
 
     Samples behind the last full batch count for precision alone. Raises SchedulerError where no batch is
@@ -120,7 +120,7 @@ def outcome(table: CandidateTable, answers: Answers, chain: Chain, batch: int) -
     left = answers.left_at(chain)
     alone = table.single_ns(batch)
     counts = [float(np.mean(left == exit)) for exit in (*(one for one, _ in chain), table.exits)]
-    return Outcome(
+    return ChainOutcome(
         rates=tuple(counts),
         precision=float(answers.right[np.arange(len(answers)), left].mean()),
         reference=float(answers.reference.mean()),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import SchedulerError
-from .answers import Answers, Chain, Outcome, expected_average_ns, outcome, pattern_matrix
+from .answers import Answers, Chain, ChainOutcome, expected_average_ns, outcome, pattern_matrix
 from .candidates import CandidateTable
 
 THRESHOLDS = (0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999)
@@ -44,7 +44,7 @@ class Goal:
         if not self.thresholds or list(self.thresholds) != sorted(set(self.thresholds)):
             raise SchedulerError("thresholds to choose from must be distinct and ascend")
 
-    def met(self, found: Outcome) -> bool:
+    def met(self, found: ChainOutcome) -> bool:
         """True if precision and late batches are as demanded."""
         return found.precision >= self.eta * found.reference and found.late_batches <= self.late
 
@@ -92,7 +92,7 @@ def first_exits(table: CandidateTable, answers: Answers, goal: Goal, interval: i
 
 def greedy(
     table: CandidateTable, answers: Answers, goal: Goal, *, later: bool = True, exchange: bool = False
-) -> tuple[Chain, Outcome]:
+) -> tuple[Chain, ChainOutcome]:
     """Choose exits one by one and return the chain with its outcome; empty where no exit helps.
 
     `later`: also look for exits behind the first. `exchange`: improve the chain by `exchanged` at the end.
@@ -115,7 +115,7 @@ def greedy(
 
 def exchanged(
     table: CandidateTable, answers: Answers, goal: Goal, chain: Chain, *, width: int = WIDTH
-) -> tuple[Chain, Outcome]:
+) -> tuple[Chain, ChainOutcome]:
     """Improve a chain that meets the goal by exchanges, and return the best one met with its outcome.
 
     Exits chosen one by one spend all the precision that eta leaves on the first. A neighbour leaves one exit

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ...errors import SchedulerError
 from ...exits.evidence import Kept, check_risk, fixed_sequence, least_outcomes, proven_above, spread_of
-from .answers import Answers, Chain, Outcome, outcome, served
+from .answers import Answers, Chain, ChainOutcome, outcome, served
 from .arrival import Traffic
 from .candidates import CandidateTable
 from .greedy import MOST_ETA, ROUNDING, Goal, greedy
@@ -38,7 +38,7 @@ POWER = 0.84  # standard errors that give a test four chances in five
 
 
 @dataclass(frozen=True, kw_only=True)
-class Demand:
+class ChainClaim:
     """A claim about a chain: the outcomes 0..1 that `of` gives for samples have a mean above `mean`.
 
     `best` is an outcome without loss.
@@ -58,7 +58,7 @@ class Proposal:
     """
 
     chain: Chain
-    demands: tuple[Demand, ...]
+    demands: tuple[ChainClaim, ...]
     spreads: tuple[float, ...]
     sure: float
     average_ns: float
@@ -93,10 +93,10 @@ class Guaranteed:
     goal: Goal
     delta: float
     chain: Chain | None
-    found: Outcome | None  # on all samples
+    found: ChainOutcome | None  # on all samples
     tested: tuple[Tested, ...]
     naive: Chain
-    naive_outcome: Outcome
+    naive_outcome: ChainOutcome
     kept_on_test: float | None  # precision over the reference's on the part that tested
     samples: tuple[int, int]  # that proposed, that tested
     allowed: float | None
@@ -216,7 +216,7 @@ class _Search:
     def _passes(self, goal: Goal, thousandths: int) -> bool:
         return any(chain for chain in self.run(replace(goal, eta=thousandths / 1000))[1])  # () has no exits
 
-    def _outcome(self, goal: Goal, chain: Chain) -> Outcome:
+    def _outcome(self, goal: Goal, chain: Chain) -> ChainOutcome:
         return outcome(self.table, self.answers, chain, goal.batch)
 
     def _test(self, proposal: Proposal) -> Tested:
@@ -270,7 +270,7 @@ class _Search:
         )
         return Proposal(chain=chain, demands=tuple(demands), spreads=spreads, sure=min(sure), average_ns=average_ns)
 
-    def _seldom_late(self, goal: Goal, chain: Chain) -> list[Demand]:
+    def _seldom_late(self, goal: Goal, chain: Chain) -> list[ChainClaim]:
         """Return a demand an exit: so many samples leave there or before that late batches are few enough.
 
         None is needed of an exit behind which all samples may move on.
@@ -280,26 +280,26 @@ class _Search:
         moving = moving / (len(self.proposes) + 1)
         errors = np.sqrt(moving * (1 - moving) / len(self.tests)) + ROUNDING
         return [
-            Demand(name="late batches", of=partial(_staying, chain, exit), mean=1 - float(limit))
+            ChainClaim(name="late batches", of=partial(_staying, chain, exit), mean=1 - float(limit))
             for (exit, _), limit in zip(chain, ways.limits(moving, errors, goal.late), strict=True)
             if limit < 1
         ]
 
 
-def _precision(goal: Goal, chain: Chain) -> Demand:
+def _precision(goal: Goal, chain: Chain) -> ChainClaim:
     kept = Kept(goal.eta)
 
     def of(answers: Answers) -> NDArray[np.float64]:
         return kept.outcomes(answers.right_with(chain), answers.reference)
 
-    return Demand(name="precision", of=of, mean=kept.mean, best=kept.best)
+    return ChainClaim(name="precision", of=of, mean=kept.mean, best=kept.best)
 
 
 def _staying(chain: Chain, exit: int, answers: Answers) -> NDArray[np.float64]:
     return np.asarray(answers.left_at(chain) <= exit, np.float64)
 
 
-def _quicker(table: CandidateTable, goal: Goal, chain: Chain) -> Demand:
+def _quicker(table: CandidateTable, goal: Goal, chain: Chain) -> ChainClaim:
     """Return the demand on the time that a batch does without, in parts of the longest that there is."""
     exits = [exit for exit, _ in chain]
     steps = [
@@ -311,4 +311,4 @@ def _quicker(table: CandidateTable, goal: Goal, chain: Chain) -> Demand:
     def of(answers: Answers) -> NDArray[np.float64]:
         return np.asarray(1 - served(table, answers, chain, goal.batch)[0].mean(axis=1) / longest)
 
-    return Demand(name="average", of=of, mean=1 - table.single_ns(goal.batch) / longest)
+    return ChainClaim(name="average", of=of, mean=1 - table.single_ns(goal.batch) / longest)

@@ -13,7 +13,7 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from .answers import Answers, Chain, Outcome, outcome
+from .answers import Answers, Chain, ChainOutcome, outcome
 from .candidates import CandidateTable
 from .greedy import ROUNDING, Goal, greedy
 
@@ -30,7 +30,7 @@ class Proven:
     """
 
     chain: Chain
-    outcome: Outcome
+    outcome: ChainOutcome
     bound_ns: float
     nodes: int
 
@@ -69,7 +69,7 @@ def prove(table: CandidateTable, answers: Answers, goal: Goal, nodes: int = NODE
 
 
 class _Search:
-    def __init__(self, table: CandidateTable, answers: Answers, goal: Goal, chain: Chain, found: Outcome) -> None:
+    def __init__(self, table: CandidateTable, answers: Answers, goal: Goal, chain: Chain, found: ChainOutcome) -> None:
         self.table, self.answers, self.goal = table, answers, goal
         self.batches = len(answers) // goal.batch
         self.batch_of = np.arange(len(answers)) // goal.batch

@@ -46,7 +46,7 @@ class WritePort:
 
 
 @dataclass(slots=True)
-class Dram:
+class DramTwin:
     """The leaky buckets, and one port for each master and direction."""
 
     now: int  # the NPU's cycle
@@ -66,7 +66,7 @@ class Dram:
 
 
 @jit_apart
-def reset_dram(dram: Dram, setup: Setup, now: int) -> None:
+def reset_dram(dram: DramTwin, setup: Setup, now: int) -> None:
     """Fill the buckets and give each port its link."""
     dram.now = now - 1
     dram.turns = (MASTERS + 1) * setup.stripes
@@ -86,7 +86,7 @@ def reset_dram(dram: Dram, setup: Setup, now: int) -> None:
 
 
 @jit
-def tick(dram: Dram, setup: Setup) -> bool:
+def tick(dram: DramTwin, setup: Setup) -> bool:
     """Begin a cycle: refill the buckets. Returns False during a refresh, when no data move."""
     dram.now += 1
     if setup.link_rate:
@@ -100,7 +100,7 @@ def tick(dram: Dram, setup: Setup) -> bool:
 
 
 @jit
-def grant(dram: Dram, setup: Setup, wanted: int) -> int:
+def grant(dram: DramTwin, setup: Setup, wanted: int) -> int:
     """Arbitrate bandwidth round-robin. Returns the ports of `wanted` that move a beat, a bit each.
 
     The port after the last one served goes first, so that ports that want alike are served alike.
@@ -125,13 +125,13 @@ def grant(dram: Dram, setup: Setup, wanted: int) -> int:
 
 
 @jit
-def reads_due(port: ReadPort, dram: Dram) -> bool:
+def reads_due(port: ReadPort, dram: DramTwin) -> bool:
     """Tell if the oldest burst of a port has waited for its latency."""
     return port.asked != port.served and port.due[port.served & LAST] <= dram.now
 
 
 @jit
-def serve_read(port: ReadPort, dram: Dram, setup: Setup, beat: int, length: int) -> bool:
+def serve_read(port: ReadPort, dram: DramTwin, setup: Setup, beat: int, length: int) -> bool:
     """Send a beat, and accept the address of a burst of `length` beats (0: none). True if accepted."""
     room = port.asked - port.served < setup.outstanding
     if beat:
@@ -150,7 +150,7 @@ def serve_read(port: ReadPort, dram: Dram, setup: Setup, beat: int, length: int)
 
 
 @jit
-def answer_due(port: WritePort, dram: Dram) -> bool:
+def answer_due(port: WritePort, dram: DramTwin) -> bool:
     """Answer the oldest burst whose write latency has passed. Returns False if there is none."""
     if port.answered == port.filled or port.due[port.answered & LAST] > dram.now:
         return False
@@ -165,7 +165,7 @@ def has_room(port: WritePort, setup: Setup) -> bool:
 
 
 @jit
-def serve_write(port: WritePort, dram: Dram, setup: Setup, beat: int, length: int) -> None:
+def serve_write(port: WritePort, dram: DramTwin, setup: Setup, beat: int, length: int) -> None:
     """Accept a beat of data, and the address of a burst of `length` beats (0: none)."""
     if beat:
         port.beat_count += 1
@@ -181,7 +181,7 @@ def serve_write(port: WritePort, dram: Dram, setup: Setup, beat: int, length: in
 
 
 @jit
-def step_memory(dram: Dram, masters: Masters, setup: Setup) -> None:
+def step_memory(dram: DramTwin, masters: Masters, setup: Setup) -> None:
     """Serve masters that have one port for each direction."""
     m0, m1, m2, m2_write = masters.m0, masters.m1, masters.m2_read, masters.m2_write
     granted = 0
@@ -220,7 +220,7 @@ def collect_writes(port: WritePort, counts: Counts) -> None:
 
 
 @jit_apart
-def collect_traffic(dram: Dram, counts: Counts) -> None:
+def collect_traffic(dram: DramTwin, counts: Counts) -> None:
     """Move the counts of all ports to those of a layer."""
     collect_reads(dram.m0, counts, 0)
     collect_reads(dram.m1, counts, 1)

@@ -14,7 +14,7 @@ from ..records import jit, jit_apart
 from .masters import Masters, ReadMaster, WriteMaster
 from .memory import (
     WRITES,
-    Dram,
+    DramTwin,
     ReadPort,
     WritePort,
     answer_due,
@@ -54,7 +54,7 @@ class Burst:
 
 
 @dataclass(slots=True)
-class Cut:
+class StripeCut:
     """Registers of `axi_stripe_cut`, and the order in which words pass the stripe."""
 
     first: int  # port where the next burst begins
@@ -73,7 +73,7 @@ class Cut:
 class ReadStripe:
     """Registers of `axi_read_stripe`, and the memory's side of its ports."""
 
-    cut: Cut
+    cut: StripeCut
     memory: Annotated[list[ReadPort], MAX_STRIPES]
 
 
@@ -81,7 +81,7 @@ class ReadStripe:
 class WriteStripe:
     """Registers of `axi_write_stripe`, and the memory's side of its ports."""
 
-    cut: Cut
+    cut: StripeCut
     answered: int  # bursts
     answers_first: Annotated[list[int], WRITE_BURSTS]  # first port of each burst
     answers: Annotated[list[int], WRITE_BURSTS]  # ports of each burst
@@ -110,7 +110,7 @@ def reset_stripes(stripes: Stripes, setup: Setup) -> None:
 
 
 @jit
-def _chunk(cut: Cut, length: int, port: int, setup: Setup) -> int:
+def _chunk(cut: StripeCut, length: int, port: int, setup: Setup) -> int:
     """Words that a port gets of a burst of `length`."""
     step = length + setup.stripes - 1 >> setup.stripe_shift
     start = (port - cut.first & setup.stripes - 1) * step
@@ -118,7 +118,7 @@ def _chunk(cut: Cut, length: int, port: int, setup: Setup) -> int:
 
 
 @jit
-def _next_word(cut: Cut, setup: Setup) -> None:
+def _next_word(cut: StripeCut, setup: Setup) -> None:
     """Advance to the port of the next word, once a word of the oldest burst has passed."""
     burst = cut.bursts[cut.passed & READ_BURSTS - 1]
     cut.sent += 1
@@ -135,14 +135,14 @@ def _next_word(cut: Cut, setup: Setup) -> None:
 
 
 @jit
-def _rest(cut: Cut) -> None:
+def _rest(cut: StripeCut) -> None:
     """Return to port 0, since no burst is outstanding."""
     cut.first = 0
     cut.port = 0
 
 
 @jit_apart
-def _reads_wanted(stripe: ReadStripe, dram: Dram, stripes: int) -> int:
+def _reads_wanted(stripe: ReadStripe, dram: DramTwin, stripes: int) -> int:
     """Find the ports whose next narrow word is due, a bit each."""
     wanted = 0
     if stripe.cut.taken != stripe.cut.passed:
@@ -163,7 +163,7 @@ def _writes_wanted(stripe: WriteStripe, stripes: int) -> int:
 
 
 @jit
-def _fits(cut: Cut, length: int, setup: Setup) -> bool:
+def _fits(cut: StripeCut, length: int, setup: Setup) -> bool:
     """Tell if each port of a burst has a free address register, and room in its queue."""
     for port in range(setup.stripes):
         words = _chunk(cut, length, port, setup)
@@ -174,7 +174,7 @@ def _fits(cut: Cut, length: int, setup: Setup) -> bool:
 
 
 @jit
-def _begin_burst(cut: Cut, length: int, setup: Setup) -> int:
+def _begin_burst(cut: StripeCut, length: int, setup: Setup) -> int:
     """Write the chunks of a burst to the address registers of its ports. Returns the number of ports."""
     used = 0
     for port in range(setup.stripes):
@@ -193,7 +193,7 @@ def _begin_burst(cut: Cut, length: int, setup: Setup) -> int:
 
 
 @jit_apart
-def _step_read_stripe(stripe: ReadStripe, m: ReadMaster, dram: Dram, setup: Setup, granted: int) -> None:
+def _step_read_stripe(stripe: ReadStripe, m: ReadMaster, dram: DramTwin, setup: Setup, granted: int) -> None:
     """Gather narrow words into words, send these in order, and take a burst."""
     cut, stripes = stripe.cut, setup.stripes
     m.rvalid = m.arready = 0
@@ -240,7 +240,7 @@ def _answer(stripe: WriteStripe, stripes: int) -> bool:
 
 
 @jit
-def _step_write_port(narrow: Narrow, memory: WritePort, dram: Dram, setup: Setup, beat: int) -> None:
+def _step_write_port(narrow: Narrow, memory: WritePort, dram: DramTwin, setup: Setup, beat: int) -> None:
     """Send a narrow word and an address to the memory, and count its answers."""
     length = narrow.len if has_room(memory, setup) else 0
     narrow.responses += answer_due(memory, dram)
@@ -254,7 +254,7 @@ def _step_write_port(narrow: Narrow, memory: WritePort, dram: Dram, setup: Setup
 
 
 @jit_apart
-def _step_write_stripe(stripe: WriteStripe, m: WriteMaster, dram: Dram, setup: Setup, granted: int) -> None:
+def _step_write_stripe(stripe: WriteStripe, m: WriteMaster, dram: DramTwin, setup: Setup, granted: int) -> None:
     """Distribute words to the queues of the ports, answer bursts in order, and take a burst."""
     cut, stripes = stripe.cut, setup.stripes
     m.awready = m.wready = m.bvalid = 0
@@ -280,7 +280,7 @@ def _step_write_stripe(stripe: WriteStripe, m: WriteMaster, dram: Dram, setup: S
 
 
 @jit_apart
-def step_striped_memory(stripes: Stripes, dram: Dram, masters: Masters, setup: Setup) -> None:
+def step_striped_memory(stripes: Stripes, dram: DramTwin, masters: Masters, setup: Setup) -> None:
     """Serve masters behind stripes; beats and bursts are counted at the narrow ports."""
     ports = setup.stripes
     granted = 0
@@ -297,7 +297,7 @@ def step_striped_memory(stripes: Stripes, dram: Dram, masters: Masters, setup: S
 
 
 @jit
-def _bursts(cut: Cut) -> int:
+def _bursts(cut: StripeCut) -> int:
     """Return the bursts since the last call."""
     bursts = cut.taken - cut.told
     cut.told = cut.taken
@@ -305,7 +305,7 @@ def _bursts(cut: Cut) -> int:
 
 
 @jit
-def _words(cut: Cut) -> int:
+def _words(cut: StripeCut) -> int:
     """Return the words that have passed since the last call."""
     words = cut.words
     cut.words = 0

@@ -1,0 +1,1 @@
+"""What several subcommands share: options, and the designs, data and networks that a command line names."""

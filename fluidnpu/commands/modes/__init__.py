@@ -1,0 +1,1 @@
+"""Modes of subcommands that fill a file of their own."""

@@ -1,0 +1,1 @@
+"""Boards of a fleet: their processes, links, states and administration, and workers beside them."""

@@ -1,0 +1,1 @@
+"""Fronts of a fleet: what clients see of a dispatcher and its boards, and what steers it."""

@@ -1,0 +1,1 @@
+"""Admission to a server: tokens, certificates, and bounds of what one client may take."""

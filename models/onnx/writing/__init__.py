@@ -1,0 +1,1 @@
+"""Networks written as ONNX: layers, activations, tails and metadata."""
