@@ -32,6 +32,7 @@ COMMANDS = {
     "measure": "measure",
     "place": "place",
     "prepare": "prepare",
+    "run": "run",
     "serve": "serve",
     "simulate": "simulate",
     "stream": "stream",

@@ -5,6 +5,7 @@ from .models import Models as Models
 from .models import named_folders as named_folders
 from .options import ModelOptions as ModelOptions
 from .options import criteria_of as criteria_of
+from .options import default_slo_ns as default_slo_ns
 from .raised import AccessError as AccessError
 from .raised import DeviceInUseError as DeviceInUseError
 from .raised import ExpiredError as ExpiredError
