@@ -25,8 +25,8 @@ from fluidnpu.models.exits import decide_exits, sureness_of_exits
 from fluidnpu.models.numeric import WORDS, Stored
 from fluidnpu.scheduler.simulation import Networks
 
-from .bus import Bus
 from .devices import claims
+from .devices.bus import Bus
 from .devices.counting import CountedJob, LayerCounts
 from .devices.device import Buffer, Device
 from .errors import (

@@ -1,7 +1,7 @@
 """One call of an operator: its attributes, its opset and the arrays that it reads.
 
-An operator of the tail is a function of a `OperatorCall` that returns an array, or a tuple of them. It never writes
-into what it reads. Every result is bounded before it is allocated.
+An operator of the tail is a function of an `OperatorCall` that returns an array, or a tuple of them. It
+never writes into what it reads. Every result is bounded before it is allocated.
 """
 
 from __future__ import annotations

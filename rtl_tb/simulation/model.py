@@ -4,7 +4,8 @@ A bench is a cocotb module of a subject's `benches/`, named as the module that i
 parameters.
 
 >>> model = RtlModel(top="common_fifo", parameters={"Width": 8, "Depth": 4})
->>> model.verilated.folder == RtlModel(top="common_fifo", parameters={"Depth": 4, "Width": 8}).verilated.folder
+>>> same = RtlModel(top="common_fifo", parameters={"Depth": 4, "Width": 8})
+>>> model.verilated.folder == same.verilated.folder
 True
 """
 

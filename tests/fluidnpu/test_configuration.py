@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from refusals import refused
 
 from fluidnpu.cli import main
-from fluidnpu.configuration import COMMANDS, Configuration
+from fluidnpu.commands.helpers.configuration import COMMANDS, Configuration
 from fluidnpu.models import shipped_file
 
 GOOD = """# a node

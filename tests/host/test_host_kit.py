@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import fluidnpu
 from fluidnpu.cli import main
 from fluidnpu.commands import fleet, serve
-from fluidnpu.configuration import Configuration
+from fluidnpu.commands.helpers.configuration import Configuration
 from fluidnpu.host.fleet.boards.children import environment
 from fluidnpu.host.kit import kit_files
 from fluidnpu.host.oip.observing.metric_table import TABLE

@@ -278,9 +278,9 @@ def run(
 ) -> list[dict[str, Any]] | None:
     """Count the cycles of a job: the fields of `Counts` for each layer, or None past `limit` cycles.
 
-    `numbers` has the fields of `Setup` by name, and each of `layers` those of `LayerConstants`; `slots` are the
-    addresses of the samples. `first_cycle` is the NPU's cycle after the write of START, since refresh counts
-    from reset.
+    `numbers` has the fields of `Setup` by name, and each of `layers` those of `LayerConstants`; `slots` are
+    the addresses of the samples. `first_cycle` is the NPU's cycle after the write of START, since refresh
+    counts from reset.
     """
     late, bias = _ring(numbers["late"] + 1), _ring(numbers["bias_depth"])
     setup = {

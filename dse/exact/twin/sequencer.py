@@ -1,7 +1,8 @@
 """States and commands of each layer of a job, and the pieces of the next one.
 
 Twin of `fluidnpu_sequencer`, `fluidnpu_descriptor_fetch` and `fluidnpu_piece_loader`.
-`fluidnpu_batching_engine` and `fluidnpu_planner` are states that take a cycle and `LayerConstants.plan_cycles`.
+`fluidnpu_batching_engine` and `fluidnpu_planner` are states that take a cycle, and
+`LayerConstants.plan_cycles`.
 """
 
 from __future__ import annotations

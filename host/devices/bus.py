@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fluidnpu.hls import REGISTERS
 
-from .devices.device import Buffer, Device
-from .errors import DeviceAccessError
+from ..errors import DeviceAccessError
+from .device import Buffer, Device
 
 _NAMES = {register.offset: register.name for register in REGISTERS}
 

@@ -24,9 +24,9 @@ import click
 
 from fluidnpu import models
 
-from .errors import UsageError, is_expected, sentence
-from .options import Option
-from .outputs import PATH, TextWithPath, UserPath
+from ...errors import UsageError, is_expected, sentence
+from ...options import Option
+from ...outputs import PATH, TextWithPath, UserPath
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -35,7 +35,7 @@ else:
 
 COMMANDS = ("serve", "stream", "fleet")  # the ways to serve, each with its table
 MOST_BYTES = 64 << 10  # of a file, whose pieces are read again to find a line
-_KEPT = "fluidnpu.configuration"  # the file of a command line, in the context's meta
+_KEPT = "fluidnpu.commands.helpers.configuration"  # the file of a command line, in the context's meta
 _NUMBERS = (click.types.IntParamType, click.types.FloatParamType)
 
 
