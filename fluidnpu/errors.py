@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-# Modules beyond the base installation, by the extra that brings them; of several extras the first in pyproject.toml.
+# Modules beyond the base installation, by the extra that brings them; of several the first in pyproject.toml.
 EXTRAS = {
     **dict.fromkeys(("onnx", "jinja2", "markupsafe", "matplotlib", "PIL", "numba", "llvmlite"), "design"),
     "pynq": "board",

@@ -12,9 +12,9 @@ import click
 from fluidnpu.host import kit
 
 from .. import show
-from ..configuration import Configuration, placed
 from ..errors import UsageError
 from ..options import FOLDER_OUT, JSON, PATH, takes
+from .helpers.configuration import Configuration, placed
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,9 +15,9 @@ from fluidnpu.host import fleet, oip
 from fluidnpu.scheduler import exits
 
 from .. import show
-from ..configuration import config_option, placed
 from ..errors import UsageError
 from ..options import JSON, PATH, takes
+from .helpers.configuration import config_option, placed
 from .helpers.surfaces import (
     CERTIFY,
     CRITERIA,

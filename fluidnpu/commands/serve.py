@@ -15,11 +15,11 @@ from fluidnpu.scheduler import comparison, exits, tuning
 from fluidnpu.scheduler.policies import SERVING_POLICY
 
 from .. import show
-from ..configuration import WordsArgument, config_option, placed
 from ..errors import UsageError
 from ..options import JSON, PATH, POWER, read_power, takes
 from ..outputs import TextWithPath
 from .helpers.addresses import ADDRESSES, physical
+from .helpers.configuration import WordsArgument, config_option, placed
 from .helpers.surfaces import (
     CERTIFY,
     CRITERIA,

@@ -21,12 +21,12 @@ from fluidnpu.scheduler import exits, tuning
 from fluidnpu.scheduler.policies import SERVING_POLICY
 
 from .. import show
-from ..configuration import config_option, placed
 from ..errors import UsageError, add_note
 from ..options import DATA, EXIT_RATES, JSON, PATH, numbers, takes
 from ..outputs import TextWithPath
 from .helpers.addresses import ADDRESSES, physical
 from .helpers.board_power import BoardPower, board_power, energies, energy_lines, read_meanwhile
+from .helpers.configuration import config_option, placed
 from .helpers.data import CLASSES, read_data, refuse_classes_without
 from .helpers.networks import noise
 from .helpers.surfaces import CRITERIA, POLICIES, Sectioned, device_option

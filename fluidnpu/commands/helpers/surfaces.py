@@ -14,9 +14,9 @@ import click
 from fluidnpu.host import oip
 from fluidnpu.scheduler.policies import POLICY_FILES
 
-from ...configuration import COMMANDS
 from ...errors import UsageError
 from ...options import PATH, Decorated, Option
+from .configuration import COMMANDS
 
 *_BUT_LAST, _LAST = sorted(POLICY_FILES)
 PORT = click.IntRange(0, 65535)
