@@ -272,7 +272,8 @@ def page(report: Report) -> str:
         lines += ["", "Anytime answers in the peak, the most of any table: "
                   + ", ".join(f"`{name}` {value:.1f} %" for name, value in most.items()) + "."]  # fmt: skip
     made = (f"Made by `{report['command']}`: {size['seeds']} seeds of {size['requests']} requests "
-              f"as told, {size['few_seeds']} seeds of {size['few_requests']} in the other worlds. It took {report['cpu_s']:.0f} CPU seconds, of which "
+              f"as told, {size['few_seeds']} seeds of {size['few_requests']} in the other worlds. "
+              f"It took {report['cpu_s']:.0f} CPU seconds, of which "
               f"solving took {np.median([r['solve_cpu_s'] for r in rows]):.1f} and choosing "
               f"{np.median([r['choose_cpu_s'] for r in rows]):.1f} a table in the median (all places of the dial at once).")  # fmt: skip
     lines += ["", textwrap.fill(made, 108, break_long_words=False, break_on_hyphens=False)]
