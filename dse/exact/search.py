@@ -508,6 +508,8 @@ def all_by_bound(
             for objective, (question, space) in zip(objectives, grounds, strict=True)
         ]
     )
+    if progress is not None:
+        progress(0, _race_steps(grounds[0][0]))  # the near bounds and the first array take long
     ground = np.repeat(np.arange(len(grounds)), [len(space) for _, space in grounds])
     within = np.concatenate([np.arange(len(space)) for _, space in grounds])
     waiting: list[tuple[float, int, int, Floats]] = []
@@ -552,7 +554,8 @@ def search_exact(question: Question, progress: Progress | None = None) -> ExactR
     """The array of most throughput, or of least latency at b = 1, under the exact model.
 
     Throughput is the sum over b of w_b GOP/s. Every batch size of the winner is evaluated, also those that
-    weigh nothing. Raises FitError where nothing can be built.
+    weigh nothing. `progress` goes over the layers that are bounded, then from 0 over the batch sizes of the
+    arrays that are counted. Raises FitError where nothing can be built.
     """
     grounds = _grounds(question)
     total = sum(len(space) for _, space in grounds)
@@ -565,6 +568,11 @@ def search_exact(question: Question, progress: Progress | None = None) -> ExactR
         asked, space = grounds[which]
         race.enter(asked, space[index], bounds, value)
     return race.ranking(total)
+
+
+def _race_steps(question: Question) -> int:
+    """Batch sizes of all arrays that the budget allows to count."""
+    return question.most_evaluations * len(question.batches)
 
 
 def _grounds(question: Question) -> list[tuple[Question, DesignSpace]]:
@@ -622,12 +630,16 @@ class _Race:
             value = float(self.objective(cycles)[0])
             if value <= self.value:
                 break
+            self._report(len(self.trace) * len(asked.batches) + row + 1)
         self.trace.append((replace(point, t_r=fitted.t_r), bound, value))
         _log.info("array %d: %s reaches %.4g of at most %.4g", len(self.trace), self.trace[-1][0], value, bound)
-        if self.progress is not None:
-            self.progress(len(self.trace), self.question.most_evaluations)
+        self._report(len(self.trace) * len(asked.batches))
         if value > self.value:
             self.best, self.value, self.winner = evaluation, value, asked
+
+    def _report(self, steps: int) -> None:
+        if self.progress is not None:
+            self.progress(steps, _race_steps(self.question))
 
     def ranking(self, bounded: int) -> ExactRanking:
         """The winner; raises the first FitError when no array had a share of RAM that serves the workload."""

@@ -182,7 +182,11 @@ def test_the_best_array_is_the_best_of_all_when_all_may_be_counted(latency: bool
         assert exact >= bound if latency else exact <= bound
     asked: list[tuple[int, int]] = []
     search_exact(replace(question, evaluations=3), lambda done, of: asked.append((done, of)))
-    assert asked[-1] == (3, 3)
+    steps = 3 * len(question.batches)
+    counting = asked[asked.index((0, steps)) :]  # arrays at each batch size, from 0 before the first is counted
+    assert asked.index((0, steps)) > 0
+    assert counting == sorted(counting)
+    assert counting[-1] == (steps, steps)
     with pytest.raises(DesignError, match="at least 1"):
         replace(question, evaluations=0)
 

@@ -104,17 +104,14 @@ def _answered(out: Console, question: dse.Question, board: str) -> dse.Explorati
     log.info("searching designs for %s on %s by the %s model", question.workload.name, board, question.model)
     label = "bounding" if question.model == "exact" else "ranking"
     with show.progress(out, f"{label} arrays for {board}") as step:
-        return dse.answer(question, _relabelled(step, question, board))
+        counting = False
 
+        def report(done: int, total: int) -> None:
+            nonlocal counting
+            counting = counting or done == 0  # only the second part of an exact search begins with no step done
+            step(done, total, f"counting cycles for {board}" if counting else "")
 
-def _relabelled(step: show.ProgressStep, question: dse.Question, board: str) -> show.ProgressStep:
-    """Tell bounding, which goes over layers, from counting, which goes over arrays."""
-
-    def report(done: int, total: int, say: str = "") -> None:
-        counting = question.model == "exact" and total == question.most_evaluations and done <= total
-        step(done, total, f"counting arrays for {board}" if counting else say)
-
-    return report
+        return dse.answer(question, report)
 
 
 def _weights(text: str | None) -> tuple[float, ...] | None:
