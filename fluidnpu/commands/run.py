@@ -139,7 +139,8 @@ def command(options: RunOptions) -> None:
                 log.run(out, step)
         except FailedStep as end:
             if options.as_json:
-                show.emit({"step": end.step} | end.report)
+                answer = {key: value for key, value in end.report.items() if key != "error"}
+                show.emit({"step": end.step, "error": end.report.get("error"), "answer": answer})
             raise
         accuracy = measure_accuracy(log, plan)
     summary = summary_of(log, plan, accuracy)

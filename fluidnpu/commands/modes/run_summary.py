@@ -45,17 +45,17 @@ def measure_accuracy(log: StepLog, plan: Plan) -> dict[str, Any]:
             return {}
         images = given_images(network, test)
         assert images is not None, "the build measured accuracy on them"
-        both = {"float": build.report["float_accuracy"], "words": build.report[f"int{plan.bits}_accuracy"]}
+        floating, words = build.report["float_accuracy"], build.report[f"int{plan.bits}_accuracy"]
         if len(network.exits) == 1:
-            return {"images": len(images), **both, "with_exits": None}
+            return {"images": len(images), "float_accuracy": floating, "words_accuracy": words, "exits_accuracy": None}
         whole = of_width(model_exits.single_exit(network), plan.bits)
         qnet = quantised(whole, images, plan.bits)
         alone = models.accuracy_guard(whole, qnet, images.images, images.labels, ANY_POINTS)
         return {
             "images": len(images),
-            "float": alone.float_accuracy,
-            "words": alone.int16_accuracy,
-            "with_exits": both["words"],
+            "float_accuracy": alone.float_accuracy,
+            "words_accuracy": alone.int16_accuracy,
+            "exits_accuracy": words,
         }
 
     return log.measure("accuracy", key, work).report
@@ -86,19 +86,19 @@ def summary_of(log: StepLog, plan: Plan, accuracy: dict[str, Any]) -> dict[str, 
             {"command": step.line, "seconds": log.results[step.name].seconds, "kept": log.results[step.name].kept}
             for step in plan.steps
         ],
-        "array": [design.t_r, design.t_p, design.t_c],
+        "model": design.model,
+        "t_r": design.t_r,
+        "t_p": design.t_p,
+        "t_c": design.t_c,
         "word_bits": design.word_bits,
-        "cycles": design.model,
         "exits": list(design.exits),
         "exit_rates": None if design.exit_rates is None else list(design.exit_rates),
-        "requests_per_second": capacity,
+        "capacity_per_s": capacity,
         "policy": SERVING_POLICY,
         "frames_per_second": frames[best],
         "batch": best + 1,
-        "latency_ms": {
-            "mean": sum(rate * end for rate, end in zip(rates, ends, strict=True)),
-            "worst": ends[-1],
-        },
+        "mean_ms": sum(rate * end for rate, end in zip(rates, ends, strict=True)),
+        "worst_ms": ends[-1],
         "accuracy": accuracy or None,
         "precision": _precision(reports, plan),
         "limits": _limits(reports["dse"], best),
@@ -114,7 +114,7 @@ def _precision(reports: dict[str, dict[str, Any]], plan: Plan) -> dict[str, Any]
         return None
     selection = reports["select"]["selection"]
     return {
-        "asked": selection["eta"],
+        "eta": selection["eta"],
         "sure": selection["sure"],
         "kept": selection["kept_on_tested"],
         "images": selection["samples"]["tested"],
@@ -125,11 +125,11 @@ def _limits(report: dict[str, Any], index: int) -> dict[str, Any]:
     """Give the wall that takes most cycles at a batch size, and what the design takes of the device."""
     design = report.get("fitted", report)
     walls = design["walls"][index] if design["walls"] else None
-    first = None if walls is None else max(("compute", "tiles", "memory"), key=walls.__getitem__)
+    first = None if walls is None else max(WALLS, key=walls.__getitem__)
     return {
         "wall": first,
         "share": None if walls is None or first is None else walls[first],
-        "device_pct": {name: resource["percent"] for name, resource in design["resources"].items()},
+        "takes_pct": {name: resource["percent"] for name, resource in design["resources"].items()},
     }
 
 
@@ -166,7 +166,8 @@ def _unchecked(
 
 def print_summary(out: Console, summary: dict[str, Any]) -> None:
     """Print the closing screen."""
-    title = f"{summary['network']} on {summary['board']}: array <{', '.join(map(str, summary['array']))}>"
+    array = ", ".join(str(summary[size]) for size in ("t_r", "t_p", "t_c"))
+    title = f"{summary['network']} on {summary['board']}: array <{array}>"
     width = f"int{summary['word_bits']}"
     out.print()
     out.print(
@@ -179,42 +180,46 @@ def print_summary(out: Console, summary: dict[str, Any]) -> None:
 
 
 def _rows(summary: dict[str, Any], width: str) -> list[tuple[str, str, str]]:
-    rates, limits, latency = summary["exit_rates"], summary["limits"], summary["latency_ms"]
+    rates, limits = summary["exit_rates"], summary["limits"]
     leaving = ", ".join(
         f"{100 * rate:.1f} % {name}" for name, rate in zip(summary["exits"], rates or (1,), strict=False)
     )
     rows = [
         (
             "requests/s",
-            f"{summary['requests_per_second']:.0f}",
+            f"{summary['capacity_per_s']:.0f}",
             f"at the exit rates {leaving}; policy {summary['policy']}",
         ),
         ("frames/s", f"{summary['frames_per_second']:.0f}", f"whole network, batches of {summary['batch']}"),
-        ("latency, mean", f"{latency['mean']:.3f} ms", "one request alone, at the exit rates"),
-        ("latency, worst", f"{latency['worst']:.3f} ms", "one request alone, through the whole network"),
+        ("latency, mean", f"{summary['mean_ms']:.3f} ms", "one request alone, at the exit rates"),
+        ("latency, worst", f"{summary['worst_ms']:.3f} ms", "one request alone, through the whole network"),
     ]
     accuracy, precision, verified = summary["accuracy"], summary["precision"], summary["verified"]
     if accuracy is not None:
         rows += [
-            ("accuracy, float", f"{100 * accuracy['float']:.2f} %", f"whole network, {accuracy['images']} images"),
-            (f"accuracy, {width}", f"{100 * accuracy['words']:.2f} %", "whole network, the same images"),
+            (
+                "accuracy, float",
+                f"{100 * accuracy['float_accuracy']:.2f} %",
+                f"whole network, {accuracy['images']} images",
+            ),
+            (f"accuracy, {width}", f"{100 * accuracy['words_accuracy']:.2f} %", "whole network, the same images"),
         ]
-        if accuracy["with_exits"] is not None:
-            rows.append(("accuracy, exits", f"{100 * accuracy['with_exits']:.2f} %", f"{width}, with early exits"))
+        if accuracy["exits_accuracy"] is not None:
+            rows.append(("accuracy, exits", f"{100 * accuracy['exits_accuracy']:.2f} %", f"{width}, with early exits"))
     if precision is not None:
         rows.append(
             (
                 "precision kept",
                 f"{100 * precision['kept']:.2f} %",
-                f"of the given network's, {precision['images']} images; {100 * precision['asked']:g} % on unseen images with "
+                f"of the given network's, {precision['images']} images; {100 * precision['eta']:g} % on unseen images with "
                 f"probability {precision['sure']:g}",
             )
         )
     if limits["wall"] is not None:
         what = f"of the cycles of a batch of {summary['batch']}: {WALLS[limits['wall']]}"
         rows.append((f"limited by {limits['wall']}", f"{100 * limits['share']:.0f} %", what))
-    name, percent = max(limits["device_pct"].items(), key=lambda pair: pair[1])
-    others = ", ".join(f"{share:.0f} % {KINDS[kind]}" for kind, share in limits["device_pct"].items() if kind != name)
+    name, percent = max(limits["takes_pct"].items(), key=lambda pair: pair[1])
+    others = ", ".join(f"{share:.0f} % {KINDS[kind]}" for kind, share in limits["takes_pct"].items() if kind != name)
     rows.append((f"device, {KINDS[name]}", f"{percent:.0f} %", f"and {others}"))
     if verified is not None:
         rows.append(
