@@ -205,8 +205,8 @@ def main() -> None:
             )
             for seed in range(STREAMS)
         ]
-        noticed = [one.noticed for one in streams if one.noticed is not None]
-        early = sum(event.requests <= 2000 for one in streams for event in one.events if event.kind == "alarm")
+        noticed = [stream.noticed for stream in streams if stream.noticed is not None]
+        early = sum(event.requests <= 2000 for stream in streams for event in stream.events if event.kind == "alarm")
         print(
             f"false alarms at least {distance} requests apart: drift to hard classes noticed after "
             f"{np.mean(noticed):.0f} requests ({min(noticed)} to {max(noticed)}, {len(noticed)} of {STREAMS} streams); "

@@ -182,7 +182,7 @@ def served(way: str, stream: str, seed: int, requests: int = REQUESTS, promise: 
             watch=watch,
         ),
     )
-    exit, took = np.array(schedule.exit), np.array(schedule.end_ns) - [one.arrival_ns for one in arrivals]
+    exit, took = np.array(schedule.exit), np.array(schedule.end_ns) - [arrival.arrival_ns for arrival in arrivals]
     same = said[rows, exit] == said[rows, -1]
     busy = sum(schedule.run_end_ns) - sum(run.start_ns for run in schedule.runs)
     shadow_ns = watch.counts.shadow_ns if isinstance(watch, Adaptation) else getattr(watch, "shadow_ns", 0)
@@ -236,7 +236,7 @@ def audited(stream: str, seed: int, requests: int = AUDITED, promise: Promise = 
                 active.now,
                 stage,
                 [asked[k] for k in ids],
-                ["left" if one else "" for one in leaves],
+                ["left" if leaf else "" for leaf in leaves],
                 said[rows[here], stage].tolist(),
                 seen.tolist(),
             )

@@ -152,7 +152,7 @@ def agreement(path: Path, size: Sequence[int] | None, network: Network, images: 
     # Its optimiser takes the zeros of a Pad before a MaxPool for padding, which is no value (yolov3-tiny).
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    (entry,) = (one for one in session.get_inputs() if one.name == network.input)
+    (entry,) = (get_input_ for get_input_ in session.get_inputs() if get_input_.name == network.input)
     image = _as_the_file_takes(entry.shape, images)
     if "uint8" in entry.type:
         image = np.rint(255 * image).astype(np.uint8)

@@ -105,7 +105,7 @@ def losses(design: Design, dram: DramModel, batches: Sequence[int], found: Seque
     words = dram.awake_words()
     print("\n| B | layers | memory | beats | waiting |\n|---:|---|---:|---:|---:|")
     for batch, cycles in zip(batches, found, strict=True):
-        total = sum(one.cycles for one in cycles)
+        total = sum(cycle.cycles for cycle in cycles)
         for kinds, what in (((Kind.GEMM,), "products"), ((Kind.MAX_POOL, Kind.SUM_POOL), "pools")):
             memory = beats = waiting = 0.0
             for layer, one in zip(design.layers, cycles, strict=True):

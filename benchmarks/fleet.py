@@ -80,7 +80,7 @@ def predicted(folder: Path, design: Design, count: int, slo_ns: int) -> float:
 def whole_plan(fleet: placement.Fleet, design: Design, rate: float, slo_ns: int) -> placement.Plan:
     """The plan by which every board serves the whole network."""
     whole = placement.Job(network="demo", first=0, last=design.stages - 1, batch=design.b_max)
-    pool = placement.Pool(type="board", devices=tuple(one.name for one in fleet.devices), jobs=(whole,))
+    pool = placement.Pool(type="board", devices=tuple(device.name for device in fleet.devices), jobs=(whole,))
     route = placement.Route(network="demo", pools=(0,), rate_per_s=rate)
     return placement.Plan(
         fleet=fleet.digest, objective="goodput", slo_ns=slo_ns, pools=(pool,), routes=(route,), rate_per_s=rate

@@ -197,7 +197,9 @@ def walk(
         mmac=checked["macs"] / 1e6,
         regions=tuple(len(region.blocks) for region in backbone_of(single_exit(network)).regions),
         heads_pct=100 * (places["macs"] / checked["macs"] - 1),
-        blocks=tuple(blocks.index(one) + 1 for one in candidate_tensors(single_exit(network), exits)),
+        blocks=tuple(
+            blocks.index(candidate_tensor) + 1 for candidate_tensor in candidate_tensors(single_exit(network), exits)
+        ),
         array=f"<{fitted.t_r}, {fitted.t_p}, {fitted.t_c}>",
         frames_per_s=(1e3 / times[-1][0], 1e3 * b_max / times[-1][1]),
         exit_ms=tuple(one for one, _ in times),

@@ -59,8 +59,8 @@ def judged(table: CandidateTable, some: Answers, others: Sequence[Answers], goal
     """Select on some samples, and judge on several others."""
     found = guaranteed(table, some, goal, delta=RISK, seed=seed)
     return [
-        (judge(table, each, found.naive, goal), judge(table, each, found.chain, goal) if found.chain else None)
-        for each in others
+        (judge(table, other, found.naive, goal), judge(table, other, found.chain, goal) if found.chain else None)
+        for other in others
     ]
 
 
@@ -122,10 +122,10 @@ def line(name: str, rows: Sequence[Pair]) -> str:
     none = len(rows) - len(ours)
     cells = [name, f"{len(rows)}"]
     for values, missing in ((naive, 0), (ours, none)):
-        average = (sum(each.average for each in values) + missing) / len(rows)
-        cells += [f"{sum(each.missed for each in values)}", f"{sum(each.late for each in values)}"]
+        average = (sum(value.average for value in values) + missing) / len(rows)
+        cells += [f"{sum(value.missed for value in values)}", f"{sum(value.late for value in values)}"]
         cells += [f"{none}"] * (values is ours) + [f"{100 * average:.1f} %"]
-    cells.append(f"{100 * np.mean([each.kept for each in ours]):.2f} %" if ours else "-")
+    cells.append(f"{100 * np.mean([our.kept for our in ours]):.2f} %" if ours else "-")
     return f"| {' | '.join(cells)} |"
 
 

@@ -115,7 +115,7 @@ def _answers(qnet: QuantisedNetwork, images: Floats) -> Mapping[str, Floats]:
 def nudenet(path: Path, each: int) -> Iterator[str]:
     """Yield a line a width: boxes over 0.25 that are kept with their class."""
     rng, size = np.random.default_rng(0), (320, 320)
-    calibration, images = (crops(some, each, size[0], rng) for some in photographs())
+    calibration, images = (crops(photograph, each, size[0], rng) for photograph in photographs())
     network = read_onnx(path, size=size)
     theirs = float_answers(path, size, images)
     wanted = theirs[:, 4:] > SURE

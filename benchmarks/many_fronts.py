@@ -307,7 +307,7 @@ def _until(true: Any) -> None:
 
 def changed(bundle: Bundle) -> Bundle:
     """Return the same network with other thresholds, so that samples leave elsewhere."""
-    exits = tuple(replace(one, threshold=one.threshold and one.threshold / 2) for one in bundle.program.exits)
+    exits = tuple(replace(exit_, threshold=exit_.threshold and exit_.threshold / 2) for exit_ in bundle.program.exits)
     return replace(bundle, program=replace(bundle.program, exits=exits))
 
 

@@ -99,7 +99,10 @@ class Row:
     def lost(self, batch: int) -> list[tuple[float, LayerShape]]:
         """The layers that lose most: their share of all cycles in which the array is not busy."""
         total = self.counted.total(self.workload.layers, batch)
-        counts = [one[self.counted.batches.index(batch)] for one in self.counted.layer_cycles(self.workload.layers)]
+        counts = [
+            layer_cycle[self.counted.batches.index(batch)]
+            for layer_cycle in self.counted.layer_cycles(self.workload.layers)
+        ]
         idle = [
             (cycles - batch * layer.macs / self.counted.fit.array.macs, layer)
             for cycles, layer in zip(counts, self.workload.layers, strict=True)

@@ -60,12 +60,12 @@ def compare(given: argparse.Namespace) -> None:
     path = Path(__file__).resolve().parent.parent / "models" / "data" / "layers_resnet50.json"
     workload = read_layer_table(path)
     if given.layers == "all":
-        layers = list({(one.r, one.p, one.c): one for one in reversed(workload.layers)}.values())[::-1]
+        layers = list({(layer.r, layer.p, layer.c): layer for layer in reversed(workload.layers)}.values())[::-1]
     else:
         wanted = given.layers.split(",")
-        layers = [one for one in workload.layers if one.name in wanted]
-    shapes = [(one.r, one.p, one.c) for one in layers]
-    ours = [best_stack(one, point, 1, words)[1] / words for one in layers]
+        layers = [layer for layer in workload.layers if layer.name in wanted]
+    shapes = [(layer.r, layer.p, layer.c) for layer in layers]
+    ours = [best_stack(layer, point, 1, words)[1] / words for layer in layers]
 
     started = time.perf_counter()
     space = len(search(workload, board, b_max=1))

@@ -97,7 +97,7 @@ def float_answers(path: Path, size: tuple[int, int] | None, images: Floats) -> F
 def nudenet(path: Path) -> str:
     """Return the largest error of a score, and the cells and classes on another side of 0.25."""
     rng, size = np.random.default_rng(0), (320, 320)
-    calibration, images = (crops(some, 3, size[0], rng) for some in photographs())
+    calibration, images = (crops(photograph, 3, size[0], rng) for photograph in photographs())
     network = read_onnx(path, size=size)
     (mine,) = stored_answers(network, calibration, images).values()
     theirs = float_answers(path, size, images)

@@ -265,7 +265,7 @@ class Board:
 
     def record(self) -> dict[str, Any]:
         """Return `to_dict` with the sensors and all sources: what a design carries, and `from_dict` reads."""
-        sensors = [asdict(one) | {"rails": [list(rail) for rail in one.rails]} for one in self.sensors]
+        sensors = [asdict(sensor) | {"rails": [list(rail) for rail in sensor.rails]} for sensor in self.sensors]
         return {**self.to_dict(), "sources": dict(self.sources), "sensors": sensors}
 
     @classmethod

@@ -696,17 +696,19 @@ class Design:
                     f"networks side by side must have one NPU, and the designs of '{first.network}' and "
                     f"'{other.network}' differ in {', '.join(odd)}"
                 )
-        shifts = list(accumulate((one.stages for one in designs), initial=0))[:-1]
-        layers = [replace(one, stage=one.stage + at) for d, at in zip(designs, shifts, strict=True) for one in d.layers]
-        rates = [one.exit_rates for one in designs]
-        names = [one.network for one in designs]
+        shifts = list(accumulate((design.stages for design in designs), initial=0))[:-1]
+        layers = [
+            replace(layer, stage=layer.stage + at) for d, at in zip(designs, shifts, strict=True) for layer in d.layers
+        ]
+        rates = [design.exit_rates for design in designs]
+        names = [design.network for design in designs]
         return replace(
             first,
             network="+".join(names),
             workload_digest=Workload(name="", layers=tuple(layers), exits=tuple(_all(d.exits for d in designs))).digest,
             layers=tuple(layers),
             exits=tuple(_all(d.exits for d in designs)),
-            exit_rates=None if None in rates else tuple(_all(one for one in rates if one is not None)),
+            exit_rates=None if None in rates else tuple(_all(rate for rate in rates if rate is not None)),
             plans=tuple(_all(d.plans for d in designs)),
             joins=tuple(_all(d.joins or (1,) * len(d.layers) for d in designs)),
             latency=LatencyTable(ns=tuple(_all(d.latency.ns for d in designs))),

@@ -393,4 +393,4 @@ def _bank_selects(s: NpuShape) -> Ints:
 
 
 def _stored(memories: tuple[Memory, ...], family: str) -> Ints:
-    return np.asarray(sum(one.count * mapped(one, family).luts for one in memories))
+    return np.asarray(sum(memory.count * mapped(memory, family).luts for memory in memories))

@@ -69,7 +69,7 @@ def compile_program(qnet: QuantisedNetwork, design: Design) -> Program:
             )
             for exit in network.exits
         ),
-        outputs=tuple(TensorOutput(output=one, scale=_unit(qnet, one.tensor)) for one in network.outputs),
+        outputs=tuple(TensorOutput(output=output, scale=_unit(qnet, output.tensor)) for output in network.outputs),
         intake=qnet.intake if network.preprocessing is not None else None,
         check=network.check,
         tail=network.tail,

@@ -100,7 +100,7 @@ def cut(program: Program, stages: Stages, design_digest: str) -> Program:
     if program.outputs:
         raise ProgramError(
             f"a network must give out its exits alone to be cut, and '{program.network}' gives out "
-            f"{', '.join(one.output.name for one in program.outputs)} beside them"
+            f"{', '.join(output.output.name for output in program.outputs)} beside them"
         )
     if program.check is ExitCheck.AGREEMENT:
         raise ProgramError(

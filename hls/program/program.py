@@ -211,18 +211,18 @@ class Program:
                 f"a slot must hold all tensors in a multiple of {ALIGNMENT} bytes, not {self.slot_bytes}"
             )
         logits = (exit.tensor for exit in self.exits if exit.tensor is not None)
-        missing = {self.input, *logits, *(one.output.tensor for one in self.outputs)} - set(self.tensors)
+        missing = {self.input, *logits, *(output.output.tensor for output in self.outputs)} - set(self.tensors)
         missing |= {self.onward} - {"", *self.tensors}
         if missing:
             raise ProgramError(
                 f"every exit, every output and the input need a place in the slot; missing: {', '.join(sorted(missing))}"
             )
-        late = [one.output.name for one in self.outputs if not 0 <= one.output.stage < len(self.stages)]
+        late = [output.output.name for output in self.outputs if not 0 <= output.output.stage < len(self.stages)]
         if late:
             raise ProgramError(
                 f"every output must come from one of {len(self.stages)} stages, and '{late[0]}' does not"
             )
-        if self.tail is not None and not {one.output.name for one in self.outputs}.issuperset(self.tail.inputs):
+        if self.tail is not None and not {output.output.name for output in self.outputs}.issuperset(self.tail.inputs):
             raise ProgramError("the tail of a program must read outputs of it, and it reads others")
         if len(self.stages) != len(self.exits):
             raise ProgramError(f"a program needs one exit for each of {len(self.stages)} stages, not {len(self.exits)}")
@@ -268,7 +268,7 @@ class Program:
         It is the layer before the stage where nothing of a stage is needed later. Layers are told from each
         other by the places of the tensors that they read and write, since no two tensors share a place.
         """
-        wanted = {self.onward, *(one.output.tensor for one in self.outputs)}
+        wanted = {self.onward, *(output.output.tensor for output in self.outputs)}
         ends = [last for _, last in self.stages]
         for stage in range(len(self.stages) - 1, -1, -1):
             first, last = self.stages[stage]
@@ -390,7 +390,7 @@ class Program:
 
     def real_output(self, stored: Stored, name: str) -> npt.NDArray[np.float32]:
         """An output that is no exit in its unit, activation applied, from words (N, *shape) as stored."""
-        own = next(one for one in self.outputs if one.output.name == name)
+        own = next(output for output in self.outputs if output.output.name == name)
         return own.output.activated(self.tensors[own.output.tensor].real(stored, own.scale))
 
     # -- files -----------------------------------------------------------------------------------------------
@@ -415,7 +415,7 @@ class Program:
             "image_sha256": hashlib.sha256(image).hexdigest(),
         }
         if self.outputs:
-            body["outputs"] = [{**one.output.facts(), "scale": one.scale} for one in self.outputs]
+            body["outputs"] = [{**output.output.facts(), "scale": output.scale} for output in self.outputs]
         if self.intake is not None:  # absent for a network without a record, as in files of earlier versions
             body["intake"] = self.intake.to_dict()
         if self.data:

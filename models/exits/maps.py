@@ -58,10 +58,10 @@ def with_maps(
 def _chosen(network: Network, name: str | None) -> Output:
     if name is None:
         if len(network.outputs) != 1:
-            names = ", ".join(one.name for one in network.outputs) or "none"
+            names = ", ".join(output.name for output in network.outputs) or "none"
             raise NetworkError(f"the output that an exit answers with must be named, for '{network.name}' has {names}")
         return network.outputs[0]
-    known = {one.name: one for one in network.outputs}
+    known = {output.name: output for output in network.outputs}
     if name not in known:
         raise NetworkError(unknown_name("output", name, known, f"'{network.name}'"))
     return known[name]

@@ -26,7 +26,7 @@ def with_thresholds(network: Network, thresholds: Sequence[float]) -> Network:
     Raises NetworkError.
     """
     early = len(network.exits) - 1
-    if len(thresholds) not in (early, early + 1) or not all(0 <= one <= 1 for one in thresholds):
+    if len(thresholds) not in (early, early + 1) or not all(0 <= threshold <= 1 for threshold in thresholds):
         raise NetworkError(
             f"'{network.name}' needs {early} thresholds of 0..1, one for every exit but the last, not {list(thresholds)}"
         )
@@ -54,7 +54,7 @@ def with_check(network: Network, check: Check) -> Network:
 
 def with_rates(network: Network, rates: Sequence[float]) -> Network:
     """Return the network with these shares of samples that leave at each exit. Raises NetworkError."""
-    good = len(rates) == len(network.exits) and all(math.isfinite(one) and one >= 0 for one in rates)
+    good = len(rates) == len(network.exits) and all(math.isfinite(rate) and rate >= 0 for rate in rates)
     if not good or abs(sum(rates) - 1) > _SUM:
         raise NetworkError(f"'{network.name}' needs {len(network.exits)} exit rates that sum to 1, not {list(rates)}")
     exits = (replace(exit, rate=float(one)) for exit, one in zip(network.exits, rates, strict=True))
@@ -63,7 +63,7 @@ def with_rates(network: Network, rates: Sequence[float]) -> Network:
 
 def with_accuracies(network: Network, accuracies: Sequence[float]) -> Network:
     """Return the network with these accuracies of its exits, of maps mean scores. Raises NetworkError."""
-    if len(accuracies) != len(network.exits) or not all(0 <= one <= 1 for one in accuracies):
+    if len(accuracies) != len(network.exits) or not all(0 <= accuracy <= 1 for accuracy in accuracies):
         raise NetworkError(f"'{network.name}' needs {len(network.exits)} accuracies of 0..1, not {list(accuracies)}")
     pairs = zip(network.exits, accuracies, strict=True)
     return replace(network, exits=tuple(replace(exit, accuracy=float(share)) for exit, share in pairs))
@@ -81,4 +81,4 @@ def measured(network: Network, logits: Sequence[Floats], labels: npt.NDArray[Any
     if labels is None:
         return found
     check_labels(network, labels)
-    return with_accuracies(found, [float(np.mean(scores(one, labels, network.check))) for one in logits])
+    return with_accuracies(found, [float(np.mean(scores(logit, labels, network.check))) for logit in logits])

@@ -86,7 +86,7 @@ def sureness(
 
 def sureness_of_exits(logits: Sequence[Floats], check: Check) -> list[npt.NDArray[np.float64]]:
     """Return `sureness` at every exit, from the logits (N, classes) of all of them in order."""
-    before: list[npt.NDArray[np.int64] | None] = [None, *(named_class(one, check) for one in logits[:-1])]
+    before: list[npt.NDArray[np.int64] | None] = [None, *(named_class(logit, check) for logit in logits[:-1])]
     return [sureness(one, check, classes) for one, classes in zip(logits, before, strict=True)]
 
 
@@ -121,8 +121,8 @@ def early_exit_predictions(
 
     The class is -1 where the answers are maps.
     """
-    confidences = [stated_confidence(one, check) for one in logits]
+    confidences = [stated_confidence(logit, check) for logit in logits]
     exits = decide_exits(sureness_of_exits(logits, check), thresholds)
     samples = np.arange(len(exits))
-    classes = np.stack([named_class(one, check) for one in logits])
+    classes = np.stack([named_class(logit, check) for logit in logits])
     return exits, classes[exits, samples], np.stack(confidences)[exits, samples]

@@ -46,7 +46,7 @@ def choose_threshold(
     if not len(labels):
         raise ValueError("choosing a threshold needs at least one labelled sample, and none came")
     confidences = sureness_of_exits(logits, check)
-    correct = np.stack([scores(one, labels, check) for one in logits])
+    correct = np.stack([scores(logit, labels, check) for logit in logits])
     paid = np.cumsum(stage_macs)
     samples = np.arange(len(labels))
     best: ExitChoice | None = None

@@ -45,7 +45,7 @@ def read_layer_table(path: Path | str) -> Workload:
         raise LayerTableError(f"the layers of {path} must have different names, and '{twice}' comes twice")
     stages = max(layer.stage for layer in layers) + 1
     exits = table.get("exits", [f"exit{i + 1}" for i in range(stages - 1)] + ["final"] if stages <= len(layers) else [])
-    if not isinstance(exits, list) or not exits or not all(isinstance(one, str) for one in exits):
+    if not isinstance(exits, list) or not exits or not all(isinstance(exit_, str) for exit_ in exits):
         raise LayerTableError(f"'exits' of {path} must be a list of names, one for each stage, not {str(exits)[:80]}")
     name = table.get("model", path.stem)
     return Workload(

@@ -133,4 +133,4 @@ def _ratio(scale: float) -> str:
 
 
 def _listed(values: tuple[float, ...]) -> str:
-    return f"{values[0]:g}" if len(values) == 1 else f"({', '.join(f'{one:g}' for one in values)})"
+    return f"{values[0]:g}" if len(values) == 1 else f"({', '.join(f'{value:g}' for value in values)})"

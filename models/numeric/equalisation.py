@@ -192,7 +192,7 @@ def _ties(network: Network, starts: Mapping[str, int]) -> Iterator[tuple[int, in
 
 def _spread(classes: Mapping[str, Exponents], own: Mapping[str, Exponents]) -> dict[str, Exponents]:
     """Give every channel the largest exponent of its class; tensors of zeros alone are left out."""
-    count = 1 + max(int(some.max(initial=0)) for some in classes.values())
+    count = 1 + max(int(class_.max(initial=0)) for class_ in classes.values())
     largest = np.full(count, -MOST_EXPONENT, np.int64)
     for name, some in classes.items():
         np.maximum.at(largest, some, own[name])

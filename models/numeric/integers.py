@@ -274,9 +274,9 @@ class QuantisedNetwork:
 
     def output(self, name: str, stored: Integers) -> npt.NDArray[np.float32]:
         """Return the real values of an output that is no exit, activation applied; stored is (N, *shape)."""
-        found = next((one for one in self.network.outputs if one.name == name), None)
+        found = next((output for output in self.network.outputs if output.name == name), None)
         if found is None:
-            names = [one.name for one in self.network.outputs]
+            names = [output.name for output in self.network.outputs]
             raise QuantisationError(f"'{self.network.name}' must have an output '{name}', and it has {names}")
         return found.activated(self.formats[found.tensor].real(stored))
 

@@ -41,8 +41,8 @@ def record_scores(
     logits = [qnet.logits(index, stored) for index, stored in enumerate(golden.run(qnet, images.images))]
     confidences = np.stack(sureness_of_exits(logits, check), axis=1)
     none = np.zeros(len(images))
-    judged = [scores(one, images.labels, check) if images.labelled else none for one in logits]
-    return confidences, np.stack(judged, axis=1), np.stack([named_class(one, check) for one in logits], axis=1)
+    judged = [scores(logit, images.labels, check) if images.labelled else none for logit in logits]
+    return confidences, np.stack(judged, axis=1), np.stack([named_class(logit, check) for logit in logits], axis=1)
 
 
 def record_classes(qnet: QuantisedNetwork, images: ImageSet) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
@@ -52,4 +52,4 @@ def record_classes(qnet: QuantisedNetwork, images: ImageSet) -> tuple[npt.NDArra
     """
     logits = [qnet.logits(index, stored) for index, stored in enumerate(golden.run(qnet, images.images))]
     confidences = np.stack(sureness_of_exits(logits, qnet.network.check), axis=1)
-    return confidences, np.stack([named_class(one, qnet.network.check) for one in logits], axis=1)
+    return confidences, np.stack([named_class(logit, qnet.network.check) for logit in logits], axis=1)

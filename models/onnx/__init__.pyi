@@ -7,3 +7,4 @@ from .timing import peak_bytes as peak_bytes
 from .writing.export import onnx_bytes as onnx_bytes
 from .writing.export import write_onnx as write_onnx
 from .writing.with_metadata import with_metadata as with_metadata
+from .rewriting.own_operators import OPERATOR_EXTENSIONS as OPERATOR_EXTENSIONS

@@ -75,7 +75,7 @@ class OnnxFile:
                     raise refuse(node, f"must be the only one to write '{output}', and it is written twice")
                 self.producers[output] = index
         self.order = self._sorted_needed()
-        self.metadata = {one.key: one.value for one in self.model.metadata_props}
+        self.metadata = {metadata_prop.key: metadata_prop.value for metadata_prop in self.model.metadata_props}
 
     def _sorted_needed(self) -> list[onnx.NodeProto]:
         """Return the nodes that outputs depend on, inputs first, otherwise in file order."""

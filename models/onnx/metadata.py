@@ -136,7 +136,7 @@ def _exit_table(file: OnnxFile) -> dict[str, dict[str, Any]]:
         }
         shares = [entry[key] for key in ("threshold", "rate", "accuracy") if entry[key] is not None]
         if not isinstance(entry["name"], str) or not all(
-            isinstance(one, int | float) and 0 <= one <= 1 for one in shares
+            isinstance(share, int | float) and 0 <= share <= 1 for share in shares
         ):
             raise ModelFileError(
                 f"the exit table's row of '{row['output']}' must have a name and shares of 0..1, not {str(row)[:120]}"
@@ -171,7 +171,7 @@ def _json_object(file: OnnxFile, key: str, default: dict[str, Any] | None) -> An
 
 def record(model: onnx.ModelProto, key: str, what: str, ranges: Mapping[str, float] | None = None) -> None:
     """Write into the provenance of a model what a rewrite did, and ranges where the file has none."""
-    metadata = {one.key: one.value for one in model.metadata_props}
+    metadata = {metadata_prop.key: metadata_prop.value for metadata_prop in model.metadata_props}
     try:
         provenance = json.loads(metadata.get(PREFIX + "provenance", "{}"))
     except (ValueError, RecursionError):
@@ -193,7 +193,7 @@ def metadata_of(network: Network) -> dict[str, str]:
     ranges = {name: value * gains[name] for name, value in network.calibration.items()}
     found = {
         PREFIX + "name": network.name,
-        PREFIX + "exits": json.dumps([_exit_row(one) for one in network.exits if one.logits], allow_nan=False),
+        PREFIX + "exits": json.dumps([_exit_row(exit_) for exit_ in network.exits if exit_.logits], allow_nan=False),
         PREFIX + "calibration": json.dumps(ranges, allow_nan=False),
         PREFIX + "provenance": json.dumps(dict(network.metadata), sort_keys=True, allow_nan=False),
     }

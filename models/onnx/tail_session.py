@@ -33,7 +33,7 @@ def tail_session(tail: Tail) -> TailRun:
     constants: list[onnx.TensorProto] = []
     TailWriter(nodes, constants).write(tail)
     inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in tail.inputs]
-    graph = helper.make_graph(nodes, "tail", inputs, [output_info(one) for one in tail.outputs], constants)
+    graph = helper.make_graph(nodes, "tail", inputs, [output_info(output) for output in tail.outputs], constants)
     opset = helper.make_opsetid("", max(OPSET, tail.opset))
     model = helper.make_model(graph, opset_imports=[opset], ir_version=IR_VERSION)
     options = onnxruntime.SessionOptions()

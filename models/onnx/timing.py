@@ -85,13 +85,13 @@ def measure_stages(
         row = []
         for batch in range(1, b_max + 1):
             feeds = {
-                one.name: rng.random((batch, *one.shape[1:]), np.float32).astype(np.float32)
-                for one in session.get_inputs()
+                get_input_.name: rng.random((batch, *get_input_.shape[1:]), np.float32).astype(np.float32)
+                for get_input_ in session.get_inputs()
             }
             row.append(_median_ns(session, feeds, seconds))
             done += 1
             progress(done, b_max * len(models))
-        sizes = [math.prod(one.shape[1:]) for one in session.get_inputs()]
+        sizes = [math.prod(get_input_.shape[1:]) for get_input_ in session.get_inputs()]
         weights = sum(math.prod(one.dims) for one in model.graph.initializer)
         found.append(
             StageTimes(exit=exit.name, ns=tuple(row), weights_bytes=BYTES * weights, input_bytes=BYTES * sum(sizes))

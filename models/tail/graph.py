@@ -98,9 +98,13 @@ class Tail:
             if twice := known.intersection(node.outputs) - {""}:
                 raise TailError(f"a value of a tail must be written once, and '{min(twice)}' is written twice")
             known.update(node.outputs)
-        if lost := [one.name for one in self.outputs if one.name not in known]:
+        if lost := [output.name for output in self.outputs if output.name not in known]:
             raise TailError(f"an output of a tail must be computed in it, and '{lost[0]}' is not")
-        names = [name for one in self.outputs for name in ((one.name,) if one.batched else (one.name, one.name + ROWS))]
+        names = [
+            name
+            for output in self.outputs
+            for name in ((output.name,) if output.batched else (output.name, output.name + ROWS))
+        ]
         if "" in names or len(set(names)) < len(names):
             raise TailError(f"each output of a tail, and its rows, must have a name of its own, not {str(names)[:80]}")
 
@@ -111,7 +115,7 @@ class Tail:
         for node in self.nodes:
             read = frozenset().union(*(found.get(name, frozenset()) for name in node.inputs))
             found |= dict.fromkeys(node.outputs, read)
-        return {one.name: found.get(one.name, frozenset()) for one in self.outputs}
+        return {output.name: found.get(output.name, frozenset()) for output in self.outputs}
 
     def run(self, values: Mapping[str, Array], names: Collection[str] | None = None) -> dict[str, Array]:
         """Return the outputs of one sample whose inputs are there, in the user's types; `names`: those alone.
@@ -157,7 +161,11 @@ class Tail:
 
     def chosen(self, names: Collection[str] | None) -> list[TailOutput]:
         """Return all outputs, or those that are named themselves or by their rows."""
-        return [one for one in self.outputs if names is None or not {one.name, one.name + ROWS}.isdisjoint(names)]
+        return [
+            output
+            for output in self.outputs
+            if names is None or not {output.name, output.name + ROWS}.isdisjoint(names)
+        ]
 
     def joined(self, samples: Sequence[Mapping[str, Array]], names: Collection[str] | None = None) -> dict[str, Array]:
         """Return the outputs of several samples as one array each, from what `run` gives of each.
@@ -190,7 +198,7 @@ class Tail:
     def work(self, values: Mapping[str, Array]) -> Work:
         """Return what one sample takes the host, by running it."""
         work = Work()
-        self.made(values, {one.name for one in self.outputs}, work)
+        self.made(values, {output.name for output in self.outputs}, work)
         return work
 
 

@@ -36,14 +36,14 @@ def facts_of(tail: Tail) -> dict[str, Any]:
         "inputs": list(tail.inputs),
         "nodes": [
             [
-                one.operator,
-                list(one.inputs),
-                list(one.outputs),
-                {key: _plain(one.attributes[key]) for key in sorted(one.attributes)},
+                node.operator,
+                list(node.inputs),
+                list(node.outputs),
+                {key: _plain(node.attributes[key]) for key in sorted(node.attributes)},
             ]
-            for one in tail.nodes
+            for node in tail.nodes
         ],
-        "outputs": [[one.name, one.dtype, list(one.shape)] for one in tail.outputs],
+        "outputs": [[output.name, output.dtype, list(output.shape)] for output in tail.outputs],
         "constants": {name: _array_facts(array) for name, array in sorted(tail.constants.items())},
     }
 

@@ -294,7 +294,7 @@ class _Run:
     def _losses(self, logits: Sequence[Any], labels: Any) -> list[Any]:
         """Return each exit's loss, in part with the last exit's probabilities as the goal."""
         check, share = self.start.check, self.schedule.distil
-        found = [exit_loss(one, labels, check) for one in logits]
+        found = [exit_loss(logit, labels, check) for logit in logits]
         if share:
             goal = logits[-1].detach()
             for index, one in enumerate(logits[:-1]):

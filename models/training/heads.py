@@ -85,7 +85,7 @@ def fit_heads(
         tensor = network.exits[names.index(name)].classes
         calibration[tensor] = float(np.abs(logits[names.index(name)]).max())
     network = replace(network.recalibrated(calibration), parameters=parameters)
-    kept = [one[held] for one in logits]
+    kept = [logit[held] for logit in logits]
     if thresholds is None:
         network = with_chosen_threshold(network, kept, images.labels[held], tolerance_points)
     else:
@@ -175,7 +175,7 @@ def _regression(minimise: Any, x: Doubles, labels: npt.NDArray[np.int64], classe
 def _accuracies(
     logits: Sequence[Floats], labels: npt.NDArray[np.int64], which: npt.NDArray[np.int64]
 ) -> tuple[float, ...]:
-    return tuple(float(np.mean(np.argmax(one[which], axis=-1) == labels[which])) for one in logits)
+    return tuple(float(np.mean(np.argmax(logit[which], axis=-1) == labels[which])) for logit in logits)
 
 
 def _early_accuracy(network: Network, logits: Sequence[Floats], labels: npt.NDArray[np.int64]) -> float:

@@ -60,5 +60,5 @@ def _of_many_minds(network: Network, seed: int) -> Network:
     from ..numeric.float_reference import run_float
 
     logits = run_float(network, network.intake.random(11, seed))
-    middles = [float(np.median(one)) for one in sureness_of_exits(logits, network.check)]
+    middles = [float(np.median(sureness_of_exit_)) for sureness_of_exit_ in sureness_of_exits(logits, network.check)]
     return with_thresholds(with_check(network, network.check), middles)

@@ -262,11 +262,13 @@ def _ratios() -> tuple[_Ratio, ...]:
     return tuple(
         _Ratio(
             design,
-            each,
-            math.log(1e3 * each.ns / factor(each.family, each.grade) / _raw_paths()[design.name][each.fabric].ps),
+            result,
+            math.log(
+                1e3 * result.ns / factor(result.family, result.grade) / _raw_paths()[design.name][result.fabric].ps
+            ),
         )
         for design in designs()
-        for each in design.results
+        for result in design.results
     )
 
 
@@ -275,9 +277,9 @@ def _scales(ratios: Sequence[_Ratio]) -> dict[str, float]:
     found = {}
     for kind in FABRICS:
         by_design: dict[str, list[float]] = {}
-        for each in ratios:
-            if each.result.fabric == kind:
-                by_design.setdefault(each.design.name, []).append(each.log)
+        for ratio in ratios:
+            if ratio.result.fabric == kind:
+                by_design.setdefault(ratio.design.name, []).append(ratio.log)
         found[kind] = mean(map(mean, by_design.values()))
     return found
 

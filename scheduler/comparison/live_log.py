@@ -317,7 +317,7 @@ def _policy(
 def _by_turns(raw: Mapping[str, Any]) -> Tenancy:
     """Return a tenancy of a log without its modes: they make criteria, and who left is in the log."""
     tenancy = read_told(raw)
-    plain = (dataclasses.replace(one, mode="fixed", accuracy=None) for one in tenancy.tenants)
+    plain = (dataclasses.replace(tenant, mode="fixed", accuracy=None) for tenant in tenancy.tenants)
     return dataclasses.replace(tenancy, tenants=tuple(plain))
 
 

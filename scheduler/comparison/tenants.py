@@ -100,7 +100,7 @@ class TenantComparison:
             row: dict[str, Any] = {}
             for key, value in runs[0].to_dict().items():
                 if isinstance(value, tuple):
-                    row[key] = np.mean([getattr(one, key) for one in runs], axis=0).tolist()
+                    row[key] = np.mean([getattr(run, key) for run in runs], axis=0).tolist()
                 elif value is not None:
                     row[key] = self.interval(name, key).to_dict()
             if name in self.criteria:
@@ -158,7 +158,7 @@ def compare_tenants(
         right = streams.right(done, samples)
         rows.append(measure_tenants(done, right=right, names=[one.name for one in tenancy.all]))
         got = npu_ns_by_tenant(done)
-        fair.append(jain([got.get(one.name, 0.0) / one.share for one in tenancy.tenants if one.share > 0]))
+        fair.append(jain([got.get(tenant.name, 0.0) / tenant.share for tenant in tenancy.tenants if tenant.share > 0]))
         whole = max(max(done.end_ns) - stream[0].arrival_ns, 1)
         busy.append(100 * sum(got.values()) / whole)
         mixed.append(_mixed_pct(done))
@@ -221,7 +221,7 @@ class _Streams:
             self.slo_ns[one.name] = slo
         self.usual = [NEVER if one.usual is None else one.usual for one in self.hosted]
         self.profiles = [_profile(one, power) for one in self.hosted]
-        ruled = [one for one in tenancy.tenants if one.criterion is not None or one.mode != "fixed"]
+        ruled = [tenant for tenant in tenancy.tenants if tenant.criterion is not None or tenant.mode != "fixed"]
         named = any(one.recorded is not None or one.usual is not None for one in self.hosted)
         self.ruled = named or bool(ruled)
         for one in ruled:
@@ -264,7 +264,7 @@ class _Streams:
         self, seed: int, inner: str
     ) -> tuple[list[Request], Sequence[int] | LiveExits, Shared, np.ndarray[Any, Any] | None]:
         """Return requests, exits, a fresh policy and the recorded sample of each request (-1: none)."""
-        total = sum(one.rate_per_s or 0.0 for one in self.tenancy.tenants)
+        total = sum(tenant.rate_per_s or 0.0 for tenant in self.tenancy.tenants)
         seconds, rows = self.requests / total, []
         for index, one in enumerate(self.tenancy.tenants):
             count = max(1, round((one.rate_per_s or 0.0) * seconds))
@@ -314,7 +314,7 @@ class _Streams:
             return None
         left = np.array(done.exit)
         right = np.zeros(len(left), bool)
-        network = np.array([self.of_tenant[one.tenant] for one in done.requests])
+        network = np.array([self.of_tenant[request.tenant] for request in done.requests])
         for n, one in enumerate(self.hosted):
             mine = (network == n) & (left >= 0) & (samples >= 0)
             if one.recorded is not None:

@@ -17,10 +17,12 @@ from .fronts import first_exit_within as first_exit_within
 from .fronts import front_of as front_of
 from .fronts import halves as halves
 from .fronts import oracle_exits as oracle_exits
+from .own import QUANTITY_EXTENSIONS as QUANTITY_EXTENSIONS
 from .parsing import CriterionError as CriterionError
 from .parsing import parse_criterion as parse_criterion
 from .profile import ExitProfile as ExitProfile
 from .profile import PowerModel as PowerModel
+from .quantities import Quantity as Quantity
 from .recorded import Recorded as Recorded
 from .remarks import warnings_of as warnings_of
 from .rule import ExitRule as ExitRule

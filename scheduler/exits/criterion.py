@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..errors import CriterionError, SchedulerError
-from .quantities import QUANTITIES, written
+from .own import known_quantity
+from .quantities import written
 
 OPERATORS = ("<=", ">=", "==", "!=", "<", ">")
 
@@ -33,8 +34,9 @@ class Inequality:
     column: int = field(default=0, compare=False)  # in the text that it was read from, from 1
 
     def __post_init__(self) -> None:
-        if self.quantity not in QUANTITIES or self.operator not in OPERATORS:
-            raise SchedulerError(f"a comparison must be of a known quantity, not {self.quantity} {self.operator}")
+        known_quantity(self.quantity)
+        if self.operator not in OPERATORS:
+            raise SchedulerError(f"a comparison must have one of {', '.join(OPERATORS)}, not '{self.operator}'")
 
     def value_at(self, exit: int) -> float:
         """Return the value that holds at an exit, counted from 0; a list that ends before is an error."""
@@ -48,7 +50,7 @@ class Inequality:
         return self.value[exit]
 
     def __str__(self) -> str:
-        quantity = QUANTITIES[self.quantity]
+        quantity = known_quantity(self.quantity)
         values = self.value if isinstance(self.value, tuple) else (self.value,)
         text = ", ".join(written(value, quantity) for value in values)
         return f"{self.quantity} {self.operator} {f'[{text}]' if isinstance(self.value, tuple) else text}"
@@ -113,7 +115,7 @@ class Criterion:
 
         Raises SchedulerError where one is no number.
         """
-        values = tuple(float(one) for one in thresholds)
+        values = tuple(float(threshold) for threshold in thresholds)
         if any(value != value for value in values):
             raise SchedulerError(f"thresholds must be numbers, not {list(values)}")
         if not values:
@@ -147,7 +149,7 @@ class Criterion:
     @cached_property
     def quantities(self) -> tuple[str, ...]:
         """The names of the quantities that it looks at, sorted."""
-        return tuple(sorted({one.quantity for one in self.comparisons()}))
+        return tuple(sorted({comparison.quantity for comparison in self.comparisons()}))
 
     def comparisons(self) -> Iterator[Inequality]:
         """Yield the comparisons from left to right."""

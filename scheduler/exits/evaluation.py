@@ -17,7 +17,7 @@ than the comparison does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 from ..errors import CriterionError
 from ..policy import Request
 from .criterion import AnyOf, Criterion, Inequality, Never, Node, Not
+from .own import known_quantity, own_values
 from .profile import ExitProfile
-from .quantities import QUANTITIES
+from .rule import Seen
 
 Floats = Sequence[float]
 Columns = Mapping[str, Floats]
@@ -40,7 +41,6 @@ _COMPARE: dict[str, Callable[[Floats, float], list[bool]]] = {
     ">=": lambda column, value: [x >= value for x in column],
     ">": lambda column, value: [x > value for x in column],  # float64, as `models.exits.exceeds_threshold`
 }
-TIMED = ("response_time", "service_time", "next_response_time", "slack")
 
 
 class AtExit(dict[str, Floats]):
@@ -96,7 +96,7 @@ class Bound:
     @property
     def timed(self) -> bool:
         """True when an exit depends on when things happen, not on the sample alone."""
-        return any(name in TIMED for name in self.criterion.quantities)
+        return any(known_quantity(name).timed for name in self.criterion.quantities)
 
     def leaving(self, exit: int, columns: Columns, count: int | None = None) -> list[str]:
         """Return for each sample the clause that lets it leave at an exit but the last, or an empty text.
@@ -170,7 +170,10 @@ def _folded(node: Node, profile: ExitProfile, exit: int) -> bool | Test:
         return False
     if isinstance(node, Inequality):
         compare, value, name = _COMPARE[node.operator], node.value_at(exit), node.quantity
-        if not QUANTITIES[name].by_sample:
+        quantity = known_quantity(name)
+        if quantity.of is not None:
+            return lambda columns: compare(own_values(quantity, _seen(columns, profile, exit)), value)
+        if not quantity.by_sample:
             return compare((profile.fact(name, exit),), value)[0]
         return lambda columns: compare(columns[name], value)
     if isinstance(node, Not):
@@ -184,6 +187,20 @@ def _folded(node: Node, profile: ExitProfile, exit: int) -> bool | Test:
     if not tests:
         return not decisive
     return tests[0] if len(tests) == 1 else _combined(tests, any if decisive else all)
+
+
+def _seen(columns: Columns, profile: ExitProfile, exit: int) -> Iterator[Seen]:
+    """Yield what a package's quantity sees of each sample at an exit; a confidence only where one is known."""
+    confidences = columns.confidences if isinstance(columns, AtExit) else columns.get("confidence")
+    for index, (elapsed_ns, slack_ns) in enumerate(zip(columns["response_time"], columns["slack"], strict=True)):
+        yield Seen(
+            exit=exit,
+            elapsed_ns=int(elapsed_ns),
+            slack_ns=slack_ns,
+            confidence=None if confidences is None else float(confidences[index]),
+            macs=None if profile.macs is None else profile.macs[exit],
+            energy_nj=None if profile.energy_nj is None else profile.energy_nj[exit],
+        )
 
 
 def _combined(tests: Sequence[Test], join: Callable[[tuple[bool, ...]], bool]) -> Test:

@@ -171,8 +171,8 @@ def fixed_sequence(hypotheses: Iterable[Hypothesis], proven: Callable[[Hypothesi
     order was fixed before the outcomes were seen.
     """
     passed: list[Hypothesis] = []
-    for each in hypotheses:
-        if not proven(each):
+    for hypothese in hypotheses:
+        if not proven(hypothese):
             break
-        passed.append(each)
+        passed.append(hypothese)
     return passed

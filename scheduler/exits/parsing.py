@@ -25,13 +25,12 @@ from typing import NamedTuple, NoReturn
 
 from ..errors import CriterionError as CriterionError
 from .criterion import AllOf, AnyOf, Criterion, Inequality, Never, Node, Not
-from .quantities import ALIASES, QUANTITIES, Quantity
+from .own import QUANTITY_EXTENSIONS, find_quantity
+from .quantities import ALIASES, QUANTITIES, WORDS, Quantity
 
 LONGEST = 4096  # characters of a criterion
 DEEPEST = 50  # brackets and negations inside one another
-EXACT = ("exit_number",)  # quantities that may be compared for equality: they are whole numbers
 _SYNONYMS = {"&&": "and", "||": "or", "!": "not"}
-_WORDS = ("and", "or", "not", "false")
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
     r"|(?P<word>[A-Za-z\u00b5\u03bc_%][A-Za-z0-9_]*)"
@@ -128,13 +127,14 @@ class _Parser:
 
     def _comparison(self) -> Inequality:
         name = ALIASES.get(self.here.text, self.here.text)
-        if self.here.kind != "word" or name not in QUANTITIES:
+        quantity = find_quantity(name) if self.here.kind == "word" and name not in WORDS else None
+        if quantity is None:
             self._refuse_name()
-        start, quantity = self._take().column, QUANTITIES[name]
+        start = self._take().column
         sign = self.here
         if sign.text not in ("<", "<=", "==", "!=", ">=", ">"):
             self._refuse("<, <=, ==, !=, >= or >")
-        if sign.text in ("==", "!=") and name not in EXACT:
+        if sign.text in ("==", "!=") and not quantity.whole:
             self._refuse(f"<, <=, >= or >, since {name} is measured and hardly ever equals a number")
         self._take()
         value = self._list(quantity) if self.here.text == "[" else self._value(quantity)
@@ -157,7 +157,7 @@ class _Parser:
         if number.kind != "number":
             self._refuse(quantity.expected)
         self._take()
-        if self.here.kind == "word" and self.here.text not in (*_WORDS, *QUANTITIES, *ALIASES):
+        if self.here.kind == "word" and self.here.text not in (*WORDS, *QUANTITIES, *ALIASES):
             unit = self.here.text.replace("\u00b5", "u").replace("\u03bc", "u")
         if unit not in quantity.units:
             said = f"{number.text}{self.here.text if unit else ''}"
@@ -173,7 +173,7 @@ class _Parser:
             raise CriterionError(
                 f"a criterion must have a finite number at column {number.column}, not {number.text!r}", number.column
             )
-        if quantity.name in EXACT and value != int(value):
+        if quantity.whole and value != int(value):
             raise CriterionError(
                 f"a criterion must have {quantity.expected} at column {number.column}, not {number.text!r}",
                 number.column,
@@ -181,9 +181,10 @@ class _Parser:
         return value
 
     def _refuse_name(self) -> NoReturn:
-        close = difflib.get_close_matches(self.here.text, QUANTITIES, 1) if self.here.kind == "word" else []
+        names = (*QUANTITIES, *QUANTITY_EXTENSIONS.names)
+        close = difflib.get_close_matches(self.here.text, names, 1) if self.here.kind == "word" else []
         hint = f"; did you mean '{close[0]}'?" if close else ""
-        self._refuse(f"'not', '(', 'false' or one of {', '.join(QUANTITIES)}", hint)
+        self._refuse(f"'not', '(', 'false' or one of {', '.join(names)}", hint)
 
     def _refuse(self, expected: str, hint: str = "") -> NoReturn:
         found = "the end" if self.here.kind == "end" else repr(self.here.text)

@@ -8,9 +8,13 @@ Decimal('0.01')
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .rule import Seen
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,9 @@ class Quantity:
     """A name of the language: its units (the factor to its base unit), and its meaning in a sentence.
 
     `base` is the unit in which values are kept and given by profiles. `by_sample`: it may differ between the
-    samples of a batch; the others are facts of the exit. `least` and `most` bound its values.
+    samples of a batch; the others are facts of the exit. `least` and `most` bound its values. `timed`: it
+    depends on when things happen. `whole`: its values are whole numbers. `of` makes a package's quantity,
+    which is by sample and timed, from what an exit has seen, in the base unit.
     """
 
     name: str
@@ -28,6 +34,14 @@ class Quantity:
     by_sample: bool = False
     least: float = float("-inf")
     most: float = float("inf")
+    timed: bool = False
+    whole: bool = False
+    of: Callable[[Seen], float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.of is not None:
+            object.__setattr__(self, "by_sample", True)
+            object.__setattr__(self, "timed", True)
 
     @property
     def expected(self) -> str:
@@ -35,7 +49,7 @@ class Quantity:
         if "%" in self.units:
             return "a share such as 0.7 or 70%"
         named = ", ".join(unit for unit in self.units if unit)
-        return f"a number with a unit among {named}" if named else "a whole number without a unit"
+        return f"a number with a unit among {named}" if named else f"a {'whole ' * self.whole}number without a unit"
 
 
 _TIME = {"ns": Decimal(1), "us": Decimal(1_000), "ms": Decimal(10**6), "s": Decimal(10**9)}
@@ -46,24 +60,28 @@ _SHARE = {"": Decimal(1), "%": Decimal("0.01")}
 QUANTITIES: Mapping[str, Quantity] = {
     one.name: one
     for one in (
-        Quantity("response_time", "ns", _TIME, "time from the request's arrival to this exit", True, least=0),
-        Quantity("service_time", "ns", _TIME, "time from the beginning of its first run to this exit", True, least=0),
+        Quantity("response_time", "ns", _TIME, "time from the request's arrival to this exit", True, 0, timed=True),
+        Quantity(
+            "service_time", "ns", _TIME, "time from the beginning of its first run to this exit", True, 0, timed=True
+        ),
         Quantity(
             "next_response_time",
             "ns",
             _TIME,
             "response time at the next exit, if its stage began now and the sample ran alone",
             True,
-            least=0,
+            0,
+            timed=True,
         ),
-        Quantity("slack", "ns", _TIME, "time left until the request's deadline; negative after it", True),
+        Quantity("slack", "ns", _TIME, "time left until the request's deadline; negative after it", True, timed=True),
         Quantity("confidence", "", _SHARE, "softmax top-1 of this exit", True, least=0, most=1),
         Quantity("accuracy", "", _SHARE, "share of right answers of this exit in its profile", least=0, most=1),
         Quantity("energy", "nJ", _ENERGY, "energy of one sample up to this exit, modelled", least=0),
         Quantity("macs", "MAC", _MACS, "multiply-accumulates of one sample up to this exit", least=0),
-        Quantity("exit_number", "", {"": Decimal(1)}, "number of this exit, the first being 1", least=1),
+        Quantity("exit_number", "", {"": Decimal(1)}, "number of this exit, the first being 1", least=1, whole=True),
     )
 }
+WORDS = ("and", "or", "not", "false")  # of the language, so no quantities
 ALIASES = {"energy_used": "energy", "flops_used": "macs"}  # as Delen's Table 1 has them; its "FLOPs" are MACs
 _LONG = 15  # digits before or after the point beyond which a number is written with an exponent
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from ..errors import CriterionError
 from .criterion import AllOf, Criterion, Inequality, Never, Node, Not
 from .profile import ExitProfile
-from .quantities import QUANTITIES
+from .own import known_quantity
 
 MOST_CELLS = 20_000  # combinations of ranges that are looked at; a criterion with more is not judged
 
@@ -50,7 +50,7 @@ def warnings_of(criterion: Criterion, profile: ExitProfile | None = None) -> tup
 def _never(criterion: Criterion) -> str:
     """Say why a criterion never holds, where one comparison is the reason."""
     if isinstance(one := criterion.tree, Inequality):
-        quantity = QUANTITIES[one.quantity]
+        quantity = known_quantity(one.quantity)
         if one.operator[0] == ">" and math.isfinite(quantity.most):
             return f"{one} never holds, since {one.quantity} is at most {quantity.most:g}"
         if one.operator[0] == "<" and math.isfinite(quantity.least):
@@ -68,15 +68,15 @@ def _exits(criterion: Criterion, profile: ExitProfile | None) -> int:
             most = min(most, len(one.value)) if most > 1 else len(one.value)
         elif one.quantity == "exit_number":
             most = max(most, min(int(one.value) + 1, 64))
-    lists = [len(one.value) for one in criterion.comparisons() if isinstance(one.value, tuple)]
+    lists = [len(comparison.value) for comparison in criterion.comparisons() if isinstance(comparison.value, tuple)]
     return min([most, *lists])
 
 
 def _verdict(node: Node, exit: int, profile: ExitProfile | None) -> str | None:
     """Return 'never', 'always' or 'sometimes' at an exit; None where there is too much to look at."""
     found: dict[str, set[float]] = {}
-    for one in Criterion(node).comparisons():
-        found.setdefault(one.quantity, set()).add(one.value_at(exit))
+    for comparison in Criterion(node).comparisons():
+        found.setdefault(comparison.quantity, set()).add(comparison.value_at(exit))
     ranges = {name: list(_samples(name, values, exit, profile)) for name, values in found.items()}
     if math.prod(map(len, ranges.values())) > MOST_CELLS:
         return None
@@ -88,7 +88,7 @@ def _verdict(node: Node, exit: int, profile: ExitProfile | None) -> str | None:
 
 def _samples(name: str, edges: set[float], exit: int, profile: ExitProfile | None) -> Iterator[float]:
     """Yield a value of every range between the edges, and the edges, as far as the quantity can be there."""
-    quantity = QUANTITIES[name]
+    quantity = known_quantity(name)
     if name == "exit_number":
         yield float(exit + 1)
         return

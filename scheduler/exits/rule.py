@@ -30,13 +30,14 @@ from ..errors import SchedulerError
 class Seen:
     """The facts about one sample at one exit. A fact that is not known there is None.
 
-    `elapsed_ns` runs from arrival to the end of the stage, `slack_ns` from there to the deadline.
+    `elapsed_ns` runs from arrival to the end of the stage, `slack_ns` from there to the deadline; it is
+    infinite in estimates for an NPU that has nothing else to do.
     `confidence` is softmax top-1; `macs` and `energy_nj` are the costs of all stages up to this exit.
     """
 
     exit: int
     elapsed_ns: int
-    slack_ns: int
+    slack_ns: float
     confidence: float | None = None
     macs: int | None = None
     energy_nj: float | None = None

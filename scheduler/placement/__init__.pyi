@@ -2,6 +2,7 @@ from .dynamic import best_pipeline as best_pipeline
 from .dynamic import cheapest_pipeline as cheapest_pipeline
 from .ensembles.allocation import Problem as Problem
 from .ensembles.combine import Rule as Rule
+from .ensembles.own import COMBINER_EXTENSIONS as COMBINER_EXTENSIONS
 from .ensembles.greedy import neighbours as neighbours
 from .ensembles.greedy import soft_greedy as soft_greedy
 from .ensembles.optimum import allocate as allocate

@@ -83,10 +83,10 @@ class _Programme:
         self.most = max(kind.count for kind in space.kinds)
         self.keys = list(space.pieces)
         options = [space.pieces[key] for key in self.keys]
-        self.first = np.cumsum([0, *(len(some) for some in options)])[:-1]
-        self.rate = np.array([o.rate for some in options for o in some])
-        self.base = np.array([o.base_ns for some in options for o in some])
-        self.fill = np.array([o.fill_ns for some in options for o in some])
+        self.first = np.cumsum([0, *(len(option) for option in options)])[:-1]
+        self.rate = np.array([o.rate for option in options for o in option])
+        self.base = np.array([o.base_ns for option in options for o in option])
+        self.fill = np.array([o.fill_ns for option in options for o in option])
         m = np.arange(1, self.most + 1)
         self.capacity = self.rate[:, None] * m
         self.latency = self.base[:, None] + self.fill[:, None] / m

@@ -215,7 +215,7 @@ class Fleet:
         for name, together in self.ensembles.items():
             if name in self.networks:
                 raise FleetError(f"an ensemble must have a name of its own, and '{name}' is a network")
-            if odd := [one for one in together.networks if one not in self.networks]:
+            if odd := [network for network in together.networks if network not in self.networks]:
                 raise FleetError(
                     f"networks of ensemble '{name}' must be among {_known(self.networks)}, not {', '.join(odd)}"
                 )
@@ -271,7 +271,7 @@ class Fleet:
             "types": types,
             "links": {name: asdict(one) for name, one in self.links.items()},
             "devices": [
-                {key: value for key, value in asdict(one).items() if key not in _ACCESS} for one in self.devices
+                {key: value for key, value in asdict(device).items() if key not in _ACCESS} for device in self.devices
             ],
             "head": self.head,
             **({"ensembles": {name: asdict(one) for name, one in self.ensembles.items()}} if self.ensembles else {}),
@@ -423,8 +423,8 @@ def _parsed(top: _Place, profiles: OpenProfile) -> Fleet:
             raise FleetError(f"{what} must have at least one entry, and there is none")
     devices, sources = list[FleetDevice](), list[DeviceSource]()
     for number, raw in enumerate(top.list_of("devices")):
-        for one in _devices(_Place(f"devices[{number}]", raw), links):
-            (devices if isinstance(one, FleetDevice) else sources).append(one)  # type: ignore[arg-type]
+        for device in _devices(_Place(f"devices[{number}]", raw), links):
+            (devices if isinstance(device, FleetDevice) else sources).append(device)  # type: ignore[arg-type]
     head = top.text("head", "")
     ensembles = {key: _ensemble(key, place) for key, place in top.tables("ensembles")}
     top.done()
@@ -443,7 +443,7 @@ def _parsed(top: _Place, profiles: OpenProfile) -> Fleet:
 
 def _ensemble(name: str, place: _Place) -> EnsembleFacts:
     networks, weights = place.list_of("networks"), place.list_of("weights")
-    if not all(isinstance(one, str) for one in networks):
+    if not all(isinstance(network, str) for network in networks):
         raise FleetError(f"{place.at('networks')} must be names of networks, not {networks}")
     rule, wait_ns = place.text("rule", "average"), _duration(place, "wait")
     place.done()
@@ -473,7 +473,7 @@ def _network(name: str, place: _Place) -> NetworkFacts:
 
 def _with_rates(facts: NetworkFacts, types: Mapping[str, DeviceType]) -> NetworkFacts:
     """A network with one exit has one rate, which nobody needs to say."""
-    exits = {len(one.profiles[facts.name].exits) for one in types.values() if facts.name in one.profiles}
+    exits = {len(type_.profiles[facts.name].exits) for type_ in types.values() if facts.name in type_.profiles}
     if facts.exit_rates is None and exits == {1}:
         return NetworkFacts(**{**asdict(facts), "exit_rates": (1.0,)})
     return facts

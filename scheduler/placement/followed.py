@@ -79,7 +79,7 @@ def serve_following(
             seed=seed,
             shed=True,
             free_ns=free_ns,
-            faults=[one for one in faults if one.device in mine and one.at_ns >= begin_ns],
+            faults=[fault for fault in faults if fault.device in mine and fault.at_ns >= begin_ns],
         )
 
     while True:

@@ -199,7 +199,7 @@ class Follower:
         self._out = {device: left - 1 for device, left in self._out.items()}
         for pool in self.plan.pools:
             peers = {device: self.stragglers[device] for device in pool.devices if device in self.stragglers}
-            usual = median_low([one.ratio for one in peers.values()]) if peers else 1.0
+            usual = median_low([peer.ratio for peer in peers.values()]) if peers else 1.0
             for device, one in peers.items():
                 if one.close_window(usual) and one.excluded:
                     self._out[device] = PROBATION

@@ -40,7 +40,7 @@ def loads(fleet: Fleet, plan: Plan) -> tuple[Load, ...]:
     found = []
     for index, pool in enumerate(plan.pools):
         busy, enters, leaves = {}, 0.0, 0.0
-        link = fleet.links[next(one.link for one in fleet.devices if one.name == pool.devices[0])]
+        link = fleet.links[next(device.link for device in fleet.devices if device.name == pool.devices[0])]
         for network in pool.networks:
             space, jobs = spaces[network], pool.jobs_of(network)
             kind = next(one for one in space.kinds if pool.devices[0] in one.devices)

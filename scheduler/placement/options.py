@@ -171,10 +171,10 @@ def undominated(options: Sequence[Option], slo_ns: float) -> tuple[Option, ...]:
     True
     """
     kept, base, total = [], inf, inf
-    for one in sorted(options, key=lambda o: (-o.rate, o.base_ns + o.fill_ns, o.base_ns)):
-        if one.base_ns <= slo_ns and (one.base_ns < base or one.base_ns + one.fill_ns < total):
-            kept.append(one)
-            base, total = min(base, one.base_ns), min(total, one.base_ns + one.fill_ns)
+    for option in sorted(options, key=lambda o: (-o.rate, o.base_ns + o.fill_ns, o.base_ns)):
+        if option.base_ns <= slo_ns and (option.base_ns < base or option.base_ns + option.fill_ns < total):
+            kept.append(option)
+            base, total = min(base, option.base_ns), min(total, option.base_ns + option.fill_ns)
     return tuple(kept)
 
 
@@ -410,7 +410,7 @@ def obstacles(space: Space) -> str:
             lines.append(f"on '{kind.type}' it needs {need} bytes and there are {room}")
             continue
         pieces.times[0, space.blocks] = pieces.ways(0, space.blocks)
-        least = min(one.latency_ns(kind.count) for one in pieces.splits(0, space.blocks))
+        least = min(split.latency_ns(kind.count) for split in pieces.splits(0, space.blocks))
         lines.append(
             f"on '{kind.type}' one sample takes {least / 1e6:.3g} ms and there are {space.slo_ns / 1e6:.3g} ms"
         )

@@ -163,7 +163,7 @@ class _Asked:
         space, placed = self.space, {}
         for kind in range(len(space.kinds)):
             options = [one for one in self.wholes[kind] if _is(name, one)]
-            able = [one for one in options if one.latency_ns(space.kinds[kind].count) <= space.slo_ns]
+            able = [option for option in options if option.latency_ns(space.kinds[kind].count) <= space.slo_ns]
             if able:
                 best = max(able, key=lambda one: one.rate)
                 placed[kind, 0, space.blocks, 0] = best

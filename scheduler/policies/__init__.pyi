@@ -1,9 +1,12 @@
 from .credit import Credit as Credit
+from .entry import Entry as Entry
+from .entry import parse_count as parse_count
 from .estimates import estimates_of as estimates_of
 from .estimates import true_setting as true_setting
 from .fluid import Fluid as Fluid
 from .names import POLICY_FILES as POLICY_FILES
 from .names import SERVING_POLICY as SERVING_POLICY
+from .registry import POLICY_EXTENSIONS as POLICY_EXTENSIONS
 from .registry import REGISTRY as REGISTRY
 from .selection import Choice as Choice
 from .selection import Trial as Trial

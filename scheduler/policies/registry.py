@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from fluidnpu.models.files import ExtensionGroup
+
 from ..errors import SchedulerError
 from ..policy import Policy
 from .drain import Drain
@@ -44,6 +46,19 @@ class Registry(Mapping[str, Entry]):
 
 
 REGISTRY = Registry()
+POLICY_EXTENSIONS: ExtensionGroup[Entry] = ExtensionGroup(
+    "fluidnpu.policies",
+    "policy",
+    "an Entry under a name without ':' and ','",
+    lambda name, thing: isinstance(thing, Entry) and not set(":,") & set(name),
+    SchedulerError,
+    POLICY_FILES,
+)
+
+
+def find_entry(name: str) -> Entry | None:
+    """Return the entry of a policy, of fluidnpu or of a package; None for an unknown name. Raises SchedulerError."""
+    return REGISTRY[name] if name in REGISTRY else POLICY_EXTENSIONS.find(name)
 
 
 @dataclass(frozen=True)
@@ -62,9 +77,10 @@ def parse_policy(text: str) -> Spec:
     """Take `name` or `name:key=value:key=value` apart. Raises SchedulerError in one sentence."""
     text = text.strip()
     name, *parameters = text.split(":")
-    if name not in REGISTRY:
-        raise SchedulerError(f"policy must be one of {', '.join(sorted(REGISTRY))}, not {name!r}")
-    entry = REGISTRY[name]
+    entry = find_entry(name)
+    if entry is None:
+        known = ", ".join(sorted([*REGISTRY, *POLICY_EXTENSIONS.names]))
+        raise SchedulerError(f"policy must be one of {known}, not {name!r}")
     arguments: dict[str, Any] = {"name": text}
     share, shed, drains = None, False, entry.drains
     given: set[str] = set()
@@ -99,15 +115,27 @@ def make_policy(text: str, setting: Setting | None = None) -> Policy:
     `setting` is needed by the policies that are solved beforehand. Raises SchedulerError in one sentence.
     """
     spec = parse_policy(text)
-    entry, arguments = spec.entry, spec.arguments
+    entry = spec.entry
     if setting is None:
         if entry.solved or spec.drains:
             raise SchedulerError(f"policy '{spec.text}' is solved for a rate and an objective, so it needs both")
-        policy: Policy = entry.make(**arguments)
+        policy = _made(spec)
     else:
-        policy = entry.make(setting, **arguments) if entry.solved else entry.make(**arguments)
+        policy = _made(spec, setting) if entry.solved else _made(spec)
         if spec.drains and not entry.within:
             policy = Draining(policy, Drain(setting), name=spec.text)
     if spec.share is not None:
         policy = Anytime(policy, spec.share, name=spec.text)
     return Shedding(policy, name=spec.text) if spec.shed else policy
+
+
+def _made(spec: Spec, *settings: Setting) -> Policy:
+    """Call a policy's factory; what a package's raises becomes a SchedulerError."""
+    name = spec.text.partition(":")[0]
+    try:
+        policy: Policy = spec.entry.make(*settings, **spec.arguments)
+    except Exception as error:  # a package may raise anything
+        if name in REGISTRY or isinstance(error, SchedulerError):
+            raise
+        raise POLICY_EXTENSIONS.failure(name, "must make a policy", error) from error
+    return policy

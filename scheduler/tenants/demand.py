@@ -31,7 +31,7 @@ class Demand:
 
     def tell(self, tenants: Iterable[Tenant]) -> None:
         """Take rates that are told while tenants are served, as at the beginning."""
-        self._rates |= {one.name: one.rate_per_s for one in tenants if one.rate_per_s is not None}
+        self._rates |= {tenant.name: tenant.rate_per_s for tenant in tenants if tenant.rate_per_s is not None}
 
     def rate_per_s(self, name: str) -> float | None:
         """Return the smoothed rate; None before the first interval of a tenant whose rate was not told."""

@@ -198,7 +198,7 @@ class Shared:
             views = [
                 view.of_network(side.span(index), table, rates, own) for index, (table, rates, own) in enumerate(rows)
             ]
-        named = Counter(self._network[one.name] for one in self.tenancy.tenants)
+        named = Counter(self._network[tenant.name] for tenant in self.tenancy.tenants)
         for index, mine in enumerate(views):
             if mine.slots < named[index]:
                 raise PolicyError(f"{named[index]} tenants need a slot each, and the NPU has {mine.slots}")
@@ -333,9 +333,9 @@ class Shared:
 
 def _check_modes(tenancy: Tenancy, modes: Mapping[str, AdaptationMode]) -> None:
     """Refuse a tenant whose mode was not made."""
-    for one in tenancy.tenants:
-        if one.mode != "fixed" and one.name not in modes:
-            raise SchedulerError(f"tenant '{one.name}' has the mode {one.mode}, and no such mode was made for it")
+    for tenant in tenancy.tenants:
+        if tenant.mode != "fixed" and tenant.name not in modes:
+            raise SchedulerError(f"tenant '{tenant.name}' has the mode {tenant.mode}, and no such mode was made for it")
 
 
 def _age(request: Request) -> tuple[int, int]:

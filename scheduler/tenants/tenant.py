@@ -111,12 +111,12 @@ class Tenancy:
     def __post_init__(self) -> None:
         if not self.tenants:
             raise SchedulerError("there must be at least one tenant, and there is none")
-        names = [one.name for one in self.tenants]
+        names = [tenant.name for tenant in self.tenants]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise SchedulerError(f"tenants must have names of their own, and two are called '{twice}'")
-        if self.networks and (lost := next((one.name for one in self.tenants if not one.network), None)):
+        if self.networks and (lost := next((tenant.name for tenant in self.tenants if not tenant.network), None)):
             raise SchedulerError(f"tenant '{lost}' must name its network, as others do")
-        total = sum(one.share for one in self.tenants)
+        total = sum(tenant.share for tenant in self.tenants)
         if total > 1 + 1e-9:
             raise SchedulerError(f"the shares of all tenants must sum to at most 1, not {total:g}")
         if not 0 < self.utilisation <= 1:
@@ -125,7 +125,7 @@ class Tenancy:
     @cached_property
     def networks(self) -> tuple[str, ...]:
         """The networks that tenants name, in the order of the file; none where they are not told apart."""
-        return tuple(dict.fromkeys(one.network for one in self.tenants if one.network))
+        return tuple(dict.fromkeys(tenant.network for tenant in self.tenants if tenant.network))
 
     @cached_property
     def all(self) -> tuple[Tenant, ...]:
@@ -133,9 +133,9 @@ class Tenancy:
 
         Where tenants name networks there is none, since nobody knows which network it would be for.
         """
-        if self.networks or any(one.name == OTHERS for one in self.tenants):
+        if self.networks or any(tenant.name == OTHERS for tenant in self.tenants):
             return self.tenants
-        left = max(0.0, 1 - sum(one.share for one in self.tenants))
+        left = max(0.0, 1 - sum(tenant.share for tenant in self.tenants))
         return (*self.tenants, Tenant(name=OTHERS, share=left))
 
     def named(self, name: str) -> Tenant:
@@ -143,14 +143,14 @@ class Tenancy:
         for one in self.tenants:
             if one.name == name:
                 return one
-        known = ", ".join(one.name for one in self.tenants)
+        known = ", ".join(tenant.name for tenant in self.tenants)
         raise SchedulerError(f"a tenant must be one of {known}, not '{name:.60}'")
 
     def with_tenants(self, tenants: Mapping[str, Tenant]) -> Tenancy:
         """Return the tenancy with tenants exchanged for those of the same names. Raises SchedulerError."""
         for name in tenants:
             self.named(name)
-        return dataclasses.replace(self, tenants=tuple(tenants.get(one.name, one) for one in self.tenants))
+        return dataclasses.replace(self, tenants=tuple(tenants.get(tenant.name, tenant) for tenant in self.tenants))
 
 
 _DURATIONS = {"burst": "burst_ns", "slo": "slo_ns"}
@@ -181,7 +181,7 @@ def parse_tenants(text: str, source: str = "tenants") -> Tenancy:
         if "energy" in raw:
             more["energy"] = _energy(raw["energy"])
         tenants = tuple(changed(name, row) for name, row in rows.items())
-        files, rates = _networks(raw, {one.network for one in tenants if one.network})
+        files, rates = _networks(raw, {tenant.network for tenant in tenants if tenant.network})
         return Tenancy(tenants=tenants, confidences=files, exit_rates=rates, **more)
     except SchedulerError as error:
         raise SchedulerError(f"{source}: {error}") from None
@@ -282,7 +282,7 @@ def told(tenancy: Tenancy) -> dict[str, Any]:
         "interval_ns": tenancy.interval_ns,
         "utilisation": tenancy.utilisation,
         "energy": energy,
-        "tenants": {one.name: described(one) for one in tenancy.tenants},
+        "tenants": {tenant.name: described(tenant) for tenant in tenancy.tenants},
     }
 
 

@@ -26,7 +26,7 @@ def render_study(study: Body, command: str, figures: Mapping[str, str]) -> str:
         tables=tables(study),
         modes=MODES,
         full_ms=FULL_MS,
-        figures={name: inline_figure(svg) for name, svg in figures.items()},
+        figures={name: inline_figure(svg, name) for name, svg in figures.items()},
     )
 
 

@@ -1,3 +1,4 @@
+from .canvas import GREY as GREY
 from .canvas import GRID as GRID
 from .canvas import INK as INK
 from .canvas import ON_COLOUR as ON_COLOUR
@@ -13,5 +14,6 @@ from .excerpts import decisions_from as decisions_from
 from .excerpts import first_merge as first_merge
 from .excerpts import first_schedules as first_schedules
 from .page import inline_figure as inline_figure
+from .page import inline_panels as inline_panels
 from .page import page_template as page_template
 from .timeline import schedule_timeline as schedule_timeline

@@ -11,6 +11,7 @@ INK, GRID, PAPER = "#1f2933", "#d9dee4", "#ffffff"  # a page may have others at 
 ON_COLOUR = "#16202a"  # ink on a coloured ground, the same by day and by night
 WIDTH = 11.2  # inches of a figure as wide as a page: its 8 points are 11 pixels there
 YELLOW = PALETTE[6]  # too light for white letters
+GREY = "#7a869a"  # for what has no colour of its own
 
 
 def new_figure(width: float, height: float, columns: int = 1, rows: int = 1) -> tuple[Any, Any]:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .canvas import GRID, INK, PALETTE, WIDTH, logarithmic, new_figure, to_svg
+from .canvas import GREY, GRID, INK, PALETTE, WIDTH, logarithmic, new_figure, to_svg
 
 Value = tuple[float, float, float] | None  # mean, low, high; None where the load is unstable
 Curve = Sequence[tuple[float, Mapping[str, Value]]]  # x, and values by key
-COLOURS = (*PALETTE[:6], "#000000", "#7a869a", "#8c510a")  # without the yellow, which is hard to read as a line
+COLOURS = (*PALETTE[:6], "#000000", GREY, "#8c510a")  # without the yellow, which is hard to read as a line
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,13 +28,27 @@ _THEMED = {
 }
 
 
-def inline_figure(svg: str) -> Markup:
-    """Give a figure for a page, in the page's own ink, grid and paper.
+def inline_figure(svg: str, title: str) -> Markup:
+    """Return a figure for a page, in the page's own ink, grid and paper, named for who cannot see it.
 
-    >>> inline_figure('<svg><path style="stroke: #1f2933; fill: #0072b2"/></svg>')
-    Markup('<svg><path style="stroke: var(--ink); fill: #0072b2"/></svg>')
+    A narrow page scrolls it sideways.
+
+    >>> print(inline_figure('<svg><path style="stroke: #1f2933"/></svg>', "A roof").partition("0")[2])
+    "><svg role="img" aria-label="A roof"><path style="stroke: var(--ink)"/></svg></figure>
     """
-    return Markup(re.sub("|".join(map(re.escape, _THEMED)), lambda found: _THEMED[found[0]], svg))
+    return Markup('<figure class="chart wide" tabindex="0">{}</figure>').format(_named(svg, title))
+
+
+def inline_panels(figures: Mapping[str, str]) -> Markup:
+    """Return small figures, SVG by title, side by side; on a narrow page one below another."""
+    panels = (Markup("<figure>{}</figure>").format(_named(svg, title)) for title, svg in figures.items())
+    return Markup('<div class="panels">{}</div>').format(Markup("").join(panels))
+
+
+def _named(svg: str, title: str) -> Markup:
+    """Return a figure with its name, in the colours of the page's theme."""
+    themed = re.sub("|".join(map(re.escape, _THEMED)), lambda match: _THEMED[match[0]], svg)
+    return Markup(themed.replace("<svg", f'<svg role="img" aria-label="{escape(title)}"', 1))
 
 
 def coded(text: str) -> Markup:
@@ -80,6 +94,6 @@ def statements_page(
         command=command,
         verdicts=verdicts,
         tally=tally(verdicts),
-        figures={name: inline_figure(svg) for name, svg in figures.items()},
+        figures={name: inline_figure(svg, name) for name, svg in figures.items()},
         tables=tables,
     )

@@ -31,8 +31,8 @@ def figure_1(parts: Body) -> Iterator[Verdict]:
             for name, one in gains.items()
         ),
         holds=[
-            *(one["without"] >= LEAST_GAIN for one in gains.values()),
-            *(one["with exits"] - 1 <= (one["without"] - 1) / 2 for one in gains.values()),
+            *(gain["without"] >= LEAST_GAIN for gain in gains.values()),
+            *(gain["with exits"] - 1 <= (gain["without"] - 1) / 2 for gain in gains.values()),
         ],
         why="the middle timeout over single samples, R batching; significant: a tenth, radically: half of it. 69 % of the "
         "samples stay to the end, so a batch keeps most of its size",

@@ -38,7 +38,7 @@ def render_study(study: Body, command: str, figures: Mapping[str, str]) -> str:
         tally=tally(judgements),
         rows=table2_rows(),
         sweeps=sweeps(),
-        figures={name: inline_figure(svg) for name, svg in figures.items()},
+        figures={name: inline_figure(svg, name) for name, svg in figures.items()},
         table2={name: {**one, "policies": _ordered(one["policies"])} for name, one in parts["table2"].items()},
         lazy=parts["lazy"],
         letters=", ".join(f"{letter} {name}" for name, letter in LETTERS.items()),
@@ -116,7 +116,7 @@ def _shown() -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "figure": inline_figure(schedule_timeline(schedule, first, exits)),
+            "figure": inline_figure(schedule_timeline(schedule, first, exits), f"Batches over time, {name}"),
             "said": decisions_from(schedule, first),
         }
         for name, schedule in schedules.items()

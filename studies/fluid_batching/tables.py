@@ -116,7 +116,7 @@ def drift(part: Body) -> list[str]:
         cells = []
         for label in labels:
             ratios = [part[f"{row.name}: {label}"]["over_fluid"][name] for row in table2_rows()]
-            cells.append(" / ".join(_span([one[key] for one in ratios]) for key in YARDSTICKS))
+            cells.append(" / ".join(_span([ratio[key] for ratio in ratios]) for key in YARDSTICKS))
         lines.append(table_row([f"`{name}`", *cells]))
     return lines
 

@@ -64,10 +64,10 @@ def _served(table: CandidateTable, answers: Answers, load: float, size: Size, ch
     """Serve every chain, and the network with one exit, under the same streams of arrivals."""
     alone, count = table.single_ns(BATCH), max(2, min(MOST_STREAMS, size.seeds))
     streams = [traffic_at(table, load, seed, size.sweep_requests) for seed in range(count)]
-    single = [one.serve(table, answers, (), BATCH) for one in streams]
+    single = [stream.serve(table, answers, (), BATCH) for stream in streams]
     rows: Answer = {}
     for key, chain in chains.items():
-        served = [one.serve(table, answers, chain, BATCH) for one in streams]
+        served = [stream.serve(table, answers, chain, BATCH) for stream in streams]
         rows[key] = {
             "chain": chain_list(chain),
             "in_service_change_pct": significant(100 * (outcome(table, answers, chain, BATCH).average_ns / alone - 1)),

@@ -67,7 +67,7 @@ def adaptation(name: str, size: Size) -> Answer:
         for seed in range(max(2, min(MOST_STREAMS, size.seeds)))
     ]
     third = REQUESTS // 3
-    early = sum(event.kind == "alarm" and event.requests <= third for one in streams for event in one.events)
+    early = sum(event.kind == "alarm" and event.requests <= third for stream in streams for event in stream.events)
     phases: dict[str, dict[str, Answer]] = {
         side: {
             phase.name: {
@@ -76,7 +76,7 @@ def adaptation(name: str, size: Size) -> Answer:
                 "average_ms": mean_low_high(interval([one.average_ms for one in same])),
                 "p99_ms": mean_low_high(interval([one.p99_ms for one in same])),
             }
-            for same in zip(*(getattr(one, side) for one in streams), strict=True)
+            for same in zip(*(getattr(stream, side) for stream in streams), strict=True)
             for phase in same[:1]
         }
         for side in SIDES
@@ -86,12 +86,12 @@ def adaptation(name: str, size: Size) -> Answer:
         "requests": REQUESTS,
         "distance": DISTANCE,
         "classes": list(streams[0].classes),
-        "noticed": [one.noticed for one in streams],
+        "noticed": [stream.noticed for stream in streams],
         "alarms_before": early,
         "requests_before": third * len(streams),
-        "shadow_pct": mean_low_high(interval([one.shadow_pct for one in streams])),
+        "shadow_pct": mean_low_high(interval([stream.shadow_pct for stream in streams])),
         "kept_gain_points": mean_low_high(
-            interval([100 * (one.adapted[1].kept - one.fixed[1].kept) for one in streams])
+            interval([100 * (stream.adapted[1].kept - stream.fixed[1].kept) for stream in streams])
         ),
         "single_average_ms": mean_low_high(interval([single_average_ms(name, seed) for seed in range(len(streams))])),
         "phases": phases,

@@ -45,13 +45,13 @@ def record(name: str, learn: ImageSet, unseen: ImageSet, work: Path) -> dict[str
     values, check = _values(tuned.network, unseen)
     reference, _ = _values(long.network, unseen)
     found = {
-        "score": np.stack([scores(one, unseen.labels, check) for one in values], 1),
+        "score": np.stack([scores(value, unseen.labels, check) for value in values], 1),
         "reference": scores(reference[-1], unseen.labels, check),
-        "mean": np.stack([principal_values(one, check).mean(axis=1) for one in values], 1),
+        "mean": np.stack([principal_values(value, check).mean(axis=1) for value in values], 1),
     }
     for count in COUNTS:
         counted = replace(check, count=count)
-        found[f"count {count:g}"] = np.stack([map_sureness(one, counted) for one in values], 1)
+        found[f"count {count:g}"] = np.stack([map_sureness(value, counted) for value in values], 1)
     return {key: np.rint(one * LEVELS).astype(np.uint16) for key, one in found.items()} | {
         "exits": np.array([exit.name for exit in tuned.network.exits]),
         "learned": np.array([tuned.learned, tuned.held_out]),

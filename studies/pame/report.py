@@ -38,7 +38,7 @@ def render_study(study: Body, command: str, figures: Mapping[str, str]) -> str:
         titles=TITLES,
         verdicts=judgements,
         tally=tally(judgements),
-        figures={name: inline_figure(svg) for name, svg in figures.items()},
+        figures={name: inline_figure(svg, name) for name, svg in figures.items()},
         heads=[rows[0] for rows in (*shown.values(), *checks, *map_checks)],
         checks=checks,
         map_checks=map_checks,

@@ -74,7 +74,7 @@ def matrices(name: str) -> Answer:
             - 1
             for exit in range(table.exits)
         ]
-    return {width: [significant(100 * one) for one in rows] for width, rows in errors.items()}
+    return {width: [significant(100 * row) for row in rows] for width, rows in errors.items()}
 
 
 def served(table: CandidateTable, answers: Answers, chain: Chain) -> NDArray[np.int64]:

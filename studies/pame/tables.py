@@ -146,7 +146,7 @@ def checks(part: Body) -> list[str]:
         count = len(rows["random"])
         lines += ["", *table_head([NAMES[name], *(f"H{index}" for index in range(1, count + 1))])]
         for check, values in rows.items():
-            lines.append(table_row([check, *("-" if one is None else f"{one:.2f}" for one in values)]))
+            lines.append(table_row([check, *("-" if value is None else f"{value:.2f}" for value in values)]))
     return lines[1:]
 
 

@@ -70,9 +70,11 @@ def whole(space: placement.Space, ramps: str) -> float:
     total = 0.0
     for kind in space.kinds:
         able = [
-            one
-            for one in placement.whole_options(space, kind)
-            if len(one.chain) == 1 and one.chain[0].ramps == ramps and one.latency_ns(kind.count) <= space.slo_ns
+            whole_option
+            for whole_option in placement.whole_options(space, kind)
+            if len(whole_option.chain) == 1
+            and whole_option.chain[0].ramps == ramps
+            and whole_option.latency_ns(kind.count) <= space.slo_ns
         ]
         total += max((one.rate for one in able), default=0.0) * kind.count
     return total
@@ -299,7 +301,7 @@ def forecast_point(world: str, samples: int) -> dict[str, Any]:
             continue
         errors = [_errors(name, rows, samples, seed) for seed in range(FORECAST_SEEDS)]
         out[name] = {
-            "mean": mean_low_high(interval([100 * float(np.mean(one)) for one in errors])),
+            "mean": mean_low_high(interval([100 * float(np.mean(error)) for error in errors])),
             "worst": significant(100 * float(np.max(errors))),
         }
     return out

@@ -408,9 +408,9 @@ def _forecast(parts: Body) -> list[Verdict]:
             "ARIMA predicts the batch profile with high confidence",
             "yes",
             f"mean error in points: {found}",
-            [near(one, ("last", "ewma")) for one in rows.values()],
+            [near(row, ("last", "ewma")) for row in rows.values()],
             f"in each world as good as the better of the last window and a mean, within {100 * (ARIMA_WITHIN - 1):.0f} %. At a step every "
             "forecast is wrong for a window, so a detector on the counts asks for a plan"
-            + ("" if all("arima" in one for one in rows.values()) else "; statsmodels was not installed"),
+            + ("" if all("arima" in row for row in rows.values()) else "; statsmodels was not installed"),
         ),
     ]

@@ -74,7 +74,7 @@ def merge(into: Draft, added: Draft, rows: Indices) -> bool:
     first = min(into.first, other.first)
     reads = max(into.first + into.reads, other.first + other.reads) - first
     taps = tuple(mine.beside(theirs) for mine, theirs in zip(_taps(into), _taps(other), strict=True))
-    size = into.channels * (reads // groups) * math.prod(one.taps for one in taps)
+    size = into.channels * (reads // groups) * math.prod(tap.taps for tap in taps)
     if size > into.weights.size + other.weights.size:
         return False
     out = into.layer().out_hw
@@ -89,7 +89,7 @@ def merge(into: Draft, added: Draft, rows: Indices) -> bool:
         ends.append(max(needed, min(into.padding[axis + 2], other.padding[axis + 2])))
     into.weights, into.bias = total.astype(np.float32), into.bias + other.bias[rows]
     into.first, into.reads, into.groups = first, reads, groups
-    into.kernel, into.dilation = _pair([one.taps for one in taps]), _pair([one.step for one in taps])
+    into.kernel, into.dilation = _pair([tap.taps for tap in taps]), _pair([tap.step for tap in taps])
     into.padding = (taps[0].begin, taps[1].begin, ends[0], ends[1])
     return True
 

@@ -43,7 +43,7 @@ def add_two(walk: Walk, node: onnx.NodeProto, first: Value, second: Value) -> Va
         into, other = (value if value.ordered else walk.gathered(node, value) for value in (into, other))
         into = into if _open(into) else walk.copy(node, into)
         start = int(other.view.index[0])
-    if other.plane.gain != 1.0 and into.plane.inside is None and all(one.open for one in into.plane.writers):
+    if other.plane.gain != 1.0 and into.plane.inside is None and all(writer.open for writer in into.plane.writers):
         into.plane.gain = other.plane.gain  # its convolutions take it into their weights
     elif other.plane.gain != into.plane.gain:
         other = walk.copy(node, other)
@@ -117,11 +117,11 @@ def _ends_alone(value: Value) -> bool:
     plane = value.plane
     fits = value.foldable and plane.gain == 1.0
     return fits and all(
-        (one.kind is Kind.GEMM or one.is_pass)
-        and one.residual is None
-        and one.activation is None
-        and one.channels == plane.shape[2]
-        for one in plane.writers
+        (writer.kind is Kind.GEMM or writer.is_pass)
+        and writer.residual is None
+        and writer.activation is None
+        and writer.channels == plane.shape[2]
+        for writer in plane.writers
     )
 
 
@@ -193,4 +193,6 @@ def _open(value: Value) -> bool:
     and still takes a residual.
     """
     plane = value.plane
-    return value.foldable and all(one.takes_residual and one.channels == plane.shape[2] for one in plane.writers)
+    return value.foldable and all(
+        writer.takes_residual and writer.channels == plane.shape[2] for writer in plane.writers
+    )

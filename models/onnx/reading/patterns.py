@@ -343,8 +343,8 @@ def _gate(patterns: Patterns, index: int) -> Pattern | None:
             one for one in inside if patterns.nodes[one].op_type in _POOLS and patterns.nodes[one].input[0] == reads
         ]
         if pools and len(inside) < MOST_UP:
-            spatial = all(patterns.nodes[one].op_type in ("ReduceMean", "ReduceMax") for one in pools)
-            along = spatial and any(_reduces_channels(patterns, one) for one in pools)
+            spatial = all(patterns.nodes[pool].op_type in ("ReduceMean", "ReduceMax") for pool in pools)
+            along = spatial and any(_reduces_channels(patterns, pool) for pool in pools)
             name = "spatial gate" if along else "squeeze-and-excitation gate"
             return Pattern(
                 name=name,

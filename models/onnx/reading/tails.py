@@ -261,7 +261,9 @@ def with_tail(network: Network, cut: GraphCut, file: OnnxFile, given: Collection
     if len(set(names.values())) < len(names):
         raise cut.refusal
     nodes = tuple(
-        TailNode(node.operator, tuple(names.get(one, one) for one in node.inputs), node.outputs, node.attributes)
+        TailNode(
+            node.operator, tuple(names.get(input_, input_) for input_ in node.inputs), node.outputs, node.attributes
+        )
         for node in filter(None, map(_node_of, cut.nodes))
     )
     written = {name for node in nodes for name in node.outputs}
@@ -275,7 +277,7 @@ def with_tail(network: Network, cut: GraphCut, file: OnnxFile, given: Collection
             outputs=tuple(TailOutput(name, "float32", ()) for name in users),
             constants=cut.constants,
         )
-        drawn, depends = draft.drawn({one.name: one.shape for one in network.outputs}), _depends(draft)
+        drawn, depends = draft.drawn({output.name: output.shape for output in network.outputs}), _depends(draft)
         still = {name for name, how in depends.items() if how == (False, False)}
         made = {**cut.constants, **draft.made(drawn, {*users, *still}, work)}
     except TailError as error:
@@ -301,7 +303,11 @@ def _too_much(refusal: ModelFileError, work: Work, npu: int, error: TailError) -
 def _typed(tail: Tail, made: Mapping[str, str]) -> Tail:
     """Return a tail whose outputs are cast to the types that the file declares; `made`: those they have."""
     numbers = {dtype: number for number, dtype in sorted(DTYPES.items(), reverse=True)}
-    odd = {one.name: one.dtype for one in tail.outputs if one.dtype != made[one.name] and one.name not in tail.inputs}
+    odd = {
+        output.name: output.dtype
+        for output in tail.outputs
+        if output.dtype != made[output.name] and output.name not in tail.inputs
+    }
     before: Callable[[str], str] = lambda name: f"{name}/{made[name]}" if name in odd else name  # noqa: E731
     nodes = [
         replace(node, inputs=tuple(map(before, node.inputs)), outputs=tuple(map(before, node.outputs)))
@@ -309,7 +315,9 @@ def _typed(tail: Tail, made: Mapping[str, str]) -> Tail:
     ]
     nodes += [TailNode("Cast", (before(name),), (name,), {"to": numbers[dtype]}) for name, dtype in odd.items()]
     constants = {before(name): array for name, array in tail.constants.items()}
-    outputs = tuple(replace(one, dtype="float32") if one.name in tail.inputs else one for one in tail.outputs)
+    outputs = tuple(
+        replace(output, dtype="float32") if output.name in tail.inputs else output for output in tail.outputs
+    )
     return replace(tail, nodes=tuple(nodes), constants=constants, outputs=outputs)
 
 

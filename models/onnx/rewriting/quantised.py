@@ -289,7 +289,7 @@ class _Dequantiser:
         reads = node.input if node.op_type == "Concat" else node.input[:1]
         if node.op_type in _WITHIN and all(name in self.bounds for name in reads):
             ends = [(0.0, 0.0), *(self.bounds[name] for name in reads)]
-            self.bounds.update(dict.fromkeys(node.output, (min(one[0] for one in ends), max(one[1] for one in ends))))
+            self.bounds.update(dict.fromkeys(node.output, (min(end[0] for end in ends), max(end[1] for end in ends))))
 
     def affine(self, source: str, name: str, factor: float, shift: float) -> str:
         """Add value * factor + shift."""

@@ -1,6 +1,6 @@
 """Rewrite an ONNX file into one that the walk can read: step 1 of ADR 60. The user's file is not changed.
 
-Functions of the model's own are inlined, inputs that no output needs are left out, inputs that are only
+Functions of the model's own and those that packages bring for operators are inlined, inputs that no output needs are left out, inputs that are only
 joined are one, and a quantised graph becomes the float one that it approximates (quantised.py). Each name
 of the user's that is still there is kept.
 """
@@ -15,6 +15,7 @@ from onnx import inliner
 from ...errors import ModelFileError
 from ..file import MOST_NODES, Attributes, OnnxFile
 from ..metadata import record
+from .own_operators import with_functions
 from .quantised import dequantised, is_quantised
 
 MOST_DEEP = 100  # functions that call one another
@@ -24,6 +25,9 @@ def rewrite(file: OnnxFile) -> OnnxFile:
     """Return a file as the walk reads it; the same one where nothing is to be done. Raises ModelFileError."""
     if file.model.functions:
         file = _inlined(file)
+    called = with_functions(file)
+    if called is not file:
+        file = _inlined(called)
     images = [one for one in file.model.graph.input if one.name not in file.protos]
     if len(images) > 1:
         file = _joined(_needed(file))
@@ -48,7 +52,7 @@ def _inlined(file: OnnxFile) -> OnnxFile:
 
 def _check_calls(file: OnnxFile) -> None:
     """Refuse functions that call themselves or grow beyond what a file may have."""
-    bodies = {(one.domain, one.name): one.node for one in file.model.functions}
+    bodies = {(function.domain, function.name): function.node for function in file.model.functions}
     sizes: dict[tuple[str, str], int] = {}
 
     def size(key: tuple[str, str], above: tuple[tuple[str, str], ...]) -> int:
@@ -95,10 +99,10 @@ def _joined(file: OnnxFile) -> OnnxFile:
     if len(images) < 2 or join is None or join.op_type != "Concat" or sorted(join.input) != sorted(images):
         return file
     images = {name: images[name] for name in join.input}  # in the order of the channels
-    sizes = [[dim.dim_value for dim in one.type.tensor_type.shape.dim] for one in images.values()]
+    sizes = [[dim.dim_value for dim in image.type.tensor_type.shape.dim] for image in images.values()]
     axis = Attributes(join).integer("axis", 1) % max(1, len(sizes[0]))
     alike = len({(*size[1:axis], *size[axis + 1 :]) for size in sizes}) == 1 and axis > 0
-    if not alike or len({one.type.tensor_type.elem_type for one in images.values()}) != 1:
+    if not alike or len({image.type.tensor_type.elem_type for image in images.values()}) != 1:
         return file
     whole = onnx.ValueInfoProto()
     whole.CopyFrom(next(iter(images.values())))
@@ -116,7 +120,7 @@ def _joined(file: OnnxFile) -> OnnxFile:
 def _with_inputs(file: OnnxFile, inputs: list[onnx.ValueInfoProto]) -> onnx.ModelProto:
     model = onnx.ModelProto()
     model.CopyFrom(file.model)
-    kept = [onnx.ValueInfoProto.FromString(one.SerializeToString()) for one in inputs]
+    kept = [onnx.ValueInfoProto.FromString(input_.SerializeToString()) for input_ in inputs]
     del model.graph.input[:]
     model.graph.input.extend(kept)
     return model

@@ -183,7 +183,7 @@ class _Graph:
         """True if layers that lie between one another add the same residual at their own pixels, or none, and
         clip alike: so the map that they make is added to and clipped as one, as it was read.
         """
-        layers = [self.network.layers[one] for one in sorted(self.network.writers(tensor))]
+        layers = [self.network.layers[writer] for writer in sorted(self.network.writers(tensor))]
         ends = {self._end(layer) for layer in layers}
         height, width, channels = self.network.tensors[tensor]
         first = layers[0]
@@ -268,7 +268,9 @@ class _Graph:
         writers = self.network.writers(layer.output)
         if len(pieces) == len(writers):
             span = (0, self.network.tensors[layer.output][2])
-            self._assemble(layer.output, [self.network.layers[one] for one in sorted(writers)], span, layer.output)
+            self._assemble(
+                layer.output, [self.network.layers[writer] for writer in sorted(writers)], span, layer.output
+            )
 
     def _parts(self, layer: Layer) -> bool:
         """True if a layer writes some rows or columns of its tensor alone."""
@@ -380,13 +382,13 @@ class _Graph:
         """Return the ConvTranspose that is a tensor's only writer, spread over the layers of its phases,
         where they are none that DepthToSpace can put together; else None.
         """
-        layers = [self.network.layers[one] for one in sorted(self.network.writers(tensor))]
+        layers = [self.network.layers[writer] for writer in sorted(self.network.writers(tensor))]
         shape = self.network.tensors[tensor]
         trained = any(f"{layer.name}.gamma" in self.state for layer in layers)
         if trained or not self._ended_together(tensor) or _blocks(layers, shape):
             return None
         biases = [self.state.get(f"{layer.name}.bias") for layer in layers]
-        if any(one is None or not np.array_equal(one, biases[0]) for one in biases):  # type: ignore[arg-type]
+        if any(bias is None or not np.array_equal(bias, biases[0]) for bias in biases):  # type: ignore[arg-type]
             return None
         return transposed(layers, [self.state[f"{layer.name}.weight"] for layer in layers], shape[:2])
 
@@ -498,9 +500,9 @@ def _is_pass(layer: Layer) -> bool:
 def _blocks(layers: Sequence[Layer], shape: Shape) -> bool:
     """True if the phases of layers make blocks of pixels that fill a map, as those of DepthToSpace do."""
     step = layers[0].output_step
-    phases = {(one.output_at[0] % step[0], one.output_at[1] % step[1]) for one in layers}
-    alike = all(one.output_step == step for one in layers) and len(phases) == step[0] * step[1]
-    whole = sum(one.shape.r for one in layers) == shape[0] * shape[1]
+    phases = {(layer.output_at[0] % step[0], layer.output_at[1] % step[1]) for layer in layers}
+    alike = all(layer.output_step == step for layer in layers) and len(phases) == step[0] * step[1]
+    whole = sum(layer.shape.r for layer in layers) == shape[0] * shape[1]
     return alike and whole and step[0] == step[1] and not (shape[0] % step[0] or shape[1] % step[1])
 
 

@@ -31,13 +31,13 @@ def hidden_apart(network: Network) -> Network:
     """Return a network whose outputs that only its tail reads have names of their own."""
     if network.tail is None:
         return network
-    users = {one.name for one in network.tail.outputs}
-    names = {one.name: one.name if one.name in users else MARK + one.name for one in network.outputs}
+    users = {output.name for output in network.tail.outputs}
+    names = {output.name: output.name if output.name in users else MARK + output.name for output in network.outputs}
     tail = network.tail
     nodes = tuple(replace(node, inputs=tuple(names.get(name, name) for name in node.inputs)) for node in tail.nodes)
     return replace(
         network,
-        outputs=tuple(replace(one, name=names[one.name]) for one in network.outputs),
+        outputs=tuple(replace(output, name=names[output.name]) for output in network.outputs),
         tail=replace(tail, inputs=tuple(names[name] for name in tail.inputs), nodes=nodes),
     )
 
@@ -51,7 +51,7 @@ class TailWriter:
 
     def write(self, tail: Tail) -> None:
         """Write a tail, whose outputs and inputs keep their names."""
-        kept = {"", *tail.inputs, *(one.name for one in tail.outputs)}
+        kept = {"", *tail.inputs, *(output.name for output in tail.outputs)}
         names: Callable[[str], str] = lambda name: name if name in kept else MARK + name  # noqa: E731
         for name, array in tail.constants.items():
             self._constant(names(name), array)

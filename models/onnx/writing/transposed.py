@@ -82,7 +82,7 @@ def _reaches(layer: Layer, axis: int) -> list[int]:
     """Return output less stride * input for each of a layer's taps, which is the same for all its outputs."""
     step, at = layer.output_step[axis], layer.output_at[axis]
     inputs = [tap * layer.dilation[axis] - layer.padding[axis] for tap in range(layer.kernel[axis])]
-    return [at - step * one for one in inputs]
+    return [at - step * input_ for input_ in inputs]
 
 
 def _axis(layers: Sequence[Layer], axis: int, size: int) -> _Axis | None:

@@ -21,9 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import FleetError
-from .own import Combiner, Floats, find_combiner, scores_of
+from .own import RULES, Combiner, Floats, find_combiner, scores_of
 
-RULES = ("average", "weighted", "majority")
 MOST_SHIFT = 16
 MOST_WEIGHT = 1 << 14  # so that sums fit 63 bits, beside 31 bits of a logit at its network's finest scale
 
@@ -65,7 +64,7 @@ class Rule:
     @property
     def combiner(self) -> Combiner | None:
         """The function of a rule that a package brings; None for those of `RULES`."""
-        return None if self.name in RULES else find_combiner(self.name, RULES)
+        return None if self.name in RULES else find_combiner(self.name)
 
     def tally(self, samples: int, classes: int) -> EnsembleTally:
         """Begin a number of samples."""

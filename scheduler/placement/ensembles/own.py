@@ -8,16 +8,16 @@ gives does not depend on the order in which they came.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from importlib.metadata import entry_points
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fluidnpu.models.files import ExtensionGroup
+
 from ...errors import FleetError
 
-GROUP = "fluidnpu.combiners"
+RULES = ("average", "weighted", "majority")  # of fluidnpu's own
 Floats = NDArray[np.float64]
 
 
@@ -32,27 +32,19 @@ class Combiner(Protocol):
         """
 
 
-@lru_cache
-def find_combiner(name: str, shipped: Sequence[str]) -> Combiner:
+COMBINER_EXTENSIONS: ExtensionGroup[Combiner] = ExtensionGroup(
+    "fluidnpu.combiners", "rule", "a function", lambda name, thing: callable(thing), FleetError, RULES
+)
+
+
+def find_combiner(name: str) -> Combiner:
     """Load the rule of a name. Raises FleetError unless one package brings it and it can be loaded."""
-    every = entry_points(group=GROUP)
-    named = [entry for entry in every if entry.name == name]
-    if not named:
-        known = ", ".join([*shipped, *sorted({entry.name for entry in every})])
-        raise FleetError(f"a rule must be one of {known}, or of a package with entry points '{GROUP}', not '{name}'")
-    if len({entry.value for entry in named}) > 1:
-        raise FleetError(
-            f"one package must bring the rule '{name}', not {', '.join(sorted(entry.value for entry in named))}"
-        )
-    try:
-        made: Combiner = named[0].load()
-    except Exception as error:  # a package may do anything when it is loaded
-        raise FleetError(
-            f"the rule '{name}' must load from '{named[0].value}', and that failed: {_sentence(error)}"
-        ) from error
-    if not callable(made):
-        raise FleetError(f"the rule '{name}' must be a function, and '{named[0].value}' is none")
-    return made
+    combiner = COMBINER_EXTENSIONS.find(name)
+    if combiner is None:
+        known = ", ".join([*RULES, *COMBINER_EXTENSIONS.names])
+        group = COMBINER_EXTENSIONS.group
+        raise FleetError(f"a rule must be one of {known}, or of a package with entry points '{group}', not '{name}'")
+    return combiner
 
 
 def scores_of(name: str, combiner: Combiner, logits: Floats, seen: NDArray[np.bool_], weights: Sequence[int]) -> Floats:
@@ -61,12 +53,8 @@ def scores_of(name: str, combiner: Combiner, logits: Floats, seen: NDArray[np.bo
     try:
         scores = np.asarray(combiner(logits.copy(), seen.copy(), np.array(weights, float)), float)
     except Exception as error:  # a function of a user's may raise anything
-        raise FleetError(f"the rule '{name}' must give scores {wanted}, and it failed: {_sentence(error)}") from error
+        raise COMBINER_EXTENSIONS.failure(name, f"must give scores {wanted}", error) from error
     if scores.shape != wanted or not np.isfinite(scores).all():
         what = "some that are not finite" if scores.shape == wanted else f"an array {scores.shape}"
-        raise FleetError(f"the rule '{name}' must give finite scores {wanted}, not {what}")
+        raise FleetError(f"{COMBINER_EXTENSIONS.title(name)} must give finite scores {wanted}, not {what}")
     return scores
-
-
-def _sentence(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -233,9 +233,9 @@ class _Search:
     def _sequence(self, goal: Goal) -> list[Proposal]:
         """Return the proposals from the safest on, each quicker than those before it."""
         sequence: list[Proposal] = []
-        for each in sorted(self._proposals(goal), key=lambda each: (-each.sure, each.average_ns)):
-            if not sequence or each.average_ns < sequence[-1].average_ns:
-                sequence.append(each)
+        for proposal in sorted(self._proposals(goal), key=lambda proposal: (-proposal.sure, proposal.average_ns)):
+            if not sequence or proposal.average_ns < sequence[-1].average_ns:
+                sequence.append(proposal)
         return sequence
 
     def _proposals(self, goal: Goal) -> list[Proposal]:
