@@ -319,12 +319,12 @@ class Driver:
         network, stage = self._stages[stage]
         self._check_slots(slots, network)
         program, found = self.programs[network], {}
-        for one in program.outputs:
-            if one.output.stage <= stage:
+        for output in program.outputs:
+            if output.output.stage <= stage:
                 for slot in slots:
-                    self._bus.invalidate(self._buffers[1], *self._bytes_of(slot, one.output.tensor))
-                tensors = [program.read_tensor(self._memory[slot], one.output.tensor) for slot in slots]
-                found[one.output.name] = one.output.arranged(np.stack(tensors))
+                    self._bus.invalidate(self._buffers[1], *self._bytes_of(slot, output.output.tensor))
+                tensors = [program.read_tensor(self._memory[slot], output.output.tensor) for slot in slots]
+                found[output.output.name] = output.output.arranged(np.stack(tensors))
         return found
 
     def outputs(self, slots: Sequence[int], stage: int) -> dict[str, npt.NDArray[np.float32]]:

@@ -155,7 +155,7 @@ class Asking:
         elif said.error_message:
             self.seen.errors[said.error_message] += 1
         else:
-            rows = dict(zip((one.name for one in answer.outputs), answer.raw_output_contents, strict=True))
+            rows = dict(zip((output.name for output in answer.outputs), answer.raw_output_contents, strict=True))
             exit, label = (int(np.frombuffer(rows[name], np.int32)[0]) for name in ("exit", "label"))
             self._check(place, (exit, label, rows["logits"]))
 

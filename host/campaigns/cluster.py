@@ -140,7 +140,7 @@ class _Nodes:
 
     def send(self, node: str, number: int) -> None:
         """Send a signal to all processes of a node. Raises LookupError."""
-        one = next((one for one in self._cluster.worker_nodes if one.node_id == node), None)
+        one = next((worker_node for worker_node in self._cluster.worker_nodes if worker_node.node_id == node), None)
         if one is None:
             raise LookupError(f"'{node}' is none")
         for info in one.all_processes.get("raylet", ()):
@@ -151,7 +151,9 @@ class _Nodes:
     def lose(self, node: str) -> None:
         """Kill all processes of a node at once. Raises LookupError."""
         self.send(node, signal.SIGKILL)
-        self._cluster.remove_node(next(one for one in self._cluster.worker_nodes if one.node_id == node), False)
+        self._cluster.remove_node(
+            next(worker_node for worker_node in self._cluster.worker_nodes if worker_node.node_id == node), False
+        )
 
     def close(self) -> None:
         self._cluster.shutdown()

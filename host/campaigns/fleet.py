@@ -112,7 +112,7 @@ def rights_of(bundle: Bundle, images: Sequence[Image] | Image) -> list[Right]:
     driver.load()
     requests = [Request(i, i, 10**15) for i in range(len(images))]
     served = serve_requests(requests, images, make_policy("serial"), driver)
-    return [(one.exit, one.prediction, np.float32(one.logits).tobytes()) for one in served.answers]
+    return [(answer.exit, answer.prediction, np.float32(answer.logits).tobytes()) for answer in served.answers]
 
 
 def run_campaign(

@@ -308,7 +308,7 @@ def _over_grpc(call: Any, input: str, image: Image) -> tuple[int, int]:
             raise RemoteError(f"the server must answer within {LONGEST_S} s") from None
         kind = dict(error.trailing_metadata() or ()).get("error-type", "")
         raise error_named(str(kind), str(error.details())) from None
-    rows = dict(zip((one.name for one in said.outputs), said.raw_output_contents, strict=True))
+    rows = dict(zip((output.name for output in said.outputs), said.raw_output_contents, strict=True))
     return int(np.frombuffer(rows["exit"], np.int32)[0]), int(np.frombuffer(rows["label"], np.int32)[0])
 
 

@@ -181,7 +181,7 @@ class FrontAndBoards:
     def boards(self) -> tuple[list[str], list[str]]:
         """Ask the front's live page; none is ready while the front does not answer."""
         rows = self.page().get("boards", [])
-        ready = [one for one in rows if one["state"] == BoardState.READY.name]
+        ready = [row for row in rows if row["state"] == BoardState.READY.name]
         return [one["name"] for one in ready], [one["name"] for one in ready if one["open"]]
 
     def resent(self) -> int:

@@ -1,6 +1,7 @@
 from .device import Buffer as Buffer
 from .device import Clock as Clock
 from .memory import SimulatedMemory as SimulatedMemory
+from .opening import DEVICE_EXTENSIONS as DEVICE_EXTENSIONS
 from .opening import board_target as board_target
 from .physical.checkup import check_board as check_board
 from .physical.power import PowerMeter as PowerMeter

@@ -228,7 +228,7 @@ class DataPlane:
             mode = self._mode(descriptor, word, fetch.batch)
             parts = self._constants(descriptor, mode, fetch.weights)
             sources += [part.view(np.uint8) for part in parts if part.size]
-        regions = [one for step in steps for one in step.regions]
+        regions = [region for step in steps for region in step.regions]
         if len(self._checked) >= MOST_JOBS:
             self._checked.clear()
         self._checked[fetch] = kept = Checked(
@@ -237,8 +237,8 @@ class DataPlane:
             generation=self._memory.generation,
             sources=tuple((view, view.copy()) for view in map(_in_words, sources)),
             reach=(
-                min((one.offset for one in regions), default=0),
-                max((one.offset + one.size for one in regions), default=0),
+                min((region.offset for region in regions), default=0),
+                max((region.offset + region.size for region in regions), default=0),
             ),
         )
         return kept

@@ -71,7 +71,8 @@ class SimulatedMemory:
     def _changed(self) -> None:
         self.generation += 1
         self._spans = [
-            (one.physical_address, one.physical_address + len(one.array), one.array) for one in self._buffers
+            (buffer.physical_address, buffer.physical_address + len(buffer.array), buffer.array)
+            for buffer in self._buffers
         ]
 
     def free(self, buffer: Buffer) -> None:

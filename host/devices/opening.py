@@ -3,21 +3,23 @@
 `simulated` goes through PYNQ where PYNQ is installed (overlay, MMIO, allocate, as on a board), else straight
 to the simulated NPU. `rtl` is the SystemVerilog in Verilator behind the board's memory: exact, slow, on its
 own clock; `cosim` is the same with the HLS core's C++ as its core. `cpu` is this processor, for a bundle that
-was measured on one. `pynq` and `devmem` are the NPU of a board, with PYNQ or without.
+was measured on one. `pynq` and `devmem` are the NPU of a board, with PYNQ or without. Any other name is that
+of a package (entry points `fluidnpu.devices`).
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from fluidnpu.hls import register
 from fluidnpu.hls.project import PLATFORMS
+from fluidnpu.models.files import ExtensionGroup
 
 from ..bundle import Bundle, bitstream
-from ..errors import DriverUsageError, PynqMissingError
+from ..errors import DriverUsageError, HostError, PynqMissingError
 from .claims import locked
 from .device import Clock, Device, VirtualClock
 from .physical.board import open_npu
@@ -31,6 +33,16 @@ from .simulated import SimulatedNpu
 
 _LOOKS = 1000  # at STATUS; a bus that owes an answer for longer never gives one
 KINDS = ("simulated", "cpu", "rtl", "cosim", "pynq", "devmem")
+Opener = Callable[[Bundle, Path | None, Clock | None], AbstractContextManager[Device]]
+DEVICE_EXTENSIONS: ExtensionGroup[Opener] = ExtensionGroup(
+    "fluidnpu.devices",
+    "device",
+    "a function that opens the device for a bundle",
+    lambda name, thing: callable(thing),
+    DriverUsageError,
+    KINDS,
+)
+_VERBS = ("read", "write", "allocate", "free", "wait_interrupt", "clock")  # of a `Device`
 
 
 @contextmanager
@@ -47,11 +59,11 @@ def open_device(
     """Open the NPU for a bundle by the name of its kind, and close it at the end of the `with` block.
 
     `simulated` runs on `clock` (default: a virtual one), `rtl` and `cosim` on their own clock, `pynq` with
-    the bitstream in `folder`, and `devmem` with a bitstream that is loaded already. For `devmem` alone:
-    `registers` is the physical address of the NPU's registers (default: that of the generated block design),
-    and `reserved` the physical address and size in bytes of the memory for programs and samples, which Linux
-    must leave alone (default: the largest u-dma-buf in the memory that the NPU reads). `places` names
-    look-alikes of a board's files. Raises DriverUsageError, BundleError, PynqMissingError, DeviceAccessError,
+    the bitstream in `folder`, and `devmem` with a bitstream that is loaded already. A package's device gets
+    bundle, folder and clock. For `devmem` alone: `registers` is the physical address of the NPU's registers
+    (default: that of the generated block design), and `reserved` the physical address and size in bytes of
+    the memory for programs and samples, which Linux must leave alone (default: the largest u-dma-buf in the
+    memory that the NPU reads). `places` names look-alikes of a board's files. Raises DriverUsageError, BundleError, PynqMissingError, DeviceAccessError,
     DeviceInUseError, and rtl_tb's SimulationError or hls' CsimError when RTL or C++ cannot be built.
     """
     if kind != "devmem" and (registers is not None or reserved is not None):
@@ -90,7 +102,25 @@ def open_device(
             with left_idle(open_overlay(bit, device)) as npu:
                 yield npu
     else:
-        raise DriverUsageError(f"a device must be one of {', '.join(KINDS)}, not '{kind}'")
+        with ExitStack() as stack:
+            yield _of_package(kind, bundle, None if folder is None else Path(folder), clock, stack)
+
+
+def _of_package(kind: str, bundle: Bundle, folder: Path | None, clock: Clock | None, stack: ExitStack) -> Device:
+    """Open the device of a package, which the stack closes. Raises DriverUsageError."""
+    opener = DEVICE_EXTENSIONS.find(kind)
+    if opener is None:
+        known = ", ".join([*KINDS, *DEVICE_EXTENSIONS.names])
+        raise DriverUsageError(f"a device must be one of {known}, not '{kind}'")
+    try:
+        device = stack.enter_context(opener(bundle, folder, clock))
+    except HostError:
+        raise
+    except Exception as error:  # a package may raise anything
+        raise DEVICE_EXTENSIONS.failure(kind, "must open as a context manager", error) from error
+    if lacks := [verb for verb in _VERBS if not hasattr(device, verb)]:
+        raise DriverUsageError(f"{DEVICE_EXTENSIONS.title(kind)} must have {', '.join(_VERBS)}, and lacks {', '.join(lacks)}")
+    return device
 
 
 @contextmanager

@@ -76,7 +76,7 @@ class Recall:
         return self._plans[known]
 
     def _keep(self, key: Key, results: list[Stored]) -> None:
-        self._held_bytes += len(key[1]) + sum(one.nbytes for one in results)
+        self._held_bytes += len(key[1]) + sum(result.nbytes for result in results)
         if (before := self._results.pop(key, None)) is not None:
             self._held_bytes -= len(key[1]) + sum(one.nbytes for one in before)
         self._results[key] = results

@@ -805,8 +805,8 @@ def _samples(call: Call) -> int:
 def _joined(answers: Sequence[ModelAnswer]) -> ModelAnswer:
     """Join the answers of a call's pieces; parameters as one board gives them for a batch."""
     first = answers[0]
-    outputs = {name: np.concatenate([one.outputs[name] for one in answers]) for name in first.outputs}
-    every = [one.parameters for one in answers]
+    outputs = {name: np.concatenate([answer.outputs[name] for answer in answers]) for name in first.outputs}
+    every = [answer.parameters for answer in answers]
     deepest = max(every, key=lambda one: one["exit"])
     return ModelAnswer(
         first.model,

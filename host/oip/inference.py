@@ -301,11 +301,11 @@ class InferenceService:
                 bundle,
                 input_of(program),
                 bounds_of(self.limits, input_of(program)),
-                tuple(each.name for each in outputs),
-                tuple(one.output for one in program.outputs),
+                tuple(output.name for output in outputs),
+                tuple(output.output for output in program.outputs),
                 tail_names(program),
                 model.engine,
-                next((each for each in outputs if each.name == "onward"), None),
+                next((output for output in outputs if output.name == "onward"), None),
             )
             self._faces[model.label] = known
         return known
@@ -566,7 +566,7 @@ def with_best(answer: ModelAnswer, call: Call, bundle: Bundle) -> ModelAnswer:
 
 
 def _stacked(name: str, replies: Sequence[Reply], others: Sequence[Output]) -> Array:
-    output = next(one for one in others if called(one.name) == name)
+    output = next(other for other in others if called(other.name) == name)
     none = np.full(output.shape, np.nan, np.float32)
     return np.stack([reply.outputs.get(output.name, none) for reply in replies])
 

@@ -46,7 +46,7 @@ def outputs_of(program: Program) -> tuple[TensorInfo, ...]:
     sample has, as of boxes, has those of all samples, and `{name}.rows` counts each sample's.
     """
     places = [program.tensors[exit.tensor] if exit.tensor else None for exit in program.exits]
-    classes = {0 if one is None else one.height * one.width * one.channels for one in places}
+    classes = {0 if place is None else place.height * place.width * place.channels for place in places}
     return (
         TensorInfo("label", "INT32", (-1,)),
         TensorInfo("confidence", "FP32", (-1,)),
@@ -60,7 +60,7 @@ def outputs_of(program: Program) -> tuple[TensorInfo, ...]:
 
 
 def _of_outputs(program: Program) -> list[TensorInfo]:
-    return [TensorInfo(called(one.output.name), "FP32", (-1, *one.output.shape)) for one in program.outputs]
+    return [TensorInfo(called(output.output.name), "FP32", (-1, *output.output.shape)) for output in program.outputs]
 
 
 def _of_tail(program: Program) -> list[TensorInfo]:
@@ -104,7 +104,11 @@ def _of_maps(program: Program) -> tuple[TensorInfo, ...]:
 def tail_names(program: Program) -> dict[str, str]:
     """Return the names of what the host's tail makes, by their names among the outputs of the model."""
     outputs = () if program.tail is None else program.tail.outputs
-    return {called(one.name) + end: one.name + end for one in outputs for end in ("", *([] if one.batched else [ROWS]))}
+    return {
+        called(output.name) + end: output.name + end
+        for output in outputs
+        for end in ("", *([] if output.batched else [ROWS]))
+    }
 
 
 def called(name: str) -> str:

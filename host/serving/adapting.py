@@ -74,8 +74,13 @@ def described_exits(
             "late_batches": counts.late_batches,
             "kept": adaptation.kept(),
             "events": [
-                {"kind": one.kind, "requests": one.requests, "why": one.why, "exits": list(one.exits.thresholds)}
-                for one in list(adaptation.events)[-20:]
+                {
+                    "kind": event.kind,
+                    "requests": event.requests,
+                    "why": event.why,
+                    "exits": list(event.exits.thresholds),
+                }
+                for event in list(adaptation.events)[-20:]
             ],
         }
     return found

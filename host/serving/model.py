@@ -47,7 +47,7 @@ from fluidnpu.scheduler.tuning import Adaptation, AdaptationEvent, Certifier
 
 from ..bundle import Bundle
 from ..devices.device import Device
-from ..devices.opening import open_device
+from ..devices.opening import KINDS, open_device
 from ..devices.physical.power import PowerMeter, find_meter
 from ..devices.recall import Recall
 from ..devices.simulated import SimulatedNpu
@@ -261,7 +261,7 @@ class Model:
 
         Raises ProtocolError.
         """
-        known = [one.name for one in self.tenancy_tenants]
+        known = [tenancy_tenant.name for tenancy_tenant in self.tenancy_tenants]
         if self._tenancy is None and name:
             raise ProtocolError(f"model '{self.name}' has no tenants, so a request must name none, not '{name:.60}'")
         if not name and self._tenancy is not None and self._tenancy.networks:
@@ -540,7 +540,12 @@ class Model:
             recall = Recall(options.recall_bytes) if options.recall_bytes else None
             return SimulatedNpu(design, clock=options.clock(), recall=recall)
         context = open_device(
-            options.device, bundles[0], self._folders[0], registers=options.registers, reserved=options.reserved
+            options.device,
+            bundles[0],
+            self._folders[0],
+            clock=None if options.device in KINDS else options.clock(),  # a package's device keeps the server's time
+            registers=options.registers,
+            reserved=options.reserved,
         )
         return self._device.enter_context(context)
 
@@ -715,7 +720,7 @@ class Model:
         network = network_of_tenants(tenancy, self.names)
         found: dict[str, AdaptationMode] = {}
         for index, design in enumerate(designs):
-            mine = [one for one in tenancy.tenants if network[one.name] == index]
+            mine = [tenant for tenant in tenancy.tenants if network[tenant.name] == index]
             found |= modes_of(mine, profile_of(design, self.options.power), self._recorded(index))
         return found
 

@@ -85,7 +85,7 @@ class Models:
     def ready(self) -> bool:
         """True when every model that is to be served is, of several versions one with a share."""
         plain = [model for model in self._models.values() if model.reason != "unloaded"]
-        several = [one for one in self._versions.values() if one.primary.reason != "unloaded"]
+        several = [version for version in self._versions.values() if version.primary.reason != "unloaded"]
         return all(model.ready for model in plain) and all(versions.ready for versions in several)
 
     def loads(self) -> list[Callable[[], None]]:

@@ -97,11 +97,11 @@ def modes_of(
     """
     modes = {}
     profile = measured_on(profile, recorded)
-    for one in tenants:
-        usual = parse_criterion("false") if one.criterion is None else one.criterion
+    for tenant in tenants:
+        usual = parse_criterion("false") if tenant.criterion is None else tenant.criterion
         Bound(usual, profile)
-        if one.mode != "fixed":
-            modes[one.name] = make_mode(one.mode, profile, usual, recorded, accuracy=one.accuracy)
+        if tenant.mode != "fixed":
+            modes[tenant.name] = make_mode(tenant.mode, profile, usual, recorded, accuracy=tenant.accuracy)
     return modes
 
 

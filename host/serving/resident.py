@@ -54,7 +54,9 @@ class Resident(Model):
     @property
     def tenancy_tenants(self) -> tuple[Tenant, ...]:
         """The tenants of this network as they are now."""
-        return tuple(one for one in self._npu.tenancy_tenants if one.network == self.name)
+        return tuple(
+            tenancy_tenant for tenancy_tenant in self._npu.tenancy_tenants if tenancy_tenant.network == self.name
+        )
 
     def submit(self, image: Image, terms: Terms = PLAIN) -> Future[Reply]:
         """Submit one image on behalf of one of the network's tenants; see `Model.submit`."""
@@ -63,7 +65,7 @@ class Resident(Model):
 
     def change(self, criteria: str | None, tenants: Mapping[str, Mapping[str, Any]], network: int = 0) -> None:
         """Change the network's usual criterion and keys of its tenants; see `Model.change`."""
-        mine = [one.name for one in self.tenancy_tenants]
+        mine = [tenancy_tenant.name for tenancy_tenant in self.tenancy_tenants]
         if foreign := [name for name in tenants if name not in mine]:
             raise ProtocolError(f"a tenant must be one of {', '.join(mine)}, not '{foreign[0]:.60}'")
         self._npu.change(criteria, tenants, self._network)

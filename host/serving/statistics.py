@@ -121,7 +121,7 @@ class Statistics(Observer):
     @property
     def executions(self) -> int:
         """Runs of the NPU."""
-        return sum(each.runs for each in self.batches.values())
+        return sum(batch.runs for batch in self.batches.values())
 
     def began(self, view: View) -> None:
         """Take the predicted times of the design that is served from now on."""

@@ -74,7 +74,7 @@ def run_tail(
 
 def check_joinable(program: Program, samples: int) -> None:
     """Raise ProtocolError for a request of several samples whose outputs do not make one array."""
-    apart = [one.name for one in program.tail.outputs if not one.joinable] if program.tail else []
+    apart = [output.name for output in program.tail.outputs if not output.joinable] if program.tail else []
     if samples > 1 and apart:
         raise ProtocolError(
             f"a request to '{program.network}' must hold one sample, since output '{apart[0]:.60}' has another shape for "

@@ -100,7 +100,7 @@ class System:
 
     def windows(self, ports: int) -> tuple[int, ...]:
         """The page of every register that `faults` reads."""
-        fields = [*self.gates, *(field for one in self.ports[:ports] for group in one.values() for field in group)]
+        fields = [*self.gates, *(field for port in self.ports[:ports] for group in port.values() for field in group)]
         addresses = {self.clock.control, self.clock.gate[0], *(pll.address for pll in self.clock.plls.values())}
         return tuple(sorted({a // WINDOW_BYTES * WINDOW_BYTES for a in (*addresses, *(f.address for f in fields))}))
 
@@ -111,7 +111,7 @@ class System:
         """
         yield "clock", self.clock.fault(read)
         yield "reset", next((said for field in self.gates if (said := field.fault(read))), "")
-        fields = [field for one in self.ports[:ports] for field in one.get(bits, ())]
+        fields = [field for port in self.ports[:ports] for field in port.get(bits, ())]
         yield "ports", next((said for field in fields if (said := field.fault(read))), "")
 
 

@@ -103,12 +103,16 @@ def shared_by(file: Path, boards: int = 1) -> Tenancy:
     tenancy = parse_tenants(file.read_text(encoding="utf-8"), str(file))
     if tenancy.networks:
         raise SchedulerError(f"{file}: tenants of a fleet share every model, so none may name its network")
-    if tenancy.confidences or any(one.mode == "pareto" or one.accuracy is not None for one in tenancy.tenants):
+    if tenancy.confidences or any(tenant.mode == "pareto" or tenant.accuracy is not None for tenant in tenancy.tenants):
         raise SchedulerError(
             f"{file}: tenants of a fleet may have criteria, or the mode per-workload; what needs recorded confidences "
             "is for a board with a server of its own"
         )
-    parts = {one.name: replace(one, rate_per_s=one.rate_per_s / boards) for one in tenancy.tenants if one.rate_per_s}
+    parts = {
+        tenant.name: replace(tenant, rate_per_s=tenant.rate_per_s / boards)
+        for tenant in tenancy.tenants
+        if tenant.rate_per_s
+    }
     return tenancy.with_tenants(parts)
 
 

@@ -75,16 +75,16 @@ class Times:
     @classmethod
     def of_many(cls, boards: Sequence[Times]) -> Times:
         """Predict a shard of boards: samples are spread, the slowest board ends last, and rates add."""
-        most = sum(one.b_max for one in boards)
+        most = sum(board.b_max for board in boards)
 
         def spread(rows: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
             share = [-(-count // len(rows)) for count in range(1, most + 1)]
             return tuple(max(row[min(n, len(row)) - 1] for row in rows) for n in share)
 
         return cls(
-            whole_s=spread([one.whole_s for one in boards]),
-            sample_s=1 / sum(1 / one.sample_s for one in boards),
-            expected_s=spread([one.expected_s for one in boards]),
+            whole_s=spread([board.whole_s for board in boards]),
+            sample_s=1 / sum(1 / board.sample_s for board in boards),
+            expected_s=spread([board.expected_s for board in boards]),
         )
 
     @property

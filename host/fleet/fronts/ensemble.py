@@ -58,7 +58,7 @@ class Ensemble:
             said = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
             raise DriverUsageError(f"networks of ensemble '{facts.name}' must take the same images, not {said}")
         classes = {
-            name: {program.tensors[one.tensor].channels if one.tensor else 0 for one in program.exits}
+            name: {program.tensors[exit_.tensor].channels if exit_.tensor else 0 for exit_ in program.exits}
             for name, program in mine.items()
         }
         every = set().union(*classes.values())
@@ -98,7 +98,7 @@ class Ensemble:
             "versions": [VERSION],
             "platform": PLATFORM,
             "inputs": [self.takes.to_json()],
-            "outputs": [one.to_json() for one in self.outputs],
+            "outputs": [output.to_json() for output in self.outputs],
             **({"class_names": list(self.class_names)} if self.class_names else {}),
         }
 
@@ -129,7 +129,7 @@ class Ensemble:
             raise ProtocolError(
                 f"a request to '{self.name}' must have the input '{self.takes.name}', not {', '.join(call.inputs) or 'none'}"
             )
-        known = [one.name for one in self.outputs]
+        known = [output.name for output in self.outputs]
         if odd := [name for name in call.outputs if name not in known]:
             raise ProtocolError(
                 f"outputs of '{self.name}' must be among {', '.join(known)}, not {', '.join(odd)[:100]}"
@@ -232,7 +232,7 @@ class _UnderWay:
 
 def _bits(program: Program) -> int:
     """Return the fraction bits of a program's finest logits."""
-    return max(0, *(fraction_bits(one.scale) for one in program.exits))
+    return max(0, *(fraction_bits(exit_.scale) for exit_ in program.exits))
 
 
 def fraction_bits(scale: float) -> int:

@@ -111,7 +111,7 @@ class FleetFront:
         for seat in self.roster.seats:
             if not seat.address:
                 self.processes[seat.name] = Process(seat.name, self._folders(seat), self._board_options(seat))
-        started = [loop.run_in_executor(None, one.start) for one in self.processes.values()]
+        started = [loop.run_in_executor(None, process.start) for process in self.processes.values()]
         for one in await asyncio.gather(*started, return_exceptions=True):
             if isinstance(one, BaseException):
                 raise one
@@ -119,7 +119,7 @@ class FleetFront:
 
     def _board_options(self, seat: Seat) -> BoardOptions:
         """Return the circumstances of a board that is started here."""
-        b_max = max(one.design.b_max for one in seat.bundles.values())
+        b_max = max(bundle.design.b_max for bundle in seat.bundles.values())
         options = replace(self.options.boards.by_plan(seat.duties, b_max), processor=seat.worker)
         log = options.decisions
         return options if log is None else replace(options, decisions=log / seat.name)
@@ -179,7 +179,7 @@ class FleetFront:
         if self._dispatcher is not None:
             await self._dispatcher.close()
         loop = asyncio.get_running_loop()
-        await asyncio.gather(*(loop.run_in_executor(None, one.close) for one in self.processes.values()))
+        await asyncio.gather(*(loop.run_in_executor(None, process.close) for process in self.processes.values()))
         if self._parts is not None:
             self._parts.cleanup()
 
@@ -217,7 +217,9 @@ class FleetFront:
         return self._bounds(self.counts)
 
     def _bounds(self, names: Iterable[str]) -> Bounds:
-        networks = [each for one in names for each in (self._networks(one) if one in self.roster.ensembles else (one,))]
+        networks = [
+            each for name in names for each in (self._networks(name) if name in self.roster.ensembles else (name,))
+        ]
         return bounds_of(self.limits, *(input_of(self.bundle(network).program) for network in networks))
 
     def is_ready(self, name: str, version: str = "") -> bool:
@@ -242,7 +244,7 @@ class FleetFront:
 
     def _serving(self, name: str) -> list[Leaf]:
         """Return the boards of a model, or of an ensemble's networks, in any state."""
-        found = {leaf.name: leaf for one in self._networks(name) for leaf in self.dispatcher.boards_of(one)}
+        found = {leaf.name: leaf for network in self._networks(name) for leaf in self.dispatcher.boards_of(network)}
         return list(found.values())
 
     def identity(self, name: str) -> dict[str, str]:
@@ -285,7 +287,7 @@ class FleetFront:
         if call.model not in self.roster.ensembles:
             check_joinable(
                 self.bundle(call.model).program,
-                max((one.shape[0] for one in call.inputs.values() if one.ndim), default=0),
+                max((input_.shape[0] for input_ in call.inputs.values() if input_.ndim), default=0),
             )
         wishes = read_wishes(call.parameters)
         if wishes.key is None:
@@ -422,7 +424,7 @@ class FleetFront:
             model: None if model in self.roster.ensembles else self.bundle(model).program for model in self.counts
         }
         file = self.options.boards.tenants
-        named = [] if file is None else [one.name for one in shared_by(file).tenants]
+        named = [] if file is None else [tenant.name for tenant in shared_by(file).tenants]
         boards = [leaf.name for leaf in self.dispatcher.leaves]
         return document(self.version, programs, admin=admin, tenants=["", *named], boards=boards)
 

@@ -112,10 +112,10 @@ class Relay:
                 f"must have no criteria"
             )
         names, name = [one.name for one in outputs_of(self.bundle.program)], self.bundle.program.input
-        if odd := [one for one in call.outputs if one not in names]:
+        if odd := [output for output in call.outputs if output not in names]:
             raise ProtocolError(f"an output must be one of {', '.join(names)}, not '{odd[0]:.60}'")
         if set(call.inputs) != {name}:
-            said = ", ".join(f"'{one:.60}'" for one in call.inputs) or "none"
+            said = ", ".join(f"'{input_:.60}'" for input_ in call.inputs) or "none"
             raise ProtocolError(f"model '{self.name}' must have the input '{name}' alone, not {said}")
         image = call.inputs[name]
         if not image.ndim or not len(image):

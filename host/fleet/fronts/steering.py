@@ -294,11 +294,11 @@ def _of_all(leaves: Sequence[Leaf], said: Sequence[dict[str, Any]]) -> dict[str,
 
 def _together_certified(certificates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what the boards' certificates say together; nothing where they promise different things."""
-    promises = {Promise(**{key: one[key] for key in ("eta", "risk", "share")}) for one in certificates}
+    promises = {Promise(**{key: certificate[key] for key in ("eta", "risk", "share")}) for certificate in certificates}
     if len(promises) > 1:
         return {}
     (promise,) = promises
     found: dict[str, Any] = asdict(promise)
     for key in ("whole", "stretch"):
-        found[key] = joined([one[key] for one in certificates], promise)
+        found[key] = joined([certificate[key] for certificate in certificates], promise)
     return found

@@ -535,17 +535,17 @@ def read_call(request: Any, bounds: Bounds, fetch: Fetch = elsewhere) -> Call:
     raw = list(request.raw_input_contents)
     if not request.inputs:
         raise ProtocolError("a request must have inputs, and it has none")
-    places = [read_place(one.name, read_parameters(one.parameters)) for one in request.inputs]
+    places = [read_place(input_.name, read_parameters(input_.parameters)) for input_ in request.inputs]
     if raw and len(raw) != places.count(None):
         raise ProtocolError(
             f"raw_input_contents must be empty or one an input, {places.count(None)} in all, not {len(raw)}"
         )
-    read_names("input", [one.name for one in request.inputs])
+    read_names("input", [input_.name for input_ in request.inputs])
     call = Call(
         request.model_name,
         request.model_version,
         read_id(request.id),
-        outputs=read_names("output", [one.name for one in request.outputs]),
+        outputs=read_names("output", [output.name for output in request.outputs]),
         parameters=read_parameters(request.parameters) if request.parameters else {},
     )
     for one, place in zip(request.inputs, places, strict=True):

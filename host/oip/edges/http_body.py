@@ -61,7 +61,7 @@ def read_call(
     tensors = _objects(raw, "inputs")
     if not tensors:
         raise ProtocolError("a request must have inputs, and it has none")
-    read_names("input", [one.get("name") for one in tensors])
+    read_names("input", [tensor.get("name") for tensor in tensors])
     for one in tensors:
         place = read_place(one["name"], _object(one, "parameters"))
         if place is None:
@@ -123,7 +123,7 @@ def _read_outputs(call: Call, raw: dict[str, Any]) -> None:
     whole = call.parameters.get("binary_data_output", False)
     call.binary[None] = _flag(whole, "binary_data_output")
     outputs = _objects(raw, "outputs")
-    names = [one.get("name") for one in outputs]
+    names = [output.get("name") for output in outputs]
     call.outputs = read_names("output", list(dict.fromkeys(names)) if all(isinstance(n, str) for n in names) else names)
     for one in outputs:
         parameters = _object(one, "parameters")

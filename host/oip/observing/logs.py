@@ -81,7 +81,7 @@ class Lossy(logging.StreamHandler[TextIO]):
 
 def dropped_lines() -> int:
     """Return the lines of the log that could not be written."""
-    return sum(each.dropped for each in logging.getLogger("fluidnpu").handlers if isinstance(each, Lossy))
+    return sum(handler.dropped for handler in logging.getLogger("fluidnpu").handlers if isinstance(handler, Lossy))
 
 
 def configure_logging(level: str = "warning", *, requests: bool = False) -> None:
