@@ -11,7 +11,7 @@ from fluidnpu.host import ServeResult
 from fluidnpu.models import Network
 from fluidnpu.models.numeric import GuardReport
 from fluidnpu.scheduler import Metrics
-from fluidnpu.studies.drawing import first_merge, inline_figure, page_template, schedule_timeline
+from fluidnpu.studies.drawing import first_merge, inline_figure, inline_panels, page_template, schedule_timeline
 
 from .design import plan_map
 from .figures import LoadPoint, load_curves, speed_panels
@@ -54,7 +54,7 @@ class DemoResult:
     def to_json(self) -> dict[str, object]:
         """Give the numbers in plain JSON types."""
         return {
-            "designs": [one.to_json() for one in self.designs],
+            "designs": [design.to_json() for design in self.designs],
             "designs_int8": [one.to_json(front=False) for one in self.beside],
             "csim": {"layers": self.csim.layers, "mismatches": self.csim.mismatches},
             "accuracy": {
@@ -80,12 +80,17 @@ def render_report(demo: DemoResult) -> str:
         demo=demo,
         board=demo.designs[0].board,
         design=design,
-        speed=inline_figure(speed_panels({one.board.name: one.batch_ms for one in demo.designs})),
-        plan=inline_figure(plan_map(demo.designs[0])),
-        curves=inline_figure(load_curves(demo.curves, demo.slo_ns / 1e6, demo.rate_per_s)),
-        paper_curves=inline_figure(load_curves(demo.paper.curves, demo.paper.slo_ms)),
+        speed=inline_panels(speed_panels({design.board.name: design.batch_ms for design in demo.designs})),
+        plan=inline_figure(plan_map(demo.designs[0]), "Use of the array by layer and batch size"),
+        curves=inline_figure(load_curves(demo.curves, demo.slo_ns / 1e6, demo.rate_per_s), "Policies by arrival rate"),
+        paper_curves=inline_figure(
+            load_curves(demo.paper.curves, demo.paper.slo_ms), "Policies by arrival rate, ResNet-50"
+        ),
         timelines=[
-            (one.schedule.policy, inline_figure(schedule_timeline(one.schedule, first, design.exits, label="sample")))
-            for one in reversed(demo.served)
+            (policy, inline_figure(drawn, f"Batches over time, {policy}"))
+            for policy, drawn in (
+                (served.schedule.policy, schedule_timeline(served.schedule, first, design.exits, label="sample"))
+                for served in reversed(demo.served)
+            )
         ],
     )

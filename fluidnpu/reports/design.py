@@ -1,4 +1,4 @@
-"""The page of one exploration (`dse --report`): speed, exits, time by layer, roofline, device, alternatives."""
+"""The page of one exploration (`dse --report`): speed, exits, layers, roofline, device, other designs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Any
 from fluidnpu.dse import Exploration
 from fluidnpu.dse.hardware import predicted_clock, told_clock
 from fluidnpu.dse.resources import ram_bits
-from fluidnpu.studies.drawing import inline_figure, page_template
+from fluidnpu.studies.drawing import inline_figure, inline_panels, page_template
 
 from .. import words
-from .device_pictures import clock_ruler, floorplan, slice_columns, uses_of
-from .figures import WALLS, RoofPoint, heat_map, pareto_front, roofline, shares, speed_panels
+from .device_pictures import USES, clock_ruler, floorplan, slice_columns, slices_beside, uses_of
+from .figures import WALLS, RoofPoint, heat_map, pareto_front, roofline, speed_panels
 from .layer_times import layer_times, roof_of, shown_times
 from .unchecked import unchecked
 
 ALTERNATIVES = 12  # rows of the table beside the Pareto front
+RESOURCES = {"dsp": "DSP", "ramb18": "BRAM", "uram288": "URAM", "lut": "LUT", "ff": "FF"}
 WORDS = ("array", "batch", "frames/s", "ms a batch", "limited by", *WALLS, "GOP/s", "busy MAC eff.", "exit", "rate")
 WORDS += ("DSP", "RAM", "FBCB", "row block B_R", "lanes")
 
@@ -27,27 +28,24 @@ def render_design_report(exploration: Exploration, explained: Sequence[str] = ()
     batches = sorted({1, design.b_max})
     columns, predicted = slice_columns(exploration), predicted_clock(board)
     clock = told_clock(board, design.facts)
-    rates = requests_per_second(exploration)
+    rates, resources = requests_per_second(exploration), _resource_rows(exploration)
     return page_template(__package__, "design.html.j2").render(
         exploration=exploration,
         design=design,
         board=board,
-        tiles=list(_tiles(exploration, clock, rates)),
-        speed=_panels(speed_panels({board.name: exploration.batch_ms}, _walls(exploration))),
+        tiles=list(_tiles(exploration, clock, rates, resources)),
+        speed=inline_panels(speed_panels({board.name: exploration.batch_ms}, _walls(exploration))),
         waste=exploration.waste(exploration.b_max),
         rates=rates,
         exits=_exit_rows(exploration),
         layers=[(batch, shown_times(layer_times(exploration, batch))) for batch in batches],
         limits=WALLS,
         limits_key=[(name, colour, None) for name, colour in WALLS.items()],
-        roofs=[_roof(exploration, batch) for batch in batches],
+        roofs=inline_panels(dict(_roof(exploration, batch) for batch in batches)),
         rows=_layer_rows(exploration),
         plan=inline_figure(plan_map(exploration), "Use of the array by layer and batch size"),
-        resources=_resources(exploration),
-        memory=inline_figure(
-            shares(_memory(exploration), "On-chip resources of the design, per cent of the device"),
-            "On-chip resources of the design",
-        ),
+        resources=resources,
+        resources_key=list(dict.fromkeys((use, colour, None) for row in resources for use, colour, *_ in row["uses"])),
         floorplan=floorplan(columns) if columns else "",
         uses=uses_of(columns),
         floorplan_note=_floorplan_note(exploration),
@@ -90,7 +88,9 @@ def _exit_rows(exploration: Exploration) -> list[dict[str, Any]]:
     rates = design.exit_rates
     told = [("-", "-")] * design.stages
     if rates is not None:
-        told = [(f"{100 * rate:.1f} %", f"{100 * reach:.1f} %") for rate, reach in zip(rates, _reach(rates), strict=True)]
+        told = [
+            (f"{100 * rate:.1f} %", f"{100 * reach:.1f} %") for rate, reach in zip(rates, _reach(rates), strict=True)
+        ]
     return [
         {
             "name": name,
@@ -103,52 +103,44 @@ def _exit_rows(exploration: Exploration) -> list[dict[str, Any]]:
     ]
 
 
-def _tiles(exploration: Exploration, clock: str, rates: Sequence[float]) -> Iterator[tuple[str, str]]:
+def _tiles(
+    exploration: Exploration, clock: str, rates: Sequence[float], resources: Sequence[dict[str, Any]]
+) -> Iterator[tuple[str, str]]:
     """Yield the figures that stand first: (value, meaning)."""
     most, walls = exploration.b_max, exploration.walls(exploration.b_max)
-    yield f"{exploration.frames_per_second[-1]:,.0f} frames/s", f"whole network, batches of {most}"
+    yield f"{exploration.frames_per_second[-1]:,.0f}", f"frames/s, whole network, batches of {most}"
     if rates:
-        yield f"{rates[-1]:,.0f} requests/s", f"at the exit rates, batches of {most}"
+        yield f"{rates[-1]:,.0f}", f"requests/s at the exit rates, batches of {most}"
     yield f"{exploration.batch_ms[0]:.3g} ms", "one image through the whole network"
     if walls is not None:
         yield walls.first, f"limits batches of {most}: {100 * getattr(walls, walls.first):.0f} % of the cycles"
     value, _, origin = clock.partition(" (")
     yield value, f"clock: {origin.rstrip(')')}"
-    name, share = max(_resources(exploration).items(), key=lambda row: row[1]["percent"])
-    yield f"{share['percent']:.0f} % {name}", "the fullest resource of the device"
+    fullest = max(resources, key=lambda row: float(row["percent"]))
+    yield f"{fullest['percent']:.0f} %", f"of {fullest['name']}, the fullest resource of the device"
 
 
-def _panels(figures: Sequence[tuple[str, str]]) -> Any:
-    """Return small figures (title, SVG) side by side, below one another on a narrow page."""
-    return page_template(__package__, "panels.html.j2").module.panels(  # type: ignore[attr-defined]
-        [inline_figure(svg, title, panel=True) for title, svg in figures]
-    )
-
-
-def _roof(exploration: Exploration, batch: int) -> Any:
-    """Draw the layers under their roofs at a batch size."""
+def _roof(exploration: Exploration, batch: int) -> tuple[str, str]:
+    """Draw the layers under their roofs at a batch size: (title, SVG)."""
     design = exploration.design
     gwords_per_s = exploration.words_per_cycle * design.clock_hz / 1e9
-    per_word = "operations a word on the busiest port"
-    per_word = per_word if design.model == "paper" else "operations a word that memory must move"
-    index_of = {layer.name: index for index, layer in enumerate(design.layers)}
+    words_counted = "on the busiest port" if design.model == "paper" else "that memory must move"
     times = layer_times(exploration, batch)
     total = sum(time.ms for time in times)
     points = [
         RoofPoint(
             name=time.name,
-            per_word=exploration.layer_operations_per_word(index, batch),
-            gops=exploration.layer_gops(index)[batch - 1],
+            per_word=per_word,
+            gops=exploration.layer_gops(time.index)[batch - 1],
             limit=time.limit,
             share=time.ms / total,
         )
         for time in times
-        for index in (index_of[time.name],)
-        if design.layers[index].macs
+        if (per_word := exploration.layer_operations_per_word(time.index, batch))
     ]
     title = f"Roofline at batch {batch}"
     slope = f"memory {gwords_per_s:.3g} Gwords/s"
-    return inline_figure(roofline(points, design.peak_gops, gwords_per_s, per_word, slope, title), title, panel=True)
+    return title, roofline(points, design.peak_gops, gwords_per_s, f"operations a word {words_counted}", slope, title)
 
 
 def plan_map(exploration: Exploration) -> str:
@@ -181,7 +173,9 @@ def _front(exploration: Exploration) -> Any:
     """Draw the Pareto front with the design to build."""
     front = exploration.front
     figure = "bounds of the exact model" if exploration.design.model == "exact" else "paper model"
-    title = f"{len(front)} of {front.candidates} designs that none beats in all of these ({figure}; ringed: this design)"
+    title = (
+        f"{len(front)} of {front.candidates} designs that none beats in all of these ({figure}; ringed: this design)"
+    )
     weight = sum(exploration.ranking.weights)
     drawn = pareto_front([_corner(row, weight) for row in front.rows()], _chosen(exploration), title)
     return inline_figure(drawn, "Pareto front: mean GOP/s against latency, memory and LUTs")
@@ -262,21 +256,21 @@ def _use(name: str) -> str:
     return name.replace("_", " ").replace("fbcb", "FBCB")
 
 
-def _resources(exploration: Exploration) -> dict[str, dict[str, float]]:
-    """Return what the design takes of each resource, by the resource's usual name."""
-    names = {"dsp": "DSP", "ramb18": "BRAM (RAMB18)", "uram288": "UltraRAM", "lut": "LUT", "ff": "FF"}
-    return {names[key]: share for key, share in exploration.fitted_resources.items()}
-
-
-def _memory(exploration: Exploration) -> dict[str, dict[str, float]]:
-    resources = exploration.fitted_resources
-    parts = {"DSP": {"PE array": resources["dsp"]["percent"]}}
-    available = resources["ramb18"]["available"]
-    parts["RAMB18"] = {_use(name): 100 * count / available for name, count in exploration.fit.parts.items()}
-    if "uram288" in resources:
-        parts["URAM288"] = {"accumulators": resources["uram288"]["percent"]}
-    parts |= {name.upper(): {"estimate": resources[name]["percent"]} for name in ("lut", "ff")}
-    return parts
+def _resource_rows(exploration: Exploration) -> list[dict[str, Any]]:
+    """Return a row a resource of the device: what is available, taken, and by which uses."""
+    fit, rows = exploration.fit, []
+    rams = {_use(use): count for use, count in fit.parts.items()}
+    small = sum(rams.pop(use) for use in set(rams) - set(USES))
+    uses = {
+        "dsp": {"array": fit.array.slices, **slices_beside(exploration)},
+        "ramb18": {**rams, "other": small},
+        "uram288": {"accumulators": fit.uram288},
+    }
+    for key, share in exploration.fitted_resources.items():
+        parts = uses.get(key, {"estimate": share["used"]})
+        shares = [(use, USES[use], count, 100 * count / share["available"]) for use, count in parts.items() if count]
+        rows.append({"name": RESOURCES[key], "uses": shares, **share})
+    return rows
 
 
 def _floorplan_note(exploration: Exploration) -> str:

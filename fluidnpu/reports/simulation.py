@@ -45,9 +45,14 @@ def render_simulation(serving: Serving, source: Source, streams: StreamCompariso
         remarks=remarks(comparison),
         pm=plus_minus,
         rows=[(name, merge_metrics(runs), comparison.unstable(name)) for name, runs in comparison.metrics.items()],
-        distribution=inline_figure(latency_distribution(latencies, slo_ms, look)) if latencies else "",
-        batches=inline_figure(batch_bars(shares, look)),
-        timelines=[(name, inline_figure(schedule_timeline(done, first, exits))) for name, done in schedules.items()],
+        distribution=inline_figure(latency_distribution(latencies, slo_ms, look), "Latency by policy")
+        if latencies
+        else "",
+        batches=inline_figure(batch_bars(shares, look), "Batch sizes by policy"),
+        timelines=[
+            (name, inline_figure(schedule_timeline(done, first, exits), f"Batches over time, {name}"))
+            for name, done in schedules.items()
+        ],
         excerpts=[(name, decisions_from(done, first)) for name, done in schedules.items()],
     )
 

@@ -1,0 +1,86 @@
+"""Where a batch spends its time, layer by layer, and what limits each: rows of bars for a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from fluidnpu.dse import Exploration
+
+from .figures import WALLS
+
+SHOWN = 40  # layers that have a bar of their own
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerTime:
+    """The time of a layer in a batch; `parts_ms` by what limits it (WALLS), which add up to `ms`.
+
+    `index`: of the layer in the design; of several, the first's.
+    """
+
+    index: int
+    name: str
+    ms: float
+    parts_ms: Mapping[str, float]
+
+    @property
+    def limit(self) -> str:
+        """What takes most of its time."""
+        return max(WALLS, key=lambda name: self.parts_ms.get(name, 0.0))
+
+
+def layer_times(exploration: Exploration, batch: int) -> list[LayerTime]:
+    """Return the time of every layer of a batch that takes some, in the order of the network.
+
+    The `exact` model divides each layer's cycles; of the `paper` model a layer is limited by its roof alone.
+    """
+    design = exploration.design
+    clock_khz = design.clock_hz / 1e3
+    times = []
+    for index, layer in enumerate(design.layers):
+        walls = exploration.layer_walls(index, batch)
+        if walls is not None:
+            ms = walls.cycles / clock_khz
+            parts = {name: ms * getattr(walls, name) for name in WALLS}
+        elif gops := exploration.layer_gops(index)[batch - 1]:
+            ms = 2e-6 * batch * layer.macs / gops
+            parts = {roof_of(exploration, index, batch)[1]: ms}
+        else:
+            continue
+        times.append(LayerTime(index=index, name=layer.name, ms=ms, parts_ms=parts))
+    return times
+
+
+def roof_of(exploration: Exploration, layer: int, batch: int) -> tuple[float, str]:
+    """Return the roof over a layer in GOP/s, and its name: "compute" under the array's, or "memory"."""
+    peak = exploration.design.peak_gops
+    gwords_per_s = exploration.words_per_cycle * exploration.design.clock_hz / 1e9
+    slope = exploration.layer_operations_per_word(layer, batch) * gwords_per_s
+    return (slope, "memory") if slope < peak else (peak, "compute")
+
+
+def shown_times(times: Sequence[LayerTime], most: int = SHOWN) -> list[LayerTime]:
+    """Return the layers to show: all, or those that take longest and runs of the others between them, summed.
+
+    >>> ms = (9, 1, 2, 8)
+    >>> rows = [LayerTime(index=n, name=f"l{n}", ms=ms[n], parts_ms={"compute": ms[n]}) for n in range(4)]
+    >>> [(row.name, row.ms) for row in shown_times(rows, 2)]
+    [('l0', 9), ('l1 to l2 (2 layers)', 3), ('l3', 8)]
+    """
+    if len(times) <= most:
+        return list(times)
+    least = sorted((time.ms for time in times), reverse=True)[most - 1]
+    rows: list[LayerTime] = []
+    for alone, group in groupby(times, key=lambda time: time.ms >= least):
+        members = list(group)
+        rows += members if alone else [_summed(members)]
+    return rows
+
+
+def _summed(times: Sequence[LayerTime]) -> LayerTime:
+    """Return several layers as one row."""
+    name = times[0].name if len(times) == 1 else f"{times[0].name} to {times[-1].name} ({len(times)} layers)"
+    parts = {limit: sum(time.parts_ms.get(limit, 0) for time in times) for limit in WALLS}
+    return LayerTime(index=times[0].index, name=name, ms=sum(time.ms for time in times), parts_ms=parts)
