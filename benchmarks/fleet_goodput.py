@@ -81,7 +81,7 @@ def measured_host(urls: dict[str, str], folder: Path, design: Design, policy: Po
     low, high = 0, 20_000_000
     for _ in range(STEPS):
         gap = (low + high) // 2
-        done = placement.serve_stream(fleet, plan, at, leaves[burst], policy=policy, overhead_ns=gap)
+        done = placement.serve_fleet_stream(fleet, plan, at, leaves[burst], policy=policy, overhead_ns=gap)
         low, high = (gap, high) if int(done.end_ns.max()) < 1e9 * spent_s else (low, gap)
     lone = np.arange(LONE) * 1.5e-9 * design.latency.between(0, design.stages - 1, 1)
     took = 1e9 * latencies(urls["grpc"], lone, np.arange(LONE))
@@ -117,7 +117,7 @@ def exits(folder: Path, boards: int, given: Namespace) -> dict[str, Any]:
 
         def in_time(rate: float) -> float:
             at = np.cumsum(gaps * 1e9 / rate).astype(np.int64)
-            done = placement.serve_stream(fleet, plan, at, leaves[chosen], policy=policy, overhead_ns=host.gap_ns)
+            done = placement.serve_fleet_stream(fleet, plan, at, leaves[chosen], policy=policy, overhead_ns=host.gap_ns)
             return float((done.latency_ns <= slo_ns).mean())
 
         return largest(in_time, 0.0, 1.2 * capacity, STEPS)

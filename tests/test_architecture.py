@@ -35,8 +35,8 @@ ONLY_IN = {
     "ray": {"host"},
 }
 MOST_ENTRIES = 13  # files and folders at the top of a room
+MOST_FILES = 20  # Python files of one folder
 PROMISED = {  # names of doors that users were promised, though no other room uses them
-    "fluidnpu.host.Device": "a contract of ARCHITECTURE.md: what a device must offer to the driver",
     "fluidnpu.host.Runtime": "docs/how-to/own-exit-criterion.md gives it a rule",
     "fluidnpu.host.fleet.RayEngine": "fluidnpu/commands/helpers/spreading.py asks for it by name",
     "fluidnpu.host.oip.Client": "fluidnpu.connect returns it, and the reference shows its methods",
@@ -332,3 +332,38 @@ def test_a_bare_import_needs_only_the_base() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_public_class_has_its_name_once() -> None:
+    places: dict[str, list[str]] = {}
+    for path in (path for room in (*MAY_IMPORT, "workshop") for path in sources(room)):
+        for node in parsed(path).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    wrong = [f"{name}: {', '.join(paths)}" for name, paths in sorted(places.items()) if len(paths) > 1]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_name_of_two_doors_is_the_same_thing() -> None:
+    things: dict[str, dict[str, object]] = {}
+    for stub in (path for room in MAY_IMPORT for path in (ROOT / room).rglob("__init__.pyi")):
+        door = ".".join(("fluidnpu", *stub.parent.relative_to(ROOT).parts)).replace("fluidnpu.fluidnpu", "fluidnpu")
+        for node in ast.walk(ast.parse(stub.read_text(encoding="utf-8"))):
+            for alias in node.names if isinstance(node, ast.ImportFrom) else ():
+                name = alias.asname or alias.name
+                things.setdefault(name, {})[door] = getattr(importlib.import_module(door), name)
+    wrong = [
+        f"{name} is not the same in {', '.join(doors)}"
+        for name, doors in sorted(things.items())
+        if any(thing is not next(iter(doors.values())) for thing in doors.values())
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_folder_of_a_room_is_a_hall() -> None:
+    wrong = []
+    for room in MAY_IMPORT:
+        for folder in {path.parent for path in sources(room)}:
+            if (count := len(list(folder.glob("*.py")))) > MOST_FILES:
+                wrong.append(f"{folder.relative_to(ROOT)} has {count} files at one level")
+    assert not wrong, "\n".join(sorted(wrong))

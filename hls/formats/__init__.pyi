@@ -10,11 +10,11 @@ from .table import FBCB_WRITE as FBCB_WRITE
 from .table import LAYER as LAYER
 from .table import MAGIC as MAGIC
 from .table import NO_WEIGHTS as NO_WEIGHTS
-from .table import PARTS as PARTS
 from .table import PASS as PASS
 from .table import PLAN as PLAN
 from .table import PROGRESS as PROGRESS
 from .table import SEGMENT as SEGMENT
+from .table import SEGMENT_PARTS as SEGMENT_PARTS
 from .table import SETTINGS as SETTINGS
 from .table import STEPS as STEPS
 from .table import TILE as TILE

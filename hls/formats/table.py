@@ -395,7 +395,7 @@ FAULT = _bundle(
     "fault", "Something is wrong.", (("valid", 1, "it is"), ("cause", 8, "what, as ERROR tells it")), codes={}
 )
 
-PARTS = _bundle(
+SEGMENT_PARTS = _bundle(
     "parts",
     "Where a segment, a run of words in the input buffer, lies: the parts of its address, which are added on the way there.",
     (
@@ -461,5 +461,5 @@ WALKED = _bundle(
 FORMATS = (
     *(DESCRIPTOR, FBCB, CORE_COMMAND, LAYER, TILE),
     *(PLAN, SETTINGS, CONTROL, FBCB_WRITE, BATCH, PROGRESS, FAULT),
-    *(PARTS, SEGMENT, STEPS, PASS, WALKED),
+    *(SEGMENT_PARTS, SEGMENT, STEPS, PASS, WALKED),
 )

@@ -2,10 +2,10 @@ from .dynamic import best_pipeline as best_pipeline
 from .dynamic import cheapest_pipeline as cheapest_pipeline
 from .ensembles.allocation import Problem as Problem
 from .ensembles.combine import Rule as Rule
-from .ensembles.own import COMBINER_EXTENSIONS as COMBINER_EXTENSIONS
 from .ensembles.greedy import neighbours as neighbours
 from .ensembles.greedy import soft_greedy as soft_greedy
 from .ensembles.optimum import allocate as allocate
+from .ensembles.own import COMBINER_EXTENSIONS as COMBINER_EXTENSIONS
 from .ensembles.worst_fit import worst_fit as worst_fit
 from .fleet import DeviceSource as DeviceSource
 from .fleet import DeviceType as DeviceType
@@ -40,10 +40,10 @@ from .profile import Block as Block
 from .profile import Profile as Profile
 from .replanning import Decision as Decision
 from .replanning import Replanner as Replanner
-from .replanning import with_rates as with_rates
+from .replanning import fleet_with_rates as fleet_with_rates
 from .together import place_together as place_together
 from .turns import Turns as Turns
 from .twin import Fault as Fault
 from .twin import goodput as goodput
+from .twin import serve_fleet_stream as serve_fleet_stream
 from .twin import serve_plan as serve_plan
-from .twin import serve_stream as serve_stream

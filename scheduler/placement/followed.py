@@ -27,7 +27,7 @@ from ..compiled.twin import Ints
 from .following import TICKS, Follower
 from .plan import Plan
 from .replanning import Decision, moves
-from .twin import Fault, Served, serve_stream
+from .twin import Fault, Served, serve_fleet_stream
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ def serve_following(
     plan: Plan | None = None,
     follow: bool = True,
 ) -> FleetSchedule:
-    """Serve these arrivals, sorted, each leaving at its exit. Raises as `serve_stream` and `Follower.start`.
+    """Serve these arrivals, sorted, each leaving at its exit. Raises as `serve_fleet_stream` and `Follower.start`.
 
     `plan`: to begin with, by default the best; `follow`: False keeps it whatever comes.
     """
@@ -71,7 +71,7 @@ def serve_following(
 
     def served(last: int) -> Served:
         mine = set(decision.plan.devices)
-        return serve_stream(
+        return serve_fleet_stream(
             decision.fleet,
             decision.plan,
             arrival_ns[first:last],

@@ -109,7 +109,7 @@ class Replanner:
             raise FleetError(f"a reason must be one of {', '.join(REASONS)}, not '{reason}'")
         self.gone = (self.gone | (lost or set())) - (back or set())
         if exit_rates is not None:
-            self.fleet = with_rates(self.fleet, exit_rates, self.network)
+            self.fleet = fleet_with_rates(self.fleet, exit_rates, self.network)
         left = self.fleet.without(self.gone) if self.gone else self.fleet
         new = place(left, self.network, slo_ns=self.slo_ns, forms=self.forms, ramps=self.ramps).plan
         old = self.plan
@@ -158,7 +158,7 @@ def moves(old: Plan, new: Plan) -> list[str]:
     return sorted(device for device in before.keys() | after.keys() if before.get(device) != after.get(device))
 
 
-def with_rates(fleet: Fleet, exit_rates: tuple[float, ...], network: str | None = None) -> Fleet:
+def fleet_with_rates(fleet: Fleet, exit_rates: tuple[float, ...], network: str | None = None) -> Fleet:
     """The same fleet with other exit rates of a network."""
     name = network or next(iter(fleet.networks))
     networks = {**fleet.networks, name: replace(fleet.networks[name], exit_rates=tuple(exit_rates))}

@@ -156,12 +156,12 @@ def serve_plan(
     rates = exit_rates or fleet.networks[network].exit_rates or (1.0,)
     arrival = np.cumsum(rng.exponential(1e9 / rate_per_s, count)).astype(np.int64)
     exits = draw_exits(rates, count, rng)
-    return serve_stream(
+    return serve_fleet_stream(
         fleet, plan, arrival, exits, seed=seed, faults=faults, policy=policy, choices=choices, network=network
     )
 
 
-def serve_stream(
+def serve_fleet_stream(
     fleet: Fleet,
     plan: Plan,
     arrival_ns: NDArray[np.int64],

@@ -325,7 +325,7 @@ def adapt_point() -> dict[str, Any]:
     first = placement.place(fleet, slo_ns=SLO_MS * 10**6, headroom=0.0, forms=["serial", "pipeline"]).plan
     out = {}
     for easy in MIXES:
-        there = placement.with_rates(fleet, mix_rates(easy))
+        there = placement.fleet_with_rates(fleet, mix_rates(easy))
         own = placement.place(there, slo_ns=SLO_MS * 10**6, headroom=0.0, forms=["serial", "pipeline"]).plan
         out[f"{easy:g}"] = {
             "plan of 0.8": significant(placement.carried(there, first, 0.0)),

@@ -42,7 +42,7 @@ from fluidnpu.host.oip.interface import input_of, outputs_of
 from fluidnpu.host.oip.tensors import from_bytes
 from fluidnpu.models import golden
 from fluidnpu.scheduler import SchedulerError
-from fluidnpu.scheduler.placement import place, with_rates
+from fluidnpu.scheduler.placement import place, fleet_with_rates
 
 MS = 1_000_000
 EASY, HARD = 0.8, 0.2  # of all samples leave at the first exit
@@ -281,7 +281,7 @@ TURN_S = 2.0
 def new_plan_per_s(path: Path) -> float:
     """What the best plan for the hard mix carries."""
     fleet = Followed.read(path, None, FollowOptions(slo_ns=round(1e9 * SLO_S))).file.fleet
-    return place(with_rates(fleet, (HARD, 1 - HARD)), slo_ns=round(1e9 * SLO_S), ramps=("on",)).plan.rate_per_s
+    return place(fleet_with_rates(fleet, (HARD, 1 - HARD)), slo_ns=round(1e9 * SLO_S), ramps=("on",)).plan.rate_per_s
 
 
 @pytest.mark.parametrize("kind", [Virtual, Still])

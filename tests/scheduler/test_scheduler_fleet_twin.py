@@ -10,7 +10,7 @@ from fluidnpu.scheduler import Action, Request, View, World, make_policy, simula
 from fluidnpu.scheduler.errors import FleetError
 from fluidnpu.scheduler.placement import Fleet, Job, Plan, Pool, Route, goodput, place, serve_plan
 from fluidnpu.scheduler.placement.testing import toy_fleet
-from fluidnpu.scheduler.placement.twin import Fault, serve_stream
+from fluidnpu.scheduler.placement.twin import Fault, serve_fleet_stream
 
 pytestmark = pytest.mark.skipif(not has_numba(), reason="without Numba the loop takes minutes")
 MS = 10**6
@@ -46,7 +46,7 @@ def test_one_board_alone_is_the_simulator(name: str, rate: float) -> None:
     world = World(latency=table, exits=exits.tolist(), exit_rates=(0.4, 0.6), slots=8)
     policy = make_policy(name)
     expected = simulate(requests, policy, world)
-    served = serve_stream(fleet, plan, arrival, exits, policy=policy)
+    served = serve_fleet_stream(fleet, plan, arrival, exits, policy=policy)
     assert served.end_ns.tolist() == list(expected.end_ns)
     assert served.exit.tolist() == list(expected.exit)
     assert served.decisions >= len(expected.runs)
@@ -64,11 +64,11 @@ def test_what_a_host_adds_to_a_run_is_the_simulators() -> None:
     world = World(latency=table, exits=exits.tolist(), exit_rates=(0.4, 0.6), slots=8, overhead_ns=700_000)
     policy = make_policy("fluid")
     expected = simulate(requests, policy, world)
-    served = serve_stream(fleet, plan, arrival, exits, policy=policy, overhead_ns=700_000)
+    served = serve_fleet_stream(fleet, plan, arrival, exits, policy=policy, overhead_ns=700_000)
     assert served.end_ns.tolist() == list(expected.end_ns)
-    assert not np.array_equal(served.end_ns, serve_stream(fleet, plan, arrival, exits, policy=policy).end_ns)
+    assert not np.array_equal(served.end_ns, serve_fleet_stream(fleet, plan, arrival, exits, policy=policy).end_ns)
     with pytest.raises(FleetError, match="at least 0, not -1"):
-        serve_stream(fleet, plan, arrival, exits, overhead_ns=-1)
+        serve_fleet_stream(fleet, plan, arrival, exits, overhead_ns=-1)
 
 
 def test_a_policy_with_a_memory_is_refused_since_boards_would_share_it() -> None:
@@ -133,7 +133,7 @@ def test_a_pipeline_hands_on_who_does_not_leave_and_takes_the_links_time() -> No
     )
     arrival = np.arange(50, dtype=np.int64) * 100 * MS
     exits = np.arange(50) % 2
-    served = serve_stream(fleet, plan, arrival, exits)
+    served = serve_fleet_stream(fleet, plan, arrival, exits)
     blocks, link = fleet.types["board"].profiles["toy"].blocks, fleet.links["lan"]
     first = blocks[0].ns[0] + blocks[1].ns[0] + blocks[1].head_ns[0]
     second = blocks[2].ns[0] + blocks[3].ns[0] + blocks[3].head_ns[0]

@@ -11,7 +11,7 @@ from fluidnpu.scheduler.errors import FleetError
 from fluidnpu.scheduler.placement import Link, Plan, place, place_together
 from fluidnpu.scheduler.placement.forecast import DriftDetector, make_forecast
 from fluidnpu.scheduler.placement.holding import carried
-from fluidnpu.scheduler.placement.replanning import Replanner, Straggler, moves, with_rates
+from fluidnpu.scheduler.placement.replanning import Replanner, Straggler, moves, fleet_with_rates
 from fluidnpu.scheduler.placement.testing import divided_fleet, random_fleet, toy_fleet, two_networks
 
 MS = 10**6
@@ -123,7 +123,7 @@ def test_what_a_plan_carries_in_its_own_world_is_its_rate(seed: int) -> None:
     plan = place(fleet, slo_ns=10**9, forms=["data parallel"]).plan
     links = min(link.bytes_per_s for link in fleet.links.values())
     assert carried(fleet, plan) >= plan.rate_per_s * (1 - 1e-6), links
-    harder = with_rates(fleet, (*([0.0] * (len(fleet.networks["net"].exit_rates or ()) - 1)), 1.0))
+    harder = fleet_with_rates(fleet, (*([0.0] * (len(fleet.networks["net"].exit_rates or ()) - 1)), 1.0))
     assert carried(harder, plan) <= carried(fleet, plan) * (1 + 1e-9)
 
 
@@ -132,7 +132,7 @@ def test_what_a_plan_carries_counts_its_links() -> None:
     fleet = replace(divided_fleet((0.8, 0.2)), links={"lan": Link(name="lan", bytes_per_s=3_000_000)})
     plan = place(fleet, slo_ns=10**9).plan
     assert carried(fleet, plan) == pytest.approx(plan.rate_per_s, rel=1e-6)
-    hard = with_rates(fleet, (0.2, 0.8))
+    hard = fleet_with_rates(fleet, (0.2, 0.8))
     assert [len(pool.devices) for pool in plan.pools] == [2, 2]
     sent = 0.8 * 10_000 + 0.2 * 10  # bytes a sample: the cut of those that stay, the answer of the others
     assert carried(hard, plan) == pytest.approx(0.9 * 2 * 3_000_000 / sent)

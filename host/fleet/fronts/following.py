@@ -83,7 +83,7 @@ class Followed:
             raise DriverUsageError("a plan that follows the traffic must have an objective or a plan to begin with")
         (network,) = fleet.networks
         if given is None and fleet.networks[network].exit_rates is None:
-            fleet = placement.with_rates(fleet, file.exit_rates(network))
+            fleet = placement.fleet_with_rates(fleet, file.exit_rates(network))
         reached = [device.name for device in fleet.devices if device.address]
         replanner = placement.Replanner(
             fleet,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from fluidnpu.hls.formats import PARTS, SEGMENT
+from fluidnpu.hls.formats import SEGMENT, SEGMENT_PARTS
 
 from ...common.benches.clock import Dut, begin, bench, reset, setting
 from ...common.benches.streams import pulse, raised
@@ -38,7 +38,7 @@ class Offer(NamedTuple):
 
 def random_offer(rng: random.Random, ends: int) -> Offer:
     """Draw parts of any size."""
-    parts = {bits.name: rng.getrandbits(rng.randrange(1, bits.width + 1)) for bits in PARTS.fields}
+    parts = {bits.name: rng.getrandbits(rng.randrange(1, bits.width + 1)) for bits in SEGMENT_PARTS.fields}
     return Offer(parts | {"ends_beat": ends}, rng.getrandbits(COUNT_WIDTH), rng.getrandbits(COUNT_WIDTH))
 
 
@@ -46,7 +46,7 @@ def drive(dut: Dut, which: str, offer: Offer | None) -> None:
     """Put one segment on its ports, or none."""
     getattr(dut, f"{which}_valid_i").value = int(offer is not None)
     if offer is not None:
-        getattr(dut, f"{which}_parts_i").value = PARTS.pack(offer.parts)
+        getattr(dut, f"{which}_parts_i").value = SEGMENT_PARTS.pack(offer.parts)
         for name, value in (("words", offer.words), ("place", offer.place)):
             getattr(dut, f"{which}_{name}_i").value = value
 

@@ -9,7 +9,7 @@ import random
 from cocotb.triggers import RisingEdge
 
 from fluidnpu.dse import Mode
-from fluidnpu.hls.formats import LAYER, PARTS, TILE
+from fluidnpu.hls.formats import LAYER, SEGMENT_PARTS, TILE
 
 from ...common.benches.clock import Dut, begin, bench, reset, setting
 from ...common.benches.streams import StreamSource, pulse, running, until
@@ -29,7 +29,7 @@ def added_up(packed: int, span: int) -> tuple[int, int, int, int]:
 
     The last number says whether it ends its beat.
     """
-    parts = PARTS.numbers(packed)
+    parts = SEGMENT_PARTS.numbers(packed)
     addr = sum(parts[name] for name in ("base", "offset", "row_reach", "column_reach")) + SIZE * parts["word"]
     return addr & 0xFFFF_FFFF, parts["lane"], parts["top"] + span, parts["ends_beat"]
 
