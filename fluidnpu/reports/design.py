@@ -8,6 +8,7 @@ from typing import Any
 from fluidnpu.dse import Exploration
 from fluidnpu.dse.hardware import predicted_clock, told_clock
 from fluidnpu.dse.resources import ram_bits
+from fluidnpu.scheduler.comparison import design_capacity
 from fluidnpu.studies.drawing import inline_figure, inline_panels, page_template
 
 from .. import words
@@ -22,18 +23,22 @@ WORDS = ("array", "batch", "frames/s", "ms a batch", "limited by", *WALLS, "GOP/
 WORDS += ("DSP", "RAM", "FBCB", "row block B_R", "lanes")
 
 
-def render_design_report(exploration: Exploration, explained: Sequence[str] = ()) -> str:
-    """Render the page as HTML text. `explained`: sentences on how the design was found, beside its notes."""
+def render_design_report(exploration: Exploration, *, explained: Sequence[str] = (), published: bool = False) -> str:
+    """Render the page as HTML text.
+
+    `explained`: sentences on how the design was found, beside its notes. `published`: the publication has a
+    design for this network and board, so that the page compares with it.
+    """
     board, design = exploration.board, exploration.design
     batches = sorted({1, design.b_max})
     columns, predicted = slice_columns(exploration), predicted_clock(board)
     clock = told_clock(board, design.facts)
-    rates, resources = requests_per_second(exploration), _resource_rows(exploration)
+    rates, resources = full_batch_rates(exploration), _resource_rows(exploration)
     return page_template(__package__, "design.html.j2").render(
         exploration=exploration,
         design=design,
         board=board,
-        tiles=list(_tiles(exploration, clock, rates, resources)),
+        tiles=list(_tiles(exploration, clock, resources)),
         speed=inline_panels(speed_panels({board.name: exploration.batch_ms}, _walls(exploration))),
         waste=exploration.waste(exploration.b_max),
         rates=rates,
@@ -58,14 +63,14 @@ def render_design_report(exploration: Exploration, explained: Sequence[str] = ()
         unchecked=unchecked(exploration),
         notes=list(dict.fromkeys((*exploration.notes, *explained))),
         words=words.explained(WORDS),
-        published=design.model == "paper",
+        published=published,
     )
 
 
-def requests_per_second(exploration: Exploration) -> tuple[float, ...]:
-    """Return the requests a second at the exit rates in full batches of each size; empty without rates.
+def full_batch_rates(exploration: Exploration) -> tuple[float, ...]:
+    """Return the requests a second at the exit rates where every batch is full, for each size of batch.
 
-    Empty, too, where there is one exit, or several networks.
+    Empty without rates, with one exit, and for several networks.
     """
     design = exploration.design
     if design.exit_rates is None or design.stages == 1 or exploration.question.mix:
@@ -103,14 +108,12 @@ def _exit_rows(exploration: Exploration) -> list[dict[str, Any]]:
     ]
 
 
-def _tiles(
-    exploration: Exploration, clock: str, rates: Sequence[float], resources: Sequence[dict[str, Any]]
-) -> Iterator[tuple[str, str]]:
+def _tiles(exploration: Exploration, clock: str, resources: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str]]:
     """Yield the figures that stand first: (value, meaning)."""
-    most, walls = exploration.b_max, exploration.walls(exploration.b_max)
+    most, walls, design = exploration.b_max, exploration.walls(exploration.b_max), exploration.design
     yield f"{exploration.frames_per_second[-1]:,.0f}", f"frames/s, whole network, batches of {most}"
-    if rates:
-        yield f"{rates[-1]:,.0f}", f"requests/s at the exit rates, batches of {most}"
+    if design.stages > 1 and (capacity := design_capacity(design)) is not None:
+        yield f"{capacity:,.0f}", "requests/s at the exit rates, predicted capacity"
     yield f"{exploration.batch_ms[0]:.3g} ms", "one image through the whole network"
     if walls is not None:
         yield walls.first, f"limits batches of {most}: {100 * getattr(walls, walls.first):.0f} % of the cycles"

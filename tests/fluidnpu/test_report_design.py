@@ -18,10 +18,10 @@ from fluidnpu.reports.design import (
     _layer_rows,
     _memory_map,
     _resource_rows,
+    full_batch_rates,
     plan_map,
     render_design_report,
 )
-from fluidnpu.reports.design import requests_per_second as at_exit_rates
 from fluidnpu.reports.device_pictures import clock_ruler, floorplan, slice_columns, uses_of
 from fluidnpu.reports.layer_times import layer_times, shown_times
 from fluidnpu.reports.unchecked import unchecked
@@ -105,7 +105,7 @@ def test_the_report_holds_the_numbers_and_every_figure() -> None:
     # Milliseconds, gain, two rooflines, plan, floorplan, clock, Pareto front.
     assert text.count("<svg") == 8
     assert found.design.digest[:12] in text
-    rates = at_exit_rates(found)
+    rates = full_batch_rates(found)
     for batch, gops in enumerate(found.fitted_gops, 1):
         row = (
             str(batch),
@@ -123,7 +123,7 @@ def test_the_report_holds_the_numbers_and_every_figure() -> None:
 
 
 def test_a_single_batch_size_is_enough() -> None:
-    text = render_design_report(explored("zc706", b_max=1), ["why <so>"])
+    text = render_design_report(explored("zc706", b_max=1), explained=["why <so>"])
     assert text.count('aria-label="Roofline at batch') == 1
     assert "Why &lt;so&gt;." in text.split('id="explained"')[1]
 
@@ -131,13 +131,13 @@ def test_a_single_batch_size_is_enough() -> None:
 def test_requests_at_the_exit_rates_are_those_of_the_scheduler() -> None:
     """The best batch size carries what `Serving` says that full batches carry at the most."""
     found = explored()
-    rates = at_exit_rates(found)
+    rates = full_batch_rates(found)
     assert max(rates) == pytest.approx(1 / Serving.of(found.design).least_load(1.0))
     assert all(rate > frames for rate, frames in zip(rates, found.frames_per_second, strict=True))
     nobody = replace(found, design=replace(found.design, exit_rates=(0.0, 1.0)))
     times = [sum(row) for row in zip(*found.design.latency.ns, strict=True)]
-    assert at_exit_rates(nobody) == pytest.approx([1e9 * b / ns for b, ns in enumerate(times, 1)])
-    assert not at_exit_rates(replace(found, design=replace(found.design, exit_rates=None)))
+    assert full_batch_rates(nobody) == pytest.approx([1e9 * b / ns for b, ns in enumerate(times, 1)])
+    assert not full_batch_rates(replace(found, design=replace(found.design, exit_rates=None)))
 
 
 def test_every_layer_stands_under_its_roof_and_every_memory_is_listed() -> None:
