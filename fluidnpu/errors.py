@@ -24,6 +24,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
+from .quantities import rounded
+
 # Modules beyond the base installation, by the extra that brings them; of several the first in pyproject.toml.
 EXTRAS = {
     **dict.fromkeys(("onnx", "jinja2", "markupsafe", "matplotlib", "PIL", "numba", "llvmlite"), "design"),
@@ -93,7 +95,7 @@ def fail(error: BaseException, code: int, as_json: bool) -> NoReturn:
         answer = error.answer if isinstance(error, NegativeAnswerError) else None
         report: dict[str, Any] = {**(answer or {}), "error": sentence(error)}
         report |= {key: getattr(error, key) for key in ("node", "operator", "suggestion") if getattr(error, key, None)}
-        print(json.dumps(report, sort_keys=True, allow_nan=False))
+        print(json.dumps(rounded(report), sort_keys=True, allow_nan=False))
     print(f"fluidnpu: {sentence(error)}", file=sys.stderr)
     sys.exit(code)
 

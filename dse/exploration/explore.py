@@ -82,7 +82,7 @@ def answer(question: Question, progress: Progress | None = None) -> Exploration:
     if question.model == "exact" and not has_numba():
         raise DesignError(
             "counting cycles exactly needs Numba, which is not installed (without it a search would take days): "
-            "pip install 'fluidnpu[fast]', or ask for the paper's model"
+            "pip install 'fluidnpu[design]', or ask for the paper's model"
         )
     question, chosen = in_memory(question)
     ranking = rank(question, progress=progress)

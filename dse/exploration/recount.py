@@ -30,7 +30,7 @@ def counted_with(design: Design, core: str) -> Design:
     if not has_numba():
         raise DesignError(
             f"the cycles of the design are those of core '{design.core}', and to count those of '{core}' needs Numba: "
-            "pip install 'fluidnpu[fast]'"
+            "pip install 'fluidnpu[design]'"
         )
     costs = layer_costs(design, core, range(1, design.b_max + 1))
     return replace(design, core=core, latency=latency_of(design.layers, costs, design.clock_hz))

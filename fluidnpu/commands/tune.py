@@ -98,7 +98,9 @@ def tune_policy(options: TuneOptions) -> None:
     if not options.generations and engine != comparison.HERE:
         raise UsageError("--processes and --engine serve the candidates of a search, so they need its --generations")
     if not dse.has_numba():
-        out.print("[dim]without Numba fewer streams are tried, and they take longer: pip install 'fluidnpu\\[fast]'[/]")
+        out.print(
+            "[dim]without Numba fewer streams are tried, and they take longer: pip install 'fluidnpu\\[design]'[/]"
+        )
     serving = read_serving(table, numbers("--exit-rates", options.exit_rates))
     slo_ns = scheduler.parse_duration_ns(options.slo, "--slo")
     setting = serving.setting(options.rate, slo_ns, options.traffic)

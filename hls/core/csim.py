@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 MAGIC = 0x0F1D0B00
 # Little optimisation, since most cores take longer to compile than to run.
 FLAGS = ("-std=c++11", "-O1", "-fno-strict-aliasing", "-w", "-DFLUIDNPU_CSIM")
-PIP = "pip install --no-deps hls4ml"
+PIP = "pip install 'fluidnpu[csim]'"
 
 
 def ap_headers() -> Path:

@@ -24,7 +24,9 @@ def tail_session(tail: Tail) -> TailRun:
     Where some inputs are not there, as of a sample that left early, NumPy makes what can be made.
     """
     if importlib.util.find_spec("onnxruntime") is None:
-        raise NetworkError("onnxruntime is to run what the host does, and it is not installed: pip install onnxruntime")
+        raise NetworkError(
+            "onnxruntime is to run what the host does, and it is not installed: pip install 'fluidnpu[onnxruntime]'"
+        )
     import onnxruntime
 
     if not all(node.outputs for node in tail.nodes):

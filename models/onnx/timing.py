@@ -73,7 +73,9 @@ def measure_stages(
     Raises NetworkError where onnxruntime is not installed.
     """
     if importlib.util.find_spec("onnxruntime") is None:
-        raise NetworkError("a network is timed with onnxruntime, which is not installed: pip install onnxruntime")
+        raise NetworkError(
+            "a network is timed with onnxruntime, which is not installed: pip install 'fluidnpu[onnxruntime]'"
+        )
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -1,6 +1,6 @@
 """Serving through the compiled loop, for policies that have a twin.
 
-Optional: with Numba (`pip install "fluidnpu[fast]"`).
+Optional: with Numba (`pip install "fluidnpu[design]"`).
 
 `serve_compiled` gives a `Trace`: the same schedule as `simulate`, as columns. `Trace.schedule()` turns it
 into the same `Schedule` without the reasons of decisions.

@@ -437,7 +437,7 @@ def test_a_design_of_the_other_core_is_counted_again(model: Path, few_images: Pa
 
 def test_without_numba_the_exact_model_is_refused(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fluidnpu.dse.jit.find_spec", lambda name: None)
-    refused(run("dse", model, "--board", "zc706"), "Numba", "fluidnpu[fast]", "--cycles paper")
+    refused(run("dse", model, "--board", "zc706"), "Numba", "fluidnpu[design]", "--cycles paper")
 
 
 def test_the_older_name_of_cycles_is_understood_and_not_shown(model: Path) -> None:

@@ -136,7 +136,7 @@ def _search(
     if designs[0].design.model == "paper":
         screen.print(
             "[dim]cycles of the publication's model, which knows no waiting: those of our RTL need Numba "
-            "(pip install 'fluidnpu[fast]')[/]"
+            "(pip install 'fluidnpu\\[design]')[/]"
         )
     return designs, beside
 
