@@ -22,7 +22,6 @@ from .tensors import Array
 Parameter = bool | int | float | str
 _MIDDLE = 4  # the priority of a request that names none
 MOST_TENSORS = 64  # that a request names as inputs or as outputs
-LONGEST_WHY = 200  # characters of the reason for a change of exits
 
 
 @dataclass(frozen=True, slots=True)

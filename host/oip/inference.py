@@ -25,24 +25,33 @@ from fluidnpu.scheduler import Outcome
 from fluidnpu.scheduler.simulation import Terms
 
 from ..bundle import Bundle
-from ..errors import DeviceError, ModelUnavailableError, ProtocolError, QueueFullError, TooLargeError, UnsupportedError
+from ..errors import (
+    ConflictError,
+    DeviceError,
+    ModelUnavailableError,
+    ProtocolError,
+    QueueFullError,
+    TooLargeError,
+    UnsupportedError,
+)
 from ..serving.model import Model
 from ..serving.models import Models
 from ..serving.replies import Reply
 from ..serving.tails import Run, check_joinable, tail_outputs
+from ..serving.versions import Versions
 from .admission.limits import Bounds, Limits, bounds_of
-from .calls import LONGEST_WHY, Call, ModelAnswer, Parameter, Wishes, read_wishes
+from .bodies import ExitsChange, Feedback, LoadOrder, SharesChange, TenantsChange
+from .calls import Call, ModelAnswer, Parameter, Wishes, read_wishes
 from .classes import CLASS_NAME, CLASSIFIED, classified, names_of
 from .edges.openapi import document
 from .interface import called, input_of, named_classes, outputs_of, tail_names
 from .observing.metric_table import Row
 from .observing.metrics import model_rows
 from .observing.page import live_page, snapshot
-from .parameters import is_whole, shown
+from .operations import operations_of
 from .repeats import Repeats
-from .shares import read_shares, versions_of
 from .tensors import DTYPES, Array, TensorInfo
-from .trials import Trials, read_step
+from .trials import Trials
 
 NAME = "fluidnpu"
 PLATFORM = "fluidnpu"
@@ -361,24 +370,17 @@ class InferenceService:
 
     # -- tenants ---------------------------------------------------------------------------------------------
 
-    def tenants(self, name: str) -> dict[str, Any]:
+    async def tenants(self, name: str) -> dict[str, Any]:
         """Return criteria and tenants of a model. Raises UnknownModelError, ModelUnavailableError."""
         return self.models.find(name).tenants()
 
-    def change(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
+    async def change_tenants(self, name: str, change: TenantsChange) -> dict[str, Any]:
         """Change criteria and tenants of a model while it is served, and return them.
 
         Raises ProtocolError, UnknownModelError, ModelUnavailableError.
         """
-        if odd := sorted(set(asked) - {"criteria", "tenants"}):
-            raise ProtocolError(f"a change must have criteria and tenants, not {', '.join(odd)[:100]}")
-        criteria, rows = asked.get("criteria"), asked.get("tenants", {})
-        if criteria is not None and not isinstance(criteria, str):
-            raise ProtocolError(f"criteria must be a text, not {shown(criteria)}")
-        if not isinstance(rows, dict) or not all(isinstance(row, dict) for row in rows.values()):
-            raise ProtocolError("tenants must be an object with an object for each tenant by its name")
         model = self.models.find(name)
-        model.change(criteria, rows)
+        model.change(change.criteria, change.tenants or {})
         return model.tenants()
 
     # -- active exits ----------------------------------------------------------------------------------------
@@ -390,58 +392,45 @@ class InferenceService:
         """
         return self.models.find(name).exits()
 
-    async def change_exits(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
+    async def change_exits(self, name: str, change: ExitsChange) -> dict[str, Any]:
         """Change thresholds of exits while they are served, and return them as they will be.
 
         Raises ProtocolError, UnknownModelError, ModelUnavailableError.
         """
-        if odd := sorted(set(asked) - {"thresholds", "why"}):
-            raise ProtocolError(f"a change of exits must have thresholds and why, not {', '.join(odd)[:100]}")
-        thresholds, why = asked.get("thresholds"), asked.get("why", "by hand")
-        if not isinstance(thresholds, dict) or not thresholds:
-            raise ProtocolError("thresholds must be an object with a number or null for each exit by its name")
-        for value in thresholds.values():
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-                raise ProtocolError(f"a threshold must be a number in 0..1, or null, not {shown(value)}")
-        if not isinstance(why, str) or len(why) > LONGEST_WHY:
-            raise ProtocolError(f"why must be a text of at most {LONGEST_WHY} characters, not {shown(why)}")
         model = self.models.find(name)
-        model.change_exits(thresholds, why)
+        model.change_exits(change.thresholds, change.why)
         return model.exits()
+
+    async def feedback(self, name: str, feedback: Feedback) -> dict[str, Any]:
+        """Accept the true classes of answered requests; return how many were of use.
+
+        Raises UnknownModelError, ModelUnavailableError, ConflictError.
+        """
+        truths = {int(row["request"]): int(row["label"]) for row in feedback.truths}
+        return {"taken": self.models.find(name).feedback(truths)}
 
     # -- versions --------------------------------------------------------------------------------------------
 
-    def shares(self, name: str) -> dict[str, Any]:
+    async def shares(self, name: str) -> dict[str, Any]:
         """Return the shares of versions, now and before. Raises UnknownModelError, ConflictError."""
-        return versions_of(self.models, name).shares()
+        return self._versions(name).shares()
 
-    def change_shares(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
-        """Change the shares of versions, or go back to those of before, and return them as they are then.
+    async def change_shares(self, name: str, change: SharesChange) -> dict[str, Any]:
+        """Change the shares of versions, or restore those of before, and return them as they are then.
 
         Raises ProtocolError, UnknownModelError, ConflictError.
         """
-        versions = versions_of(self.models, name)
-        versions.change(read_shares(asked))
+        versions = self._versions(name)
+        versions.change(change.shares)
         return versions.shares()
 
-    def feedback(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
-        """Take the true classes of answered requests; return how many were of use.
-
-        Raises ProtocolError, UnknownModelError, ModelUnavailableError.
-        """
-        rows = asked.get("truths")
-        if set(asked) != {"truths"} or not isinstance(rows, list):
-            raise ProtocolError("feedback must have truths alone: a list of objects with request and label")
-        truths = {}
-        for row in rows:
-            if (
-                not isinstance(row, dict)
-                or set(row) != {"request", "label"}
-                or not all(is_whole(value) for value in row.values())
-            ):
-                raise ProtocolError(f"a truth must have request and label as whole numbers, not {shown(row)}")
-            truths[int(row["request"])] = int(row["label"])
-        return {"taken": self.models.find(name).feedback(truths)}
+    def _versions(self, name: str) -> Versions:
+        versions = self.models.versions(name)
+        if versions is None:
+            raise ConflictError(
+                f"model '{name}' must be a folder of numbered bundles to have shares, and is one bundle"
+            )
+        return versions
 
     # -- statistics and repository ---------------------------------------------------------------------------
 
@@ -465,15 +454,15 @@ class InferenceService:
             if model.ready or not ready_only
         ]
 
-    async def load(self, name: str, parameters: Any = None) -> None:
+    async def load(self, name: str, order: LoadOrder) -> None:
         """Read a model's bundle again and serve it, or take a step of that (`trials`); no request is lost.
 
         Raises as `Model.load`, ProtocolError.
         """
-        versions, step = self.models.versions(name), read_step(parameters)
+        versions = self.models.versions(name)
         if versions is None:
-            await self.trials.load(self.models.find(name), step)
-        elif step is None:
+            await self.trials.load(self.models.find(name), order.step)
+        elif order.step is None:
             await self._apart(versions.load)
         else:
             raise UnsupportedError("steps are for a model that is one bundle: of several versions change the shares")
@@ -483,10 +472,6 @@ class InferenceService:
         versions = self.models.versions(name)
         await self._apart(self.models.find(name).unload if versions is None else versions.close)
         self.trials.end(name)
-
-    async def act(self, board: str, act: str) -> dict[str, Any]:
-        """Raise UnsupportedError: boards are those of a fleet's front."""
-        raise UnsupportedError("boards are drained and loaded at the front of a fleet, and this server is none")
 
     async def _apart(self, work: Callable[[], None]) -> None:
         try:
@@ -517,7 +502,8 @@ class InferenceService:
         versions = list(dict.fromkeys(one.version for one in self.models))
         named = [tenant.name for model in self.models for tenant in model.tenancy_tenants]
         tenants, shared = ["", *dict.fromkeys(named)], self.limits.shared_bytes
-        return document(self.version, programs, admin=admin, tenants=tenants, versions=versions, shared_bytes=shared)
+        operations = tuple(operations_of(self, admin=admin))
+        return document(self.version, programs, operations, tenants=tenants, versions=versions, shared_bytes=shared)
 
 
 def extensions(limits: Limits) -> list[str]:

@@ -26,12 +26,32 @@ _ALIKE = 0.8  # of difflib's ratio, from which on a name is taken for a slip
 
 @dataclass(frozen=True, kw_only=True)
 class RequestParameter:
-    """One parameter: what it must be, in words, as a JSON schema and as a test; and what it means."""
+    """One parameter: what it must be, in words, as a JSON schema and as a test; and what it means.
+
+    `each`: what the values of an object, or the items of a list, must be.
+    """
 
     must: str
     schema: Mapping[str, Any]
     good: Callable[[Any], bool]
-    meaning: str
+    meaning: str = ""
+    each: RequestParameter | None = None
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise ProtocolError for a value that is not what it must be."""
+        if not self.good(value):
+            raise ProtocolError(f"{name} must be {self.must}, not {shown(value)}")
+        if self.each is not None:
+            rows = value.items() if isinstance(value, Mapping) else enumerate(value)
+            for key, item in rows:
+                self.each.check(f"{name} of '{key:.60}'" if isinstance(key, str) else f"{name}[{key}]", item)
+
+    def to_schema(self) -> dict[str, Any]:
+        """Return the JSON schema, with what the parameter means."""
+        schema = dict(self.schema)
+        if self.each is not None:
+            schema["items" if schema["type"] == "array" else "additionalProperties"] = self.each.to_schema()
+        return schema | ({"description": self.meaning} if self.meaning else {})
 
 
 def shown(value: Any) -> str:
@@ -58,7 +78,8 @@ def _number(most: float) -> dict[str, Any]:
     }
 
 
-def _whole(least: int, most: int) -> dict[str, Any]:
+def bounded_whole(least: int, most: int) -> dict[str, Any]:
+    """Return what a row says of a whole number between bounds."""
     return {
         "must": f"a whole number in {least}..{most}",
         "schema": {"type": "integer", "minimum": least, "maximum": most},
@@ -66,7 +87,8 @@ def _whole(least: int, most: int) -> dict[str, Any]:
     }
 
 
-def _text(most: int) -> dict[str, Any]:
+def bounded_text(most: int) -> dict[str, Any]:
+    """Return what a row says of a text with a longest length."""
     return {
         "must": f"a text of at most {most} characters",
         "schema": {"type": "string", "maxLength": most},
@@ -74,7 +96,7 @@ def _text(most: int) -> dict[str, Any]:
     }
 
 
-_FLAG: dict[str, Any] = {
+FLAG: dict[str, Any] = {
     "must": "true or false",
     "schema": {"type": "boolean"},
     "good": lambda value: type(value) is bool,
@@ -85,25 +107,25 @@ PARAMETERS: Mapping[str, RequestParameter] = {
         meaning="the latency objective that the policy works for; default `--slo`, else five latencies of a lone image",
     ),
     "anytime": RequestParameter(
-        **_FLAG,
+        **FLAG,
         meaning="when the deadline passes, the answer of the last exit passed leaves at once, also while the NPU works on",
     ),
     "timeout": RequestParameter(
-        **_whole(0, int(1e3 * LONGEST_MS)),
+        **bounded_whole(0, int(1e3 * LONGEST_MS)),
         meaning="Triton's, in microseconds: a request that still waits in the queue then ends with an error; 0 means none",
     ),
     "tenant": RequestParameter(
-        **_text(LONGEST_ID),
+        **bounded_text(LONGEST_ID),
         meaning="on whose behalf, where tenants share the NPU (`--tenants`): "
         "[Criteria and tenants](criteria-and-tenants.md)",
     ),
     "criteria": RequestParameter(
-        **_text(LONGEST_CRITERIA),
+        **bounded_text(LONGEST_CRITERIA),
         meaning="when it may leave at an exit, such as `confidence > 0.9 or slack < 2ms`: "
         "[Criteria and tenants](criteria-and-tenants.md)",
     ),
     "priority": RequestParameter(
-        **_whole(0, PRIORITIES),
+        **bounded_whole(0, PRIORITIES),
         meaning=f"Triton's: 1 goes first, {PRIORITIES} last, 0 means the middle; an urgent request stands first in "
         "the queue",
     ),
@@ -117,7 +139,7 @@ PARAMETERS: Mapping[str, RequestParameter] = {
         "first, until the model is loaded again",
     ),
     "binary_data_output": RequestParameter(
-        **_FLAG, meaning="over HTTP: outputs come as binary tensors, unless one of them says otherwise"
+        **FLAG, meaning="over HTTP: outputs come as binary tensors, unless one of them says otherwise"
     ),
 }
 
@@ -161,7 +183,6 @@ def read_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
         if known is None:
             _check_other(name, value)
             continue
-        if not known.good(value):
-            raise ProtocolError(f"parameter '{name}' must be {known.must}, not {shown(value)}")
+        known.check(f"parameter '{name}'", value)
         found[name] = int(value) if known.schema["type"] == "integer" else value
     return found

@@ -10,35 +10,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
 
-from ..errors import ConflictError, HostError, ModelUnavailableError, ProtocolError, UnsupportedError
+from ..errors import ConflictError, HostError, ModelUnavailableError
 from ..serving.model import Model
 from ..serving.resident import Resident
 from .calls import Call
-from .parameters import shown
 
 _log = logging.getLogger(__name__)
-STEPS = ("try", "keep", "back")
 TRIAL = "trial"  # the parameter of a call
 LONGEST_S = 60.0
 Apart = Callable[[Callable[[], None]], Awaitable[None]]  # runs work in a thread, and maps its errors
-
-
-def read_step(parameters: Any) -> str | None:
-    """Return the step that the parameters of a load name, None where there are none.
-
-    Raises UnsupportedError for other parameters, and ProtocolError for another step.
-    """
-    if not parameters:
-        return None
-    if not isinstance(parameters, Mapping) or set(parameters) != {"step"}:
-        raise UnsupportedError("a model must be loaded as its folder has it: the only parameter of a load is step")
-    if parameters["step"] not in STEPS:
-        raise ProtocolError(f"step must be one of {', '.join(STEPS)}, not {shown(parameters['step'])}")
-    return str(parameters["step"])
 
 
 class Trials:

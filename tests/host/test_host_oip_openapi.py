@@ -21,7 +21,7 @@ SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 @pytest.fixture(scope="module")
 def s(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     limits = Limits(shared_bytes=1 << 20)
-    with served(tmp_path_factory.mktemp("openapi"), limits=limits, surfaces={"grpc": None}) as one:
+    with served(tmp_path_factory.mktemp("openapi"), limits=limits, surfaces={"grpc": None, "admin": 0}) as one:
         yield one
 
 
@@ -54,6 +54,14 @@ def test_the_document_holds(s: Served) -> None:
     asked = ask(s.url, 3)
     assert ("POST", "/v2/models/{name}/infer") in asked
     assert len(asked) >= 21
+
+
+def test_the_document_of_the_admin_surface_holds(s: Served) -> None:
+    admin = s.server.url("admin")
+    paths = {path for word in ("/exits", "/tenants", "/feedback") for _, path in ask(admin, 10, word)}
+    assert paths == {f"/v2/models/{{name}}/{word}" for word in ("exits", "tenants", "feedback")}
+    body = s.exchange("GET", "/openapi.json", b"", "admin")[1]
+    assert json.loads(body)["components"]["schemas"]["TenantsChange"]["properties"]["tenants"]["properties"] == {}
 
 
 @pytest.mark.long

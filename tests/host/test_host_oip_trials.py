@@ -12,11 +12,11 @@ from host_worlds import PATIENCE_S, HostWorld, world
 from oip_worlds import NAME, bundle_of, served
 
 import fluidnpu
-from fluidnpu.host.errors import ModelUnavailableError, ProtocolError
+from fluidnpu.host.errors import ModelUnavailableError
 from fluidnpu.host.oip import trials
 from fluidnpu.host.oip.calls import Call
 from fluidnpu.host.oip.edges.messages import SERVICE, message
-from fluidnpu.host.oip.trials import Trials, read_step
+from fluidnpu.host.oip.trials import Trials
 
 LOAD = f"/v2/repository/models/{NAME}/load"
 
@@ -105,10 +105,3 @@ def test_a_trial_that_nobody_ends_goes_back() -> None:
         some.check(Call("m"))
 
     virtual_time.run(main())
-
-
-def test_steps_are_read() -> None:
-    assert read_step({}) is None
-    assert read_step({"step": "try"}) == "try"
-    with pytest.raises(ProtocolError, match="step must be one of try, keep, back, not 7"):
-        read_step({"step": 7})

@@ -33,9 +33,9 @@ class AdminLink(BoardLink):
         """Return the active exits."""
         return await self._own("Exits", {"model": model})
 
-    async def change_exits(self, model: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    async def change_exits(self, model: str, thresholds: Mapping[str, float | None], why: str) -> dict[str, Any]:
         """Change active exits, and return them as they will be."""
-        return await self._own("ChangeExits", {"model": model, **asked})
+        return await self._own("ChangeExits", {"model": model, "thresholds": dict(thresholds), "why": why})
 
     async def _own(self, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
         call = self._channel.unary_unary(f"/fluidnpu.Exits/{name}")

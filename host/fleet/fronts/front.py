@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from ...bundle import Bundle
-from ...errors import BundleError, HostError, ProtocolError, TooLargeError, UnknownModelError, UnsupportedError
+from ...errors import BundleError, HostError, TooLargeError, UnknownModelError
 from ...oip.admission.limits import Bounds, Limits, bounds_of
+from ...oip.bodies import ExitsChange, LoadOrder
 from ...oip.calls import Call, ModelAnswer, Wishes, read_wishes
 from ...oip.edges.openapi import document
 from ...oip.inference import NAME, PLATFORM, extensions, with_best
 from ...oip.interface import input_of, named_classes, outputs_of
 from ...oip.observing.metric_table import Row
-from ...oip.parameters import is_whole
+from ...oip.operations import operations_of
 from ...oip.repeats import Repeats
 from ...serving.models import VERSION
 from ...serving.tails import check_joinable
@@ -41,7 +42,6 @@ from .page import live_page, snapshot
 from .steering import Steering
 
 _log = logging.getLogger("fluidnpu.fleet")
-MOST_MS = 600_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -357,47 +357,23 @@ class FleetFront:
                 found.append({"name": model, "version": VERSION, "state": state, "reason": reason})
         return found
 
-    def tenants(self, name: str) -> dict[str, Any]:
-        """Raise UnsupportedError: a board has its own tenants, at its own admin surface."""
-        raise UnsupportedError("tenants must be read and changed at the admin surface of a board, not of a fleet")
-
-    def change(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
-        """Raise UnsupportedError, as `tenants`."""
-        return self.tenants(name)
-
     async def exits(self, name: str) -> dict[str, Any]:
         """Return the active exits of a model on its boards. Raises as `Steering.exits`."""
         self.check(name)
         return await self.steering.exits(name)
 
-    async def change_exits(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
+    async def change_exits(self, name: str, change: ExitsChange) -> dict[str, Any]:
         """Change the active exits of a model on all its boards, or on one. Raises as `Steering`."""
         self.check(name)
-        return await self.steering.change_exits(name, asked)
+        return await self.steering.change_exits(name, change)
 
-    def shares(self, name: str) -> dict[str, Any]:
-        """Raise UnsupportedError: a board of a fleet serves one version, which a load exchanges."""
-        raise UnsupportedError("versions with shares must be read and changed at one server, not at a fleet's front")
-
-    def change_shares(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
-        """Raise UnsupportedError, as `shares`."""
-        return self.shares(name)
-
-    def feedback(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
-        """Raise UnsupportedError: a request's number is its board's."""
-        raise UnsupportedError("true classes must be told to the board that answered, not to the front of a fleet")
-
-    async def load(self, name: str, parameters: Any = None) -> None:
+    async def load(self, name: str, order: LoadOrder) -> None:
         """Load a model anew on its boards, one at a time; where one fails none changes.
 
-        `guard_ms` in the parameters: how long each board is watched. Raises as `Steering.roll`.
+        Raises as `Steering.roll`.
         """
         self.check(name)
-        await self.steering.roll(name, _guard_s(parameters))
-
-    async def unload(self, name: str) -> None:
-        """Raise UnsupportedError: boards are drained one by one."""
-        raise UnsupportedError("a model of a fleet stays: boards are drained one by one, POST /v2/boards/NAME/drain")
+        await self.steering.roll(name, None if order.guard_ms is None else order.guard_ms / 1e3)
 
     async def act(self, board: str, act: str) -> dict[str, Any]:
         """Drain, restore or reload a board. Raises as `Steering.act`."""
@@ -425,8 +401,9 @@ class FleetFront:
         }
         file = self.options.boards.tenants
         named = [] if file is None else [tenant.name for tenant in shared_by(file).tenants]
+        operations = tuple(operations_of(self, admin=admin))
         boards = [leaf.name for leaf in self.dispatcher.leaves]
-        return document(self.version, programs, admin=admin, tenants=["", *named], boards=boards)
+        return document(self.version, programs, operations, tenants=["", *named], boards=boards)
 
     @property
     def capacity_per_s(self) -> dict[str, float]:
@@ -445,16 +422,6 @@ class FleetFront:
         for name in self.roster.ensembles:
             found[name] = min(found[network] for network in self._networks(name))
         return found
-
-
-def _guard_s(parameters: Any) -> float | None:
-    """Return how long boards are watched, as a load's parameters say; None where they do not."""
-    if not parameters:
-        return None
-    guard_ms = parameters.get("guard_ms") if isinstance(parameters, Mapping) and len(parameters) == 1 else None
-    if not is_whole(guard_ms) or not 0 <= int(guard_ms) <= MOST_MS:  # type: ignore[arg-type]
-        raise ProtocolError(f"the only parameter of a load is guard_ms, a whole number in 0..{MOST_MS}")
-    return float(guard_ms) / 1e3  # type: ignore[arg-type]
 
 
 def open_fleet(roster: Roster, options: FleetOptions | None = None) -> Any:

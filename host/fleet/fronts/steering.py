@@ -27,7 +27,9 @@ from ...errors import (
     ProtocolError,
     UnsupportedError,
 )
+from ...oip.bodies import ExitsChange
 from ...oip.calls import Parameter
+from ...oip.operations import ACTS
 from ...oip.tensors import Array
 from ...oip.trials import TRIAL
 from ..boards.admin import LOAD_S, AdminLink
@@ -39,7 +41,6 @@ from ..duties import NEVER
 from ..roster import Seat
 
 _log = logging.getLogger("fluidnpu.fleet")
-ACTS = ("drain", "restore", "reload")
 PROBES = 8  # random images of a trial
 RETURN_S = 30.0  # until a board that was loaded takes requests again
 SEEN_S = 2.0  # until every front has seen that a board has returned
@@ -102,27 +103,25 @@ class Steering:
         said = await asyncio.gather(*(_admin(leaf).exits(model) for leaf in leaves))
         return _of_all(leaves, said)
 
-    async def change_exits(self, model: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Change exits of one board (`board`), or of all of them or none.
+    async def change_exits(self, model: str, change: ExitsChange) -> dict[str, Any]:
+        """Change exits of the board that the change names, or of all of them or none.
 
         Raises ConflictError where a board is away, and what one refuses.
         """
-        asked = dict(asked)
-        name = asked.pop("board", None)
-        leaves = await self._all(model) if name is None else [self._dispatcher.find(str(name))]
+        leaves = await self._all(model) if change.board is None else [self._dispatcher.find(change.board)]
         done: list[tuple[Leaf, dict[str, Any]]] = []
         async with self._one:
             try:
                 said = []
                 for leaf in leaves:
                     before = await _admin(leaf).exits(model)
-                    said.append(await _admin(leaf).change_exits(model, asked))
+                    said.append(await _admin(leaf).change_exits(model, change.thresholds, change.why))
                     done.append((leaf, before))
             except HostError:
                 for leaf, before in done:
                     with contextlib.suppress(HostError):
                         old = {row["name"]: row["threshold"] for row in before["exits"]}
-                        await _admin(leaf).change_exits(model, {"thresholds": old, "why": "another board refused"})
+                        await _admin(leaf).change_exits(model, old, "another board refused")
                 raise
         return _of_all(leaves, said)
 

@@ -9,8 +9,9 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import grpc
@@ -18,13 +19,14 @@ from google.protobuf import json_format
 from google.protobuf.message import Message as ProtoMessage
 
 from ...errors import AccessError, DriverUsageError, HostError, ProtocolError, QueueFullError
-from ..admission.access import AccessControl, acting
+from ..admission.access import AccessControl
 from ..admission.budget import Budget, Holder
 from ..admission.limits import OTHER_BYTES, Bounds
 from ..calls import Call, ModelAnswer, Parameter, read_id, read_names, read_output
 from ..configuration import configuration
 from ..front import Front
 from ..observing.journal import Journal
+from ..operations import LOAD, OPERATIONS, UNLOAD, Operation
 from ..parameters import shown
 from ..regions import Fetch, Regions, Store, elsewhere, no_cuda, read_place
 from ..statuses import RETRY_MS, sentence_of, status_of
@@ -37,11 +39,6 @@ from .reflection import reflected
 from .rest import TRACEPARENT, InTime
 
 _log = logging.getLogger(__name__)
-OWN = {  # services that the protocol has not, of JSON bytes as REST has them, with their calls
-    "fluidnpu.Exits": ("Exits", "ChangeExits", "Feedback"),
-    "fluidnpu.Tenants": ("Tenants", "ChangeTenants"),
-    "fluidnpu.Versions": ("Shares", "ChangeShares"),
-}
 STALLED_S = 1.0  # after which a message that has not come may lose its place to another
 _ATTEMPTS = 20  # to get a place
 _OPEN = ("ServerLive", "ServerReady", "Check", "Watch")  # probes carry no token
@@ -111,12 +108,13 @@ def _handlers(edge: _Edge) -> Any:
 
 
 def _own_handlers(edge: _Edge) -> Iterator[Any]:
-    """Yield the handlers of each service of `OWN`; without a serializer gRPC passes bytes through."""
-    for service_name, calls in OWN.items():
-        handlers = {
-            name: grpc.stream_unary_rpc_method_handler(edge.guarded(name, getattr(edge, name)), _raw) for name in calls
-        }
-        yield grpc.method_handlers_generic_handler(service_name, handlers)
+    """Yield the handlers of services of our own; without a serializer gRPC passes bytes through."""
+    for operation in OPERATIONS:
+        service_name, _, name = operation.rpc.partition("/")
+        if name:
+            guarded = edge.guarded(name, partial(edge.operate, operation))
+            handler = grpc.stream_unary_rpc_method_handler(guarded, _raw)
+            yield grpc.method_handlers_generic_handler(service_name, {name: handler})
 
 
 def _standard_handlers(edge: _Edge) -> Iterator[Any]:
@@ -153,12 +151,6 @@ class _Sent:
 
 
 _END = _Sent(None, 0)  # in place of a message: the client sends no more
-
-
-def _chosen(parameters: Any) -> dict[str, Any]:
-    """Return the values of a repository's parameters; None for one without."""
-    chosen = {name: one.WhichOneof("parameter_choice") for name, one in parameters.items()}
-    return {name: None if kind is None else getattr(parameters[name], kind) for name, kind in chosen.items()}
 
 
 def _raw(data: bytes) -> _Sent:
@@ -380,64 +372,33 @@ class _Edge:
         return _made("RepositoryIndexResponse", models=self.inference.index(request.ready))
 
     async def RepositoryModelLoad(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
-        self._check_admin()
-        with acting(_address(context), f"load of model '{request.model_name:.100}'"):
-            await self.inference.load(request.model_name, _chosen(request.parameters))
+        asked = {"parameters": read_parameters(request.parameters)}
+        await self._operate(LOAD, request.model_name, asked, context)
         return _made("RepositoryModelLoadResponse")
 
     async def RepositoryModelUnload(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
-        self._check_admin()
-        with acting(_address(context), f"unload of model '{request.model_name:.100}'"):
-            await self.inference.unload(request.model_name)
+        await self._operate(UNLOAD, request.model_name, {}, context)
         return _made("RepositoryModelUnloadResponse")
 
-    def _check_admin(self, what: str = "models must be loaded and unloaded") -> None:
-        if not self.admin:
-            raise AccessError(f"{what} on the admin surface (--admin-grpc), not here", known=True)
+    async def _operate(self, operation: Operation, name: str, asked: Mapping[str, Any], context: Any) -> Any:
+        """Perform a call beside inference.
 
-    async def Exits(self, request: bytes, context: Any) -> bytes:  # noqa: N802
-        self._check_admin("active exits must be read and changed")
-        name, _ = self._asked(request)
-        return json.dumps(await self.inference.exits(name)).encode()
+        Raises AccessError off the admin surface, and as `Operation.perform`.
+        """
+        if operation.admin and not self.admin:
+            raise AccessError(f"{operation.admin} on the admin surface (--admin-grpc), not here", known=True)
+        return await operation.perform(self.inference, name, asked, _address(context))
 
-    async def ChangeExits(self, request: bytes, context: Any) -> bytes:  # noqa: N802
-        self._check_admin("active exits must be read and changed")
-        name, asked = self._asked(request)
-        with acting(_address(context), f"change of the exits of model '{name:.100}' to {json.dumps(asked):.200}"):
-            return json.dumps(await self.inference.change_exits(name, asked)).encode()
+    async def operate(self, operation: Operation, request: bytes, context: Any) -> bytes:
+        """Answer a call of a service of our own, of JSON bytes as REST has them beside the model's name.
 
-    async def Tenants(self, request: bytes, context: Any) -> bytes:  # noqa: N802
-        self._check_admin("tenants must be read and changed")
-        name, _ = self._asked(request)
-        return json.dumps(self.inference.tenants(name)).encode()
-
-    async def ChangeTenants(self, request: bytes, context: Any) -> bytes:  # noqa: N802
-        self._check_admin("tenants must be read and changed")
-        name, asked = self._asked(request)
-        with acting(_address(context), f"change of the tenants of model '{name:.100}' to {json.dumps(asked):.200}"):
-            return json.dumps(self.inference.change(name, asked)).encode()
-
-    async def Shares(self, request: bytes, context: Any) -> bytes:  # noqa: N802
-        self._check_admin("shares of versions must be read and changed")
-        name, _ = self._asked(request)
-        return json.dumps(self.inference.shares(name)).encode()
-
-    async def ChangeShares(self, request: bytes, context: Any) -> bytes:  # noqa: N802
-        self._check_admin("shares of versions must be read and changed")
-        name, asked = self._asked(request)
-        with acting(_address(context), f"change of the shares of model '{name:.100}' to {json.dumps(asked):.200}"):
-            return json.dumps(self.inference.change_shares(name, asked)).encode()
-
-    async def Feedback(self, request: bytes, context: Any) -> bytes:  # noqa: N802
-        return json.dumps(self.inference.feedback(*self._asked(request))).encode()
-
-    def _asked(self, request: bytes) -> tuple[str, dict[str, Any]]:
-        """Return the model of a JSON request, and the rest of it."""
+        Raises ProtocolError without a name, and as `Operation.perform`.
+        """
         asked = read_json(request)
         name = asked.pop("model", None)
         if not isinstance(name, str):
             raise ProtocolError(f"model must be the name of a model, not {shown(name)}")
-        return name, asked
+        return json.dumps(await self._operate(operation, name, asked, context)).encode()
 
     async def ModelInfer(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         began, call, status = time.perf_counter(), None, "CANCELLED"  # unless it ends otherwise

@@ -12,8 +12,21 @@ from typing import Any
 from fluidnpu.hls import Program
 
 from ...serving.models import VERSION
-from ..calls import LONGEST_WHY
+from ..bodies import (
+    FLEET,
+    SERVER,
+    ExitsChange,
+    Feedback,
+    IndexQuery,
+    LoadOrder,
+    SharesChange,
+    TenantsChange,
+    is_needed,
+    schema_of,
+)
+from ..front import BoardAdmin
 from ..interface import input_of, outputs_of
+from ..operations import ACTS, Operation
 from ..parameters import LONGEST_ID, OTHERS, PARAMETERS
 from ..tensors import KNOWN, TensorInfo
 
@@ -43,8 +56,8 @@ _REFUSALS = {
 def document(
     version: str,
     programs: Programs,
+    operations: Sequence[Operation],
     *,
-    admin: bool,
     tenants: Sequence[str] = ("",),
     boards: Sequence[str] = (),
     versions: Sequence[str] = (VERSION,),
@@ -52,7 +65,7 @@ def document(
 ) -> Schema:
     """Return the document of a server with these models, and the tenants that a request may name.
 
-    `boards`: those of a fleet, whose front it is.
+    `operations`: those that the surface has; `boards`: those of a fleet, whose front it is.
     """
     names = list(programs)
     name: Schema = {
@@ -67,7 +80,9 @@ def document(
         "/v2/health/live": {"get": _operation("liveness", "Live", 503)},
         "/v2/health/ready": {"get": _operation("readiness", "Ready", 503)},
         "/v2/models/stats": {"get": _operation("statistics of all models", "Statistics")},
-        "/v2/repository/index": {"post": _operation("models and their states", "Index", 400, 408, 413, asks="Indexed")},
+        "/v2/repository/index": {
+            "post": _operation("models and their states", "Index", 400, 408, 413, asks="IndexQuery")
+        },
         "/metrics": {"get": _text("Prometheus metrics", "text/plain")},
         "/live.json": {"get": _operation("numbers of the live page", "Any")},
         "/": {"get": _text("live page", "text/html")},
@@ -86,40 +101,14 @@ def document(
         paths |= found
     if shared_bytes:
         paths |= _shared_memory()
-    fed = _operation("true classes of answered requests", "Fed", 400, 404, 408, 409, 413, 503, asks="Feedback")
-    fed["requestBody"]["required"] = True
-    paths["/v2/models/{name}/feedback"] = {"post": fed, "parameters": [name]}
-    if admin:
-        for verb in ("load", "unload"):
-            operation = _operation(f"{verb} a model", "Any", 400, 404, 408, 409, 413, 501, 503, asks="Any")
-            paths[f"/v2/repository/models/{{name}}/{verb}"] = {"post": operation, "parameters": [name]}
-        paths["/v2/models/{name}/tenants"] = {
-            "get": _operation("criteria and tenants", "Tenants", 404, 503),
-            "post": _operation("change them", "Tenants", 400, 404, 408, 413, 503, asks="TenantsChanged"),
-            "parameters": [name],
-        }
-        shared = _operation("change them, or go back", "Shares", 400, 404, 408, 409, 413, 501, asks="SharesChanged")
-        shared["requestBody"]["required"] = True
-        paths["/v2/models/{name}/shares"] = {
-            "get": _operation("shares of versions", "Shares", 404, 409, 501),
-            "post": shared,
-            "parameters": [name],
-        }
-        paths["/v2/models/{name}/exits"] = {
-            "get": _operation("active exits", "Exits", 400, 404, 501, 503),
-            "post": _operation("change them", "Exits", 400, 404, 408, 409, 413, 501, 503, asks="ExitsChanged"),
-            "parameters": [name],
-        }
-    if admin and boards:
-        paths["/v2/boards/{name}/{act}"] = {
-            "post": _operation(
-                "drain, restore or load a board", "Acted", 400, 404, 408, 409, 413, 501, 503, asks="Any"
-            ),
-            "parameters": [
-                {"name": "name", "in": "path", "required": True, "schema": {"enum": list(boards)}},
-                {"name": "act", "in": "path", "required": True, "schema": {"enum": ["drain", "restore", "reload"]}},
-            ],
-        }
+    act = {"name": "act", "in": "path", "required": True, "schema": {"enum": list(ACTS)}}
+    for operation in operations:
+        parameters = [name]
+        if operation.needs is BoardAdmin:
+            parameters = [{**name, "schema": {"enum": list(boards)}}, act]
+        if boards or operation.needs is not BoardAdmin:
+            item = paths.setdefault(operation.path, {"parameters": parameters})
+            item[operation.verb.lower()] = _describe(operation)
     return {
         "openapi": "3.1.0",
         "info": {"title": "fluidnpu, Open Inference Protocol v2", "version": version},
@@ -133,6 +122,16 @@ def _operation(summary: str, answer: str, *refusals: int, asks: str | None = Non
     made: Schema = {"summary": summary, "responses": _answers(answer, *refusals)}
     if asks is not None:
         made["requestBody"] = {"content": {"application/json": {"schema": _ref(asks)}}}
+    return made
+
+
+def _describe(operation: Operation) -> Schema:
+    """Describe a call of the table."""
+    body = operation.body
+    asks = body.__name__ if body else "Any" if operation.verb == "POST" else None
+    made = _operation(operation.summary, operation.answer, *operation.refusals, asks=asks)
+    if body and is_needed(body):
+        made["requestBody"]["required"] = True
     return made
 
 
@@ -197,7 +196,7 @@ def _list(items: Schema) -> Schema:
 def _schemas(
     programs: Programs, tenants: Sequence[str], boards: Sequence[str], versions: Sequence[str], shared_bytes: int
 ) -> Schema:
-    board: Schema = {"board": {"enum": list(boards)}} if boards else {}
+    place = FLEET if boards else SERVER
     share: Schema = {"type": "object", "additionalProperties": {"type": "number", "minimum": 0, "maximum": 1}}
     tensor = _object({"name": _STRING, "datatype": {"enum": list(KNOWN)}, "shape": _list(_COUNT)})
     sized = _object({"name": _STRING, "data_type": _STRING, "dims": _list({"type": "integer"})})
@@ -256,38 +255,22 @@ def _schemas(
         ),
         "Statistics": _object({"model_stats": _list(statistics)}),
         "Index": _list(index),
-        "Indexed": {"type": "object", "properties": {"ready": _FLAG}},
         "Tenants": _object({"criteria": _STRING, "tenants": {"type": "object"}}),
-        "TenantsChanged": {
-            "type": "object",
-            "properties": {"criteria": _criteria()},
-            "additionalProperties": False,
-        },
         "Shares": _object({"shares": share, "versions": {"type": "object"}}, before=share),
-        "SharesChanged": {
-            "oneOf": [
-                {**_object({"shares": _shares(versions)}), "additionalProperties": False},
-                {**_object({"back": {"const": True}}), "additionalProperties": False},
-            ]
-        },
         "Regions": _list(_object({"name": _STRING, "key": _STRING, "offset": _COUNT, "byte_size": _COUNT})),
         "Region": _object(
             {"key": {"type": "string", "pattern": "^/?[A-Za-z0-9_.-]{1,200}$"}, "byte_size": _size(1, shared_bytes)},
             offset=_size(0, 1 << 40),
         ),
         "Fed": _object({"taken": _COUNT}),
-        "Feedback": {
-            **_object(
-                {"truths": _list({**_object({"request": _COUNT, "label": _COUNT}), "additionalProperties": False})}
-            ),
-            "additionalProperties": False,
-        },
         "Exits": _object({"exits": _list({"type": "object"}), "changes": _COUNT, "why": _STRING}),
         "Acted": _object({"board": _STRING, "state": _STRING, "reason": _STRING}),
-        "ExitsChanged": {
-            **_object({"thresholds": _thresholds(programs)}, why={"type": "string", "maxLength": LONGEST_WHY}, **board),
-            "additionalProperties": False,
-        },
+        "IndexQuery": schema_of(IndexQuery),
+        "LoadOrder": {"type": "object", "properties": {"parameters": schema_of(LoadOrder, place)}},
+        "ExitsChange": schema_of(ExitsChange, place, thresholds=_thresholds(programs), board={"enum": list(boards)}),
+        "TenantsChange": schema_of(TenantsChange, criteria=_criteria(), tenants=_named(tenants)),
+        "SharesChange": schema_of(SharesChange, shares=_shares(versions)),
+        "Feedback": schema_of(Feedback),
         "InferRequest": _infer_request(programs, tenants),
         "InferResponse": _object(
             {"model_name": _STRING, "model_version": _STRING, "parameters": parameters, "outputs": _list(output)},
@@ -327,21 +310,20 @@ def _infer_request(programs: Programs, tenants: Sequence[str]) -> Schema:
 def _shares(versions: Sequence[str]) -> Schema:
     """Describe shares by version; one that is left out has none, as one of 0 has."""
     value = {"type": "number", "exclusiveMinimum": 0, "maximum": 1e9}
-    shares = dict.fromkeys(versions, value)
-    return {"type": "object", "properties": shares, "additionalProperties": False, "minProperties": 1}
+    return {"properties": dict.fromkeys(versions, value), "additionalProperties": False, "minProperties": 1}
 
 
 def _thresholds(programs: Programs) -> Schema:
     """Describe thresholds by the early exits of the first model that is loaded."""
     program = _loaded(programs)
     names = [] if program is None else [exit.name for exit in program.exits[:-1]]
-    value = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
-    return {
-        "type": "object",
-        "properties": dict.fromkeys(names, value),
-        "additionalProperties": False,
-        "minProperties": 1,
-    }
+    value = schema_of(ExitsChange)["properties"]["thresholds"]["additionalProperties"]
+    return {"properties": dict.fromkeys(names, value), "additionalProperties": False}
+
+
+def _named(tenants: Sequence[str]) -> Schema:
+    """Describe keys of the tenants that there are."""
+    return {"properties": {name: {"type": "object"} for name in tenants if name}, "additionalProperties": False}
 
 
 def _criteria() -> Schema:

@@ -13,6 +13,7 @@ import re
 import time
 import urllib.parse
 from collections.abc import Awaitable, Callable, Generator, Mapping
+from functools import partial
 from typing import Any, NoReturn
 
 from starlette.applications import Starlette
@@ -23,9 +24,10 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...errors import AccessError, HostError, ProtocolError, QueueFullError, TooLargeError
-from ..admission.access import LOGIN, PAGE, AccessControl, acting
+from ..admission.access import LOGIN, PAGE, AccessControl
 from ..admission.budget import Budget, Holder
 from ..admission.limits import OTHER_BYTES, PARSED_BYTES, Bounds
+from ..bodies import IndexQuery, parse_body
 from ..calls import Call, ModelAnswer
 from ..configuration import configuration
 from ..front import Front
@@ -33,7 +35,7 @@ from ..local import ADDRESS
 from ..observing.journal import Journal
 from ..observing.metrics import CONTENT_TYPE, render, server_rows
 from ..observing.page import login_page
-from ..parameters import shown
+from ..operations import OPERATIONS, Operation
 from ..regions import Regions, no_cuda
 from ..statuses import RETRY_MS, body_of, status_of
 from .http_body import LENGTH_HEADER, check_json, read_call, read_json, write_answer
@@ -68,9 +70,6 @@ def application(
         Route("/v2/health/ready", edge.ready),
         Route("/v2/models/stats", edge.all_statistics),
         Route("/v2/repository/index", edge.index, methods=["POST"]),
-        Route("/v2/repository/models/{name}/load", edge.load, methods=["POST"]),
-        Route("/v2/repository/models/{name}/unload", edge.unload, methods=["POST"]),
-        Route("/v2/boards/{name}/{act}", edge.board, methods=["POST"]),
         Route("/metrics", edge.metrics),
         Route("/openapi.json", edge.openapi),
         Route("/live.json", edge.snapshot),
@@ -98,10 +97,7 @@ def application(
             Route(f"{prefix}/infer", _Infer(edge), methods=["POST"]),
         ]
     routes += [
-        Route("/v2/models/{name}/tenants", edge.tenants, methods=["GET", "POST"]),
-        Route("/v2/models/{name}/exits", edge.exits, methods=["GET", "POST"]),
-        Route("/v2/models/{name}/shares", edge.shares, methods=["GET", "POST"]),
-        Route("/v2/models/{name}/feedback", edge.feedback, methods=["POST"]),
+        Route(operation.path, partial(edge.operate, operation), methods=[operation.verb]) for operation in OPERATIONS
     ]
     handlers = {Exception: edge.failed, HostError: edge.failed, HTTPException: _http_failed}
     app = Starlette(routes=routes, exception_handlers=handlers)
@@ -172,70 +168,21 @@ class _Edge:
         return JSONResponse({})
 
     async def index(self, request: Request) -> Response:
-        asked = read_json(await self.body(request)).get("ready", False)
-        if type(asked) is not bool:
-            raise ProtocolError(f"'ready' must be true or false, not {shown(asked)}")
-        return JSONResponse(self.inference.index(asked))
+        query = parse_body(IndexQuery, read_json(await self.body(request)))
+        return JSONResponse(self.inference.index(query.ready))
 
-    async def load(self, request: Request) -> Response:
-        asked, name = await self._admin(request)
-        with acting(_who(request.scope), f"load of model '{name:.100}'"):
-            await self.inference.load(name, asked.get("parameters"))
-        return JSONResponse({})
+    async def operate(self, operation: Operation, request: Request) -> Response:
+        """Perform a call beside inference; parts of its path count as fields of its body.
 
-    async def unload(self, request: Request) -> Response:
-        _, name = await self._admin(request)
-        with acting(_who(request.scope), f"unload of model '{name:.100}'"):
-            await self.inference.unload(name)
-        return JSONResponse({})
-
-    async def tenants(self, request: Request) -> Response:
-        """Tell criteria and tenants, or change them."""
-        asked, name = await self._admin(request, "tenants must be read and changed")
-        if request.method == "GET":
-            return JSONResponse(self.inference.tenants(name))
-        with acting(_who(request.scope), f"change of the tenants of model '{name:.100}' to {json.dumps(asked):.200}"):
-            return JSONResponse(self.inference.change(name, asked))
-
-    async def exits(self, request: Request) -> Response:
-        """Tell the active exits, or change them."""
-        asked, name = await self._admin(request, "active exits must be read and changed")
-        if request.method == "GET":
-            return JSONResponse(await self.inference.exits(name))
-        with acting(_who(request.scope), f"change of the exits of model '{name:.100}' to {json.dumps(asked):.200}"):
-            return JSONResponse(await self.inference.change_exits(name, asked))
-
-    async def board(self, request: Request) -> Response:
-        """Drain, restore or reload a board of a fleet."""
-        _, name = await self._admin(request, "boards must be drained and loaded")
-        act = request.path_params["act"]
-        with acting(_who(request.scope), f"{act:.60} of board '{name:.100}'"):
-            return JSONResponse(await self.inference.act(name, act))
-
-    async def shares(self, request: Request) -> Response:
-        """Tell the shares of a model's versions, or change them."""
-        asked, name = await self._admin(request, "shares of versions must be read and changed")
-        if request.method == "GET":
-            return JSONResponse(self.inference.shares(name))
-        with acting(_who(request.scope), f"change of the shares of model '{name:.100}' to {json.dumps(asked):.200}"):
-            return JSONResponse(self.inference.change_shares(name, asked))
-
-    async def feedback(self, request: Request) -> Response:
-        """Take the true classes of answered requests."""
-        name = request.path_params["name"]
-        return JSONResponse(self.inference.feedback(name, read_json(await self.body(request))))
-
-    async def _admin(
-        self, request: Request, what: str = "models must be loaded and unloaded"
-    ) -> tuple[dict[str, Any], str]:
-        """Return what is asked of the admin surface, and of which model.
-
-        Raises AccessError, ProtocolError.
+        Raises AccessError off the admin surface, and as `Operation.perform`.
         """
-        if not self.admin:
-            raise AccessError(f"{what} on the admin surface (--admin), not here", known=True)
-        self.access.check_origin(dict(request.scope["headers"]))
-        return read_json(await self.body(request)), request.path_params["name"]
+        if operation.admin:
+            if not self.admin:
+                raise AccessError(f"{operation.admin} on the admin surface (--admin), not here", known=True)
+            self.access.check_origin(dict(request.scope["headers"]))
+        more = dict(request.path_params)
+        name, asked = more.pop("name"), read_json(await self.body(request)) | more
+        return JSONResponse(await operation.perform(self.inference, name, asked, _who(request.scope)) or {})
 
     async def failed(self, request: Request, error: Exception) -> Response:
         if not isinstance(error, HostError):
