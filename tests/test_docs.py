@@ -42,3 +42,17 @@ def test_the_index_of_decisions_lists_every_page() -> None:
 def test_paths_are_found_in_backquotes() -> None:
     assert any(named(page) for page in PAGES)
     assert PATHS.findall("see dse/design.py and `x/dse/y.py`") == ["dse/design.py"]
+
+
+def figures(text: str) -> set[str]:
+    """The numbers in a text, without separators of thousands."""
+    return {number.replace(",", "") for number in re.findall(r"\d+(?:,\d{3})*(?:\.\d+)?", text)}
+
+
+def test_results_of_the_first_screen_stand_in_the_pages_that_they_name() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (?:architect|operator|verifier) \| .* \| (.*) \| \[.*\]\(([^)#]+)", readme, re.M)
+    assert len(rows) == 3
+    missing = {page: figures(result) - figures((ROOT / page).read_text(encoding="utf-8")) for result, page in rows}
+    assert not any(missing.values()), missing
+    assert figures("2,830,392 of ResNet-50 in 0.5 s") == {"2830392", "50", "0.5"}

@@ -1,12 +1,14 @@
-"""Docstrings begin with one plain sentence, and lines of documentation fit a narrow window."""
+"""Docstrings begin with one plain sentence; sentences of pages are short, and their lines are narrow."""
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("boards", "models", "dse", "hls", "rtl_tb", "scheduler", "host", "studies", "fluidnpu")
 MOST_WORDS = 25
+MOST_WORDS_OF_A_PAGE = 35
 MOST_COLUMNS = 110
 ABBREVIATED = re.compile(r"\b(Eqs?|Figs?|Secs?|Tabs?|Algs?|Refs?|Nos?|vs|cf|al|approx|e\.g|i\.e)\.$")
 RIDDLES = re.compile(r"^(What|Who|Whoever|How|Whether|Where|When|Which|That|Why)\b|\b(whoever|whatever|so many)\b")
@@ -59,10 +61,101 @@ def test_no_paragraph_of_a_docstring_is_cut_at_an_abbreviation() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("models/data/*.md")]
+)
+ITEM = re.compile(r"^\s*([-*+]|\d+\.)\s+")
+NO_PROSE = ("|", "#", "<", "![")  # a table, a heading, a comment or a tag, a picture
+
+
+def blocks(page: str) -> Iterator[tuple[int, str]]:
+    """The paragraphs and list items of a page, each with its first line; code and tables are left out."""
+    code, first, lines = False, 0, list[str]()
+    for number, line in enumerate([*page.splitlines(), ""], 1):
+        fence = line.lstrip().startswith("```")
+        prose = not (code or fence or not line.strip() or line.lstrip().startswith(NO_PROSE))
+        if lines and (not prose or ITEM.match(line)):
+            yield first, " ".join(lines)
+            lines = []
+        if prose:
+            first = first if lines else number
+            lines.append(ITEM.sub("", line).strip())
+        code ^= fence
+
+
+def sentences(block: str) -> Iterator[str]:
+    """The sentences of a paragraph: `code` is a word, a link is its text, an abbreviation ends nothing."""
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", re.sub(r"`[^`]*`", "code", block))
+    words = list[str]()
+    for word in text.split():
+        words.append(word)
+        if re.search(r"[.!?][)\"'*_]*$", word) and not ABBREVIATED.search(word):
+            yield " ".join(words)
+            words = []
+    if words:
+        yield " ".join(words)
+
+
+def count_words(sentence: str) -> int:
+    return sum(bool(re.search(r"\w", word)) for word in sentence.split())
+
+
+def test_sentences_of_a_page_are_counted_as_a_reader_reads_them() -> None:
+    page = """# A heading. It counts nothing
+
+Two words. Of Eq. 4 in
+ns (see [one link](a.md#b)): `three words here` is one! *Is it?* Yes
+
+- An item; its
+  second line.
+1. Another.
+| a cell. | another |
+<!-- not run. -->
+```text
+No sentence. None.
+```
+The end – here.
+"""
+    found = [(line, [*sentences(block)]) for line, block in blocks(page)]
+    assert found == [
+        (3, ["Two words.", "Of Eq. 4 in ns (see one link): code is one!", "*Is it?*", "Yes"]),
+        (6, ["An item; its second line."]),
+        (8, ["Another."]),
+        (14, ["The end – here."]),
+    ]
+    assert [count_words(sentence) for sentence in ("The end – here.", "B = 8 at code x 3")] == [3, 6]
+
+
+def test_no_sentence_of_a_page_is_long() -> None:
+    """Figures that belong together are a table, not a sentence."""
+    wrong = []
+    for page in PAGES:
+        for number, block in blocks(page.read_text(encoding="utf-8")):
+            for sentence in sentences(block):
+                if (words := count_words(sentence)) > MOST_WORDS_OF_A_PAGE:
+                    wrong.append(f"{page.relative_to(ROOT)}:{number}: {words} words: {sentence}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_lists_and_tables_stand_apart() -> None:
+    """Behind a line of text without an empty line between, the site shows them as text."""
+    wrong = []
+    for page in PAGES:
+        code, before = False, ""
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+            code ^= line.lstrip().startswith("```")
+            begins = line.startswith("|") or ITEM.match(line)
+            continues = before.startswith(("|", " ", "<", "```")) or ITEM.match(before)
+            if not code and begins and before.strip() and not continues:
+                wrong.append(f"{page.relative_to(ROOT)}:{number}: {line[:50]}")
+            before = line
+    assert not wrong, "\n".join(wrong)
+
+
 def test_prose_of_a_page_fits() -> None:
     """Tables, code and links that cannot be broken are as wide as they are."""
     wrong = []
-    for page in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/README.md")]):
+    for page in PAGES:
         code = False
         for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
             code ^= line.startswith("```")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -136,6 +137,16 @@ def test_the_glossary_has_every_header_of_a_table() -> None:
     known = glossary()
     missing = sorted({f"{header!r} ({where})" for header, where in headers if plain(header) not in known})
     assert not missing, "\n".join(missing)
+
+
+def test_a_word_stands_once() -> None:
+    """The words of `--explain` are shown by the site at the head of the glossary."""
+    text = (REFERENCE / "glossary.md").read_text(encoding="utf-8")
+    entries = [line for line in text.splitlines() if line.startswith("**")]
+    terms = Counter(term for line in entries for term in re.findall(r"\*\*(.+?)\*\*", line.partition(" : ")[0]))
+    assert len(terms) > 60
+    assert not [term for term, times in terms.items() if times > 1]
+    assert not sorted(terms.keys() & {*WORDS, *ALIASES})
 
 
 def test_units_are_left_out() -> None:
