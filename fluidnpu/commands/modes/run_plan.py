@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fluidnpu import boards, models
+from fluidnpu.models import exits as model_exits
 from fluidnpu.models import numeric
 
 from ...options import reading_options
@@ -19,7 +20,7 @@ from ..prepare import PreprocessingSettings
 if TYPE_CHECKING:
     from ..run import RunOptions
 
-CANDIDATES = 3  # exits that are attached, of which the selection chooses
+CANDIDATES = 3  # exits that are attached at the most, of which the selection chooses
 LEARN, SELECT, TEST = (0, 50), (50, 90), (90, 100)  # per cent of the images of --data, where --eta is given
 UNSEEN_SELECT, UNSEEN_TEST = (0, 80), (80, 100)  # per cent of the images of --unseen
 LARGE_MACS = 20e6  # of a network whose C simulation of one image takes many seconds
@@ -78,13 +79,15 @@ class Plan:
         if planner.needs_preparing(network):
             planner.prepare()
         if eta is not None:
-            planner.choose_exits(eta, attach=len(network.exits) == 1)
+            planner.choose_exits(eta, attach=_candidates(network))
         planner.build(network.workload.macs)
         project = options.folder / "project"
         return Plan(
             steps=tuple(planner.steps),
             serving=CommandStep(
-                name="serve", command="serve", words=(str(project), "--http", str(options.http or 8000))
+                name="serve",
+                command="serve",
+                words=(str(project), "--http", str(8000 if options.http is None else options.http)),
             ),
             remarks=tuple(remarks),
             board=board,
@@ -124,11 +127,11 @@ class _Planner:
             words += ["--bits", str(self.options.bits)]
         self._add("prepare", words, "prepared.onnx")
 
-    def choose_exits(self, eta: float, *, attach: bool) -> None:
-        """Choose exits that keep a share of the given network's precision; attach and train them first."""
+    def choose_exits(self, eta: float, *, attach: int) -> None:
+        """Choose exits that keep a share of the given network's precision; attach and train so many first."""
         options, own = self.options, self.model
         if attach:
-            self._add("exits", ["--candidates", str(CANDIDATES)], "candidates.onnx", name="attach")
+            self._add("exits", ["--candidates", str(attach)], "candidates.onnx", name="attach")
             trained = ["--frozen", "--epochs", str(options.epochs), *self._data("--data", self.parts.learn)]
             trained += [] if options.bits == 16 else ["--bits", str(options.bits)]
             self._add("train", trained, "trained.onnx", option="--from")
@@ -204,6 +207,12 @@ class _Planner:
 def part_or_data(word: str, parts: DataParts) -> bool:
     """Tell if a word names images of a run."""
     return word in {str(data) for data in (parts.learn, parts.select, parts.test) if data is not None}
+
+
+def _candidates(network: models.Network) -> int:
+    """Return how many exits are attached: none to a network that has some. Raises NetworkError."""
+    blocks = 1 if len(network.exits) > 1 else len(model_exits.backbone_of(network).blocks)
+    return min(CANDIDATES, blocks - 1)
 
 
 def _reading_words() -> list[str]:

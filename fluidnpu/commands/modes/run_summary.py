@@ -69,13 +69,9 @@ def summary_of(log: StepLog, plan: Plan, accuracy: dict[str, Any]) -> dict[str, 
     rates = design.exit_rates or (1 / design.stages,) * design.stages
     slo_ns = serving.default_slo_ns(design)
     capacity = comparison.predicted_capacity(scheduler.Serving.of(design, rates), SERVING_POLICY, slo_ns)
-    last, table, reports = (
-        design.stages - 1,
-        design.latency,
-        {name: result.report for name, result in log.results.items()},
-    )
-    ends = [table.between(0, stage, 1) / 1e6 for stage in range(design.stages)]
-    frames = [1e9 * batch / table.between(0, last, batch) for batch in range(1, design.b_max + 1)]
+    reports = {name: result.report for name, result in log.results.items()}
+    ends = [design.latency.between(0, stage, 1) / 1e6 for stage in range(design.stages)]
+    frames = reports["dse"]["frames_per_second"]
     best = max(range(design.b_max), key=frames.__getitem__)
     return {
         "network": design.network,
@@ -123,13 +119,12 @@ def _precision(reports: dict[str, dict[str, Any]], plan: Plan) -> dict[str, Any]
 
 def _limits(report: dict[str, Any], index: int) -> dict[str, Any]:
     """Give the wall that takes most cycles at a batch size, and what the design takes of the device."""
-    design = report.get("fitted", report)
-    walls = design["walls"][index] if design["walls"] else None
+    walls = report["walls"][index] if report["walls"] else None
     first = None if walls is None else max(WALLS, key=walls.__getitem__)
     return {
         "wall": first,
         "share": None if walls is None or first is None else walls[first],
-        "takes_pct": {name: resource["percent"] for name, resource in design["resources"].items()},
+        "takes_pct": {name: resource["percent"] for name, resource in report["resources"].items()},
     }
 
 
