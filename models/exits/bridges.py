@@ -67,18 +67,18 @@ def _shortcuts(
     """
     there = {network.layers[index].output for index in layers_needed(network, tensor)} | {network.input}
     made = {layer.output for layer in originals}
-    read = {one for layer in originals for one in (layer.input, layer.residual) if one is not None} - made
-    found = {}
-    for one in sorted(read - there):
+    read = {tensor_ for layer in originals for tensor_ in (layer.input, layer.residual) if tensor_ is not None} - made
+    shapes = {}
+    for source in sorted(read - there):
         try:
-            region = backbone.region_of(one)
+            region = backbone.region_of(source)
         except KeyError:
             raise NetworkError(
-                f"the head of '{network.name}' reads '{one}', which ends no block, so no exit at '{tensor}' before it can "
+                f"the head of '{network.name}' reads '{source}', which ends no block, so no exit at '{tensor}' before it can "
                 "give it"
             ) from None
-        found[one] = bridge.get(region, tensor)
-    return found
+        shapes[source] = bridge.get(region, tensor)
+    return shapes
 
 
 def _with_copies(network: Network, backbone: Backbone, tensor: str, logits: str, name: str) -> Network:

@@ -40,14 +40,14 @@ class ExitPlace:
 
 def layers_needed(network: Network, tensor: str) -> frozenset[int]:
     """Return the indices of the layers that a tensor depends on."""
-    found: set[int] = set()
+    begun: set[int] = set()
     stack = list(network.writers(tensor))
     while stack:
         index = stack.pop()
-        if index not in found:
-            found.add(index)
+        if index not in begun:
+            begun.add(index)
             stack += network.sources[index]
-    return frozenset(found)
+    return frozenset(begun)
 
 
 def backbone_end(network: Network) -> str:
@@ -80,9 +80,9 @@ def exit_places(network: Network) -> tuple[ExitPlace, ...]:
         before = sum(macs[index] for index in needs)
         if tensor not in taken and 0 < before < total:
             behind = backbone - needs
-            first_hand = {one for index in behind for one in network.sources[index]} & needs
-            waiting = {network.layers[one].output for one in first_hand}
-            if any(network.input in (network.layers[one].input, network.layers[one].residual) for one in behind):
+            first_hand = {source for index in behind for source in network.sources[index]} & needs
+            waiting = {network.layers[index].output for index in first_hand}
+            if any(network.input in (network.layers[index].input, network.layers[index].residual) for index in behind):
                 waiting.add(network.input)
             places.append(
                 ExitPlace(
@@ -118,10 +118,10 @@ def equidistant_tensors(network: Network, exits: int) -> tuple[str, ...]:
     return tuple(place.tensor for place in chosen)
 
 
-def unknown_name(what: str, name: str, known: Iterable[str], where: str) -> str:
+def unknown_name(what: str, name: str, names: Iterable[str], where: str) -> str:
     """Return the sentence that refuses a name, with the known names that are closest to it."""
-    known = list(known)
-    close = difflib.get_close_matches(name, known, _CLOSE, 0.3) or known[:_CLOSE]
+    names = list(names)
+    close = difflib.get_close_matches(name, names, _CLOSE, 0.3) or names[:_CLOSE]
     return f"there is no {what} '{name}' in {where}; close to it: {', '.join(close)}"
 
 
@@ -132,10 +132,10 @@ def single_exit(network: Network) -> Network:
 
 def keep_exits(network: Network, names: Sequence[str]) -> Network:
     """Return the network with the named early exits and the last one alone. Raises NetworkError."""
-    known = [exit.name for exit in network.exits[:-1]]
+    early = [exit.name for exit in network.exits[:-1]]
     for name in names:
-        if name not in known:
-            raise NetworkError(unknown_name("early exit", name, known, f"'{network.name}'"))
+        if name not in early:
+            raise NetworkError(unknown_name("early exit", name, early, f"'{network.name}'"))
     kept = [exit for exit in network.exits[:-1] if exit.name in names]
     rates = (replace(exit, rate=None) for exit in (*kept, network.exits[-1]))
     return staged(network, tuple(rates))
@@ -164,7 +164,7 @@ def attach_exits(network: Network, tensors: Sequence[str], *, threshold: float =
     rng = np.random.default_rng(seed)
     taken = {exit.name for exit in network.exits} | set(network.tensors) | {layer.name for layer in network.layers}
     exits = []
-    for tensor in sorted(tensors, key=lambda one: places[one].macs):
+    for tensor in sorted(tensors, key=lambda name: places[name].macs):
         name = _free_name(taken)
         network = _with_head(network, tensor, name, rng)
         exits.append(Exit(name=name, logits=name, threshold=threshold))
@@ -234,7 +234,7 @@ def staged(network: Network, exits: Sequence[Exit]) -> Network:
         tensors={name: shape for name, shape in network.tensors.items() if name in tensors},
         layers=layers,
         exits=tuple(ranked),
-        outputs=tuple(replace(one, stage=stage) for one, stage in zip(network.outputs, places, strict=True)),
+        outputs=tuple(replace(output, stage=stage) for output, stage in zip(network.outputs, places, strict=True)),
         parameters={layer.name: network.parameters[layer.name] for layer in layers if layer.name in network.parameters},
         calibration={name: value for name, value in network.calibration.items() if name in ranged},
     )

@@ -60,7 +60,9 @@ def with_map_head(
     reached = {network.input, *(layer.output for layer in layers)}
     net = Builder({name: shape for name, shape in network.tensors.items() if name in reached})
     taken = {layer.name for layer in layers} | reached
-    name = next(one for one in ("maps", *(f"maps{number}" for number in range(2, 99))) if not _begins(taken, one))
+    name = next(
+        prefix for prefix in ("maps", *(f"maps{number}" for number in range(2, 99))) if not _begins(taken, prefix)
+    )
     value, width = end, min(WIDTH, network.tensors[end][2])
     for step in range(1, times + 1):
         value = net.enlarge(f"{name}_up{step}", value, width)
@@ -91,7 +93,7 @@ def _doublings(network: Network, end: str) -> int:
 
 
 def _begins(taken: set[str], name: str) -> bool:
-    return any(one.startswith(name) for one in taken)
+    return any(tensor.startswith(name) for tensor in taken)
 
 
 def _drawn(layer: Layer, rng: np.random.Generator) -> Parameters:

@@ -45,11 +45,13 @@ def with_maps(
         )
     if chosen.activation not in _ENDS[task]:
         raise NetworkError(
-            f"{task.value} must end in {' or '.join(one or 'no activation' for one in _ENDS[task])}, and output "
+            f"{task.value} must end in {' or '.join(end or 'no activation' for end in _ENDS[task])}, and output "
             f"'{chosen.name}' of '{network.name}' ends in {chosen.activation or 'none'}"
         )
     check = MapCheck(task=task, shape=shape, count=count, top=top, every=every)
-    outputs = tuple(one for one in network.outputs if one is not chosen or network.tail is not None)  # it reads it
+    outputs = tuple(
+        other for other in network.outputs if other is not chosen or network.tail is not None
+    )  # it reads it
     names = network.class_names if len(network.class_names) == channels else ()
     exits = (Exit(name=last.name, logits=chosen.tensor),)
     return replace(network, exits=exits, outputs=outputs, check=check, class_names=names)
@@ -61,7 +63,7 @@ def _chosen(network: Network, name: str | None) -> Output:
             names = ", ".join(output.name for output in network.outputs) or "none"
             raise NetworkError(f"the output that an exit answers with must be named, for '{network.name}' has {names}")
         return network.outputs[0]
-    known = {output.name: output for output in network.outputs}
-    if name not in known:
-        raise NetworkError(unknown_name("output", name, known, f"'{network.name}'"))
-    return known[name]
+    outputs_by_name = {output.name: output for output in network.outputs}
+    if name not in outputs_by_name:
+        raise NetworkError(unknown_name("output", name, outputs_by_name, f"'{network.name}'"))
+    return outputs_by_name[name]

@@ -32,7 +32,8 @@ def with_thresholds(network: Network, thresholds: Sequence[float]) -> Network:
         )
     given = [*map(float, thresholds[:early]), None]
     rows = (
-        replace(exit, threshold=one, rate=None, assumed=False) for exit, one in zip(network.exits, given, strict=True)
+        replace(exit, threshold=threshold, rate=None, assumed=False)
+        for exit, threshold in zip(network.exits, given, strict=True)
     )
     return replace(network, exits=tuple(rows))
 
@@ -57,7 +58,7 @@ def with_rates(network: Network, rates: Sequence[float]) -> Network:
     good = len(rates) == len(network.exits) and all(math.isfinite(rate) and rate >= 0 for rate in rates)
     if not good or abs(sum(rates) - 1) > _SUM:
         raise NetworkError(f"'{network.name}' needs {len(network.exits)} exit rates that sum to 1, not {list(rates)}")
-    exits = (replace(exit, rate=float(one)) for exit, one in zip(network.exits, rates, strict=True))
+    exits = (replace(exit, rate=float(rate)) for exit, rate in zip(network.exits, rates, strict=True))
     return replace(network, exits=tuple(exits))
 
 
@@ -77,8 +78,8 @@ def measured(network: Network, logits: Sequence[Floats], labels: npt.NDArray[Any
     """
     exits = decide_exits(sureness_of_exits(logits, network.check), network.thresholds)
     rates = [float(np.mean(exits == index)) for index in range(len(logits))]
-    found = with_rates(network, rates)
+    rated = with_rates(network, rates)
     if labels is None:
-        return found
+        return rated
     check_labels(network, labels)
-    return with_accuracies(found, [float(np.mean(scores(logit, labels, network.check))) for logit in logits])
+    return with_accuracies(rated, [float(np.mean(scores(logit, labels, network.check))) for logit in logits])

@@ -58,8 +58,8 @@ class Backbone:
 
     def region_of(self, tensor: str) -> int:
         """Return the index of the region in which a block gives this tensor. Raises KeyError."""
-        found = {block.tensor: index for index, region in enumerate(self.regions) for block in region.blocks}
-        return found[tensor]
+        region_of = {block.tensor: index for index, region in enumerate(self.regions) for block in region.blocks}
+        return region_of[tensor]
 
 
 def backbone_of(network: Network) -> Backbone:

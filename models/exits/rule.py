@@ -87,7 +87,7 @@ def sureness(
 def sureness_of_exits(logits: Sequence[Floats], check: Check) -> list[npt.NDArray[np.float64]]:
     """Return `sureness` at every exit, from the logits (N, classes) of all of them in order."""
     before: list[npt.NDArray[np.int64] | None] = [None, *(named_class(logit, check) for logit in logits[:-1])]
-    return [sureness(one, check, classes) for one, classes in zip(logits, before, strict=True)]
+    return [sureness(logit, check, classes) for logit, classes in zip(logits, before, strict=True)]
 
 
 def exceeds_threshold(confidences: npt.ArrayLike, threshold: float) -> npt.NDArray[np.bool_]:

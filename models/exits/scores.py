@@ -98,9 +98,9 @@ def check_labels(network: Judged, truths: npt.NDArray[Any]) -> None:
         if truths.shape[1:] != wanted or not good:
             rest = "; --classes none leaves the labels of images out" if truths.ndim == 1 else ""
             raise NetworkError(f"'{name}' needs {what}, and {truths.dtype} {truths.shape} came{rest}")
-        known = truths[np.isfinite(truths)] if len(truths) else truths
-        if known.size and not low <= float(known.min()) <= float(known.max()) <= high:
-            raise NetworkError(f"'{name}' needs {what}, and values of {known.min():g}..{known.max():g} came")
+        finite = truths[np.isfinite(truths)] if len(truths) else truths
+        if finite.size and not low <= float(finite.min()) <= float(finite.max()) <= high:
+            raise NetworkError(f"'{name}' needs {what}, and values of {finite.min():g}..{finite.max():g} came")
         return
     if truths.ndim != 1:
         raise NetworkError(f"'{name}' needs a class for each image, (N,), and labels of {truths.shape} came")

@@ -61,12 +61,12 @@ def write_files(files: Mapping[Path | str, str | bytes]) -> None:
                     continue
                 made += make_folders(target.parent)
                 staged.append(_stage(Path(path), target, data, stack))
-        for one in staged:
-            with naming(one.path):
-                one.move()
+        for copy in staged:
+            with naming(copy.path):
+                copy.move()
         done = True
-    for one in staged:
-        _log.info("wrote %s", one.path)
+    for copy in staged:
+        _log.info("wrote %s", copy.path)
 
 
 def check_place(path: Path | str, *, folder: bool = False) -> None:
@@ -103,12 +103,12 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        said = error.strerror or str(error)
+        reason = error.strerror or str(error)
         if error.errno in _FULL:
             raise WriteError(
-                f"'{path}' could not be written ({said}); nothing half-written was kept and an older file is untouched"
+                f"'{path}' could not be written ({reason}); nothing half-written was kept and an older file is untouched"
             ) from None
-        raise FileError(f"'{path}' must be a place that can be written, and it is not: {said}") from None
+        raise FileError(f"'{path}' must be a place that can be written, and it is not: {reason}") from None
 
 
 def make_folders(folder: Path) -> list[Path]:
@@ -117,8 +117,8 @@ def make_folders(folder: Path) -> list[Path]:
     while not folder.exists():
         missing.append(folder)
         folder = folder.parent
-    for one in reversed(missing):
-        one.mkdir(exist_ok=True)
+    for parent in reversed(missing):
+        parent.mkdir(exist_ok=True)
     return missing[::-1]
 
 

@@ -109,8 +109,8 @@ def read_check(text: str) -> Check:
     own = {MapTask.LANDMARKS.value: "top", MapTask.SEGMENTATION.value: "every"}
     facts = dict(pair.split("=", 1) for pair in rest.split(",") if "=" in pair)
     if word not in own or set(facts) != {"shape", "count", own[word]}:
-        known = ", ".join([*(check.value for check in ExitCheck), *(f"{task}:..." for task in own)])
-        raise NetworkError(f"the exit check must be one of {known}, not '{text[:60]}'")
+        names = ", ".join([*(check.value for check in ExitCheck), *(f"{task}:..." for task in own)])
+        raise NetworkError(f"the exit check must be one of {names}, not '{text[:60]}'")
     try:
         height, width, channels = (int(size) for size in facts["shape"].split("x"))
         given = {own[word]: int(facts[own[word]])}

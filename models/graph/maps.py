@@ -28,10 +28,10 @@ def maps_of(values: npt.ArrayLike, check: MapCheck) -> Floats:
 
     Raises NetworkError for values of another number.
     """
-    found = np.asarray(values)
-    if found.ndim != 2 or found.shape[1] != np.prod(check.shape):
-        raise NetworkError(f"maps of {check.shape} must come as (N, {np.prod(check.shape)}) values, not {found.shape}")
-    return found.reshape(len(found), *check.shape)
+    scores = np.asarray(values)
+    if scores.ndim != 2 or scores.shape[1] != np.prod(check.shape):
+        raise NetworkError(f"maps of {check.shape} must come as (N, {np.prod(check.shape)}) values, not {scores.shape}")
+    return scores.reshape(len(scores), *check.shape)
 
 
 def principal_values(values: npt.ArrayLike, check: MapCheck) -> npt.NDArray[np.float64]:
@@ -63,11 +63,11 @@ def map_sureness(values: npt.ArrayLike, check: MapCheck) -> npt.NDArray[np.float
     It is the principal value that `check.needed` of them reach: above the threshold exactly if more than the
     share `check.count` of the principal values are.
     """
-    found = principal_values(values, check)
-    if not len(found):
+    principal = principal_values(values, check)
+    if not len(principal):
         return np.zeros(0)
     kth = check.values - check.needed
-    return np.asarray(np.partition(found, kth, axis=1)[:, kth])
+    return np.asarray(np.partition(principal, kth, axis=1)[:, kth])
 
 
 def keypoints(values: npt.ArrayLike, check: MapCheck) -> npt.NDArray[np.float32]:

@@ -386,8 +386,8 @@ class Network:
     @cached_property
     def merged(self) -> Mapping[int, int]:
         """Layers whose outputs can pass a max pool before they are stored, each with that pool (ADR 51)."""
-        found = {index: self._poolable(pool) for index, pool in enumerate(self.layers) if pool.kind is Kind.MAX_POOL}
-        return {layer: pool for pool, layer in found.items() if layer is not None}
+        poolable = {index: self._poolable(pool) for index, pool in enumerate(self.layers) if pool.kind is Kind.MAX_POOL}
+        return {layer: pool for pool, layer in poolable.items() if layer is not None}
 
     def _poolable(self, pool: Layer) -> int | None:
         """The layer that can store what a max pool makes of its outputs; None if there is none.
@@ -408,7 +408,7 @@ class Network:
         """The GEMM of one group that alone writes what a layer alone reads, whole and in the same stage; None
         if there is none, or the tensor leaves the network.
         """
-        readers = [one for one in self.layers if layer.input in (one.input, one.residual)]
+        readers = [reader for reader in self.layers if layer.input in (reader.input, reader.residual)]
         writers = self._writers.get(layer.input, ())
         if len(readers) != 1 or len(writers) != 1 or layer.input in self.given_out:
             return None
@@ -453,10 +453,10 @@ class Network:
         binding += [layer for layer in self.layers if layer.kind is not Kind.GEMM]  # which decide in a joined tensor
         binding = [layer for layer in binding if layer.name not in free]
         for _ in range(len(binding) + 1):  # a tensor may get its gain from a later layer
-            found = {layer.output: _gain(layer, gains) for layer in binding}
-            if all(gains[name] == gain for name, gain in found.items()):
+            gains_after = {layer.output: _gain(layer, gains) for layer in binding}
+            if all(gains[name] == gain for name, gain in gains_after.items()):
                 break
-            gains |= found
+            gains |= gains_after
         for layer in self.layers:
             gain = _gain(layer, gains)
             if gains[layer.output] != gain and not (layer.kind is Kind.GEMM and layer.adds):
@@ -481,19 +481,19 @@ class Network:
     @cached_property
     def _positive_channels(self) -> Mapping[str, npt.NDArray[np.bool_]]:
         """Channels without negative values, by tensor; a channel that no layer writes holds zeros."""
-        known = {name: np.ones(shape[2], np.bool_) for name, shape in self.tensors.items()}
-        known[self.input][:] = False
+        marked = {name: np.ones(shape[2], np.bool_) for name, shape in self.tensors.items()}
+        marked[self.input][:] = False
         for layer in self.layers:
             part = slice(layer.output_channel, layer.output_channel + layer.channels)
-            known[layer.output][part] &= self._writes_no_negatives(layer, known)
-        return known
+            marked[layer.output][part] &= self._writes_no_negatives(layer, marked)
+        return marked
 
     def _writes_no_negatives(
-        self, layer: Layer, known: Mapping[str, npt.NDArray[np.bool_]]
+        self, layer: Layer, marked: Mapping[str, npt.NDArray[np.bool_]]
     ) -> npt.NDArray[np.bool_] | bool:
         """Return the channels that a layer writes no negatives to, where `known` are those of its sources."""
-        residual = True if layer.residual is None else known[layer.residual][layer.residual_part]
-        word = layer.read(known[layer.input]) if layer.kind is not Kind.GEMM else False
+        residual = True if layer.residual is None else marked[layer.residual][layer.residual_part]
+        word = layer.read(marked[layer.input]) if layer.kind is not Kind.GEMM else False
         word = word & residual if layer.adds else word
         word = True if layer.clip[0] is not None and layer.clip[0] >= 0 else word
         if layer.activation is None:
@@ -534,10 +534,10 @@ class Network:
 
     @cached_property
     def _writers(self) -> Mapping[str, Sequence[int]]:
-        found: dict[str, list[int]] = {}
+        by_writer: dict[str, list[int]] = {}
         for index, layer in enumerate(self.layers):
-            found.setdefault(layer.output, []).append(index)
-        return found
+            by_writer.setdefault(layer.output, []).append(index)
+        return by_writer
 
     def writers(
         self, tensor: str, first: int = 0, count: int | None = None, *, before: int | None = None

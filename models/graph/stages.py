@@ -29,10 +29,10 @@ def with_outputs(
     shared = frozenset[T]().union(*exits)
     places = []
     for needed in outputs:
-        known, stage = set(exits[0]), 0
-        while not needed & shared <= known:
+        ahead, stage = set(exits[0]), 0
+        while not needed & shared <= ahead:
             stage += 1
-            known |= exits[stage]
+            ahead |= exits[stage]
         stages[stage] = stages[stage] | needed
         places.append(stage)
     return stages, places

@@ -48,16 +48,16 @@ def read_images(path: Path | str, intake: Intake | None = None) -> ImageSet:
 def _arranged(images: Pixels, intake: Intake, path: Path) -> Pixels:
     """Return the images as NHWC at the network's size, in RGB still: `arranged` finds nothing more to do."""
     try:
-        found = intake.arranged(images)
-        if found.dtype != np.uint8:
-            intake.check_range(found)
+        pixels = intake.arranged(images)
+        if pixels.dtype != np.uint8:
+            intake.check_range(pixels)
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
     if intake.preprocessing.colour == "BGR":
-        found = found[..., ::-1]  # the intake turns it when the images are used
+        pixels = pixels[..., ::-1]  # the intake turns it when the images are used
     if intake.preprocessing.layout == "NCHW" and intake.ambiguous:
-        found = found.transpose(0, 3, 1, 2)  # likewise
-    return found
+        pixels = pixels.transpose(0, 3, 1, 2)  # likewise
+    return pixels
 
 
 def _read_one_file(path: Path) -> tuple[Pixels, npt.NDArray[Any] | None]:
@@ -111,10 +111,10 @@ def _array(archive: zipfile.ZipFile, name: str) -> Pixels:
     with archive.open(member) as stream:
         _check_header(stream, member.file_size, name)
     with archive.open(member) as stream:
-        found: Pixels = np.lib.format.read_array(stream, allow_pickle=False)  # type: ignore[no-untyped-call]
-    if found.ndim == 0:
+        pixels: Pixels = np.lib.format.read_array(stream, allow_pickle=False)  # type: ignore[no-untyped-call]
+    if pixels.ndim == 0:
         raise ValueError(f"the array '{name}' has no dimensions")
-    return found
+    return pixels
 
 
 def _check_header(stream: IO[bytes], size: int, name: str) -> None:
@@ -132,10 +132,10 @@ def read_image_file(path: Path | str) -> ImageSet:
 
     Raises DataError.
     """
-    found = read_images(path)
-    if found.images.dtype != np.uint8 or not found.labelled:
+    image_set = read_images(path)
+    if image_set.images.dtype != np.uint8 or not image_set.labelled:
         raise DataError(f"the image file {path} must be an .npz with arrays 'images' and 'labels', and images in uint8")
-    return found
+    return image_set
 
 
 def write_image_file(path: Path | str, images: ImageSet) -> None:

@@ -166,16 +166,16 @@ def _labels(folder: Path, paths: Sequence[Path]) -> npt.NDArray[np.int64] | None
     table = folder / LABELS_FILE
     if not table.is_file():
         return None
-    known = _read_table(table, {path.name for path in paths})
-    missing = [path.name for path in paths if path.name not in known]
+    label_of = _read_table(table, {path.name for path in paths})
+    missing = [path.name for path in paths if path.name not in label_of]
     if missing:
         raise DataError(f"'{table}' must have a class for every image, and it has none for '{missing[0]}'")
-    return np.array([known[path.name] for path in paths], np.int64)
+    return np.array([label_of[path.name] for path in paths], np.int64)
 
 
 def _read_table(table: Path, files: set[str]) -> Mapping[str, int]:
     """Read the class of each file; the first line is a header if it names no image and no number."""
-    known: dict[str, int] = {}
+    label_of: dict[str, int] = {}
     rows = csv.reader(io.StringIO(read_text(table, "a table of labels", 1 << 26)))
     for number, row in enumerate(rows, 1):
         cells = [cell.strip() for cell in row]
@@ -188,10 +188,10 @@ def _read_table(table: Path, files: set[str]) -> Mapping[str, int]:
                 f"'{table}' line {number} must be a file's name, a comma and a class, which is a whole number from 0, not "
                 f"{','.join(row)[:60]!r}"
             )
-        if cells[0] in known:
+        if cells[0] in label_of:
             raise DataError(f"'{table}' must name every file once, and line {number} names '{cells[0]}' again")
-        known[cells[0]] = int(cells[1])
-    return known
+        label_of[cells[0]] = int(cells[1])
+    return label_of
 
 
 def _stack(folder: Path, paths: Sequence[Path], intake: Intake | None) -> Pixels:

@@ -66,7 +66,7 @@ def _labels_beside(path: Path) -> Path | None:
     for rank in ("idx3", "idx4"):
         name = name.replace(rank, "idx1")
     plain = name.removesuffix(".gz")
-    return next((one for one in (path.with_name(plain), path.with_name(plain + ".gz")) if one.is_file()), None)
+    return next((file for file in (path.with_name(plain), path.with_name(plain + ".gz")) if file.is_file()), None)
 
 
 def is_idx(head: bytes) -> bool:

@@ -97,10 +97,10 @@ def shipped_images(count: int = 1000) -> ImageSet:
     (3, 28, 28, 1)
     """
     with shipped_file(SHIPPED_IMAGES) as path, np.load(path, allow_pickle=False) as archive:
-        found = ImageSet(images=archive["images"], labels=archive["labels"].astype(np.int64))
-    if not 1 <= count <= len(found):
-        raise DataError(f"between 1 and {len(found)} images are shipped, and {count} were asked for")
-    return found[:count]
+        image_set = ImageSet(images=archive["images"], labels=archive["labels"].astype(np.int64))
+    if not 1 <= count <= len(image_set):
+        raise DataError(f"between 1 and {len(image_set)} images are shipped, and {count} were asked for")
+    return image_set[:count]
 
 
 def shipped_file(name: str) -> AbstractContextManager[Path]:

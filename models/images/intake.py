@@ -69,7 +69,7 @@ class Intake:
         The rest of scale, mean and std is then the first layers' to do (numeric/input_folding.py).
         """
         scale = self.preprocessing.scale
-        mean = tuple(one / scale for one in self.preprocessing.mean) if centred else (0.0,)
+        mean = tuple(mean_ / scale for mean_ in self.preprocessing.mean) if centred else (0.0,)
         return replace(self, factor=(1 / scale,), offset=mean)
 
     # -- images to values ----------------------------------------------------------------------------------
@@ -82,12 +82,12 @@ class Intake:
         """
         if images.dtype != np.uint8 and not np.issubdtype(images.dtype, np.floating):
             raise DataError(f"images must be uint8 or finite floats, not {images.dtype}")
-        found = self._channels_last(images)
-        if found.shape[1:] != self.shape:
+        pixels = self._channels_last(images)
+        if pixels.shape[1:] != self.shape:
             from .resizing import fitted
 
-            found = fitted(found, self.shape, self.preprocessing)
-        return found[..., ::-1] if self.preprocessing.colour == "BGR" else found
+            pixels = fitted(pixels, self.shape, self.preprocessing)
+        return pixels[..., ::-1] if self.preprocessing.colour == "BGR" else pixels
 
     def _channels_last(self, images: Pixels) -> Pixels:
         height, width, channels = self.shape
@@ -122,10 +122,10 @@ class Intake:
         """Return the values of the input tensor, float64 (N, height, width, channels). Raises DataError."""
         return self._values(self.arranged(images))
 
-    def _values(self, found: Pixels) -> Doubles:
-        if found.dtype == np.uint8:
-            return np.asarray(self._table[found, self._channel])
-        real = np.asarray(found, np.float64)
+    def _values(self, pixels: Pixels) -> Doubles:
+        if pixels.dtype == np.uint8:
+            return np.asarray(self._table[pixels, self._channel])
+        real = np.asarray(pixels, np.float64)
         self.check_range(real)
         return np.asarray(real * np.array(self.factor) - np.array(self.offset))
 
@@ -146,12 +146,12 @@ class Intake:
 
     def codes(self, images: Pixels, unit: float, dtype: npt.DTypeLike = np.int16, zero: int = 0) -> npt.NDArray[Any]:
         """Return the input tensor in integers, rounded and clipped: one step is `unit`, and 0 is `zero`."""
-        found = self.arranged(images)
+        pixels = self.arranged(images)
         kind = (unit, np.dtype(dtype).name, zero)
-        if found.dtype == np.uint8:
+        if pixels.dtype == np.uint8:
             table = self._code_table(*kind)
-            return table[0][found] if len(table) == 1 else _by_channel(table, found)
-        return _stored(self._values(found), *kind)
+            return table[0][pixels] if len(table) == 1 else _by_channel(table, pixels)
+        return _stored(self._values(pixels), *kind)
 
     # -- what can come ---------------------------------------------------------------------------------------
 
@@ -206,17 +206,17 @@ class Intake:
         return cls(
             shape=shape,
             preprocessing=Preprocessing() if record is None else Preprocessing.of_dict(record),
-            factor=tuple(float(one) for one in raw["factor"]),
-            offset=tuple(float(one) for one in raw["offset"]),
+            factor=tuple(float(value) for value in raw["factor"]),
+            offset=tuple(float(value) for value in raw["offset"]),
             declared=record is not None,
         )
 
 
-def _by_channel(table: npt.NDArray[Any], found: Pixels) -> npt.NDArray[Any]:
+def _by_channel(table: npt.NDArray[Any], pixels: Pixels) -> npt.NDArray[Any]:
     """Look pixels up channel by channel, which is several times faster than both indices at once."""
-    out = np.empty(found.shape, table.dtype)
+    out = np.empty(pixels.shape, table.dtype)
     for channel, codes in enumerate(table):
-        out[..., channel] = codes[found[..., channel]]
+        out[..., channel] = codes[pixels[..., channel]]
     return out
 
 

@@ -56,13 +56,13 @@ class Preprocessing:
                 raise DataError(f"{name} must be one finite number, or one for each channel, not {values!r}")
         if min(self.std) <= 0:
             raise DataError(f"std must be above 0, not {self.std}")
-        for name, value, known in (
+        for name, value, allowed in (
             ("layout", self.layout, LAYOUTS),
             ("colour", self.colour, COLOURS),
             ("interpolation", self.interpolation, INTERPOLATIONS),
         ):
-            if value not in known:
-                raise DataError(f"{name} must be one of {', '.join(known)}, not {value!r}")
+            if value not in allowed:
+                raise DataError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
         if not isinstance(self.resize, str) or not _RESIZE.fullmatch(self.resize) or (self.side or 1) > MOST_SIDE:
             raise DataError(f"resize must be none, stretch, crop or crop:256 (up to {MOST_SIDE}), not {self.resize!r}")
         if self.float_range is not None:
@@ -103,10 +103,10 @@ class Preprocessing:
     @classmethod
     def of_dict(cls, raw: Any) -> Preprocessing:
         """Read `to_dict` back; a key that is left out has its default. Raises DataError."""
-        known = {field.name for field in fields(cls)}
-        if not isinstance(raw, Mapping) or not set(raw) <= known:
-            odd = ", ".join(sorted(set(raw) - known)) if isinstance(raw, Mapping) else type(raw).__name__
-            raise DataError(f"a preprocessing record may have the keys {', '.join(sorted(known))}, not {odd[:120]}")
+        names = {field.name for field in fields(cls)}
+        if not isinstance(raw, Mapping) or not set(raw) <= names:
+            odd = ", ".join(sorted(set(raw) - names)) if isinstance(raw, Mapping) else type(raw).__name__
+            raise DataError(f"a preprocessing record may have the keys {', '.join(sorted(names))}, not {odd[:120]}")
         values = {key: tuple(value) if isinstance(value, list) else value for key, value in raw.items()}
         for key in ("mean", "std"):
             if key in values and not isinstance(values[key], tuple):

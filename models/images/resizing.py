@@ -48,14 +48,14 @@ def _before_crop(size: tuple[int, int], target: tuple[int, int], side: int | Non
     height, width = size
     if side is None:
         factor = max(target[0] / height, target[1] / width)
-        found = max(target[0], round(height * factor)), max(target[1], round(width * factor))
+        scaled = max(target[0], round(height * factor)), max(target[1], round(width * factor))
     else:
-        found = (side, int(side * width / height)) if height <= width else (int(side * height / width), side)
-    if found[0] < target[0] or found[1] < target[1]:
-        raise DataError(f"a crop to {target[0]} x {target[1]} needs a larger image than {found[0]} x {found[1]}")
-    if max(found) > 4 * MOST_SIDE:
-        raise DataError(f"a resized image must have sides of at most {4 * MOST_SIDE}, not {found[0]} x {found[1]}")
-    return found
+        scaled = (side, int(side * width / height)) if height <= width else (int(side * height / width), side)
+    if scaled[0] < target[0] or scaled[1] < target[1]:
+        raise DataError(f"a crop to {target[0]} x {target[1]} needs a larger image than {scaled[0]} x {scaled[1]}")
+    if max(scaled) > 4 * MOST_SIDE:
+        raise DataError(f"a resized image must have sides of at most {4 * MOST_SIDE}, not {scaled[0]} x {scaled[1]}")
+    return scaled
 
 
 def _resized(plane: Pixels, size: tuple[int, int], interpolation: str) -> Any:

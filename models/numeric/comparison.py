@@ -186,7 +186,9 @@ def compare(
     return NumericComparison(
         images=done,
         answers=(*(answers.answer() for answers in (*of_exits, *of_outputs)), *of_tail.answers()),
-        layers=tuple(_layer_errors(network, layers, {name: qnet.in_units(name, some) for name, some in sizes.items()})),
+        layers=tuple(
+            _layer_errors(network, layers, {name: qnet.in_units(name, values) for name, values in sizes.items()})
+        ),
         saturations=saturated,
     )
 

@@ -40,22 +40,24 @@ def chosen_corrections(qnet: QuantisedNetwork, images: Images) -> Mapping[str, t
     plain = dict(stored)
     real: dict[str, Floats] = {network.input: network.intake.values(images).astype(np.float32)}
     last = {name: index for index, layer in enumerate(network.layers) for name in (layer.input, layer.residual)}
-    found: dict[str, tuple[float, ...]] = {}
+    corrections: dict[str, tuple[float, ...]] = {}
     for index, (layer, own) in enumerate(zip(network.layers, qnet.layers, strict=True)):
         qlayer = own
         if layer.kind is Kind.GEMM:
             units = qnet.units(layer)
             lost = _lost(qlayer, network, layer, stored, real, units)
-            found[layer.name] = tuple(float(f"{value:.{DIGITS}g}") for value in lost)
-            added = np.rint(np.array(found[layer.name]) / units).astype(np.int64)
+            corrections[layer.name] = tuple(float(f"{value:.{DIGITS}g}") for value in lost)
+            added = np.rint(np.array(corrections[layer.name]) / units).astype(np.int64)
             qlayer = replace(qlayer, bias=qlayer.bias + added)
         for tensors, run in ((stored, qlayer), (plain, own), (real, None)):
             _run(network, layer, run, qnet.zeros[layer.output], tensors)
         for name in {layer.input, layer.residual} - {None, *network.given_out}:
             if last[name] == index:
                 del stored[str(name)], plain[str(name)], real[str(name)]
-    errors = [max(_error(qnet, name, some[name], real[name]) for name in network.given_out) for some in (plain, stored)]
-    return found if errors[1] < errors[0] else {}
+    errors = [
+        max(_error(qnet, name, variant[name], real[name]) for name in network.given_out) for variant in (plain, stored)
+    ]
+    return corrections if errors[1] < errors[0] else {}
 
 
 def _error(qnet: QuantisedNetwork, tensor: str, stored: Stored, real: Floats) -> float:

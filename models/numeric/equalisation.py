@@ -39,7 +39,7 @@ def settled(network: Network) -> Mapping[str, Exponents]:
         return {}
     classes = _classes(network)
     own = {name: np.zeros(shape[2], np.int64) for name, shape in network.tensors.items()}
-    own |= {name: np.array(some, np.int64) for name, some in network.equalisation.items() if name in own}
+    own |= {name: np.array(shifts, np.int64) for name, shifts in network.equalisation.items() if name in own}
     return _spread(classes, own)
 
 
@@ -82,7 +82,7 @@ def chosen_equalisation(network: Network, sizes: Mapping[str, Doubles]) -> Mappi
             part = slice(layer.output_channel, layer.output_channel + layer.channels)
             wanted[layer.output][part] = np.maximum(wanted[layer.output][part], least)
             exponents = _spread(classes, wanted)
-    return {name: tuple(some.tolist()) for name, some in exponents.items()}
+    return {name: tuple(shifts.tolist()) for name, shifts in exponents.items()}
 
 
 def _wanted(network: Network, tensor: str, sizes: Doubles) -> Exponents:
@@ -194,8 +194,8 @@ def _spread(classes: Mapping[str, Exponents], own: Mapping[str, Exponents]) -> d
     """Give every channel the largest exponent of its class; tensors of zeros alone are left out."""
     count = 1 + max(int(class_.max(initial=0)) for class_ in classes.values())
     largest = np.full(count, -MOST_EXPONENT, np.int64)
-    for name, some in classes.items():
-        np.maximum.at(largest, some, own[name])
+    for name, members in classes.items():
+        np.maximum.at(largest, members, own[name])
     largest[0] = 0
-    exponents = {name: largest[some] for name, some in classes.items()}
-    return {name: some for name, some in exponents.items() if some.any()}
+    exponents = {name: largest[members] for name, members in classes.items()}
+    return {name: shifts for name, shifts in exponents.items() if shifts.any()}

@@ -151,17 +151,17 @@ def examine(
         for part, exit in zip(parts, network.exits, strict=True):
             none = np.zeros((batch, 0), np.float32)
             part.append(none if exit.logits is None else tensors[exit.logits].reshape(batch, -1))
-        for name, some in kept.items():
-            some.append(tensors[name].reshape(len(tensors[name]), -1).copy())
+        for name, batches in kept.items():
+            batches.append(tensors[name].reshape(len(tensors[name]), -1).copy())
         done += len(tensors[network.input])
         if progress is not None:
             progress(done, len(images))
-    largest = {name: float(some.max()) for name, some in sizes.items()} | inner
+    largest = {name: float(magnitudes.max()) for name, magnitudes in sizes.items()} | inner
     return Examination(
         ranges={name: value / network.gains.get(name, 1.0) for name, value in largest.items()},
         sizes=sizes,
         logits=tuple(np.concatenate(part) for part in parts),
-        features={name: np.concatenate(some) for name, some in kept.items()},
+        features={name: np.concatenate(batches) for name, batches in kept.items()},
     )
 
 

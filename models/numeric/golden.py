@@ -204,9 +204,9 @@ def _run(qnet: QuantisedNetwork, images: Images) -> tuple[list[Stored], dict[str
             for name, count in run_stage(qnet, stage, tensors).items():
                 counts[name] += count
             logits[stage].append(stored_logits(qnet, stage, tensors))
-        for name, found in given.items():
-            found.append(tensors[name])
-    outputs = {name: np.concatenate(found) for name, found in given.items()}
+        for name, batches in given.items():
+            batches.append(tensors[name])
+    outputs = {name: np.concatenate(batches) for name, batches in given.items()}
     return [np.concatenate(part) for part in logits], counts, outputs
 
 
@@ -226,8 +226,8 @@ def run_outputs(qnet: QuantisedNetwork, images: Images) -> dict[str, Stored]:
     """Return every output that is no exit as stored, (N, *shape), by its name;
     `QuantisedNetwork.output` gives real values.
     """
-    found = _run(qnet, images)[2]
-    return {output.name: output.arranged(found[output.tensor]) for output in qnet.network.outputs}
+    stored = _run(qnet, images)[2]
+    return {output.name: output.arranged(stored[output.tensor]) for output in qnet.network.outputs}
 
 
 def saturations(qnet: QuantisedNetwork, images: Images) -> dict[str, int]:
@@ -245,5 +245,5 @@ def early_exit_counting(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats, dict[str, int]]:
     """Return `early_exit`, and the saturations of each layer over all images run to the last exit."""
     stored, counts, _ = _run(qnet, images)
-    logits = [qnet.logits(index, one) for index, one in enumerate(stored)]
+    logits = [qnet.logits(index, words) for index, words in enumerate(stored)]
     return *early_exit_predictions(logits, qnet.network.thresholds, qnet.network.check), counts

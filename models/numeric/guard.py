@@ -115,20 +115,20 @@ def guarded(
         )
     if not network.calibration:
         network = network.recalibrated(examine(network, images, progress=progress).ranges)
-    some = sample(network, images)
+    few = sample(network, images)
     refused: QuantisationError | None = None
     first: Guarded | None = None
     try:
-        first = _compared(network, some, progress, bits)
+        first = _compared(network, few, progress, bits)
     except QuantisationError as error:
         refused = error
     if bits != 16 and not network.corrections and not network.grids:
-        third = _correction(network, images, some, progress)
+        third = _correction(network, images, few, progress)
         if third is not None and (first is None or third.comparison.error < first.comparison.error):
             first = third
     best = first
     if first is None or not first.comparison.error <= most_error:
-        second = _equalised(network, images, some, progress, bits)
+        second = _equalised(network, images, few, progress, bits)
         if second is not None and (first is None or second.comparison.error < first.comparison.error):
             best = replace(second, before=float("inf") if first is None else first.comparison.error)
     if best is None:
@@ -160,10 +160,10 @@ def _corrected(network: Network, images: Images) -> Network:
         return network
 
 
-def _correction(network: Network, images: Images, some: Images, progress: Progress | None) -> Guarded | None:
+def _correction(network: Network, images: Images, few: Images, progress: Progress | None) -> Guarded | None:
     """Return the network with its biases corrected for 8 bits; None where these do not take it."""
     corrected = _corrected(network, images)
-    return None if corrected is network else _compared(corrected, some, progress, 8)
+    return None if corrected is network else _compared(corrected, few, progress, 8)
 
 
 def _compared(network: Network, images: Images, progress: Progress | None, bits: int) -> Guarded:
@@ -171,7 +171,7 @@ def _compared(network: Network, images: Images, progress: Progress | None, bits:
     return Guarded(network=network, qnet=qnet, comparison=compare(network, qnet, images, progress))
 
 
-def _equalised(network: Network, images: Images, some: Images, progress: Progress | None, bits: int) -> Guarded | None:
+def _equalised(network: Network, images: Images, few: Images, progress: Progress | None, bits: int) -> Guarded | None:
     """Return the network with its channels equalised on all images; None where that changes nothing, or the
     words do not take it.
     """
@@ -181,7 +181,7 @@ def _equalised(network: Network, images: Images, some: Images, progress: Progres
     network = replace(network, equalisation=chosen)
     network = network if bits == 16 or network.grids else _corrected(network, images)
     try:
-        return _compared(network, some, progress, bits)
+        return _compared(network, few, progress, bits)
     except QuantisationError:
         return None
 
@@ -214,12 +214,12 @@ def accuracy_guard(
     check_labels(network, labels)
     float_exits, float_answers, float_scores = _judged(network, run_float(network, images), labels)
     stored, saturated = golden.run_counting(qnet, images)
-    real = [qnet.logits(index, one) for index, one in enumerate(stored)]
-    exits, answers, found = _judged(network, real, labels)
+    real = [qnet.logits(index, words) for index, words in enumerate(stored)]
+    exits, answers, picks = _judged(network, real, labels)
     report = GuardReport(
         images=len(labels),
         float_accuracy=float(float_scores.mean()),
-        int16_accuracy=float(found.mean()),
+        int16_accuracy=float(picks.mean()),
         tolerance_points=tolerance_points,
         same_exit=float(np.mean(exits == float_exits)),
         same_class=float(np.mean(answers == float_answers)),

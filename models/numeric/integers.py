@@ -274,11 +274,11 @@ class QuantisedNetwork:
 
     def output(self, name: str, stored: Integers) -> npt.NDArray[np.float32]:
         """Return the real values of an output that is no exit, activation applied; stored is (N, *shape)."""
-        found = next((output for output in self.network.outputs if output.name == name), None)
-        if found is None:
+        match_ = next((output for output in self.network.outputs if output.name == name), None)
+        if match_ is None:
             names = [output.name for output in self.network.outputs]
             raise QuantisationError(f"'{self.network.name}' must have an output '{name}', and it has {names}")
-        return found.activated(self.formats[found.tensor].real(stored))
+        return match_.activated(self.formats[match_.tensor].real(stored))
 
     @cached_property
     def digest(self) -> str:
@@ -297,7 +297,9 @@ class QuantisedNetwork:
             facts["residuals"] = [[q.residual_multiplier, q.halo] for q in self.layers]
         units = {q.layer.name: q.unit for q in self.layers if q.unit is not None}
         if units:
-            facts["units"] = {name: [one.use, one.window, one.shift, one.lo, one.hi] for name, one in units.items()}
+            facts["units"] = {
+                name: [unit.use, unit.window, unit.shift, unit.lo, unit.hi] for name, unit in units.items()
+            }
         sha = hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False).encode())
         for q in self.layers:
             sha.update(q.weights.astype(f"<i{self.word.bytes}").tobytes())

@@ -60,11 +60,11 @@ def prepare(
         _check_tolerance(network, images, thresholds, tolerance_points)
     if images is not None:
         images = fitted_labels(Task.of(network), images)
-        found = examine(network, images.images, progress=progress)
-        network = network.recalibrated(found.ranges)
+        examined = examine(network, images.images, progress=progress)
+        network = network.recalibrated(examined.ranges)
         if tolerance_points is not None:
-            network = with_chosen_threshold(network, found.logits, images.labels, tolerance_points)
-        network = measured(network, found.logits, images.labels if images.labelled else None)
+            network = with_chosen_threshold(network, examined.logits, images.labels, tolerance_points)
+        network = measured(network, examined.logits, images.labels if images.labelled else None)
     return network if rates is None else with_rates(network, rates)
 
 

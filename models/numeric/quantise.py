@@ -153,13 +153,13 @@ def _awake(network: Network, ranges: Mapping[str, float], width: Word) -> Mappin
     SiLU and the like are constant far below zero, where sums often reach further than above: words saturate
     there, and are counted, but nothing is lost.
     """
-    found = dict(ranges)
+    spans = dict(ranges)
     for layer in network.layers:
         if layer.inner is not None and layer.activation is not None:
             gains = network.gains[layer.inner], network.gains[layer.output]
-            most = awake(layer.activation, found[layer.inner] * gains[0], found[layer.output] * gains[1], width)
-            found[layer.inner] = most / gains[0]
-    return found
+            most = awake(layer.activation, spans[layer.inner] * gains[0], spans[layer.output] * gains[1], width)
+            spans[layer.inner] = most / gains[0]
+    return spans
 
 
 def _refuse_padded_max_pools(network: Network) -> None:
@@ -265,7 +265,7 @@ def _settle(
     largest = (1 << (weight_bits - 1)) - 1
     weight_fraction = {name: fraction_bits(float(np.abs(w).max()), largest) for name, w in weights.items()}
     sums = {name: float(np.abs(w).sum(axis=1).max()) for name, w in weights.items()}
-    largest_bias = {name: float(np.abs(one).max(initial=0.0)) for name, one in biases.items()}
+    largest_bias = {name: float(np.abs(bias).max(initial=0.0)) for name, bias in biases.items()}
     for layer in network.layers:  # a pass has no finer steps than its operand, as a difference that cancels asks for
         if layer.kind is not Kind.GEMM:
             bends = layer.activation is not None and layer.activation.use is Use.SLOPE  # and stores its words' steps
@@ -360,7 +360,7 @@ def _settle_unit(layer: Layer, bits: dict[str, int], lines: ChannelLines | None)
         bits[layer.output] = min(bits[layer.output], both)
         bits[word] -= max(0, both - bits[layer.output] - LARGEST_UNIT_SHIFT)
     elif lines is not None:
-        steepest, farthest = (float(np.abs(some).max()) for some in (lines.slopes, lines.offsets))
+        steepest, farthest = (float(np.abs(values).max()) for values in (lines.slopes, lines.offsets))
         most = fraction_bits(farthest, INT16.highest) if farthest else bits[layer.output]
         most = min(most, bits[word] + fraction_bits(steepest, INT16.highest)) if steepest else most
         bits[layer.output] = min(bits[layer.output], most)

@@ -22,8 +22,8 @@ def record_exits(qnet: QuantisedNetwork, images: ImageSet) -> tuple[npt.NDArray[
     the label; of maps the score of 0..1), both of shape (images, exits). Without labels nothing is correct.
     """
     if isinstance(qnet.network.check, MapCheck):
-        confidences, found, _ = record_scores(qnet, images)
-        return confidences, found
+        confidences, right, _ = record_scores(qnet, images)
+        return confidences, right
     confidences, classes = record_classes(qnet, images)
     labels = images.labels if images.labelled else np.full(len(images), -1)
     return confidences, classes == labels[:, None]

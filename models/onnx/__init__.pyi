@@ -1,4 +1,5 @@
 from .processor import processor_name as processor_name
+from .rewriting.own_operators import OPERATOR_EXTENSIONS as OPERATOR_EXTENSIONS
 from .survey import survey as survey
 from .tail_session import tail_session as tail_session
 from .timing import measure_stages as measure_stages
@@ -7,4 +8,3 @@ from .timing import peak_bytes as peak_bytes
 from .writing.export import onnx_bytes as onnx_bytes
 from .writing.export import write_onnx as write_onnx
 from .writing.with_metadata import with_metadata as with_metadata
-from .rewriting.own_operators import OPERATOR_EXTENSIONS as OPERATOR_EXTENSIONS

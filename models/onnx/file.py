@@ -61,13 +61,14 @@ class OnnxFile:
         if len(graph.node) > MOST_NODES:
             raise ModelFileError(f"{path} must have at most {MOST_NODES} nodes, and it has {len(graph.node)}")
         self.opset = max(
-            (one.version for one in self.model.opset_import if one.domain in ("", "ai.onnx")), default=OLDEST_OPSET
+            (opset.version for opset in self.model.opset_import if opset.domain in ("", "ai.onnx")),
+            default=OLDEST_OPSET,
         )
         if self.opset < OLDEST_OPSET:
             raise ModelFileError(f"{path} must be of ONNX opset {OLDEST_OPSET} or later, and it is of {self.opset}")
-        self.declared = {one.name: one for one in graph.output}
-        self.outputs = tuple(one.name for one in graph.output)
-        self.protos = {one.name: one for one in graph.initializer}
+        self.declared = {value.name: value for value in graph.output}
+        self.outputs = tuple(value.name for value in graph.output)
+        self.protos = {tensor.name: tensor for tensor in graph.initializer}
         self.producers: dict[str, int] = {}
         for index, node in enumerate(graph.node):
             for output in filter(None, node.output):
@@ -129,7 +130,7 @@ class OnnxFile:
     @property
     def batch(self) -> str:
         """The name of the first size of the input, empty where it has none."""
-        inputs = [one for one in self.model.graph.input if one.name not in self.protos]
+        inputs = [value for value in self.model.graph.input if value.name not in self.protos]
         dims = inputs[0].type.tensor_type.shape.dim if inputs else []
         return dims[0].dim_param if dims else ""
 
@@ -199,7 +200,7 @@ def _first(error: Exception) -> str:
 
 def with_external_data(tensor: TensorProto, what: str, folder: Path | None) -> TensorProto:
     """Return the tensor with its bytes read from a file in the model's own folder."""
-    facts = {one.key: one.value for one in tensor.external_data}
+    facts = {entry.key: entry.value for entry in tensor.external_data}
     location = facts.get("location", "")
     inside = folder is not None and location and (folder / location).resolve().is_relative_to(folder.resolve())
     if not inside or folder is None or Path(location).is_absolute():
@@ -233,7 +234,7 @@ class Attributes:
 
     def __init__(self, node: onnx.NodeProto) -> None:
         self.node = node
-        self._by_name: dict[str, AttributeProto] = {one.name: one for one in node.attribute}
+        self._by_name: dict[str, AttributeProto] = {attribute.name: attribute for attribute in node.attribute}
 
     def __contains__(self, name: str) -> bool:
         return name in self._by_name
@@ -241,10 +242,10 @@ class Attributes:
     def _get(self, name: str, default: Any, field: str, kind: int) -> Any:
         if name not in self._by_name:
             return default
-        found = self._by_name[name]
-        if found.type != kind:
+        attribute = self._by_name[name]
+        if attribute.type != kind:
             raise refuse(self.node, f"must give its attribute {name} as {AttributeProto.AttributeType.Name(kind)}")
-        return getattr(found, field)
+        return getattr(attribute, field)
 
     def integer(self, name: str, default: int) -> int:
         """Return an integer."""
@@ -287,5 +288,5 @@ class Attributes:
 
     def tensor(self, name: str) -> TensorProto | None:
         """Return a tensor, or None when absent."""
-        found: TensorProto | None = self._get(name, None, "t", AttributeProto.TENSOR)
-        return found
+        tensor: TensorProto | None = self._get(name, None, "t", AttributeProto.TENSOR)
+        return tensor

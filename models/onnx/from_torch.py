@@ -69,7 +69,7 @@ def _export(torch: Any, module: Any, example: Any, path: Path, exits: Sequence[s
                 raise NetworkError(
                     f"the module must have as many outputs as exits are named, and it has {count} for {names}"
                 )
-            free = {one: {0: "batch"} for one in (_INPUT, *names)}
+            free = {name: {0: "batch"} for name in (_INPUT, *names)}
             logging.getLogger("torch.onnx").setLevel(logging.ERROR)
             torch.onnx.export(
                 module, (example,), str(path), input_names=[_INPUT], output_names=names, dynamic_axes=free, dynamo=False

@@ -75,27 +75,29 @@ def read_metadata(file: OnnxFile) -> Metadata:
 def _equalisation(file: OnnxFile) -> dict[str, tuple[int, ...]]:
     """Return the checked exponents of the channels of each tensor."""
     rows = _json_object(file, "equalisation", {})
-    for tensor, some in rows.items():
-        whole = isinstance(some, list) and all(isinstance(one, int) and not isinstance(one, bool) for one in some)
-        if not whole or not all(abs(one) <= MOST_EXPONENT for one in some):
+    for tensor, exponents in rows.items():
+        whole = isinstance(exponents, list) and all(
+            isinstance(exponent, int) and not isinstance(exponent, bool) for exponent in exponents
+        )
+        if not whole or not all(abs(exponent) <= MOST_EXPONENT for exponent in exponents):
             raise ModelFileError(
                 f"the equalisation of tensor '{tensor}' in {file.path} must be a list of whole numbers of "
-                f"-{MOST_EXPONENT}..{MOST_EXPONENT}, one for each channel, not {str(some)[:80]}"
+                f"-{MOST_EXPONENT}..{MOST_EXPONENT}, one for each channel, not {str(exponents)[:80]}"
             )
-    return {tensor: tuple(some) for tensor, some in rows.items()}
+    return {tensor: tuple(exponents) for tensor, exponents in rows.items()}
 
 
 def _corrections(file: OnnxFile) -> dict[str, tuple[float, ...]]:
     """Return the checked corrections of the channels of each layer."""
     rows = _json_object(file, "corrections", {})
-    for layer, some in rows.items():
-        numbers = isinstance(some, list) and all(isinstance(value, int | float) for value in some)
-        if not numbers or not all(math.isfinite(value) for value in some):
+    for layer, offsets in rows.items():
+        numbers = isinstance(offsets, list) and all(isinstance(value, int | float) for value in offsets)
+        if not numbers or not all(math.isfinite(value) for value in offsets):
             raise ModelFileError(
                 f"the corrections of layer '{layer}' in {file.path} must be a list of numbers, one for each channel, "
-                f"not {str(some)[:80]}"
+                f"not {str(offsets)[:80]}"
             )
-    return {layer: tuple(float(value) for value in some) for layer, some in rows.items()}
+    return {layer: tuple(float(value) for value in offsets) for layer, offsets in rows.items()}
 
 
 def _grids(file: OnnxFile) -> dict[str, tuple[float, int]]:
@@ -163,10 +165,10 @@ def _json_value(file: OnnxFile, key: str, default: Any) -> Any:
 
 
 def _json_object(file: OnnxFile, key: str, default: dict[str, Any] | None) -> Any:
-    found = _json_value(file, key, default)
-    if found is not default and not isinstance(found, dict):
+    value = _json_value(file, key, default)
+    if value is not default and not isinstance(value, dict):
         raise ModelFileError(f"the metadata {PREFIX}{key} of {file.path} must be an object, and it is not")
-    return found
+    return value
 
 
 def record(model: onnx.ModelProto, key: str, what: str, ranges: Mapping[str, float] | None = None) -> None:
@@ -191,30 +193,30 @@ def metadata_of(network: Network) -> dict[str, str]:
     """
     gains = network.gains
     ranges = {name: value * gains[name] for name, value in network.calibration.items()}
-    found = {
+    entries = {
         PREFIX + "name": network.name,
         PREFIX + "exits": json.dumps([_exit_row(exit_) for exit_ in network.exits if exit_.logits], allow_nan=False),
         PREFIX + "calibration": json.dumps(ranges, allow_nan=False),
         PREFIX + "provenance": json.dumps(dict(network.metadata), sort_keys=True, allow_nan=False),
     }
     if network.equalisation:
-        found[PREFIX + "equalisation"] = json.dumps(network.equalisation, sort_keys=True)
+        entries[PREFIX + "equalisation"] = json.dumps(network.equalisation, sort_keys=True)
     if network.corrections:
-        found[PREFIX + "corrections"] = json.dumps(network.corrections, sort_keys=True, allow_nan=False)
+        entries[PREFIX + "corrections"] = json.dumps(network.corrections, sort_keys=True, allow_nan=False)
     if network.grids:
-        found[PREFIX + "grids"] = json.dumps(network.grids, sort_keys=True)
+        entries[PREFIX + "grids"] = json.dumps(network.grids, sort_keys=True)
     if network.check is not ExitCheck.TOP:
-        found[PREFIX + "check"] = network.check.text
+        entries[PREFIX + "check"] = network.check.text
     if network.preprocessing is not None:
-        found[PREFIX + "preprocessing"] = network.preprocessing.dumps()
+        entries[PREFIX + "preprocessing"] = network.preprocessing.dumps()
     if network.class_names:
-        found[PREFIX + "classes"] = json.dumps(network.class_names)
-    return found
+        entries[PREFIX + "classes"] = json.dumps(network.class_names)
+    return entries
 
 
 def _exit_row(exit: Exit) -> dict[str, object]:
     """Return a row of the exit table; what is not known, or only assumed, is left out."""
     threshold = None if exit.assumed else exit.threshold
-    known = {"threshold": threshold, "rate": exit.rate, "accuracy": exit.accuracy}
+    facts = {"threshold": threshold, "rate": exit.rate, "accuracy": exit.accuracy}
     row: dict[str, object] = {"name": exit.name, "output": exit.logits}
-    return row | {key: value for key, value in known.items() if value is not None}
+    return row | {key: value for key, value in facts.items() if value is not None}

@@ -59,14 +59,14 @@ def survey(path: Path | str, *, size: Sequence[int] | None = None, most_weights:
     file = OnnxFile(Path(path))
     with_input_size(file.model, size)
     file = rewrite(file)
-    found = _read_on(file, most_weights, possible(file))
-    if found.tail and not found.obstacles:
+    read = _read_on(file, most_weights, possible(file))
+    if read.tail and not read.obstacles:
         try:
             read_parsed(file, most_weights=most_weights)
         except NetworkError as error:
             if isinstance(error, ModelFileError) and error.node:  # what would be left to the host is too much
-                found = _read_on(file, most_weights, frozenset())
-    return found
+                read = _read_on(file, most_weights, frozenset())
+    return read
 
 
 def _read_on(file: OnnxFile, most_weights: int, may_be_host: Collection[str]) -> Survey:
@@ -74,7 +74,7 @@ def _read_on(file: OnnxFile, most_weights: int, may_be_host: Collection[str]) ->
     walk, patterns = Walk(file, most_weights), Patterns(file)
     prepare(walk, patterns)
     shapes = _shapes(file, walk)
-    found: dict[str, Obstacle] = {}
+    obstacles: dict[str, Obstacle] = {}
     passed: set[str] = set()  # outputs inside patterns that are an obstacle already
     host: set[str] = set()  # values that the host computes
     guessed: set[str] = set()  # values behind a stand-in whose layout is a guess
@@ -99,19 +99,19 @@ def _read_on(file: OnnxFile, most_weights: int, may_be_host: Collection[str]) ->
         if error and outputs.issubset(may_be_host):
             host |= outputs
         elif pattern is not None:
-            _add(found, node, pattern, error)
+            _add(obstacles, node, pattern, error)
             passed.update(name for index in pattern.nodes for name in patterns.nodes[index].output)
-            known = _stand_in(walk, pattern.gives, shapes, pattern.reads, alike=pattern.remedy != NO_SEQUENCES)
-            guessed |= {pattern.gives} if known is Layout.GUESSED else set()
-            dark |= {pattern.gives} if known is Layout.UNKNOWN else set()
+            stands = _stand_in(walk, pattern.gives, shapes, pattern.reads, alike=pattern.remedy != NO_SEQUENCES)
+            guessed |= {pattern.gives} if stands is Layout.GUESSED else set()
+            dark |= {pattern.gives} if stands is Layout.UNKNOWN else set()
         elif unknown or (error and not guessed.isdisjoint(node.input)):
             dark |= outputs  # perhaps it would have been taken
         elif error:
-            _add(found, node, None, error)
+            _add(obstacles, node, None, error)
             for name in filter(None, node.output):
-                known = _stand_in(walk, name, shapes, next(iter(node.input), ""))
-                guessed |= {name} if known is Layout.GUESSED else set()
-                dark |= {name} if known is Layout.UNKNOWN else set()
+                stands = _stand_in(walk, name, shapes, next(iter(node.input), ""))
+                guessed |= {name} if stands is Layout.GUESSED else set()
+                dark |= {name} if stands is Layout.UNKNOWN else set()
         elif not guessed.isdisjoint(node.input):
             guessed |= outputs
         walk.visited(node)
@@ -119,7 +119,7 @@ def _read_on(file: OnnxFile, most_weights: int, may_be_host: Collection[str]) ->
     return Survey(
         path=file.path,
         nodes=len(file.order),
-        obstacles=tuple(sorted(found.values(), key=lambda obstacle: -obstacle.count)),
+        obstacles=tuple(sorted(obstacles.values(), key=lambda obstacle: -obstacle.count)),
         tail=len(host.intersection(writes)),
         unseen=len(dark.intersection(writes)),
     )
@@ -133,13 +133,15 @@ class Layout(Enum):
     UNKNOWN = 3
 
 
-def _add(found: dict[str, Obstacle], node: onnx.NodeProto, pattern: Pattern | None, error: NetworkError | None) -> None:
+def _add(
+    obstacles: dict[str, Obstacle], node: onnx.NodeProto, pattern: Pattern | None, error: NetworkError | None
+) -> None:
     """Count an obstacle; those of one pattern are one kind, others are by operator and remedy."""
     if pattern is not None:
         kind, remedy = pattern.name, pattern.remedy
     else:
         kind, remedy = node.op_type, error.suggestion if isinstance(error, UnsupportedOperatorError) else ""
-    obstacle = found.setdefault(f"{kind} {remedy}", Obstacle(kind=kind, remedy=remedy, first=str(error or "")))
+    obstacle = obstacles.setdefault(f"{kind} {remedy}", Obstacle(kind=kind, remedy=remedy, first=str(error or "")))
     obstacle.count += 1
     if len(obstacle.nodes) < NAMED:
         obstacle.nodes.append(label(node))
@@ -149,18 +151,18 @@ def _shapes(file: OnnxFile, walk: Walk) -> dict[str, tuple[int, ...]]:
     """Return the shapes of values as ONNX infers them, with a batch of one where it is open."""
     model = onnx.ModelProto()
     model.CopyFrom(file.model)
-    for one in model.graph.input:
-        if one.name == walk.source.name:
-            one.type.tensor_type.shape.dim[0].dim_value = 1
+    for value in model.graph.input:
+        if value.name == walk.source.name:
+            value.type.tensor_type.shape.dim[0].dim_value = 1
     try:
         graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     except (ValueError, RuntimeError, onnx.shape_inference.InferenceError):
         graph = model.graph
     shapes = {}
-    for one in (*graph.value_info, *graph.output):
-        dims = one.type.tensor_type.shape.dim
+    for value in (*graph.value_info, *graph.output):
+        dims = value.type.tensor_type.shape.dim
         if dims and all(dim.dim_value >= 1 for dim in dims):
-            shapes[one.name] = tuple(dim.dim_value for dim in dims)
+            shapes[value.name] = tuple(dim.dim_value for dim in dims)
     return shapes
 
 

@@ -48,7 +48,7 @@ def tail_session(tail: Tail) -> TailRun:
     def run(values: Mapping[str, Array], names: Collection[str] | None = None) -> dict[str, Array]:
         if not values.keys() >= set(tail.inputs):
             return tail.run(values, names)
-        wanted = [one.name for one in tail.chosen(names)]
+        wanted = [output.name for output in tail.chosen(names)]
         try:
             made = session.run(wanted, {name: values[name] for name in tail.inputs})
         except Exception as error:  # its errors share no other base

@@ -80,7 +80,7 @@ def measure_stages(
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    rng, found, done = np.random.default_rng(0), [], 0
+    rng, times, done = np.random.default_rng(0), [], 0
     models = stage_models(network)
     for exit, model in zip(network.exits, models, strict=True):
         session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
@@ -94,11 +94,11 @@ def measure_stages(
             done += 1
             progress(done, b_max * len(models))
         sizes = [math.prod(get_input_.shape[1:]) for get_input_ in session.get_inputs()]
-        weights = sum(math.prod(one.dims) for one in model.graph.initializer)
-        found.append(
+        weights = sum(math.prod(tensor.dims) for tensor in model.graph.initializer)
+        times.append(
             StageTimes(exit=exit.name, ns=tuple(row), weights_bytes=BYTES * weights, input_bytes=BYTES * sum(sizes))
         )
-    return found
+    return times
 
 
 def _median_ns(session: Any, feeds: dict[str, Any], seconds: float) -> int:

@@ -71,16 +71,16 @@ def _kinds(descriptor: Any) -> dict[int, Any]:
 
     Strings, bytes and floats cost what their bytes cost.
     """
-    found = _KINDS.get(descriptor.full_name)
-    if found is None:
-        found = {}
+    kinds = _KINDS.get(descriptor.full_name)
+    if kinds is None:
+        kinds = {}
         for number, field in descriptor.fields_by_number.items():
             if field.message_type is not None:
-                found[number] = field.message_type
+                kinds[number] = field.message_type
             elif field.cpp_type in (field.CPPTYPE_INT32, field.CPPTYPE_INT64, field.CPPTYPE_UINT64, field.CPPTYPE_ENUM):
-                found[number] = _PACKED
-        _KINDS[descriptor.full_name] = found
-    return found
+                kinds[number] = _PACKED
+        _KINDS[descriptor.full_name] = kinds
+    return kinds
 
 
 def _varint(raw: bytes, position: int) -> tuple[int, int]:

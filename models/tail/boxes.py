@@ -24,8 +24,8 @@ def _kept(boxes: Array, scores: Array, most: int, overlap: float, least: float |
 
     A box leaves if it shares more than `overlap` of the union with a kept one; empty boxes share nothing.
     """
-    known = np.arange(len(scores)) if least is None else np.nonzero(scores > np.float32(least))[0]
-    order = known[np.argsort(-scores[known], kind="stable")]
+    candidates = np.arange(len(scores)) if least is None else np.nonzero(scores > np.float32(least))[0]
+    order = candidates[np.argsort(-scores[candidates], kind="stable")]
     top, left, bottom, right = np.ascontiguousarray(boxes[order].T)
     areas = (bottom - top) * (right - left)
     gone = np.zeros(len(order), np.bool_)

@@ -58,9 +58,9 @@ class OperatorCall:
     def integers(self, name: str, index: int | None = None) -> list[int] | None:
         """Return whole numbers of an attribute, or else of an input; None where neither is there."""
         if name in self.attributes:
-            return [int(one) for one in self.attributes[name]]
+            return [int(value) for value in self.attributes[name]]
         array = None if index is None else self.optional(index)
-        return None if array is None else [int(one) for one in array.reshape(-1)]
+        return None if array is None else [int(value) for value in array.reshape(-1)]
 
 
 Operator = Callable[[OperatorCall], "Array | tuple[Array, ...]"]

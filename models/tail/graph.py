@@ -87,18 +87,18 @@ class Tail:
     constants: Mapping[str, Array] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        known = {*self.inputs, *self.constants, ""}
+        available = {*self.inputs, *self.constants, ""}
         for node in self.nodes:
             if node.operator not in OPERATORS:
                 raise TailError(
                     f"a node of a tail must be one of its {len(OPERATORS)} operators, not '{node.operator}'"
                 )
-            if missing := [name for name in node.inputs if name not in known]:
+            if missing := [name for name in node.inputs if name not in available]:
                 raise TailError(f"'{node.operator}' of a tail must read what is there before it, not '{missing[0]}'")
-            if twice := known.intersection(node.outputs) - {""}:
+            if twice := available.intersection(node.outputs) - {""}:
                 raise TailError(f"a value of a tail must be written once, and '{min(twice)}' is written twice")
-            known.update(node.outputs)
-        if lost := [output.name for output in self.outputs if output.name not in known]:
+            available.update(node.outputs)
+        if lost := [output.name for output in self.outputs if output.name not in available]:
             raise TailError(f"an output of a tail must be computed in it, and '{lost[0]}' is not")
         names = [
             name
@@ -111,20 +111,20 @@ class Tail:
     @cached_property
     def needs(self) -> Mapping[str, frozenset[str]]:
         """The inputs that each output depends on, by its name."""
-        found = {name: frozenset([name]) for name in self.inputs}
+        needs = {name: frozenset([name]) for name in self.inputs}
         for node in self.nodes:
-            read = frozenset().union(*(found.get(name, frozenset()) for name in node.inputs))
-            found |= dict.fromkeys(node.outputs, read)
-        return {output.name: found.get(output.name, frozenset()) for output in self.outputs}
+            read = frozenset().union(*(needs.get(name, frozenset()) for name in node.inputs))
+            needs |= dict.fromkeys(node.outputs, read)
+        return {output.name: needs.get(output.name, frozenset()) for output in self.outputs}
 
     def run(self, values: Mapping[str, Array], names: Collection[str] | None = None) -> dict[str, Array]:
         """Return the outputs of one sample whose inputs are there, in the user's types; `names`: those alone.
 
         `values` are inputs with the batch of one in front. Raises TailError where an operator fails.
         """
-        wanted = [one for one in self.chosen(names) if self.needs[one.name] <= values.keys()]
-        made = self.made(values, {one.name for one in wanted})
-        return {one.name: made[one.name] for one in wanted}
+        wanted = [output for output in self.chosen(names) if self.needs[output.name] <= values.keys()]
+        made = self.made(values, {output.name for output in wanted})
+        return {output.name: made[output.name] for output in wanted}
 
     def each(self, outputs: Mapping[str, Array]) -> list[dict[str, Array]]:
         """Return what `run` gives of each sample; `outputs` are the network's, (N, *shape), by name.
@@ -176,15 +176,17 @@ class Tail:
         array.
         """
         made = {}
-        for one in self.chosen(names):
-            parts = [np.atleast_1d(sample[one.name] if one.name in sample else _lacking(one)) for sample in samples]
+        for output in self.chosen(names):
+            parts = [
+                np.atleast_1d(sample[output.name] if output.name in sample else _lacking(output)) for sample in samples
+            ]
             if len({part.shape[1:] for part in parts}) > 1:
                 raise TailError(
-                    f"output '{one.name}' has another shape for each sample, so a request must hold one sample, not {len(samples)}"
+                    f"output '{output.name}' has another shape for each sample, so a request must hold one sample, not {len(samples)}"
                 )
-            made[one.name] = np.concatenate(parts)
-            if not one.batched:
-                made[one.name + ROWS] = np.array([len(part) for part in parts], np.int64)
+            made[output.name] = np.concatenate(parts)
+            if not output.batched:
+                made[output.name + ROWS] = np.array([len(part) for part in parts], np.int64)
         return made
 
     def drawn(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
@@ -238,9 +240,9 @@ def evaluated(node: TailNode, values: Mapping[str, Array], opset: int, work: Wor
         raise
     except (ValueError, IndexError, TypeError, KeyError, OverflowError, MemoryError, ZeroDivisionError) as error:
         shapes = ", ".join(str(array.shape) for array in call.inputs if array is not None)
-        said = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise TailError(
-            f"'{node.operator}' for '{next(iter(node.outputs), '')}' must fit what it reads ({shapes}), and it fails: {said}"
+            f"'{node.operator}' for '{next(iter(node.outputs), '')}' must fit what it reads ({shapes}), and it fails: {reason}"
         ) from None
     given = made if isinstance(made, tuple) else (made,)
     if any(node.outputs[len(given) :]):

@@ -73,7 +73,7 @@ def _span(start: int, end: int, step: int, size: int) -> slice:
     """Return a slice of ONNX's bounds, which are cut to the axis."""
     if step == 0:
         raise ValueError("a step must not be 0")
-    start, end = (one + size if one < 0 else one for one in (start, end))
+    start, end = (bound + size if bound < 0 else bound for bound in (start, end))
     if step > 0:
         return slice(min(max(start, 0), size), min(max(end, 0), size), step)
     last = min(max(end, -1), size - 1)
@@ -113,7 +113,7 @@ def _gather_nd(call: OperatorCall) -> Array:
         raise ValueError(f"the first {batches} sizes must be the same")
     bounded([*indices.shape[:-1], *x.shape[batches + depth :]])
     index = [grid.reshape(*grid.shape, *(1,) * (indices.ndim - 1 - batches)) for grid in np.indices(lead)]
-    places = [_indices(indices[..., one], x.shape[batches + one]) for one in range(depth)]
+    places = [_indices(indices[..., level], x.shape[batches + level]) for level in range(depth)]
     whole = (*index, *places)
     return np.asarray(x[whole])
 
@@ -124,7 +124,7 @@ def _scatter_nd(call: OperatorCall) -> Array:
         raise ValueError("a reduction must be none or add")
     if updates.shape != (*indices.shape[:-1], *made.shape[indices.shape[-1] :]):
         raise ValueError(f"updates must have the shape that positions {indices.shape} pick, not {updates.shape}")
-    places = tuple(_indices(indices[..., one], made.shape[one]) for one in range(indices.shape[-1]))
+    places = tuple(_indices(indices[..., level], made.shape[level]) for level in range(indices.shape[-1]))
     if call.text("reduction", "none") == "add":
         np.add.at(made, places, updates)
     else:

@@ -128,10 +128,10 @@ def _first(call: OperatorCall, index: int, way: int, turned: bool, otherwise: Ar
 def _functions(call: OperatorCall, kind: str, way: int, ways: int) -> list[_Function]:
     names = list(call.attributes.get("activations", _USUAL[kind] * ways))
     count = len(_USUAL[kind])
-    mine = [str(name).lower() for name in names[way * count : (way + 1) * count]]
-    if len(names) != ways * count or not set(mine) <= set(_FUNCTIONS) or call.attributes.get("activation_alpha"):
-        raise ValueError(f"activations of {kind} must be {count} of Sigmoid, Tanh and Relu a direction, not {mine}")
-    return [_FUNCTIONS[name] for name in mine]
+    own = [str(name).lower() for name in names[way * count : (way + 1) * count]]
+    if len(names) != ways * count or not set(own) <= set(_FUNCTIONS) or call.attributes.get("activation_alpha"):
+        raise ValueError(f"activations of {kind} must be {count} of Sigmoid, Tanh and Relu a direction, not {own}")
+    return [_FUNCTIONS[name] for name in own]
 
 
 RECURRENT: dict[str, Operator] = {kind: _recurrent(kind) for kind in _GATES}

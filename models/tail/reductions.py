@@ -37,9 +37,9 @@ def _place(function: Callable[..., Any]) -> Operator:
         x = call[0]
         axis = axis_of(call.integer("axis", 0), x.ndim)
         last = bool(call.integer("select_last_index", 0))
-        found = function(np.flip(x, axis) if last else x, axis=axis)
-        found = x.shape[axis] - 1 - found if last else found
-        return np.asarray(np.expand_dims(found, axis) if call.integer("keepdims", 1) else found, np.int64)
+        picks = function(np.flip(x, axis) if last else x, axis=axis)
+        picks = x.shape[axis] - 1 - picks if last else picks
+        return np.asarray(np.expand_dims(picks, axis) if call.integer("keepdims", 1) else picks, np.int64)
 
     return run
 

@@ -72,8 +72,8 @@ def tail_of(facts: Any) -> Tail:
     if not isinstance(given, dict) or len(given) > MOST_NAMES:
         raise TailError(f"the constants of a tail must be an object of at most {MOST_NAMES}")
     constants, total = {}, 0
-    for name, one in given.items():
-        constants[name] = _array(one, f"constant '{name}'")
+    for name, value in given.items():
+        constants[name] = _array(value, f"constant '{name}'")
         total += constants[name].size
         if total > MOST_CONSTANTS:
             raise TailError(f"the constants of a tail must have at most {MOST_CONSTANTS} values together")
@@ -112,7 +112,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _names(value: Any, what: str) -> tuple[str, ...]:
-    good = isinstance(value, list) and len(value) <= MOST_NAMES and all(isinstance(one, str) for one in value)
+    good = isinstance(value, list) and len(value) <= MOST_NAMES and all(isinstance(name, str) for name in value)
     if not good:
         raise TailError(f"the {what} of a tail must be a list of at most {MOST_NAMES} names")
     return tuple(value)
@@ -132,8 +132,10 @@ def _attribute(key: str, value: Any) -> object:
     if isinstance(value, dict):
         return _array(value, f"attribute '{key:.40}'")
     listed = value if isinstance(value, list) else [value]
-    texts, numbers = (all(isinstance(one, kind) for one in listed) for kind in (str, int | float))
-    finite = numbers and all(not isinstance(one, bool) and math.isfinite(one) and abs(one) < 2**63 for one in listed)
+    texts, numbers = (all(isinstance(element, kind) for element in listed) for kind in (str, int | float))
+    finite = numbers and all(
+        not isinstance(element, bool) and math.isfinite(element) and abs(element) < 2**63 for element in listed
+    )
     if len(listed) > MOST_NAMES or not (texts or finite):
         raise TailError(f"attribute '{key:.40}' of a tail must be finite numbers or texts, not {str(value)[:60]}")
     return tuple(value) if isinstance(value, list) else value
@@ -141,7 +143,7 @@ def _attribute(key: str, value: Any) -> object:
 
 def _shape(value: Any, what: str, least: int = 0) -> tuple[int, ...]:
     good = isinstance(value, list) and len(value) <= 16
-    if not good or not all(_is_whole(one) and least <= one <= MOST_VALUES for one in value):
+    if not good or not all(_is_whole(element) and least <= element <= MOST_VALUES for element in value):
         raise TailError(f"the shape of {what} must be at most 16 whole numbers from {least}, not {str(value)[:60]}")
     return tuple(value)
 

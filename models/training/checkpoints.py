@@ -53,17 +53,17 @@ def load(path: Path, fingerprint: str) -> dict[str, Any] | None:
         return None
     torch = load_torch()
     try:
-        found = torch.load(io.BytesIO(regular_file(path, MOST_BYTES).read_bytes()), weights_only=True)
-        good = found["schema"] == SCHEMA
+        state = torch.load(io.BytesIO(regular_file(path, MOST_BYTES).read_bytes()), weights_only=True)
+        good = state["schema"] == SCHEMA
     except (RuntimeError, ValueError, KeyError, EOFError, TypeError, AttributeError, ImportError, OSError) as error:
         raise DataError(
             f"'{path}' must be a checkpoint of training, and reading it failed: {str(error)[:120]}"
         ) from None
     except Exception as error:  # torch.load raises pickle's own errors for what it refuses
         raise DataError(f"'{path}' must be a checkpoint of training, and it is not: {str(error)[:120]}") from None
-    if not good or found["fingerprint"] != fingerprint:
+    if not good or state["fingerprint"] != fingerprint:
         raise NetworkError(
             f"the checkpoint '{path}' must be of this network, these images and these settings, and it is of others; "
             "name another folder or remove it"
         )
-    return dict(found)
+    return dict(state)

@@ -47,9 +47,9 @@ class Examples:
             raise DataError("training needs labelled images, and the data set is empty")
         if isinstance(data, ImageSet):
             data = fitted_labels(Task.of(network), data)
-        found = cls(network=network, data=data, indices=np.arange(len(data)))
-        found.network.intake.arranged(found[:1].images_and_labels()[0])
-        return found
+        examples = cls(network=network, data=data, indices=np.arange(len(data)))
+        examples.network.intake.arranged(examples[:1].images_and_labels()[0])
+        return examples
 
     def __len__(self) -> int:
         return len(self.indices)

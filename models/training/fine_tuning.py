@@ -118,9 +118,9 @@ def _fine_tuned(
     schedule: TrainingSchedule,
     checkpoint: Path | str | None,
     progress: Progress | None,
-    known: TunedExits | None = None,
+    earlier: TunedExits | None = None,
 ) -> TunedExits:
-    """Fine-tune; the references of a `known` run on the same images are not made again."""
+    """Fine-tune; the references of an `earlier` run on the same images are not made again."""
     if not network.classes:
         raise NetworkError(
             f"a network must tell classes apart, or give maps, to be trained here, and '{network.name}' does not"
@@ -134,7 +134,7 @@ def _fine_tuned(
     if len(learn) < schedule.batch_size:
         raise DataError(f"one batch needs {schedule.batch_size} images to learn from, and {len(learn)} are left")
     alone = len(network.exits) == 1
-    both = 1 if alone or known is not None or schedule.frozen else 2
+    both = 1 if alone or earlier is not None or schedule.frozen else 2
     steps = both * schedule.epochs * (len(learn) // schedule.batch_size)
 
     def told(phase: int) -> Progress | None:
@@ -153,8 +153,8 @@ def _fine_tuned(
     calibration, bits = _sample(learn), schedule.bits
     finished, accuracies = _judged(tuned.network, calibration, held, bits)
     finished = replace(finished, metadata={**network.metadata, **_provenance(schedule, learn, held, tuned.epochs)})
-    if known is not None:
-        other, judged, given = known.reference, known.reference_accuracies, known.given
+    if earlier is not None:
+        other, judged, given = earlier.reference, earlier.reference_accuracies, earlier.given
     else:
         came, given = _judged(single, calibration, held, bits)
         if schedule.frozen and not alone:
@@ -222,9 +222,9 @@ class _Run:
         torch.manual_seed(schedule.seed)
         self.weights = torch_weights(self.start)
         self.frozen = backbone_layers(self.start) if schedule.frozen else frozenset()
-        learning = [one for name, pair in self.weights.items() if name not in self.frozen for one in pair]
-        for one in learning:
-            one.requires_grad_(True)
+        learning = [tensor for name, pair in self.weights.items() if name not in self.frozen for tensor in pair]
+        for tensor in learning:
+            tensor.requires_grad_(True)
         self.best = snapshot(self.weights)
         if learning:
             self.optimiser = torch.optim.AdamW(learning, lr=schedule.peak_rate, weight_decay=WEIGHT_DECAY)
@@ -282,7 +282,7 @@ class _Run:
                     f"the loss of every exit must stay finite, and that of '{exit.name}' was {float(loss.detach()):g} at "
                     f"step {step + 1} of {steps}; a lower peak rate than {self.schedule.peak_rate:g} may help"
                 )
-        total = sum(w * one for w, one in zip(self._weights(), losses, strict=True) if one.requires_grad)
+        total = sum(w * loss for w, loss in zip(self._weights(), losses, strict=True) if loss.requires_grad)
         self.optimiser.zero_grad(set_to_none=True)
         total.backward()
         self.optimiser.step()
@@ -294,14 +294,14 @@ class _Run:
     def _losses(self, logits: Sequence[Any], labels: Any) -> list[Any]:
         """Return each exit's loss, in part with the last exit's probabilities as the goal."""
         check, share = self.start.check, self.schedule.distil
-        found = [exit_loss(logit, labels, check) for logit in logits]
+        losses = [exit_loss(logit, labels, check) for logit in logits]
         if share:
             goal = logits[-1].detach()
-            for index, one in enumerate(logits[:-1]):
-                found[index] = (1 - share) * found[index] + share * distance(
-                    one, goal, check, self.schedule.temperature
+            for index, early in enumerate(logits[:-1]):
+                losses[index] = (1 - share) * losses[index] + share * distance(
+                    early, goal, check, self.schedule.temperature
                 )
-        return found
+        return losses
 
     def _held_out_loss(self) -> float:
         torch, total = load_torch(), 0.0
@@ -311,7 +311,7 @@ class _Run:
                 values = input_values(self.start, images)
                 logits = forward(self.start, self.weights, values, (), self.largest)
                 losses = self._losses(logits, torch.from_numpy(labels))
-                total += len(labels) * sum(w * float(one) for w, one in zip(self._weights(), losses, strict=True))
+                total += len(labels) * sum(w * float(loss) for w, loss in zip(self._weights(), losses, strict=True))
         return total / len(self.held)
 
     def _state(self) -> dict[str, Any]:
@@ -325,16 +325,16 @@ class _Run:
 
     def _resume(self, mark: str) -> None:
         """Go on where a checkpoint of the same run stands."""
-        found = None if self.file is None else checkpoints.load(self.file, mark)
-        if found is None:
+        state = None if self.file is None else checkpoints.load(self.file, mark)
+        if state is None:
             return
-        self.epochs, self.losses = int(found["epochs"]), [float(one) for one in found["losses"]]
+        self.epochs, self.losses = int(state["epochs"]), [float(loss) for loss in state["losses"]]
         with load_torch().no_grad():
             for name, pair in self.weights.items():
-                for one, kept in zip(pair, found["weights"][name], strict=True):
-                    one.copy_(kept)
-        self.best = {name: (pair[0], pair[1]) for name, pair in found["best"].items()}
-        self.optimiser.load_state_dict(found["optimiser"])
+                for tensor, kept in zip(pair, state["weights"][name], strict=True):
+                    tensor.copy_(kept)
+        self.best = {name: (pair[0], pair[1]) for name, pair in state["best"].items()}
+        self.optimiser.load_state_dict(state["optimiser"])
 
 
 def _sample(learn: Examples, count: int = CALIBRATION_IMAGES) -> Any:
@@ -352,12 +352,14 @@ def _judged(network: Network, calibration: Any, held: Examples, bits: int) -> tu
         for start in range(0, len(held), EVALUATION_BATCH):
             images, labels = held[start : start + EVALUATION_BATCH].images_and_labels()
             floating = forward(network, weights, input_values(network, images))
-            for part, one in zip(right, [*(one.numpy() for one in floating), *golden.run(qnet, images)], strict=True):
-                part.append(scores(one, labels, network.check))
+            for part, logit in zip(
+                right, [*(logit.numpy() for logit in floating), *golden.run(qnet, images)], strict=True
+            ):
+                part.append(scores(logit, labels, network.check))
     shares = [float(np.concatenate(part).mean()) for part in right]
-    found = Accuracies(floating=tuple(shares[: len(network.exits)]), int16=tuple(shares[len(network.exits) :]))
-    exits = tuple(replace(exit, accuracy=share) for exit, share in zip(network.exits, found.floating, strict=True))
-    return replace(network, exits=exits), found
+    accuracies = Accuracies(floating=tuple(shares[: len(network.exits)]), int16=tuple(shares[len(network.exits) :]))
+    exits = tuple(replace(exit, accuracy=share) for exit, share in zip(network.exits, accuracies.floating, strict=True))
+    return replace(network, exits=exits), accuracies
 
 
 def _provenance(schedule: TrainingSchedule, learn: Examples, held: Examples, epochs: int) -> dict[str, str]:

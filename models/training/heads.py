@@ -70,17 +70,17 @@ def fit_heads(
     images = fitted_labels(Task.of(network), images)
     fit, held = _split(images, seed)
     features = tuple(head.input for head in heads.values())
-    found = examine(network, images.images, features, progress)
-    before = _accuracies(found.logits, images.labels, held)
-    parameters, logits = dict(network.parameters), list(found.logits)
+    examined = examine(network, images.images, features, progress)
+    before = _accuracies(examined.logits, images.labels, held)
+    parameters, logits = dict(network.parameters), list(examined.logits)
     names = [exit.name for exit in network.exits]
     classes = network.tensors[network.exits[-1].classes][2]
     for name, head in heads.items():
-        x = found.features[head.input].astype(np.float64)
+        x = examined.features[head.input].astype(np.float64)
         weights, bias = _regression(minimise, x[fit], images.labels[fit], classes)
         parameters[head.name] = Parameters(weights=weights.astype(np.float32)[None], bias=bias.astype(np.float32))
         logits[names.index(name)] = (x @ weights + bias).astype(np.float32)
-    calibration = dict(found.ranges)
+    calibration = dict(examined.ranges)
     for name in heads:
         tensor = network.exits[names.index(name)].classes
         calibration[tensor] = float(np.abs(logits[names.index(name)]).max())
@@ -111,11 +111,11 @@ def _scipy() -> Any:
 
 def _head(network: Network, name: str) -> Layer:
     """Return the one linear layer that writes an exit's logits. Raises NetworkError."""
-    found = {exit.name: exit.logits for exit in network.exits}
-    if name not in found:
-        raise NetworkError(f"there is no exit '{name}' in '{network.name}'; it has {', '.join(found)}")
-    writers = [layer for layer in network.layers if layer.output == found[name]]
-    read = [layer for layer in network.layers if found[name] in (layer.input, layer.residual)]
+    logits = {exit.name: exit.logits for exit in network.exits}
+    if name not in logits:
+        raise NetworkError(f"there is no exit '{name}' in '{network.name}'; it has {', '.join(logits)}")
+    writers = [layer for layer in network.layers if layer.output == logits[name]]
+    read = [layer for layer in network.layers if logits[name] in (layer.input, layer.residual)]
     head = writers[0]
     linear = len(writers) == 1 and not read and head.kind is Kind.GEMM and head.in_shape[:2] == (1, 1)
     linear = linear and head.groups == 1 and head.residual is None and head.activation is None

@@ -170,7 +170,7 @@ def _fit(
             group["lr"] = learning_rate(step, steps, peak_rate)
         tensors = forward(network, modules, _tensor(images))
         losses = [torch.nn.functional.cross_entropy(tensors[exit.classes], labels) for exit in network.exits]
-        loss = sum(weight * one for weight, one in zip(weights, losses, strict=True))
+        loss = sum(weight * loss for weight, loss in zip(weights, losses, strict=True))
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         optimiser.step()
@@ -275,13 +275,13 @@ def _measure_test(
     network: Network, logits: list[npt.NDArray[np.float64]], test: ImageSet, threshold: float
 ) -> dict[str, str]:
     exits, classes, _ = early_exit_predictions(logits, [threshold] * len(logits))
-    found = {
-        f"test_accuracy_{exit.name}": f"{np.mean(np.argmax(one, -1) == test.labels):.4f}"
-        for exit, one in zip(network.exits, logits, strict=True)
+    shares = {
+        f"test_accuracy_{exit.name}": f"{np.mean(np.argmax(logit, -1) == test.labels):.4f}"
+        for exit, logit in zip(network.exits, logits, strict=True)
     }
-    found["test_accuracy"] = f"{np.mean(classes == test.labels):.4f}"
-    found["test_rates"] = " ".join(f"{np.mean(exits == index):.4f}" for index in range(len(logits)))
-    return found
+    shares["test_accuracy"] = f"{np.mean(classes == test.labels):.4f}"
+    shares["test_rates"] = " ".join(f"{np.mean(exits == index):.4f}" for index in range(len(logits)))
+    return shares
 
 
 def train_model(

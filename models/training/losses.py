@@ -25,8 +25,8 @@ def exit_loss(logits: Any, truths: Any, check: Check) -> Any:
     if check.task is MapTask.SEGMENTATION:
         return functional.cross_entropy(maps.permute(0, 3, 1, 2), truths, ignore_index=UNJUDGED)
     wanted, judged = bumps(truths, check)
-    each = functional.binary_cross_entropy_with_logits(maps, wanted, reduction="none").sum((1, 2))
-    return (each * judged).sum() / judged.sum().clamp(min=1)
+    per_map = functional.binary_cross_entropy_with_logits(maps, wanted, reduction="none").sum((1, 2))
+    return (per_map * judged).sum() / judged.sum().clamp(min=1)
 
 
 def bumps(landmarks: Any, check: MapCheck) -> tuple[Any, Any]:
@@ -52,11 +52,11 @@ def distance(logits: Any, goal: Any, check: Check, heat: float) -> Any:
     functional = load_torch().nn.functional
     if isinstance(check, MapCheck) and check.task is MapTask.LANDMARKS:
         shape = (-1, *check.shape)
-        each = functional.binary_cross_entropy_with_logits(
+        per_map = functional.binary_cross_entropy_with_logits(
             logits.reshape(shape), (goal / heat).sigmoid().reshape(shape), reduction="none"
         )
-        return each.sum((1, 2)).mean()
+        return per_map.sum((1, 2)).mean()
     if isinstance(check, MapCheck):
-        logits, goal = (one.reshape(-1, check.shape[2]) for one in (logits, goal))
+        logits, goal = (tensor.reshape(-1, check.shape[2]) for tensor in (logits, goal))
     learned, wanted = functional.log_softmax(logits / heat, 1), functional.softmax(goal / heat, 1)
     return functional.kl_div(learned, wanted, reduction="batchmean") * heat**2

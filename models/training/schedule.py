@@ -50,9 +50,9 @@ class TrainingSchedule:
             raise NetworkError(f"held_out must be a share between 0 and 1, not {self.held_out}")
         if self.bits not in BITS:
             raise NetworkError(f"bits must be 16 or 8, not {self.bits}")
-        for name, known in (("weights", WEIGHTS), ("augment", AUGMENTS)):
-            if getattr(self, name) not in known:
-                raise NetworkError(f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}")
+        for name, allowed in (("weights", WEIGHTS), ("augment", AUGMENTS)):
+            if getattr(self, name) not in allowed:
+                raise NetworkError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}")
 
     def rate(self, step: int, steps: int) -> float:
         """Return one cycle's rate: linear up over the first tenth, cosine down to zero over the rest.
@@ -69,7 +69,7 @@ class TrainingSchedule:
         [0.25, 0.25, 0.25, 0.25]
         """
         raw = [1.0] * exits if self.weights == "equal" else rising_weights(exits)
-        return [one / sum(raw) for one in raw]
+        return [weight / sum(raw) for weight in raw]
 
 
 def rising_weights(exits: int) -> list[float]:

@@ -26,7 +26,7 @@ Weights = dict[str, tuple[Any, Any]]  # by layer: weight (OIHW) and bias, torch 
 
 def torch_weights(network: Network) -> Weights:
     """Return copies of the network's weights as torch tensors. Raises NetworkError where a layer has none."""
-    torch, found = load_torch(), {}
+    torch, parts = load_torch(), {}
     for layer in network.layers:
         if layer.kind is Kind.GEMM:
             if layer.name not in network.parameters:
@@ -35,11 +35,11 @@ def torch_weights(network: Network) -> Weights:
                 )
             own = network.parameters[layer.name]
             weight = torch.from_numpy(np.array(oihw(layer, own), np.float32))
-            found[layer.name] = (
+            parts[layer.name] = (
                 weight.contiguous(memory_format=torch.channels_last),
                 torch.from_numpy(np.array(own.bias, np.float32)),
             )
-    return found
+    return parts
 
 
 def with_weights(network: Network, weights: Weights) -> Network:
@@ -185,7 +185,7 @@ def _activated(activation: Activation, word: Any, residual: Any, own: Parameters
         raise NetworkError("a layer with lines of channels must have them to be trained, and it has none")
     torch = load_torch()
     slopes, offsets = (
-        torch.from_numpy(np.array(some, np.float32)).reshape(-1, 1, 1) for some in (own.slopes, own.offsets)
+        torch.from_numpy(np.array(values, np.float32)).reshape(-1, 1, 1) for values in (own.slopes, own.offsets)
     )
     if activation.use is Use.SLOPE:
         return torch.where(word < 0, word * slopes, word)

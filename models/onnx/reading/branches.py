@@ -38,7 +38,7 @@ class Taps(NamedTuple):
 
     def beside(self, other: Taps) -> Taps:
         """Return the fewest evenly spaced taps among which are those of both."""
-        step = math.gcd(*(one.step for one in (self, other) if one.taps > 1), self.begin - other.begin) or 1
+        step = math.gcd(*(side.step for side in (self, other) if side.taps > 1), self.begin - other.begin) or 1
         begin = max(self.begin, other.begin)
         return Taps(begin, step, 1 + (max(self.reach, other.reach) + begin) // step)
 
@@ -73,7 +73,7 @@ def merge(into: Draft, added: Draft, rows: Indices) -> bool:
         return False
     first = min(into.first, other.first)
     reads = max(into.first + into.reads, other.first + other.reads) - first
-    taps = tuple(mine.beside(theirs) for mine, theirs in zip(_taps(into), _taps(other), strict=True))
+    taps = tuple(ours.beside(theirs) for ours, theirs in zip(_taps(into), _taps(other), strict=True))
     size = into.channels * (reads // groups) * math.prod(tap.taps for tap in taps)
     if size > into.weights.size + other.weights.size:
         return False

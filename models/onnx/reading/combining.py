@@ -95,11 +95,11 @@ def _repeated(large: Value, small: Value) -> Repeated | None:
     if len(large.view.axes) != len(small.view.axes) or not (large.settled and small.settled):
         return None
     kinds = {"c": set[bool](), "p": set[bool]()}
-    for mine, theirs, size, other in zip(
+    for ours, theirs, size, other in zip(
         large.view.axes, small.view.axes, large.onnx_shape, small.onnx_shape, strict=True
     ):
-        tokens = {"c" if token == "c" else "p" for token in mine}
-        if other not in (1, size) or len(tokens) > 1 or (other > 1 and mine.strip("c") != theirs.strip("c")):
+        tokens = {"c" if token == "c" else "p" for token in ours}
+        if other not in (1, size) or len(tokens) > 1 or (other > 1 and ours.strip("c") != theirs.strip("c")):
             return None
         for token in tokens:
             kinds[token].add(other == 1)
@@ -163,12 +163,12 @@ def _one_convolution(walk: Walk, first: Value, second: Value) -> Value | None:
     """Return the sum of two convolutions of one input as the larger of them, or None where it is no such
     sum.
     """
-    mine, theirs = branch(first), branch(second)
-    if mine is None or theirs is None or mine is theirs:
+    ours, theirs = branch(first), branch(second)
+    if ours is None or theirs is None or ours is theirs:
         return None
-    if (mine.residual is not None, mine.layer().shape.macs) < (theirs.residual is not None, theirs.layer().shape.macs):
-        first, second, mine, theirs = second, first, theirs, mine
-    if not merge(mine, theirs, second.view.index[np.argsort(first.view.index)]):
+    if (ours.residual is not None, ours.layer().shape.macs) < (theirs.residual is not None, theirs.layer().shape.macs):
+        first, second, ours, theirs = second, first, theirs, ours
+    if not merge(ours, theirs, second.view.index[np.argsort(first.view.index)]):
         return None
     walk.drafts.remove(theirs)
     return replace(first, exclusive=True)

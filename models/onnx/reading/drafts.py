@@ -72,7 +72,7 @@ class Plane:
             return True
         done = [writer.bounds for writer in self.writers]
         zero = (low is None or low <= 0) and (high is None or high >= 0)  # what no layer writes
-        return bool(done) and (zero or self.whole) and all(compose(one, clip) == one for one in done)
+        return bool(done) and (zero or self.whole) and all(compose(earlier, clip) == earlier for earlier in done)
 
     @property
     def whole(self) -> bool:
@@ -356,14 +356,14 @@ def apply_clip(targets: Iterable[Draft], clip: Clip) -> None:
 
 
 def _needed(plane: Plane) -> set[Draft]:
-    found: set[Draft] = set()
+    behind: set[Draft] = set()
     stack = list(plane.writers)
     while stack:
         draft = stack.pop()
-        if draft not in found:
-            found.add(draft)
+        if draft not in behind:
+            behind.add(draft)
             stack += [writer for read in draft.sources() for writer in read.writers]
-    return found
+    return behind
 
 
 def execution_order(drafts: Sequence[Draft]) -> list[Draft]:
@@ -396,11 +396,11 @@ def _in_plain_names(
 ) -> tuple[dict[str, float], dict[str, tuple[float, int]]]:
     """Give every plane a plain name of its own; return the known ranges, before the gain, and grids."""
     taken: set[str] = set()
-    known: dict[str, float] = {}
+    ranges_of: dict[str, float] = {}
     held: dict[str, tuple[float, int]] = {}
     for plane in dict.fromkeys((source, *(draft.output.root()[0] for draft in drafts))):
         aliases = (plane.name, *plane.aliases)
-        found = [ranges[alias] for alias in aliases if alias in ranges]
+        spans = [ranges[alias] for alias in aliases if alias in ranges]
         name = base = plain(plane.name)
         count = 1
         while name in taken:
@@ -408,14 +408,14 @@ def _in_plain_names(
             name = f"{base}_{count}"
         taken.add(name)
         plane.name = name
-        if not found and name in ranges:
-            found = [ranges[name]]  # as `write_metadata` names it
-        if found:
-            known[name] = found[0] / plane.gain
+        if not spans and name in ranges:
+            spans = [ranges[name]]  # as `write_metadata` names it
+        if spans:
+            ranges_of[name] = spans[0] / plane.gain
         given = [grids[alias] for alias in (*aliases, name) if alias in grids]
         if given:
             held[name] = given[0]
-    return known, held
+    return ranges_of, held
 
 
 def build_network(
@@ -435,7 +435,7 @@ def build_network(
     The exits come in the order of their stages when `ordered`, else they are put in the order of the MACs
     they need. The channels of an output are those of its plane.
     """
-    known, held = _in_plain_names(source, drafts, ranges, grids)
+    plain_ranges, held = _in_plain_names(source, drafts, ranges, grids)
     needs = {exit.name: set() if plane is None else _needed(plane) for exit, plane in exits}
     ranked = [replace(exit, logits=None if plane is None else plane.name) for exit, plane in exits]
     if not ordered:
@@ -461,10 +461,10 @@ def build_network(
         metadata=dict(metadata),
         grids=held,
     )
-    if not known.keys() >= tensors.keys() or not {*known, *ranges}.issuperset(network.ranged):
+    if not plain_ranges.keys() >= tensors.keys() or not {*plain_ranges, *ranges}.issuperset(network.ranged):
         return network
     inner = {name: ranges[name] / network.gains[name] for name in network.ranged if name not in tensors}
-    return replace(network, calibration={name: {**known, **inner}[name] for name in network.ranged})
+    return replace(network, calibration={name: {**plain_ranges, **inner}[name] for name in network.ranged})
 
 
 def _in_root(output: Output, plane: Plane, stage: int) -> Output:

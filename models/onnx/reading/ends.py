@@ -56,7 +56,7 @@ def ends(
         raise ModelFileError(
             f"the exits must be outputs of {walk.file.path} ({', '.join(names[:8])}), not '{unknown[0]}'"
         )
-    found = Ends()
+    ends_ = Ends()
     for name in names:
         value = walk.values.get(name)
         if value is not None and value.plane is walk.source and name != value.plane.name and not value.pixels:
@@ -67,58 +67,58 @@ def ends(
             )
         meant = not {name, plain(name), value.plane.name, plain(value.plane.name)}.isdisjoint(chosen or ())
         if name in cut:
-            _add_output(walk, found, name, value)
+            _add_output(walk, ends_, name, value)
             if not (meant or name in walk.file.declared or (chosen is None and len(names) == 1 and _decides(value))):
                 continue
         meant |= chosen is None
         if isinstance(check, MapCheck):
             if meant and chosen is not None:
                 _check_map(walk, name, value, check)
-                _add_exit(walk, found, name, value, table, threshold)
+                _add_exit(walk, ends_, name, value, table, threshold)
             else:
-                _give(walk, found, name, value, cut)
+                _give(walk, ends_, name, value, cut)
         elif _decides(value) and meant:
-            _add_exit(walk, found, name, value, table, threshold)
+            _add_exit(walk, ends_, name, value, table, threshold)
         elif chosen is not None and meant:
             raise ModelFileError(
                 f"output '{name}' must be one vector of at least two logits per image to be an exit, and it is "
                 f"(N, {', '.join(map(str, value.onnx_shape))}){' behind a ' + value.activation if value.activation else ''}"
             )
         else:
-            _give(walk, found, name, value, cut)
-    asked = chosen is None and not table and len(found.exits) > 1
-    if asked and are_heads([plane for _, plane, _ in found.exits]):
-        for exit, _, _ in found.exits:
-            _give(walk, found, exit.name, walk.values[exit.name], cut)
-        found.exits.clear()
-    if isinstance(check, MapCheck) and not found.exits:
+            _give(walk, ends_, name, value, cut)
+    asked = chosen is None and not table and len(ends_.exits) > 1
+    if asked and are_heads([plane for _, plane, _ in ends_.exits]):
+        for exit, _, _ in ends_.exits:
+            _give(walk, ends_, exit.name, walk.values[exit.name], cut)
+        ends_.exits.clear()
+    if isinstance(check, MapCheck) and not ends_.exits:
         raise ModelFileError(f"the exit check of {walk.file.path} is for maps, and no output of its exit table is one")
-    classes = sorted({plane.shape[2] for _, plane, _ in found.exits})
+    classes = sorted({plane.shape[2] for _, plane, _ in ends_.exits})
     if len(classes) > 1:
         raise ModelFileError(
             f"all exits must tell the same classes apart, and their numbers of logits are {classes}; name the outputs that "
             f"are exits (exits= of read_onnx, or the metadata fluidnpu.exits), and the others are given out as they are"
         )
-    if len({exit.name for exit, _, _ in found.exits}) < len(found.exits):
+    if len({exit.name for exit, _, _ in ends_.exits}) < len(ends_.exits):
         raise ModelFileError(
-            f"the exits of {walk.file.path} must have different names, and they are {[exit.name for exit, _, _ in found.exits]}"
+            f"the exits of {walk.file.path} must have different names, and they are {[exit.name for exit, _, _ in ends_.exits]}"
         )
-    if asked and found.exits:
-        _check_stages(walk, found)
-    return found
+    if asked and ends_.exits:
+        _check_stages(walk, ends_)
+    return ends_
 
 
 def shown(name: str) -> str:
     """Return the name of a graph output as an output or an exit has it."""
-    return "".join(one for one in name if one.isprintable())[:80]
+    return "".join(letter for letter in name if letter.isprintable())[:80]
 
 
-def _check_stages(walk: Walk, found: Ends) -> None:
+def _check_stages(walk: Walk, graph_ends: Ends) -> None:
     """Raise ModelFileError for an exit before which hardly anything is saved, where nobody named it."""
-    cheap = cheap_stage([plane for _, plane, _ in found.exits])
+    cheap = cheap_stage([plane for _, plane, _ in graph_ends.exits])
     if cheap is not None:
         index, share = cheap
-        names = [exit.name for exit, _, _ in found.exits]
+        names = [exit.name for exit, _, _ in graph_ends.exits]
         raise ModelFileError(
             f"the exits of {walk.file.path} must be named, since '{names[index]}' costs {100 * share:.2g} % of the "
             f"multiplications beyond those before it: --logits {','.join(names)[:200]} (exits= in Python) takes all as "
@@ -151,7 +151,7 @@ def _check_map(walk: Walk, name: str, value: Value, check: MapCheck) -> None:
 
 def _add_exit(
     walk: Walk,
-    found: Ends,
+    graph_ends: Ends,
     name: str,
     value: Value,
     table: Mapping[str, Mapping[str, Any]],
@@ -163,33 +163,33 @@ def _add_exit(
         node = _end_of(walk, name)
         value = walk.copy(node, value if value.ordered else walk.gathered(node, value))
     plane = value.plane
-    if any(other is plane for _, other, _ in found.exits):
+    if any(other is plane for _, other, _ in graph_ends.exits):
         return  # logits and their Softmax, both given out: one exit
     if not activation and plane.name != name:
         plane.aliases.append(plane.name)
         plane.name = name
-    key = next((one for one in (name, plane.name, plain(name), plain(plane.name)) if one in table), None)
+    key = next((key_ for key_ in (name, plane.name, plain(name), plain(plane.name)) if key_ in table), None)
     row: Mapping[str, Any] = table[key] if key is not None else {"name": name}
-    known = row.get("threshold")
+    stored = row.get("threshold")
     exit = Exit(
         name=shown(row["name"]),
         logits=plane.name,
-        threshold=known if known is not None else DEFAULT_THRESHOLD if threshold is None else threshold,
+        threshold=stored if stored is not None else DEFAULT_THRESHOLD if threshold is None else threshold,
         rate=row.get("rate"),
         accuracy=row.get("accuracy"),
-        assumed=known is None and threshold is None,
+        assumed=stored is None and threshold is None,
     )
-    found.exits.append((exit, plane, key))
+    graph_ends.exits.append((exit, plane, key))
 
 
-def _give(walk: Walk, found: Ends, name: str, value: Value, cut: Collection[str]) -> None:
+def _give(walk: Walk, graph_ends: Ends, name: str, value: Value, cut: Collection[str]) -> None:
     """Give an output of the user's as it is; what the tail reads is among the outputs already."""
     if name not in cut:
-        _add_output(walk, found, name, value)
-    found.given.append(name)
+        _add_output(walk, graph_ends, name, value)
+    graph_ends.given.append(name)
 
 
-def _add_output(walk: Walk, found: Ends, name: str, value: Value) -> None:
+def _add_output(walk: Walk, graph_ends: Ends, name: str, value: Value) -> None:
     activation, axis = value.activation, value.axis
     value = _settled(walk, name, value)
     view = value.view
@@ -203,7 +203,7 @@ def _add_output(walk: Walk, found: Ends, name: str, value: Value) -> None:
         activation=activation,
         axis=axis,
     )
-    found.outputs.append((output, value.plane))
+    graph_ends.outputs.append((output, value.plane))
 
 
 def _settled(walk: Walk, name: str, value: Value) -> Value:

@@ -106,35 +106,35 @@ def _operands(walk: Walk, node: onnx.NodeProto) -> tuple[Value, npt.NDArray[Any]
 
 def per_channel(node: onnx.NodeProto, source: Value, array: npt.NDArray[Any]) -> Doubles:
     """Return a constant operand as (n,) when it broadcasts over channels alone."""
-    found = source.view.spread(array)
-    if found is None:
+    spread = source.view.spread(array)
+    if spread is None:
         raise UnsupportedOperatorError(
             label(node),
             node.op_type,
             f"has a constant of shape {array.shape}",
             f"only one number, or one for each of {source.shape[2]} channels, can be folded",
         )
-    return found.astype(np.float64)
+    return spread.astype(np.float64)
 
 
 def scale(walk: Walk, node: onnx.NodeProto) -> None:
     """Fold Mul, Div, Sub or Add with a constant operand; multiply two activations."""
-    found = _operands(walk, node)
-    if found is None and node.op_type == "Mul" and len(node.input) == 2:
+    operands = _operands(walk, node)
+    if operands is None and node.op_type == "Mul" and len(node.input) == 2:
         walk.renamed(node, multiply(walk, node, walk.value(node), walk.value(node, 1)))
         return
-    if found is None:
+    if operands is None:
         raise misfit(node, "divides one activation by another", _ONE_FACTOR)
-    source, array, first = found
+    source, array, first = operands
     constant = per_channel(node, source, array)
-    one, zero = np.ones_like(constant), np.zeros_like(constant)
+    ones, zero = np.ones_like(constant), np.zeros_like(constant)
     if node.op_type == "Div" and (first or not constant.all()):
         raise UnsupportedOperatorError(label(node), node.op_type, "divides by an activation or by zero", _ONE_FACTOR)
     factor, shift = {
         "Mul": (constant, zero),
         "Div": (1 / np.where(constant == 0, 1, constant), zero),
-        "Add": (one, constant),
-        "Sub": (-one, constant) if first else (one, -constant),
+        "Add": (ones, constant),
+        "Sub": (-ones, constant) if first else (ones, -constant),
     }[node.op_type]
     walk.affine(node, source, factor, shift)
 

@@ -32,56 +32,56 @@ def with_input_size(model: onnx.ModelProto, size: Sequence[int] | None) -> None:
     """
     if size is None:
         return
-    inner = {one.name for one in model.graph.initializer}
-    images = [one for one in model.graph.input if one.name not in inner]
-    for one in images:
-        dims = one.type.tensor_type.shape.dim
-        told = [dim.dim_value if dim.HasField("dim_value") else 0 for dim in dims][1:]
+    inner = {tensor.name for tensor in model.graph.initializer}
+    images = [value for value in model.graph.input if value.name not in inner]
+    for image in images:
+        dims = image.type.tensor_type.shape.dim
+        extents = [dim.dim_value if dim.HasField("dim_value") else 0 for dim in dims][1:]
         text = "x".join(map(str, size))
-        if len(size) == len(told) - 1:
+        if len(size) == len(extents) - 1:
             few = range(1, FEW_CHANNELS + 1)  # an image's channels stand last only where the last size is one of these
-            size = (*size, told[-1]) if told[-1] in few and told[0] not in few else (told[0], *size)
-        if len(size) != len(told) or not all(1 <= extent <= MOST_EXTENT for extent in size):
+            size = (*size, extents[-1]) if extents[-1] in few and extents[0] not in few else (extents[0], *size)
+        if len(size) != len(extents) or not all(1 <= extent <= MOST_EXTENT for extent in size):
             raise ModelFileError(
-                f"the input size must be {len(told)} sizes of 1..{MOST_EXTENT} for the input '{one.name}', as in "
-                f"{'x'.join(['3', '320', '320', '320'][: len(told)])}, not {text}"
+                f"the input size must be {len(extents)} sizes of 1..{MOST_EXTENT} for the input '{image.name}', as in "
+                f"{'x'.join(['3', '320', '320', '320'][: len(extents)])}, not {text}"
             )
-        ends = [axis for axis in (0, -1) if told[axis] >= 1]
-        if len(told) > 1 and ends and all(size[axis] != told[axis] for axis in ends):
-            said = "x".join(str(extent) if extent >= 1 else "?" for extent in told)
+        ends = [axis for axis in (0, -1) if extents[axis] >= 1]
+        if len(extents) > 1 and ends and all(size[axis] != extents[axis] for axis in ends):
+            shape_text = "x".join(str(extent) if extent >= 1 else "?" for extent in extents)
             raise ModelFileError(
-                f"the input size must keep the channels of the input '{one.name}', which the file says as {said}, and it "
+                f"the input size must keep the channels of the input '{image.name}', which the file says as {shape_text}, and it "
                 f"is {text}"
             )
         for dim, extent in zip(list(dims)[1:], size, strict=True):
             dim.Clear()
             dim.dim_value = extent
     del model.graph.value_info[:]
-    for one in model.graph.output:
-        one.type.tensor_type.ClearField("shape")
+    for image in model.graph.output:
+        image.type.tensor_type.ClearField("shape")
 
 
 def open_input(walk: Walk) -> None:
     """Give the walk its input plane. Raises ModelFileError for an input that is no image."""
     graph = walk.file.model.graph
-    found = [one for one in graph.input if one.name not in walk.file.protos]
-    if len(found) != 1:
+    images = [value for value in graph.input if value.name not in walk.file.protos]
+    if len(images) != 1:
         raise no_image(
-            f"{walk.file.path} must have one input image, and it has {len(found)} inputs"
-            + (f" ({', '.join(one.name for one in found[:8])})" if found else ""),
+            f"{walk.file.path} must have one input image, and it has {len(images)} inputs"
+            + (f" ({', '.join(value.name for value in images[:8])})" if images else ""),
             "export the model with the image as its only argument, or join images of one size along the channels before "
             "anything else",
         )
-    name, kind = found[0].name, found[0].type.tensor_type
+    name, kind = images[0].name, images[0].type.tensor_type
     if kind.elem_type not in (*_FLOATS, TensorProto.UINT8):
-        known = TensorProto.DataType.values()
-        called = TensorProto.DataType.Name(kind.elem_type) if kind.elem_type in known else kind.elem_type
+        name_of = TensorProto.DataType.values()
+        called = TensorProto.DataType.Name(kind.elem_type) if kind.elem_type in name_of else kind.elem_type
         raise no_image(f"input '{name}' of {walk.file.path} holds {called}, as tokens do", NO_SEQUENCES)
     dims = [d.dim_value if d.HasField("dim_value") else 0 for d in kind.shape.dim]
-    told = tuple(d.dim_value if d.HasField("dim_value") else (d.dim_param or "?") for d in kind.shape.dim)
+    extents = tuple(d.dim_value if d.HasField("dim_value") else (d.dim_param or "?") for d in kind.shape.dim)
     if len(dims) not in (2, 3, 4) or not all(d >= 1 for d in dims[1:]):
         raise no_image(
-            f"input '{name}' must have the shape (N, channels, height, width) with fixed positive sizes, not {told}",
+            f"input '{name}' must have the shape (N, channels, height, width) with fixed positive sizes, not {extents}",
             "say its size with --input, as in --input 3x320x320 or 320x320 (size= in Python)",
         )
     if max(dims[1:]) > MOST_EXTENT or math.prod(dims[1:]) > MOST_ELEMENTS:

@@ -79,8 +79,8 @@ def _reshape(walk: Walk, node: onnx.NodeProto) -> None:
         raise misfit(node, why, "keep the batch as the first dimension and give the others as fixed sizes")
     sizes = target[1:]
     if -1 in sizes:
-        known = math.prod(v for v in sizes if v != -1)
-        sizes = [math.prod(shape) // known if v == -1 and known else v for v in sizes]
+        rest = math.prod(v for v in sizes if v != -1)
+        sizes = [math.prod(shape) // rest if v == -1 and rest else v for v in sizes]
     _put_moved(walk, node, lambda view: view.reshape(sizes), why)
 
 
@@ -92,7 +92,7 @@ def _transpose(walk: Walk, node: onnx.NodeProto) -> None:
     axis = walk.raw(node).axis  # of a Softmax
     followed = order.index(axis) if axis in order else None
     _put_moved(
-        walk, node, lambda view: view.transpose([one - 1 for one in order[1:]]), "cannot be transposed", followed
+        walk, node, lambda view: view.transpose([axis_ - 1 for axis_ in order[1:]]), "cannot be transposed", followed
     )
 
 
@@ -254,8 +254,8 @@ def _split(walk: Walk, node: onnx.NodeProto) -> None:
     given = walk.optional(node, 1)
     parts = attributes.ints("split") if given is None else tuple(int(v) for v in given.reshape(-1))
     if parts is None:
-        each = -(-sizes[axis] // len(node.output))
-        parts = tuple(min(each, sizes[axis] - i * each) for i in range(len(node.output)))
+        share = -(-sizes[axis] // len(node.output))
+        parts = tuple(min(share, sizes[axis] - i * share) for i in range(len(node.output)))
     if len(parts) != len(node.output) or sum(parts) != sizes[axis] or min(parts) < 1:
         raise refuse(node, f"must split {sizes[axis]} positions into {len(node.output)} parts, not {parts[:16]}")
     first = 0
@@ -402,10 +402,10 @@ def _joined_before(pieces: Sequence[Value], axis: int) -> list[Value]:
         made.append(piece)
         while (whole := made[-1].plane.inside) is not None:
             last = made[-len(whole.pieces) :]
-            filled = [one.plane for one in last] == whole.pieces and all(one.covers for one in last)
-            if not filled or whole.own or sum(one.shape[2] for one in whole.pieces) != whole.shape[2]:
+            filled = [part.plane for part in last] == whole.pieces and all(part.covers for part in last)
+            if not filled or whole.own or sum(piece.shape[2] for piece in whole.pieces) != whole.shape[2]:
                 break
-            channels = np.concatenate([one.plane.at[2] + one.view.by_axis() for one in last], axis=axis)
+            channels = np.concatenate([part.plane.at[2] + part.view.by_axis() for part in last], axis=axis)
             view = last[0].view.with_channels(channels)
             made[-len(last) :] = [Value(plane=whole, view=view, exclusive=False)]
     return made
@@ -450,7 +450,7 @@ def _joined(walk: Walk, node: onnx.NodeProto, plane: Plane, pieces: Sequence[Val
         moves = _movable(piece) and not twice and (piece.plane.gain == 1.0 or not mixed)
         made.append(piece if moves else walk.keep_sign(piece, walk.copy(node, piece)))
     plane.gain = made[0].plane.gain
-    plane.depth = 1 + max(one.plane.depth for one in made)
+    plane.depth = 1 + max(value.plane.depth for value in made)
     return made
 
 
@@ -464,10 +464,10 @@ def _share_gain(pieces: Sequence[Value]) -> None:
         and all(writer.kind is Kind.GEMM and writer.residual is None for writer in piece.plane.writers)
         for piece in pieces
     ]
-    fixed = {piece.plane.gain for piece, one in zip(pieces, free, strict=True) if not one}
+    fixed = {piece.plane.gain for piece, is_free in zip(pieces, free, strict=True) if not is_free}
     if len(fixed) == 1:
-        for piece, one in zip(pieces, free, strict=True):
-            if one and _movable(piece):
+        for piece, is_free in zip(pieces, free, strict=True):
+            if is_free and _movable(piece):
                 piece.plane.gain = next(iter(fixed))
 
 

@@ -157,7 +157,7 @@ class Patterns:
         self.nodes = file.model.graph.node
         self.readers: dict[str, list[int]] = {}
         self._index = {id(node): index for index, node in enumerate(self.nodes)}
-        self.live = {one.name for one in file.model.graph.input if one.name not in file.protos}
+        self.live = {value.name for value in file.model.graph.input if value.name not in file.protos}
         for node in file.order:
             for name in node.input:
                 self.readers.setdefault(name, []).append(self._place(node))
@@ -166,8 +166,8 @@ class Patterns:
         self.at: dict[int, Pattern] = {}
         for pattern in self._all():
             for index in pattern.nodes:
-                known = self.at.get(index)
-                if known is None or len(known.nodes) < len(pattern.nodes):
+                there = self.at.get(index)
+                if there is None or len(there.nodes) < len(pattern.nodes):
                     self.at[index] = pattern
 
     def of(self, node: onnx.NodeProto) -> Pattern | None:
@@ -208,14 +208,17 @@ class Patterns:
 
         Values between their nodes have no reader beside them.
         """
-        found: dict[str, Pattern] = {}
-        for pattern in sorted({id(one): one for one in self.at.values()}.values(), key=lambda one: -len(one.nodes)):
+        by_name: dict[str, Pattern] = {}
+        for pattern in sorted(
+            {id(candidate): candidate for candidate in self.at.values()}.values(),
+            key=lambda candidate: -len(candidate.nodes),
+        ):
             inside = {name for index in pattern.nodes for name in self.nodes[index].output} - {pattern.gives}
             closed = all(pattern.nodes.issuperset(self.readers.get(name, ())) for name in inside)
             free = all(self.at[index] is pattern for index in pattern.nodes)
             if pattern.lowers is not None and inside and closed and free and inside.isdisjoint(self.file.outputs):
-                found |= dict.fromkeys((*inside, pattern.gives), pattern)
-        return found
+                by_name |= dict.fromkeys((*inside, pattern.gives), pattern)
+        return by_name
 
     def producer(self, name: str) -> onnx.NodeProto | None:
         """Return the node that writes a value, or None."""
@@ -229,8 +232,8 @@ class Patterns:
             node = self.producer(name)
         proto = self.file.protos.get(name)
         if node is not None and node.op_type == "Constant":
-            proto = next((one.t for one in node.attribute if one.name == "value"), None)
-            plain = next((one.f for one in node.attribute if one.name == "value_float"), None)
+            proto = next((attribute.t for attribute in node.attribute if attribute.name == "value"), None)
+            plain = next((attribute.f for attribute in node.attribute if attribute.name == "value_float"), None)
             if proto is None:
                 return None if plain is None else np.asarray(plain, np.float64)
         if proto is None or int(np.prod(list(proto.dims), dtype=np.float64)) > MOST_CONSTANT:
@@ -340,7 +343,9 @@ def _gate(patterns: Patterns, index: int) -> Pattern | None:
     for reads, factor in (tuple(node.input), tuple(node.input)[::-1]):
         inside = patterns.above(factor, stop=reads)
         pools = [
-            one for one in inside if patterns.nodes[one].op_type in _POOLS and patterns.nodes[one].input[0] == reads
+            index_
+            for index_ in inside
+            if patterns.nodes[index_].op_type in _POOLS and patterns.nodes[index_].input[0] == reads
         ]
         if pools and len(inside) < MOST_UP:
             spatial = all(patterns.nodes[pool].op_type in ("ReduceMean", "ReduceMax") for pool in pools)
@@ -374,7 +379,7 @@ def _ending(patterns: Patterns, factor: str) -> set[int]:
 
 def _reduces_channels(patterns: Patterns, index: int) -> bool:
     node = patterns.nodes[index]
-    axes = next((tuple(one.ints) for one in node.attribute if one.name == "axes"), None)
+    axes = next((tuple(attribute.ints) for attribute in node.attribute if attribute.name == "axes"), None)
     if axes is None and len(node.input) > 1:
         array = patterns.number(node.input[1])
         axes = None if array is None else tuple(int(axis) for axis in array.reshape(-1))
@@ -392,7 +397,7 @@ def _norm(patterns: Patterns, index: int) -> Pattern | None:
             continue
         for other in node.input:
             inside = patterns.above(other, stop=centred)
-            kinds = {patterns.nodes[one].op_type for one in inside}
+            kinds = {patterns.nodes[index_].op_type for index_ in inside}
             if other != centred and {"Sqrt", "ReduceMean"} <= kinds and len(inside) < 8:
                 mean = {patterns.file.producers[name] for name in less.input if _is_mean(patterns, name, less.input[0])}
                 nodes = {index, patterns.file.producers[centred], *mean, *inside}
@@ -426,11 +431,11 @@ def _attention(patterns: Patterns, index: int) -> Pattern | None:
             path.append(before.input[0])
         if before is None or before.op_type != "Softmax":
             continue
-        nodes |= {patterns.file.producers[one] for one in path if one in patterns.file.producers}
+        nodes |= {patterns.file.producers[tensor] for tensor in path if tensor in patterns.file.producers}
         scores = before.input[0]
         while (inner := patterns.producer(scores)) is not None and inner.op_type in _SCALING and len(nodes) < MOST_UP:
             nodes.add(patterns.file.producers[scores])
-            scores = next((one for one in inner.input if one in patterns.live), "")
+            scores = next((tensor for tensor in inner.input if tensor in patterns.live), "")
         if inner is not None and inner.op_type == "MatMul" and patterns.live.issuperset(inner.input):
             nodes.add(patterns.file.producers[scores])
             return Pattern(

@@ -86,20 +86,20 @@ def read_parsed(
     walk, cut = _walked(file, most_weights)
     metadata = read_metadata(file)
     named = tuple(metadata.exits) if PREFIX + "exits" in file.metadata else None
-    found = ends(
+    graph_ends = ends(
         walk, metadata.exits, threshold, named if exits is None else exits, metadata.check, cut.values if cut else ()
     )
     rank = {key: index for index, key in enumerate(metadata.exits)}
-    ordered = all(key is not None for _, _, key in found.exits)  # the exit table's order is the designer's own
+    ordered = all(key is not None for _, _, key in graph_ends.exits)  # the exit table's order is the designer's own
     if ordered:
-        found.exits.sort(key=lambda one: rank[one[2] or ""])
-    stages: list[tuple[Exit, Plane | None]] = [(exit, plane) for exit, plane, _ in found.exits]
+        graph_ends.exits.sort(key=lambda end: rank[end[2] or ""])
+    stages: list[tuple[Exit, Plane | None]] = [(exit, plane) for exit, plane, _ in graph_ends.exits]
     network = build_network(
         plain(metadata.name),
         walk.source,
         walk.drafts,
         stages or [(Exit(name="final", logits=None), None)],
-        found.outputs,
+        graph_ends.outputs,
         metadata.calibration,
         metadata.provenance,
         ordered=ordered,
@@ -109,7 +109,7 @@ def read_parsed(
     network = replace(network, class_names=_class_names(network, metadata))
     network = replace(network, equalisation=_equalisation(network, metadata))
     network = replace(network, corrections=_corrections(network, metadata))
-    network = network if cut is None else with_tail(network, cut, file, found.given)
+    network = network if cut is None else with_tail(network, cut, file, graph_ends.given)
     _ = network.intake  # refuses a record for another count of channels
     return network
 
@@ -117,13 +117,13 @@ def read_parsed(
 def _equalisation(network: Network, metadata: Metadata) -> dict[str, tuple[int, ...]]:
     """Return the exponents of tensors that are the network's; without its ranges there are none."""
     rows = metadata.equalisation if network.calibration else {}
-    return {name: some for name, some in rows.items() if len(some) == network.tensors.get(name, (0, 0, 0))[2]}
+    return {name: shifts for name, shifts in rows.items() if len(shifts) == network.tensors.get(name, (0, 0, 0))[2]}
 
 
 def _corrections(network: Network, metadata: Metadata) -> dict[str, tuple[float, ...]]:
     """Return the corrections of layers that are the network's; without its ranges there are none."""
     channels = {layer.name: layer.channels for layer in network.layers if network.calibration}
-    return {name: some for name, some in metadata.corrections.items() if len(some) == channels.get(name)}
+    return {name: offsets for name, offsets in metadata.corrections.items() if len(offsets) == channels.get(name)}
 
 
 def _walked(file: OnnxFile, most_weights: int) -> tuple[Walk, GraphCut | None]:
@@ -165,7 +165,7 @@ def prepare(walk: Walk, patterns: Patterns) -> None:
     """Open the input of a walk, and tell it which patterns are one use of the activation unit."""
     open_input(walk)
     walk.patterns = patterns.lowered()
-    for pattern in {id(one): one for one in walk.patterns.values()}.values():
+    for pattern in {id(candidate): candidate for candidate in walk.patterns.values()}.values():
         inside = sum(list(patterns.nodes[index].input).count(pattern.reads) for index in pattern.nodes)
         walk.uses[pattern.reads] -= inside - 1  # which read it once
     light = cache(lambda: possible(walk.file, layers=False))

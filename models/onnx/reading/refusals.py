@@ -50,7 +50,7 @@ def misfit(node: onnx.NodeProto, why: str, remedy: str, operator: str | None = N
     return UnsupportedOperatorError(label(node), operator or node.op_type, why, remedy, fits=FITS)
 
 
-def unsupported(node: onnx.NodeProto, known: str) -> UnsupportedOperatorError:
+def unsupported(node: onnx.NodeProto, taken: str) -> UnsupportedOperatorError:
     """Return the error for an operator that the reader does not know; `known` lists those it does."""
     plain = node.domain in ("", "ai.onnx")
     remedy = REMEDIES.get(node.op_type) if plain else None
@@ -58,7 +58,7 @@ def unsupported(node: onnx.NodeProto, known: str) -> UnsupportedOperatorError:
     return misfit(
         node,
         "is not supported",
-        remedy or f"replace it, or cut the graph before it; what can be used is {known}{own}",
+        remedy or f"replace it, or cut the graph before it; what can be used is {taken}{own}",
         node.op_type if plain else f"{node.domain}.{node.op_type}",
     )
 

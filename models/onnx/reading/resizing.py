@@ -114,12 +114,12 @@ def repeated(outputs: int, beside: int) -> list[Pass]:
 
 def _repetition(outputs: int, phases: int) -> list[Pass]:
     """Return the passes that repeat one pixel by a window and each pixel of that by a number of phases."""
-    some = -(-outputs // phases)
-    window = Pass(outputs=some, runs=[AxisRun(0, 0, some, 1 - some, (Fraction(1),) * some)])
+    most = -(-outputs // phases)
+    window = Pass(outputs=most, runs=[AxisRun(0, 0, most, 1 - most, (Fraction(1),) * most)])
     counts = [-(-(outputs - phase) // phases) for phase in range(phases)]
     runs = [AxisRun(phase, 0, count, 0, (Fraction(1),)) for phase, count in enumerate(counts)]
     last = Pass(outputs=outputs, runs=runs, phases=phases)
-    return [part for part, needed in ((window, some > 1), (last, phases > 1)) if needed]
+    return [part for part, needed in ((window, most > 1), (last, phases > 1)) if needed]
 
 
 def _cost(rows: Pass, columns: Pass, channels: int) -> float:

@@ -152,14 +152,14 @@ class Behind:
                 node = self.file.model.graph.node[index]
                 if not _asks_shape(node, walk):
                     stack += filter(None, node.input)
-        known: dict[str, Array] = {}
+        constants: dict[str, Array] = {}
         for node in self.file.order:
             if not needed.isdisjoint(self.file.producers[name] for name in node.output if name):
-                known.update(self._folded(walk, node, known))
-        known |= {name: self.file.constant(name) for name in wanted if name in self.file.protos}
-        return {name: known[name] for name in wanted}
+                constants.update(self._folded(walk, node, constants))
+        constants |= {name: self.file.constant(name) for name in wanted if name in self.file.protos}
+        return {name: constants[name] for name in wanted}
 
-    def _folded(self, walk: Walk, node: onnx.NodeProto, known: dict[str, Array]) -> dict[str, Array]:
+    def _folded(self, walk: Walk, node: onnx.NodeProto, constants: dict[str, Array]) -> dict[str, Array]:
         assert self.refusal is not None
         if node.op_type == "Constant":
             return {node.output[0]: _constant(node)}
@@ -168,13 +168,13 @@ class Behind:
             attributes = Attributes(node)
             return {node.output[0]: whole[attributes.integer("start", 0) : attributes.integer("end", len(whole))]}
         for name in node.input:
-            if name in self.file.protos and name not in known:
-                known[name] = self.file.constant(name)
+            if name in self.file.protos and name not in constants:
+                constants[name] = self.file.constant(name)
         made = _node_of(node)
-        if made is None or not all(name in known for name in made.inputs if name):
+        if made is None or not all(name in constants for name in made.inputs if name):
             raise self.refusal
         try:
-            return dict(zip(made.outputs, evaluated(made, known, self.file.opset, self._work), strict=False))
+            return dict(zip(made.outputs, evaluated(made, constants, self.file.opset, self._work), strict=False))
         except TailError:
             raise self.refusal from None
 
@@ -220,8 +220,8 @@ def _usable(file: OnnxFile, node: onnx.NodeProto) -> bool:
 
 def _node_of(node: onnx.NodeProto) -> TailNode | None:
     """Return a node as the tail has it, with floats of one width; None for one that it does not know."""
-    known = node.domain in ("", "ai.onnx") and node.op_type in OPERATORS
-    attributes = _attributes(node) if known else None
+    shipped = node.domain in ("", "ai.onnx") and node.op_type in OPERATORS
+    attributes = _attributes(node) if shipped else None
     if attributes is None:
         return None
     if node.op_type == "Cast" and attributes.get("to") in _FLOATS:  # as constants are read
@@ -231,17 +231,17 @@ def _node_of(node: onnx.NodeProto) -> TailNode | None:
 
 def _attributes(node: onnx.NodeProto) -> dict[str, Any] | None:
     """Return attributes in plain types and arrays; None where one is of another kind, as a graph is."""
-    found: dict[str, Any] = {}
-    for one in node.attribute:
-        if one.type in _SINGLES:
-            found[one.name] = _text(getattr(one, _SINGLES[one.type]))
-        elif one.type in _LISTS:
-            found[one.name] = tuple(_text(each) for each in getattr(one, _LISTS[one.type]))
-        elif one.type == AttributeProto.TENSOR:
-            found[one.name] = array_of(one.t, f"attribute '{one.name}'")
+    attributes: dict[str, Any] = {}
+    for attribute in node.attribute:
+        if attribute.type in _SINGLES:
+            attributes[attribute.name] = _text(getattr(attribute, _SINGLES[attribute.type]))
+        elif attribute.type in _LISTS:
+            attributes[attribute.name] = tuple(_text(text) for text in getattr(attribute, _LISTS[attribute.type]))
+        elif attribute.type == AttributeProto.TENSOR:
+            attributes[attribute.name] = array_of(attribute.t, f"attribute '{attribute.name}'")
         else:
             return None
-    return found
+    return attributes
 
 
 def _text(value: Any) -> Any:
@@ -267,7 +267,7 @@ def with_tail(network: Network, cut: GraphCut, file: OnnxFile, given: Collection
         for node in filter(None, map(_node_of, cut.nodes))
     )
     written = {name for node in nodes for name in node.outputs}
-    users = {names.get(name, name): one for name, one in file.declared.items() if name in written or name in given}
+    users = {names.get(name, name): value for name, value in file.declared.items() if name in written or name in given}
     work = Work(most_values=_MOST_VALUES, most_macs=network.workload.macs)
     try:
         draft = Tail(
@@ -287,7 +287,7 @@ def with_tail(network: Network, cut: GraphCut, file: OnnxFile, given: Collection
     tail = replace(
         draft,
         nodes=left,
-        outputs=tuple(_output(name, one, made[name], depends[name][1], file.batch) for name, one in users.items()),
+        outputs=tuple(_output(name, value, made[name], depends[name][1], file.batch) for name, value in users.items()),
         constants={name: made[name] for name in (*cut.constants, *still) if name in read},
     )
     return replace(network, tail=_typed(tail, {name: made[name].dtype.name for name in users}))
@@ -341,12 +341,12 @@ def _stated(dim: onnx.TensorShapeProto.Dimension, size: int, batch: str) -> bool
 
 def _depends(tail: Tail) -> dict[str, tuple[bool, bool]]:
     """Tell of each value if its numbers and if its sizes depend on the image."""
-    known = dict.fromkeys(tail.inputs, (True, False))
+    depends = dict.fromkeys(tail.inputs, (True, False))
     for node in tail.nodes:
-        read = [known.get(name, (False, False)) for name in node.inputs]
+        read = [depends.get(name, (False, False)) for name in node.inputs]
         sized = any(read[index][0] for index in _SIZED_BY.get(node.operator, ()) if index < len(read))
-        value, shape = any(one[0] for one in read), sized or any(one[1] for one in read)
+        value, shape = any(flags[0] for flags in read), sized or any(flags[1] for flags in read)
         if node.operator in ("Shape", "Size"):
             value, shape = shape, False
-        known |= dict.fromkeys(node.outputs, (value, shape or (value and node.operator in _GIVES_ANY_SIZE)))
-    return known
+        depends |= dict.fromkeys(node.outputs, (value, shape or (value and node.operator in _GIVES_ANY_SIZE)))
+    return depends

@@ -50,14 +50,14 @@ def phases(*, size: int, outputs: int, kernel: int, stride: int, dilation: int, 
     Input i meets output i * stride + k * dilation - begin through tap k. A phase without taps has none, at
     input 0.
     """
-    found = []
+    opened = []
     for first in range(min(stride, outputs)):
         taps = [k for k in range(kernel) if (first + begin - k * dilation) % stride == 0][::-1]
         places = [(first + begin - k * dilation) // stride for k in taps] or [0]
         apart = places[1] - places[0] if len(places) > 1 else 1
         count = -(-(outputs - first) // stride)
-        found.append(Phase(first, count, tuple(taps), places[0], apart))
-    return found
+        opened.append(Phase(first, count, tuple(taps), places[0], apart))
+    return opened
 
 
 def _padding(size: int, phase: Phase) -> Pair:
@@ -107,8 +107,8 @@ def _conv_transpose(walk: Walk, node: onnx.NodeProto) -> None:
             taken = oihw[:, :, row.taps][:, :, :, column.taps]
             if not taken.size:
                 taken = np.zeros((*oihw.shape[:2], *window["kernel"]), np.float32)
-            found = convolution(walk, node, source, np.ascontiguousarray(taken), bias, groups, window)
-            made.append((found.plane, (row.first, column.first)))
+            opened = convolution(walk, node, source, np.ascontiguousarray(taken), bias, groups, window)
+            made.append((opened.plane, (row.first, column.first)))
     _put(walk, node, source, woven(node.output[0], made, (*geometry.outputs, out), (len(rows), len(columns))))
 
 
@@ -154,7 +154,7 @@ def _geometry(node: onnx.NodeProto, source: Value, kernel: tuple[int, ...]) -> _
         asked = asked[2:]
     if asked is None and auto.startswith("SAME"):
         asked = tuple(s * size for s, size in zip(stride, sizes, strict=True))
-        if any(whole < some for whole, some in zip(full, asked, strict=True)):
+        if any(whole < least for whole, least in zip(full, asked, strict=True)):
             raise misfit(
                 node,
                 "has strides larger than its kernel and an auto_pad of SAME, for which ONNX's text and onnxruntime give "
@@ -164,7 +164,7 @@ def _geometry(node: onnx.NodeProto, source: Value, kernel: tuple[int, ...]) -> _
     begin = list(pads[:count]) if auto == "NOTSET" else [0] * count
     end = list(pads[count:]) if auto == "NOTSET" else [0] * count
     if asked is not None:
-        if len(asked) != count or not all(1 <= one <= MOST_EXTENT for one in asked):
+        if len(asked) != count or not all(1 <= extent <= MOST_EXTENT for extent in asked):
             raise refuse(node, f"must have {count} sizes of 1..{MOST_EXTENT} as its output_shape, not {asked}")
         for axis in range(count):
             total = full[axis] - asked[axis]
@@ -212,10 +212,10 @@ def _depth_to_space(walk: Walk, node: onnx.NodeProto) -> None:
             f"must have a blocksize of 1..8 whose square divides {channels} channels, and the mode DCR or CRD, not "
             f"{block} and '{mode[:40]}'",
         )
-    each = channels // block**2
-    parts = np.arange(channels).reshape((block**2, each) if mode == "DCR" else (each, block**2))
+    kept = channels // block**2
+    parts = np.arange(channels).reshape((block**2, kept) if mode == "DCR" else (kept, block**2))
     parts = parts if mode == "DCR" else parts.T
-    shape = (height * block, width * block, each)
+    shape = (height * block, width * block, kept)
     if math.prod(shape) > MOST_ELEMENTS:
         raise refuse(node, f"must have an output of at most {MOST_ELEMENTS} values, not {shape}")
     planes = _planes_of(walk, node, source, parts)
@@ -257,15 +257,15 @@ def _split(walk: Walk, writer: Draft, source: Value, parts: Indices) -> list[Pla
 def _pieces(source: Value, parts: Indices) -> list[Plane] | None:
     """Return the planes that a value is joined of, where each is one of the parts; else None."""
     by_channel = {piece.at[2]: piece for piece in source.plane.pieces}
-    found = []
+    opened = []
     for part in parts:
         index = source.view.index[part]
         piece = by_channel.get(int(index[0]))
         fits = piece is not None and piece.shape == (*source.plane.shape[:2], len(part)) and piece.at[:2] == (0, 0)
         if piece is None or not fits or not np.array_equal(index, index[0] + np.arange(len(part))):
             return None
-        found.append(piece)
-    return found
+        opened.append(piece)
+    return opened
 
 
 def _picked(walk: Walk, node: onnx.NodeProto, source: Value, part: Indices) -> Plane:

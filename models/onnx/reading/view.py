@@ -92,8 +92,8 @@ class AxisView:
     def transpose(self, order: Sequence[int]) -> AxisView:
         """Reorder the axes."""
         starts = np.cumsum([0, *(axis.count("c") for axis in self.axes)])
-        factors = [f for one in order for f in range(starts[one], starts[one + 1])]
-        return replace(self, axes=tuple(self.axes[one] for one in order), channels=self.channels.transpose(factors))
+        factors = [f for axis in order for f in range(starts[axis], starts[axis + 1])]
+        return replace(self, axes=tuple(self.axes[axis] for axis in order), channels=self.channels.transpose(factors))
 
     def reshape(self, shape: Sequence[int]) -> AxisView | None:
         """Join and split axes in order; None where an axis of height or width would have to be split."""

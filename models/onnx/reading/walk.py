@@ -157,24 +157,24 @@ class Walk:
 
         `lazy`: the node takes over a pending padding, factor and shift, which are settled otherwise.
         """
-        found = self.raw(node, index)
-        if found.activation == "sigmoid":
-            found = self._table_of_sigmoid(node, index, found)
-        if found.pixels:
+        value = self.raw(node, index)
+        if value.activation == "sigmoid":
+            value = self._table_of_sigmoid(node, index, value)
+        if value.pixels:
             raise misfit(node, f"reads the uint8 image '{node.input[index]}'", "cast it to floats first")
-        if found.activation:
+        if value.activation:
             raise UnsupportedOperatorError(
                 label(node), node.op_type, "follows a Softmax", "a Softmax may only end an exit or an output"
             )
-        return found if lazy else self.settle(node, found)
+        return value if lazy else self.settle(node, value)
 
-    def _table_of_sigmoid(self, node: onnx.NodeProto, index: int, found: Value) -> Value:
+    def _table_of_sigmoid(self, node: onnx.NodeProto, index: int, value: Value) -> Value:
         """Return a Sigmoid that a node of the NPU reads; what ends the network is left to the host."""
         if self.may_end(node.output[0]):
             raise misfit(node, f"reads the Sigmoid '{node.input[index]}' behind the last layer", HOST_ENDS)
         name = node.input[index]
         sigmoid = Activation(use=Use.TABLE, function="sigmoid")
-        made = self.activate(self._maker(name, node), replace(found, activation=""), sigmoid, name)
+        made = self.activate(self._maker(name, node), replace(value, activation=""), sigmoid, name)
         self.values[name] = made
         return made
 
@@ -194,14 +194,14 @@ class Walk:
 
     def map(self, node: onnx.NodeProto, *, lazy: bool = False) -> Value:
         """Return the activation at input 0, which must be (N, C, H, W) or (N, C, L)."""
-        found = self.value(node, lazy=lazy)
-        if not (found.view.is_map or found.view.is_line):
+        value = self.value(node, lazy=lazy)
+        if not (value.view.is_map or value.view.is_line):
             raise refuse(
                 node,
                 f"must read (N, channels, height, width) or (N, channels, length), and '{node.input[0]}' is "
-                f"(N, {', '.join(map(str, found.view.shape))})" + (", a vector" if found.view.is_vector else ""),
+                f"(N, {', '.join(map(str, value.view.shape))})" + (", a vector" if value.view.is_vector else ""),
             )
-        return found
+        return value
 
     def known(self, name: str) -> bool:
         """True if a name is a constant."""
@@ -224,10 +224,10 @@ class Walk:
 
     def constant(self, node: onnx.NodeProto, index: int) -> npt.NDArray[Any]:
         """Return the constant at an input."""
-        found = self.optional(node, index)
-        if found is None:
+        value = self.optional(node, index)
+        if value is None:
             raise refuse(node, f"must have an input {index}, and it is left out")
-        return found
+        return value
 
     def keep(self, name: str, array: npt.NDArray[Any]) -> None:
         """Remember a constant, within the limit; each counts once, as long as a node will read it."""
@@ -619,7 +619,9 @@ def _scale_clipped(source: Value, factor: float) -> bool:
     one of them adds or ends in the activation unit.
     """
     writers = source.plane.writers
-    if not all(one.kind is Kind.GEMM and one.residual is None and one.activation is None for one in writers):
+    if not all(
+        writer.kind is Kind.GEMM and writer.residual is None and writer.activation is None for writer in writers
+    ):
         return False
     for writer in writers:
         writer.scale(np.full(writer.channels, factor), np.zeros(writer.channels))

@@ -35,12 +35,12 @@ def folded(walk: Walk, node: onnx.NodeProto) -> npt.NDArray[Any] | None:
     attributes = Attributes(node)
     walk.afford(_size(node.op_type, arrays))
     with np.errstate(all="ignore"):
-        found = np.asarray(FOLDS[node.op_type](arrays, attributes))
-    if found.dtype.kind == "f":
-        found = found.astype(np.float32, copy=False)
-        if node.op_type not in _MOVES and not np.isfinite(found).all():
+        folded = np.asarray(FOLDS[node.op_type](arrays, attributes))
+    if folded.dtype.kind == "f":
+        folded = folded.astype(np.float32, copy=False)
+        if node.op_type not in _MOVES and not np.isfinite(folded).all():
             raise refuse(node, "must fold to finite numbers, and it gives NaN or infinity")
-    return found
+    return folded
 
 
 def _size(operator: str, arrays: list[npt.NDArray[Any] | None]) -> int:
@@ -155,7 +155,7 @@ def _per_block(arrays: _Arrays, attributes: Attributes) -> list[npt.NDArray[np.f
     axis, block = attributes.integer("axis", 1), attributes.integer("block_size", 0)
     if not (arrays[1] > 0).all():
         raise ValueError("a scale is not above 0")
-    found = []
+    named = []
     for array in (arrays[1], arrays[2] if len(arrays) > 2 else np.zeros(1)):
         array = np.asarray(array, np.float64)
         if array.size == 1:
@@ -164,15 +164,15 @@ def _per_block(arrays: _Arrays, attributes: Attributes) -> list[npt.NDArray[np.f
             array = array.take(np.arange(arrays[0].shape[axis]) // block, axis)
         else:
             array = array.reshape([-1 if at == axis % arrays[0].ndim else 1 for at in range(arrays[0].ndim)])
-        found.append(array)
-    return found
+        named.append(array)
+    return named
 
 
 def _clip(arrays: _Arrays, attributes: Attributes) -> npt.NDArray[Any]:
     low, high = [*arrays[1:3], None, None][:2]
     low = attributes.number("min", -math.inf) if low is None and "min" in attributes else low
     high = attributes.number("max", math.inf) if high is None and "max" in attributes else high
-    low, high = (one if one is None else np.asarray(one).reshape(()) for one in (low, high))
+    low, high = (bound if bound is None else np.asarray(bound).reshape(()) for bound in (low, high))
     return np.asarray(arrays[0] if low is None and high is None else np.clip(arrays[0], low, high))
 
 

@@ -128,8 +128,8 @@ class _Dequantiser:
         for node in source.order:
             for name in node.input:
                 self.readers.setdefault(name, []).append(node)
-        self.outputs = {one.name for one in source.model.graph.output}
-        self.images = {one.name for one in source.model.graph.input} - set(source.protos)
+        self.outputs = {value.name for value in source.model.graph.output}
+        self.images = {value.name for value in source.model.graph.input} - set(source.protos)
         self.taken = {*source.producers, *source.protos, *self.images}
         self.computed = self._computed()
 
@@ -159,9 +159,9 @@ class _Dequantiser:
         for field in (graph.node, graph.value_info):
             del field[:]
         needed = {name for node in self.nodes for name in node.input} | self.outputs
-        kept = [one for one in graph.initializer if one.name in needed]
+        kept = [tensor for tensor in graph.initializer if tensor.name in needed]
         del graph.initializer[:]
-        graph.initializer.extend([*kept, *(one for name, one in self.constants.items() if name in needed)])
+        graph.initializer.extend([*kept, *(tensor for name, tensor in self.constants.items() if name in needed)])
         graph.node.extend(self.nodes)
         if count:
             open_ends = f"; operands of sums that are not saturated: {self.left_out}" if self.left_out else ""
@@ -209,16 +209,16 @@ class _Dequantiser:
 
     def array(self, node: onnx.NodeProto, index: int) -> npt.NDArray[Any]:
         """Return the constant at an input that must be there."""
-        found = self.constant(node, index)
-        if found is None:
+        array = self.constant(node, index)
+        if array is None:
             raise refuse(node, f"must have an input {index}, and it is left out")
-        return found
+        return array
 
     def weights(self, node: onnx.NodeProto, index: int, scale: Any, zero: Any, axis: int) -> npt.NDArray[np.float32]:
         """Return the numbers of constant integers, of one scale or one for each position of an axis."""
         array = self.array(node, index).astype(np.float64)
-        found = (array - _along(zero, array, axis)) * _along(scale, array, axis)
-        return np.asarray(found, np.float32)
+        real = (array - _along(zero, array, axis)) * _along(scale, array, axis)
+        return np.asarray(real, np.float32)
 
     def grid(self, node: onnx.NodeProto, scale: int, zero: int | None = None, default: Any = np.uint8) -> Grid:
         """Return the grid that two inputs of a node say: a scale, and a zero point or that of `default`."""
@@ -250,14 +250,14 @@ class _Dequantiser:
         name = node.input[index]
         if name not in self.computed:
             return self.put(self.weights(node, index, grid.scale, grid.zero, 0), f"{name}_float")
-        known = self.grids.get(name)
-        if known is None:  # integers as the user gives them
+        kept = self.grids.get(name)
+        if kept is None:  # integers as the user gives them
             image = self.add("Cast", [self.named(name)], f"{name}_float", to=TensorProto.FLOAT)
             return self.affine(image, name, grid.scale, -grid.zero * grid.scale)
-        if (known.scale, known.zero) == (grid.scale, grid.zero):
+        if (kept.scale, kept.zero) == (grid.scale, grid.zero):
             return self.named(name)
-        factor = grid.scale / known.scale
-        return self.affine(self.named(name), name, factor, (known.zero - grid.zero) * grid.scale)
+        factor = grid.scale / kept.scale
+        return self.affine(self.named(name), name, factor, (kept.zero - grid.zero) * grid.scale)
 
     # -- what handlers write ---------------------------------------------------------------------------------
 
@@ -328,7 +328,7 @@ class _Dequantiser:
         """Read a Clip of integers, as exporters write widths that no type has."""
         bounds = [self.constant(node, index) for index in (1, 2)]
         low, high = (
-            int(one.reshape(())) if one is not None else end for one, end in zip(bounds, grid[2:], strict=True)
+            int(bound.reshape(())) if bound is not None else end for bound, end in zip(bounds, grid[2:], strict=True)
         )
         self.quantise(
             node, self.named(node.input[0]), Grid(grid.scale, grid.zero, max(low, grid.low), min(high, grid.high))
@@ -390,7 +390,11 @@ _Handler = Callable[[_Dequantiser, onnx.NodeProto], None]
 
 
 def _attributes(node: onnx.NodeProto, *without: str) -> dict[str, Any]:
-    return {one.name: helper.get_attribute_value(one) for one in node.attribute if one.name not in without}
+    return {
+        attribute.name: helper.get_attribute_value(attribute)
+        for attribute in node.attribute
+        if attribute.name not in without
+    }
 
 
 def _quantize(to: _Dequantiser, node: onnx.NodeProto) -> None:
@@ -462,7 +466,9 @@ def _dynamic_lstm(to: _Dequantiser, node: onnx.NodeProto) -> None:
     for index, scale in ((1, 8), (2, 10)):
         scales, zeros = to.array(node, scale), to.array(node, scale + 1)
         array = to.array(node, index).astype(np.float64)
-        ends = [one.reshape((array.shape[0], 1, -1)) if one.size > 1 else one.reshape(()) for one in (scales, zeros)]
+        ends = [
+            ends_.reshape((array.shape[0], 1, -1)) if ends_.size > 1 else ends_.reshape(()) for ends_ in (scales, zeros)
+        ]
         inputs[index] = to.put(((array - ends[1]) * ends[0]).transpose(0, 2, 1), node.input[index])
     made = helper.make_node("LSTM", inputs, list(node.output), name=label(node), **_attributes(node))
     to.append(made)

@@ -1,8 +1,8 @@
 """Rewrite an ONNX file into one that the walk can read: step 1 of ADR 60. The user's file is not changed.
 
-Functions of the model's own and those that packages bring for operators are inlined, inputs that no output needs are left out, inputs that are only
-joined are one, and a quantised graph becomes the float one that it approximates (quantised.py). Each name
-of the user's that is still there is kept.
+Functions of the model's own, and those that packages give for operators, are inlined. Inputs that no output
+needs are left out, inputs that are only joined are one, and a quantised graph becomes the float one that it
+approximates (quantised.py). Each name of the user's that is still there is kept.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def rewrite(file: OnnxFile) -> OnnxFile:
     called = with_functions(file)
     if called is not file:
         file = _inlined(called)
-    images = [one for one in file.model.graph.input if one.name not in file.protos]
+    images = [value for value in file.model.graph.input if value.name not in file.protos]
     if len(images) > 1:
         file = _joined(_needed(file))
     return dequantised(file) if is_quantised(file) else file
@@ -78,22 +78,24 @@ def _check_calls(file: OnnxFile) -> None:
 
 def _needed(file: OnnxFile) -> OnnxFile:
     """Leave out inputs that no output needs, where there is one that some output does."""
-    read = {name for node in file.order for name in node.input} | {one.name for one in file.model.graph.output}
-    spare = [one.name for one in file.model.graph.input if one.name not in file.protos and one.name not in read]
-    if not spare or len(spare) == len([one for one in file.model.graph.input if one.name not in file.protos]):
+    read = {name for node in file.order for name in node.input} | {value.name for value in file.model.graph.output}
+    spare = [value.name for value in file.model.graph.input if value.name not in file.protos and value.name not in read]
+    if not spare or len(spare) == len([value for value in file.model.graph.input if value.name not in file.protos]):
         return file
-    return OnnxFile(file.path, _with_inputs(file, [one for one in file.model.graph.input if one.name not in spare]))
+    return OnnxFile(
+        file.path, _with_inputs(file, [value for value in file.model.graph.input if value.name not in spare])
+    )
 
 
 def _joined(file: OnnxFile) -> OnnxFile:
     """Let inputs of one height and width that a Concat of channels reads, and nothing else, be one input."""
-    images = {one.name: one for one in file.model.graph.input if one.name not in file.protos}
+    images = {value.name: value for value in file.model.graph.input if value.name not in file.protos}
     readers = defaultdict(list)
     for node in file.order:
         for name in node.input:
             readers[name].append(node)
-    for one in file.model.graph.output:
-        readers[one.name].append(None)
+    for value in file.model.graph.output:
+        readers[value.name].append(None)
     first = readers[next(iter(images))] if images else []
     join = first[0] if len(first) == 1 else None
     if len(images) < 2 or join is None or join.op_type != "Concat" or sorted(join.input) != sorted(images):
@@ -109,8 +111,8 @@ def _joined(file: OnnxFile) -> OnnxFile:
     whole.name = join.output[0]
     whole.type.tensor_type.shape.dim[axis].dim_value = sum(size[axis] for size in sizes)
     model = _with_inputs(file, [whole])
-    told = (f"{size[axis]} channels of {name}" for name, size in zip(images, sizes, strict=True))
-    record(model, "inputs", ", ".join(told))
+    sizes_text = (f"{size[axis]} channels of {name}" for name, size in zip(images, sizes, strict=True))
+    record(model, "inputs", ", ".join(sizes_text))
     kept = [node for node in model.graph.node if node.output[:1] != join.output[:1]]
     del model.graph.node[:]
     model.graph.node.extend(kept)

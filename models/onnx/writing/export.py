@@ -96,9 +96,9 @@ class _Graph:
         """Append a node whose one output bears its name; a layer's name is its own node's, a tensor's waits
         for the node that ends it.
         """
-        known = name if operator in _OF_LAYERS or name not in self.layers else f"{name}_made"
+        key = name if operator in _OF_LAYERS or name not in self.layers else f"{name}_made"
         output = f"{name}_value" if name in self.taken else name
-        self.nodes.append(helper.make_node(operator, inputs, [output], name=known, **attributes))
+        self.nodes.append(helper.make_node(operator, inputs, [output], name=key, **attributes))
         return output
 
     def layer(self, layer: Layer) -> None:
@@ -235,12 +235,12 @@ class _Graph:
             index = self.network.layers.index(before)
             ready = self.network.writers(tensor, first, count, before=index)
             if len(self.network.writers(tensor, before=index)) < len(self.network.writers(tensor)):
-                spans = [self._span(self.network.layers[one]) for one in ready]
+                spans = [self._span(self.network.layers[index]) for index in ready]
                 low, high = min(first, *(s for s, _ in spans)), max(first + count, *(e for _, e in spans))
                 before_it = self.network.writers(tensor, 0, high)
                 if before_it == self.network.writers(tensor, 0, high, before=index):
                     low, ready = 0, before_it  # all channels up to there, which later readers extend
-                layers = [self.network.layers[one] for one in sorted(ready)]
+                layers = [self.network.layers[index] for index in sorted(ready)]
                 whole = self._assemble(tensor, layers, (low, high), name + "_part")
                 return self._sliced(whole, first - low, first + count - low, high - low, name)
         return self._sliced(tensor, first, first + count, self.network.tensors[tensor][2], name)
@@ -293,9 +293,9 @@ class _Graph:
         parts = [(0, joined[at])] if span[0] == 0 and at in joined else []
         for first, end in sorted(groups):
             rows = groups[first, end]
-            found = [layer for layer in layers if self._span(layer) == (first, end)]
-            if any(layer.output_step != (1, 1) for layer in found):
-                value = self._woven(tensor, found, made, f"{name}_{first}")
+            spanning = [layer for layer in layers if self._span(layer) == (first, end)]
+            if any(layer.output_step != (1, 1) for layer in spanning):
+                value = self._woven(tensor, spanning, made, f"{name}_{first}")
             else:
                 value = self._grid(rows, f"{name}_{first}")
             parts.append((first - at, value))
@@ -341,7 +341,7 @@ class _Graph:
             values = [
                 self._grid(
                     {
-                        row: {column: made[id(one)] for column, one in line.items()}
+                        row: {column: made[id(value)] for column, value in line.items()}
                         for row, line in phases[phase].items()
                     },
                     f"{name}_phase{phase[0]}_{phase[1]}",
@@ -520,7 +520,9 @@ def _named_apart(network: Network) -> Network:
     """
     taken = {output.name for output in network.outputs if not _is_plain(output, network)}
     taken |= (
-        {one.name for one in network.tail.outputs if one.name not in network.tail.inputs} if network.tail else set()
+        {output.name for output in network.tail.outputs if output.name not in network.tail.inputs}
+        if network.tail
+        else set()
     )
     clashing = taken & set(network.tensors)
     if not clashing:
@@ -548,7 +550,7 @@ def _named_apart(network: Network) -> Network:
         ),
         outputs=tuple(replace(output, tensor=names[output.tensor]) for output in network.outputs),
         calibration={names.get(name, name): value for name, value in network.calibration.items()},
-        equalisation={names.get(name, name): some for name, some in network.equalisation.items()},
+        equalisation={names.get(name, name): shifts for name, shifts in network.equalisation.items()},
         grids={names.get(name, name): grid for name, grid in network.grids.items()},
     )
 
@@ -588,8 +590,8 @@ def build_onnx(network: Network, state: State | None = None) -> onnx.ModelProto:
     ]
     opset = OPSET
     if network.tail is None:
-        for one in network.outputs:
-            outputs.append(helper.make_tensor_value_info(one.name, TensorProto.FLOAT, [batch, *one.shape]))
+        for described in network.outputs:
+            outputs.append(helper.make_tensor_value_info(described.name, TensorProto.FLOAT, [batch, *described.shape]))
     else:
         TailWriter(graph.nodes, graph.initializers).write(network.tail)
         outputs += map(output_info, network.tail.outputs)

@@ -36,11 +36,20 @@ def transposed(layers: Sequence[Layer], weights: Sequence[npt.NDArray[np.float32
     step = first.output_step
     wanted = {(row, column) for row in range(min(step[0], size[0])) for column in range(min(step[1], size[1]))}
     alike = all(
-        (one.kind, one.input, one.input_channel, one.in_shape, one.groups, one.channels, one.stride, one.output_step)
+        (
+            layer.kind,
+            layer.input,
+            layer.input_channel,
+            layer.in_shape,
+            layer.groups,
+            layer.channels,
+            layer.stride,
+            layer.output_step,
+        )
         == (Kind.GEMM, first.input, first.input_channel, first.in_shape, first.groups, first.channels, (1, 1), step)
-        for one in layers
+        for layer in layers
     )
-    if not alike or len(layers) != len(wanted) or {one.output_at for one in layers} != wanted:
+    if not alike or len(layers) != len(wanted) or {layer.output_at for layer in layers} != wanted:
         return None
     axes = [_axis(layers, axis, size[axis]) for axis in (0, 1)]
     if axes[0] is None or axes[1] is None:

@@ -30,12 +30,12 @@ def with_metadata(source: Path | str, network: Network, size: Sequence[int] | No
     file = OnnxFile(Path(source))
     model = file.model
     with_input_size(model, size)
-    total = sum(one.ByteSize() + _external_bytes(one) for one in model.graph.initializer)
+    total = sum(tensor.ByteSize() + _external_bytes(tensor) for tensor in model.graph.initializer)
     if total > MOST_BYTES:
         raise ModelFileError(f"{source} must have at most {MOST_BYTES >> 20} MiB of weights to be written as one file")
-    for one in model.graph.initializer:
-        if one.data_location == TensorProto.EXTERNAL:
-            one.CopyFrom(with_external_data(one, f"initialiser '{one.name}'", file.path.parent))
+    for tensor in model.graph.initializer:
+        if tensor.data_location == TensorProto.EXTERNAL:
+            tensor.CopyFrom(with_external_data(tensor, f"initialiser '{tensor.name}'", file.path.parent))
     kept = {key: value for key, value in file.metadata.items() if not key.startswith(PREFIX)}
     del model.metadata_props[:]
     onnx.helper.set_model_props(model, kept | metadata_of(network))
