@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from math import log
 from typing import Any
 
-from fluidnpu.studies.drawing import GRID, INK, ON_COLOUR, PALETTE, WIDTH, YELLOW, logarithmic, new_figure, to_svg
+from fluidnpu.studies.drawing import GRID, HALF, INK, ON_COLOUR, PALETTE, WIDTH, YELLOW, logarithmic, new_figure, to_svg
 
 DASHES = ("-", "--", "-", "--", ":")  # lines that lie on each other are told apart
 LIGHT = {PALETTE[1], PALETTE[4], PALETTE[5], YELLOW}  # too light for white letters
-ROOF_INCHES = (4.8, 3.5)  # width and height of a roofline
 ROOF_NAME, LETTER = (-6.0, 5.0), 5.4  # points: of a roof's name from its place; of a letter
 PANEL_INCHES = (3.7, 2.9)  # of a small figure, of which three stand side by side
 NAMED = 5  # layers of a roofline that are named
@@ -182,7 +181,7 @@ def roofline(
 
     `per_word` names the words that are counted, `slope` the roof of memory.
     """
-    figure, (axis,) = new_figure(*ROOF_INCHES)
+    figure, (axis,) = new_figure(*HALF)
     points = [(layer.name, layer.per_word, layer.gops) for layer in layers]
     low, high = min(x for _, x, _ in points) / 1.6, max(x for _, x, _ in points) * 1.6
     knee = peak_gops / gwords_per_s
@@ -248,7 +247,7 @@ def _placed(
     `limits`: least and most of both axes.
     """
     x_low, x_high, y_low, y_high = limits
-    wide, high = 72 * 0.9 * ROOF_INCHES[0], 72 * 0.76 * ROOF_INCHES[1]  # of the axes, in points
+    wide, high = 72 * 0.9 * HALF[0], 72 * 0.76 * HALF[1]  # of the axes, in points
 
     def at(point: tuple[float, float]) -> tuple[float, float]:
         x, y = log(point[0] / x_low) / log(x_high / x_low), log(point[1] / y_low) / log(y_high / y_low)

@@ -9,8 +9,10 @@ import numpy as np
 
 from fluidnpu import scheduler
 from fluidnpu.scheduler import placement
-from fluidnpu.studies.drawing import inline_figure, page_template
+from fluidnpu.studies.drawing import inline_figure, inline_panels, page_template
 
+from .. import words
+from ..quantities import plain
 from .placement_figures import Offered, Priced, cost_curve, faults_over_time, goodput_curves
 from .plan_picture import plan_picture
 
@@ -22,6 +24,8 @@ MOST = 60_000  # requests of that run, at the most
 LOSS_RATE = 0.9  # of the planned rate
 BINS = 60
 GOOD_PCT = 99.0
+WORDS = ("form", "planned requests/s", "cost an hour", "longest ms", "devices", "pool", "type", "network", "blocks")
+WORDS += ("batch", "time share", "entering/s")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,19 +50,21 @@ def render_placement(fleet: placement.Fleet, found: placement.Placement, asked: 
     priced = _prices(fleet, plan, asked) if alone else []
     loss = _loss(fleet, plan) if alone else None
     loads = placement.loads(fleet, plan)
-    unit = f"{plan.cost_micros / 1e6:.4g} an hour"
+    unit = f"{plain(plan.cost_micros / 1e6, 4)} an hour"
     return page_template(__package__, "placement.html.j2").render(
         fleet=fleet,
         plan=plan,
         forms=found.forms,
         cost=unit,
+        plain=plain,
+        words=words.explained(WORDS),
         picture=plan_picture(fleet, plan),
         rows=[(pool, load, _links(load)) for pool, load in zip(plan.pools, loads, strict=True)],
         head=placement.head_load(fleet, plan),
         bottleneck=_bottleneck(fleet, plan, loads),
-        goodput=inline_figure(goodput_curves(lines, plan.rate_per_s, GOOD_PCT), "Goodput by rate") if lines else "",
+        goodput=inline_panels(goodput_curves(lines, plan.rate_per_s, GOOD_PCT)) if lines else "",
         points=lines,
-        prices=inline_figure(cost_curve(priced, "an hour"), "Cost by rate") if len(priced) > 1 else "",
+        prices=inline_panels(cost_curve(priced, "an hour")) if len(priced) > 1 else "",
         loss=loss,
         faults="" if loss is None else inline_figure(loss.figure, "Requests in time as devices are lost"),
         count=COUNT,

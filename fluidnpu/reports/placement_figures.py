@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fluidnpu.studies.drawing import GRID, INK, PALETTE, WIDTH, new_figure, to_svg
+from fluidnpu.studies.drawing import GRID, HALF, INK, PALETTE, WIDTH, new_figure, to_svg
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,43 +26,50 @@ class Priced:
     devices: int
 
 
-def goodput_curves(lines: Mapping[str, Sequence[Offered]], planned_per_s: float, good_pct: float) -> str:
-    """Draw goodput and share in time against the offered rate, a line a form; the planned rate is marked."""
-    figure, axes = new_figure(WIDTH, 3.3, 2)
-    panels = (("requests answered in time, a second", "goodput_per_s"), ("share in time (%)", "in_time_pct"))
-    for axis, (title, key) in zip(axes, panels, strict=True):
+def goodput_curves(lines: Mapping[str, Sequence[Offered]], planned_per_s: float, good_pct: float) -> dict[str, str]:
+    """Draw goodput and share in time against the offered rate, a line a form; the planned rate is marked.
+
+    Returns figures by title.
+    """
+    most = max(p.rate_per_s for points in lines.values() for p in points)
+    figures = {}
+    for title, key in (("requests answered in time, a second", "goodput_per_s"), ("share in time (%)", "in_time_pct")):
+        figure, (axis,) = new_figure(*HALF)
         for colour, (name, points) in zip(PALETTE, lines.items(), strict=False):
             xs = [p.rate_per_s for p in points]
             axis.plot(
                 xs, [getattr(p, key) for p in points], color=colour, marker="o", markersize=3, linewidth=1.6, label=name
             )
         axis.axvline(planned_per_s, color=GRID, linewidth=4, zorder=0)
+        if key == "in_time_pct":
+            axis.set_ylim(-2, 102)
+            axis.axhline(good_pct, color=INK, linewidth=0.8, linestyle="--")
+        else:
+            axis.plot([0, most], [0, most], color=INK, linewidth=0.8, linestyle=":")
+            axis.set_ylim(bottom=0)
+        axis.legend(frameon=False, fontsize=9, labelcolor=INK)
         axis.set_xlabel("offered requests a second", fontsize=9, color=INK)
         axis.set_title(title, fontsize=10, color=INK, loc="left")
-    most = max(p.rate_per_s for points in lines.values() for p in points)
-    axes[0].plot([0, most], [0, most], color=INK, linewidth=0.8, linestyle=":")
-    axes[0].set_ylim(bottom=0)
-    axes[1].set_ylim(-2, 102)
-    axes[1].axhline(good_pct, color=INK, linewidth=0.8, linestyle="--")
-    axes[0].legend(frameon=False, fontsize=9, labelcolor=INK)
-    return to_svg(figure)
+        figures[title] = to_svg(figure)
+    return figures
 
 
-def cost_curve(points: Sequence[Priced], unit: str) -> str:
-    """Draw the least cost, and the devices of that plan, against the rate."""
-    priced = any(point.cost for point in points)
-    figure, axes = new_figure(WIDTH, 2.9, 2 if priced else 1)
+def cost_curve(points: Sequence[Priced], unit: str) -> dict[str, str]:
+    """Draw the least cost, and the devices of that plan, against the rate. Returns figures by title."""
     xs = [point.rate_per_s for point in points]
-    panels = [("devices of the cheapest plan", [float(point.devices) for point in points])]
-    if priced:
-        panels.insert(0, (f"least cost ({unit})", [point.cost for point in points]))
-    for axis, (title, values) in zip(axes, panels, strict=True):
+    panels = {"devices of the cheapest plan": [float(point.devices) for point in points]}
+    if any(point.cost for point in points):
+        panels = {f"least cost ({unit})": [point.cost for point in points], **panels}
+    figures = {}
+    for title, values in panels.items():
+        figure, (axis,) = new_figure(*HALF)
         axis.step(xs, values, where="pre", color=PALETTE[0], linewidth=1.6)
         axis.plot(xs, values, "o", color=PALETTE[0], markersize=4)
         axis.set_ylim(bottom=0)
         axis.set_xlabel("requests a second", fontsize=9, color=INK)
         axis.set_title(title, fontsize=10, color=INK, loc="left")
-    return to_svg(figure)
+        figures[title] = to_svg(figure)
+    return figures
 
 
 def faults_over_time(

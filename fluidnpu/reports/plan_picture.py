@@ -11,6 +11,8 @@ from markupsafe import Markup
 from fluidnpu.scheduler import placement
 from fluidnpu.studies.drawing import PALETTE
 
+from ..quantities import plain
+
 WIDTH, LEAST_CARD = 1130.0, 214.0  # a picture with more columns than fit is wider, and the page scrolls it
 HEAD_W, GAP, CARD_GAP = 168.0, 84.0, 18.0  # pixels: the front's box, between columns, between cards
 TOP, JOB_H, BAR_H = 58.0, 27.0, 14.0
@@ -131,14 +133,14 @@ def _flows(
             sheet.flow(begin, place, width, colour[network])
             if len(enter) <= MOST_LABELS:
                 halo = {"paint_order": "stroke", "stroke": "var(--paper)", "stroke_width": "3"}
-                said = f"{rate:.4g}/s"
+                said = f"{plain(rate, 4)}/s"
                 sheet.text(place[0] - 6, place[1] - 6, said, size=11, ink="var(--soft)", text_anchor="end", **halo)
 
 
 def _head(sheet: _Sheet, fleet: placement.Fleet, plan: placement.Plan, card: _Card) -> None:
     sheet.box(card.x, card.y, card.w, card.h, "var(--paper)", "var(--faint)", 6)
     sheet.text(card.x + 12, card.y + 22, "front", size=14, font_weight="600")
-    sheet.text(card.x + 12, card.y + 42, f"{plan.rate_per_s:.4g} requests/s")
+    sheet.text(card.x + 12, card.y + 42, f"{plain(plan.rate_per_s, 4)} requests/s")
     if not fleet.head:
         sheet.text(card.x + 12, card.y + 62, "its link is no limit", size=11, ink="var(--soft)")
         return
@@ -199,7 +201,7 @@ def _job(
         if exit:
             sheet.box(x + each * (block + 1) - 1, y + 11, 1.6, 12, "var(--ink)")
     ramps = {"on": "", "last": ", its last exit only", "none": ", no exits"}[job.ramps]
-    rate = f"{job.rate_per_s:.4g}/s"
+    rate = f"{plain(job.rate_per_s, 4)}/s"
     said = f"{name}blocks {job.first}..{job.last}, batch {job.batch}{ramps}"
     sheet.text(x, y + 9, _cut(said, w / 6.0 - len(rate) - 1), size=11.5)
     sheet.text(x + w, y + 9, rate, size=11, ink="var(--soft)", text_anchor="end")

@@ -17,14 +17,18 @@ from fluidnpu.studies.drawing import (
     first_merge,
     first_schedules,
     inline_figure,
+    inline_panels,
     looks,
     page_template,
     schedule_timeline,
 )
 
-from .. import show
+from .. import show, words
 from .remarks import remarks
 from .scheduling_figures import batch_bars, latency_distribution
+
+WORDS = ("policy", "violations %", "average ms", "p99 ms", "goodput", "mean batch", "NPU busy %", "busy MAC eff. %")
+WORDS += ("anytime", "shed %", "accuracy %", "points lost", "unstable")
 
 
 def render_simulation(serving: Serving, source: Source, streams: StreamComparison, policies: Sequence[str]) -> str:
@@ -45,10 +49,13 @@ def render_simulation(serving: Serving, source: Source, streams: StreamCompariso
         remarks=remarks(comparison),
         pm=plus_minus,
         rows=[(name, merge_metrics(runs), comparison.unstable(name)) for name, runs in comparison.metrics.items()],
-        distribution=inline_figure(latency_distribution(latencies, slo_ms, look), "Latency by policy")
-        if latencies
-        else "",
-        batches=inline_figure(batch_bars(shares, look), "Batch sizes by policy"),
+        distributions=inline_panels(
+            {
+                **({"Latency by policy": latency_distribution(latencies, slo_ms, look)} if latencies else {}),
+                "Batch sizes by policy": batch_bars(shares, look),
+            }
+        ),
+        words=words.explained(WORDS),
         timelines=[
             (name, inline_figure(schedule_timeline(done, first, exits), f"Batches over time, {name}"))
             for name, done in schedules.items()

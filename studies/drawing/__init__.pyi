@@ -1,5 +1,6 @@
 from .canvas import GREY as GREY
 from .canvas import GRID as GRID
+from .canvas import HALF as HALF
 from .canvas import INK as INK
 from .canvas import ON_COLOUR as ON_COLOUR
 from .canvas import PALETTE as PALETTE

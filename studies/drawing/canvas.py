@@ -10,6 +10,7 @@ PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F
 INK, GRID, PAPER = "#1f2933", "#d9dee4", "#ffffff"  # a page may have others at night (page.py)
 ON_COLOUR = "#16202a"  # ink on a coloured ground, the same by day and by night
 WIDTH = 11.2  # inches of a figure as wide as a page: its 8 points are 11 pixels there
+HALF = (4.8, 3.3)  # inches of a figure of which two stand side by side
 YELLOW = PALETTE[6]  # too light for white letters
 GREY = "#7a869a"  # for what has no colour of its own
 

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
-from html.parser import HTMLParser
 
 import pytest
+from narrow_pages import check_narrow
 
 from fluidnpu.boards import load_board
 from fluidnpu.dse import Exploration, explore
@@ -63,41 +63,6 @@ def counted(bits: int = 16) -> Exploration:
     pair = FilterPair(producer=0, depthwise=1, filtering=Filtering(kernel=3, padded=(1, 1), out=(28, 28)))
     work = Workload(name="block", layers=layers, filters=(pair,))
     return explore(work, load_board("zc706"), b_max=1, evaluations=1, lanes=16, core="rtl", bits=bits)
-
-
-class Boxes(HTMLParser):
-    """The classes around every table and picture of a page, and the names of its pictures."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[tuple[str, str]] = []
-        self.around: list[tuple[str, str]] = []
-        self.names: list[str | None] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        if tag in ("table", "svg"):
-            own = given.get("class") or given.get("style") or ""
-            self.around.append((tag, " ".join([own, *(kind for _, kind in self.open)])))
-        if tag == "svg":
-            self.names.append(given.get("aria-label") if given.get("role") == "img" else None)
-        if tag in ("div", "figure", "table"):
-            self.open.append((tag, given.get("class") or ""))
-
-    def handle_endtag(self, tag: str) -> None:
-        if self.open and self.open[-1][0] == tag:
-            self.open.pop()
-
-
-def check_narrow(text: str) -> None:
-    """Assert that every table and picture of a page scrolls or shrinks, and that every picture has a name."""
-    boxes = Boxes(text)
-    for tag, classes in boxes.around:
-        assert re.search(r"\bwide\b|\bbars\b|\bpanels\b|\bsaid\b|max-width", classes), f"<{tag}> in '{classes}'"
-    assert all(boxes.names)
-    assert len(set(boxes.names)) == len(boxes.names)
-    assert boxes.names
 
 
 def test_the_report_holds_the_numbers_and_every_figure() -> None:

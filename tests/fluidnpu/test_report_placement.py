@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from narrow_pages import check_narrow
 
 from fluidnpu.cli import main
 from fluidnpu.reports.placement import OFFERED, Asked, render_placement
@@ -79,7 +80,8 @@ def test_the_page_has_curves_of_the_twin(tmp_path: Path) -> None:
     page = render_placement(fleet, found, ASKED)
     for heading in ("What runs where", "Forms of serving", "Goodput against rate", "Cost against rate", "Pools"):
         assert f"<h2>{heading}</h2>" in page
-    assert page.count("<svg") == 4
+    check_narrow(page)
+    assert page.count("<svg") == 6  # picture, two of goodput, two of cost, lost devices
     lost = re.search(
         r"board-0 is away .*? and nobody plans anew: ([\d.]+) % in time before, ([\d.]+) % meanwhile", page
     )
