@@ -44,7 +44,7 @@ def main() -> int:
         options = ModelOptions(opened=lambda bundle: NullNpu(bundle.design), decisions=Path(scratch) / "log")
         models = Models({"demo": demo_bundle(Path(scratch) / "bundle")}, options)
         with in_background(models, ServeOptions(http=0, grpc=None)) as server:
-            model, began = models.find("demo"), time.monotonic()
+            model, began = models.find("demo").npu, time.monotonic()
             waiting: deque[Future[Reply]] = deque()
             step = max(1, given.requests // 20)
             for number in range(given.requests):

@@ -199,7 +199,7 @@ def _watching(options: ServeCommandOptions) -> tuning.Watching:
 def _started(out: Console, server: oip.NetworkServer, as_json: bool) -> None:
     """Say where the server listens and what it serves, in one object or a few lines."""
     urls = server.urls
-    served = [_described(model) for model in server.models if model.loads]
+    served = [_described(model) for model in server.models if model.npu.loads]
     if as_json:
         show.emit({"urls": urls, "models": served})
         import sys
@@ -217,17 +217,17 @@ def _started(out: Console, server: oip.NetworkServer, as_json: bool) -> None:
         out.print("[dim]the page at / shows it live, /metrics is for Prometheus; SIGTERM drains[/]")
 
 
-def _described(model: serving.Model) -> dict[str, Any]:
+def _described(model: serving.ServedNetwork) -> dict[str, Any]:
     design = model.bundle.design
     rates = design.exit_rates or (1 / design.stages,) * design.stages
     return {
         "name": model.label,
         "network": design.network,
         "board": design.board,
-        "device": model.options.device,
-        "policy": model.options.policy,
+        "device": model.npu.options.device,
+        "policy": model.npu.options.policy,
         "slo_ms": model.slo_ns / 1e6,
         "capacity_per_s": comparison.predicted_capacity(
-            scheduler.Serving.of(design, rates), model.options.policy, model.slo_ns
+            scheduler.Serving.of(design, rates), model.npu.options.policy, model.slo_ns
         ),
     }

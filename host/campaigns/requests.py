@@ -133,7 +133,7 @@ def run_campaign(
         stop.set()
         for thread in threads:
             thread.join(2 * LONGEST_S)
-        found.reopened = len(server.models.find(NAME).recoveries)
+        found.reopened = len(server.models.find(NAME).npu.recoveries)
     for one in asking:
         found.right += one.found.right
         found.wrong += one.found.wrong

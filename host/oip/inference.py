@@ -34,8 +34,8 @@ from ..errors import (
     TooLargeError,
     UnsupportedError,
 )
-from ..serving.model import Model
 from ..serving.models import Models
+from ..serving.network import ServedNetwork
 from ..serving.replies import Reply
 from ..serving.tails import Run, check_joinable, tail_outputs
 from ..serving.versions import Versions
@@ -158,7 +158,7 @@ class InferenceService:
     @property
     def live(self) -> bool:
         """False when a device hangs for longer than any recovery takes: better restart the process."""
-        return not any(model.stuck for model in self.models)
+        return not any(model.npu.stuck for model in self.models)
 
     @property
     def ready(self) -> bool:
@@ -175,18 +175,18 @@ class InferenceService:
         Raises ModelUnavailableError before the model's first load.
         """
         if name and len(of := self.models.of(name)) > 1:
-            return bounds_of(self.limits, *(input_of(model.bundle.program) for model in of if model.counts))
+            return bounds_of(self.limits, *(input_of(model.bundle.program) for model in of if model.npu.counts))
         if name:
             return self._face(self.models.find(name)).bounds
-        loads = [model.loads for model in self.models]
+        loads = [model.npu.loads for model in self.models]
         if self._largest[0] != loads:
-            loaded = [input_of(model.bundle.program) for model in self.models if model.counts]
+            loaded = [input_of(model.bundle.program) for model in self.models if model.npu.counts]
             self._largest = loads, bounds_of(self.limits, *loaded)
         return self._largest[1]
 
     def is_ready(self, name: str, version: str = "") -> bool:
         """Tell if a model takes requests. Raises UnknownModelError."""
-        return self.models.find(name, version).ready and name not in self.trials and not self.draining
+        return self.models.find(name, version).npu.ready and name not in self.trials and not self.draining
 
     def identity(self, name: str) -> dict[str, str]:
         """Return digests of a model's design and program, its loads and standing, and this process's number.
@@ -198,7 +198,11 @@ class InferenceService:
         if known is None or known[0] is not bundle:
             known = self._digests[name] = bundle, bundle.program.digest
         facts = {"design": bundle.design.digest, "program": known[1], "instance": self._instance}
-        return {**facts, "loads": str(model.loads), "standing": "on trial" if name in self.trials else model.standing}
+        return {
+            **facts,
+            "loads": str(model.npu.loads),
+            "standing": "on trial" if name in self.trials else model.npu.standing,
+        }
 
     def server_metadata(self) -> dict[str, Any]:
         """Return the server's metadata."""
@@ -209,7 +213,7 @@ class InferenceService:
         model = self.models.find(name, version)
         return {
             "name": name,
-            "versions": [one.version for one in self.models.of(name) if one.ready] or [model.version],
+            "versions": [one.version for one in self.models.of(name) if one.npu.ready] or [model.version],
             "platform": PLATFORM,
             "inputs": [input_of(model.bundle.program).to_json()],
             "outputs": [each.to_json() for each in outputs_of(model.bundle.program)],
@@ -245,10 +249,10 @@ class InferenceService:
         if any(model.name == name for model in self.models):
             self._counts(self.models.find(name)).errors[type(error).__name__] += 1
 
-    def _counts(self, model: Model) -> _Counts:
+    def _counts(self, model: ServedNetwork) -> _Counts:
         return self._counted.setdefault(model.label, _Counts())
 
-    async def _answered(self, call: Call, model: Model) -> tuple[ModelAnswer, Model]:
+    async def _answered(self, call: Call, model: ServedNetwork) -> tuple[ModelAnswer, ServedNetwork]:
         """Split a call into samples, serve them and join their answers; a repeat gets the first answer.
 
         The version that answered the first comes with it.
@@ -261,11 +265,11 @@ class InferenceService:
             return await self._served(call, wishes, model), model
         every = self.models.of(call.model)
         repeats = self.repeats.setdefault(call.model, Repeats())
-        owner = wishes.tenant, sum(one.loads for one in every)
+        owner = wishes.tenant, sum(one.npu.loads for one in every)
         answer = await repeats.once(wishes.key, call, lambda: self._served(call, wishes, model), owner)
         return answer, next((one for one in every if one.version == answer.version), model)
 
-    async def _served(self, call: Call, wishes: Wishes, model: Model) -> ModelAnswer:
+    async def _served(self, call: Call, wishes: Wishes, model: ServedNetwork) -> ModelAnswer:
         self.trials.check(call)
         terms = Terms(
             slo_ns=wishes.slo_ns if wishes.slo_ns is not None else wishes.timeout_ns,
@@ -301,7 +305,7 @@ class InferenceService:
             told["tail_us"] = (time.perf_counter_ns() - began) // 1_000
         return ModelAnswer(call.model, model.version, call.id, {name: made[name] for name in wanted}, told)
 
-    def _face(self, model: Model) -> _Face:
+    def _face(self, model: ServedNetwork) -> _Face:
         bundle, known = model.bundle, self._faces.get(model.label)
         if known is None or known.bundle is not bundle:
             program = bundle.program
@@ -319,7 +323,7 @@ class InferenceService:
             self._faces[model.label] = known
         return known
 
-    def _face_of(self, model: Model, face: _Face, replies: Sequence[Reply]) -> _Face:
+    def _face_of(self, model: ServedNetwork, face: _Face, replies: Sequence[Reply]) -> _Face:
         """Return the face whose program made the replies: the model may be exchanged while a request is held.
 
         Raises ModelUnavailableError where several did, or one that is served no more.
@@ -330,7 +334,7 @@ class InferenceService:
                 return newest
         raise _exchanged(model)
 
-    def _samples(self, model: Model, call: Call, expected: TensorInfo) -> list[Array]:
+    def _samples(self, model: ServedNetwork, call: Call, expected: TensorInfo) -> list[Array]:
         if len(call.inputs) != 1 or expected.name not in call.inputs:
             names = ", ".join(f"'{name:.60}'" for name in call.inputs) or "none"
             raise ProtocolError(f"model '{model.name}' must have the input '{expected.name}' alone, not {names}")
@@ -344,8 +348,10 @@ class InferenceService:
         if len(array) > self.limits.batch:
             raise TooLargeError(f"a request must hold at most {self.limits.batch} samples, not {len(array)}")
         check_joinable(model.bundle.program, len(array))
-        if len(array) > model.options.queue:
-            raise QueueFullError(f"the queue takes {model.options.queue} samples, and the request holds {len(array)}")
+        if len(array) > model.npu.options.queue:
+            raise QueueFullError(
+                f"the queue takes {model.npu.options.queue} samples, and the request holds {len(array)}"
+            )
         return list(array)
 
     async def _all_done(self, futures: Sequence[Future[Reply]]) -> None:
@@ -449,9 +455,9 @@ class InferenceService:
     def index(self, ready_only: bool = False) -> list[dict[str, str]]:
         """Return name, version, state and reason of every model."""
         return [
-            {"name": model.name, "version": model.version, "state": model.state, "reason": model.reason}
+            {"name": model.name, "version": model.version, "state": model.npu.state, "reason": model.npu.reason}
             for model in self.models
-            if model.ready or not ready_only
+            if model.npu.ready or not ready_only
         ]
 
     async def load(self, name: str, order: LoadOrder) -> None:
@@ -498,7 +504,7 @@ class InferenceService:
     def openapi(self, *, admin: bool) -> dict[str, Any]:
         """Return the document of the REST surface."""
         primary = {one.name: self.models.find(one.name) for one in self.models}
-        programs = {name: one.bundle.program if one.ready else None for name, one in primary.items()}
+        programs = {name: one.bundle.program if one.npu.ready else None for name, one in primary.items()}
         versions = list(dict.fromkeys(one.version for one in self.models))
         named = [tenant.name for model in self.models for tenant in model.tenancy_tenants]
         tenants, shared = ["", *dict.fromkeys(named)], self.limits.shared_bytes
@@ -511,7 +517,7 @@ def extensions(limits: Limits) -> list[str]:
     return [*EXTENSIONS, *(["system_shared_memory"] if limits.shared_bytes else [])]
 
 
-def _exchanged(model: Model) -> ModelUnavailableError:
+def _exchanged(model: ServedNetwork) -> ModelUnavailableError:
     return ModelUnavailableError(f"model '{model.name}' was loaded anew while the request waited: send it again")
 
 
@@ -602,14 +608,14 @@ def parameters_of(replies: Sequence[Reply], energy_nj: Sequence[float] | None = 
     }
 
 
-def _numbers(model: Model, replies: Sequence[Reply]) -> dict[str, Parameter]:
+def _numbers(model: ServedNetwork, replies: Sequence[Reply]) -> dict[str, Parameter]:
     """Return the numbers of the samples, which feedback names, where a model adapts."""
-    if model.adaptation is None:
+    if model.npu.adaptation is None:
         return {}
     return {"requests": " ".join(str(reply.request_id) for reply in replies)}
 
 
-def _statistics(model: Model, requests: _Counts, hits: int) -> dict[str, Any]:
+def _statistics(model: ServedNetwork, requests: _Counts, hits: int) -> dict[str, Any]:
     """Return one model's entry, in the fields and units of the statistics extension.
 
     It counts inferences by samples and all else by requests.

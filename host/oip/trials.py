@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from ..errors import ConflictError, HostError, ModelUnavailableError
-from ..serving.model import Model
+from ..serving.network import ServedNetwork
 from ..serving.resident import Resident
 from .calls import Call
 
@@ -41,7 +41,7 @@ class Trials:
         if call.model in self._open and call.parameters.get(TRIAL) is not True:
             raise ModelUnavailableError(f"model '{call.model}' must pass its trial first, and is on it")
 
-    async def load(self, model: Model, step: str | None) -> None:
+    async def load(self, model: ServedNetwork, step: str | None) -> None:
         """Load a model, or take a step of a load.
 
         Raises as `Model.load`, and ConflictError where a step does not follow the last one.
@@ -71,12 +71,12 @@ class Trials:
         if (timer := self._open.pop(name, None)) is not None:
             timer.cancel()
 
-    def _expire(self, model: Model) -> None:
+    def _expire(self, model: ServedNetwork) -> None:
         task = asyncio.get_running_loop().create_task(self._back(model))
         self._work.add(task)
         task.add_done_callback(self._work.discard)
 
-    async def _back(self, model: Model) -> None:
+    async def _back(self, model: ServedNetwork) -> None:
         _log.warning("model '%s' goes back, since nobody ended its trial in %g s", model.name, LONGEST_S)
         with contextlib.suppress(HostError):  # it is unavailable then, and says why
             await self.load(model, "back")

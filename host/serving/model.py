@@ -20,13 +20,11 @@ from typing import Any
 
 from fluidnpu.dse import Design, DesignError
 from fluidnpu.models.graph import MapCheck
-from fluidnpu.scheduler import Outcome, Policy, SchedulerError, make_policy
+from fluidnpu.scheduler import Policy, SchedulerError, make_policy
 from fluidnpu.scheduler.exits import (
     AdaptationMode,
     Bound,
     Criteria,
-    Criterion,
-    CriterionError,
     ExitProfile,
     PowerModel,
     Promise,
@@ -37,9 +35,7 @@ from fluidnpu.scheduler.simulation import PLAIN, ActiveExits, ExitSet, Terms
 from fluidnpu.scheduler.tenants import (
     Shared,
     Tenancy,
-    Tenant,
     changed,
-    described,
     network_of_tenants,
     room_for,
 )
@@ -62,14 +58,14 @@ from ..errors import (
     QueueFullError,
     ServerClosedError,
 )
-from .adapting import active_exits, certified_exits, changed_exits, described_exits
+from .adapting import active_exits, certified_exits
 from .apart import Apart
 from .decisions import DecisionLog
+from .network import ServedNetwork
 from .options import (
     BOARDS,
     ModelOptions,
     criteria_of,
-    default_slo_ns,
     joined_design,
     measured_on,
     modes_of,
@@ -86,7 +82,6 @@ from .warming import warm_up
 _log = logging.getLogger(__name__)
 BACKOFF_S = (0.05, 0.1, 0.2, 0.5, 1.0)  # between attempts to open a failed device again; the last one repeats
 READY, LOADING, UNAVAILABLE = "READY", "LOADING", "UNAVAILABLE"  # as the model repository extension names them
-VERSION = "1"  # of a model that has no others: a reload replaces it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,14 +94,12 @@ class _Held:
     future: Future[Reply]
 
 
-class Model:
+class Model(ServedNetwork):
     """A bundle under a name. It is not served before `load`.
 
     `folders` of several bundles by their names are networks side by side on one NPU (`resident.Resident`).
     `version`: of a model that has several (`versions.Versions`).
     """
-
-    _network = 0
 
     def __init__(
         self,
@@ -118,8 +111,8 @@ class Model:
         version: str = "",
     ) -> None:
         every = {name: folder} if folders is None else folders
-        self.name, self.folder, self.names = name, Path(folder), tuple(every)
-        self.version, self.label = version or VERSION, f"{name}/{version}" if version else name
+        super().__init__(name, version)
+        self.folder, self.names = Path(folder), tuple(every)
         self._folders = tuple(Path(one) for one in every.values())
         self.options = ModelOptions() if options is None else options
         self.state, self.reason = UNAVAILABLE, "not loaded yet"
@@ -128,7 +121,7 @@ class Model:
         self.counts: tuple[Statistics, ...] = ()  # by network
         self.sampler: Sampler | None = None  # of an NPU that counts by itself
         self._bundles: tuple[Bundle, ...] = ()
-        self._engines: tuple[Run | None, ...] = ()  # of their tails
+        self.engines: tuple[Run | None, ...] = ()  # of their tails
         self._certified_program = ""
         self._previous: tuple[tuple[Bundle, ...], tuple[Run | None, ...]] = (), ()  # what was served before
         self._server: Server | None = None
@@ -141,7 +134,7 @@ class Model:
         self._since = time.monotonic()
         self._lost_before = 0
         self._log: DecisionLog | None = None
-        self._usual, self._tenancy = [self.options.criteria] * len(self.names), self.options.tenancy
+        self._usual, self.tenancy = [self.options.criteria] * len(self.names), self.options.tenancy
         self.shared: Shared | None = None
         self.adaptation: Adaptation | None = None
         self.certifier: Certifier | None = None
@@ -150,9 +143,9 @@ class Model:
     # -- what is served --------------------------------------------------------------------------------------
 
     @property
-    def bundle(self) -> Bundle:
-        """The bundle as last loaded. Raises ModelUnavailableError before the first load."""
-        return self.bundles[0]
+    def npu(self) -> Model:
+        """The model itself, which has its NPU."""
+        return self
 
     @property
     def bundles(self) -> tuple[Bundle, ...]:
@@ -162,31 +155,9 @@ class Model:
         return self._bundles
 
     @property
-    def engine(self) -> Run | None:
-        """Runs the tail of the network on the host; None of a network without one."""
-        return self._engines[self._network]
-
-    @property
-    def statistics(self) -> Statistics | None:
-        """The counts of the only network, or of the first; None before the first load."""
-        return self.counts[0] if self.counts else None
-
-    @property
     def serving(self) -> Server | None:
         """The server of the moment, if there is one."""
         return self._server
-
-    @property
-    def server(self) -> Server:
-        """The server of the moment. Raises ModelUnavailableError without one."""
-        if self._server is None:
-            raise ModelUnavailableError(f"model '{self.name}' must be loaded, and it is not: {self.reason}")
-        return self._server
-
-    @property
-    def slo_ns(self) -> int:
-        """The objective of a request that names none."""
-        return self.options.slo_ns or default_slo_ns(self.bundle.design)
 
     @property
     def ready(self) -> bool:
@@ -234,69 +205,6 @@ class Model:
         longest_ns = max(max(row) for bundle in self.bundles for row in bundle.design.latency.ns)
         return self.options.attempts * (2 * 16 * longest_ns / 1e9 + 1.0)
 
-    def criterion(self, text: str) -> Criterion:
-        """Return the criterion that a text says of this model.
-
-        Raises ProtocolError where it breaks the grammar or asks what is not known of the model, and
-        ModelUnavailableError.
-        """
-        try:
-            return Bound(parse_criterion(text), self._profile(self.bundle.design, self._network)).criterion
-        except CriterionError as error:
-            raise ProtocolError(str(error)) from None
-
-    @property
-    def energy_nj(self) -> tuple[float, ...] | None:
-        """The modelled energy of a sample up to each exit, where the board's power is known."""
-        server = self._server
-        return None if server is None else server.criteria_of(self._network).profile.energy_nj
-
-    @property
-    def tenancy_tenants(self) -> tuple[Tenant, ...]:
-        """The tenants as they are now; empty where the NPU is not shared."""
-        return () if self._tenancy is None else self._tenancy.tenants
-
-    def check_tenant(self, name: str) -> str:
-        """Return the name of a tenant that there is, of a network's only tenant also for none.
-
-        Raises ProtocolError.
-        """
-        known = [tenancy_tenant.name for tenancy_tenant in self.tenancy_tenants]
-        if self._tenancy is None and name:
-            raise ProtocolError(f"model '{self.name}' has no tenants, so a request must name none, not '{name:.60}'")
-        if not name and self._tenancy is not None and self._tenancy.networks:
-            if len(known) == 1:
-                return known[0]
-            raise ProtocolError(f"a request to '{self.name}' must name its tenant, one of {', '.join(known)}")
-        if name and name not in known:
-            raise ProtocolError(f"a tenant must be one of {', '.join(known)}, not '{name:.60}'")
-        return name
-
-    def tenants(self) -> dict[str, Any]:
-        """Return the criterion in force and the tenants, as their file has them, with what each has now.
-
-        Raises ModelUnavailableError.
-        """
-        rows, shared, counts = {}, self.shared, self.statistics
-        criteria = self.server.criteria_of(self._network)
-        for one in () if self._tenancy is None else self._tenancy.all:
-            if self._tenancy is not None and self._tenancy.networks and one not in self.tenancy_tenants:
-                continue  # of another network
-            row = described(one)
-            if shared is not None and one.name in shared.infeasible:
-                row["target"] = "infeasible"
-            if shared is not None:
-                row["share_now"] = shared.shares.get(one.name, 0.0)
-                row["tokens_ms"] = shared.accounts.balance_ns.get(one.name, 0.0) / 1e6
-            if counts is not None and one.name in counts.tenants:
-                mine = counts.tenants[one.name]
-                row["answered"] = sum(mine.outcomes.values()) - mine.outcomes[Outcome.SHED]
-                row["npu_ms"] = mine.npu_ns / 1e6
-            if (criterion := criteria.tenants.get(one.name)) is not None:
-                row["criteria"] = criterion.text
-            rows[one.name] = row
-        return {"criteria": criteria.usual.text, "tenants": rows}
-
     def change(self, criteria: str | None, tenants: Mapping[str, Mapping[str, Any]], network: int = 0) -> None:
         """Change the usual criterion (None: not) and the keys of tenants that are named, all or nothing.
 
@@ -312,7 +220,7 @@ class Model:
             try:
                 modes: dict[str, AdaptationMode] = {}
                 usual = None if criteria is None else server.criteria_of(network).bound(criteria)
-                tenancy = self._tenancy
+                tenancy = self.tenancy
                 if tenants and tenancy is None:
                     raise ProtocolError(f"model '{self.name}' has no tenants that could be changed")
                 if tenancy is not None:
@@ -328,55 +236,12 @@ class Model:
                 self._usual[network] = usual.criterion.text
             if tenancy is not None and self.shared is not None and tenants:
                 self.shared.change(tenancy, modes)
-                self._tenancy = tenancy
+                self.tenancy = tenancy
 
     # -- active exits ----------------------------------------------------------------------------------------
 
-    @property
-    def active(self) -> ActiveExits:
-        """The table of active exits. Raises ProtocolError where there is none, and ModelUnavailableError."""
-        active = self.server.active
-        if active is None:
-            raise ProtocolError(
-                f"model '{self.name}' must have early exits, and no criterion of its server's, for its exits to change"
-            )
-        return active
-
-    def exits(self) -> dict[str, Any]:
-        """Return the active exits, why they are so, and what adaptation sees.
-
-        Raises ProtocolError, ModelUnavailableError.
-        """
-        said = described_exits(self.bundle.program, self.active, self.adaptation, self.server.adoption_ns)
-        return said if self.certifier is None else said | {"certificate": self.certifier.report()}
-
-    def change_exits(self, thresholds: Mapping[str, float | None], why: str) -> None:
-        """Set thresholds of early exits by name, None for an inactive one; the others stay as they are.
-
-        It takes effect with the next batch, and a reload undoes it. Raises ConflictError where a certificate
-        sets them, ProtocolError, ModelUnavailableError.
-        """
-        active = self.active
-        if self.certifier is not None:
-            raise ConflictError(
-                f"the thresholds of model '{self.name}' must be those of its certificate, not set by hand"
-            )
-        try:
-            active.change(changed_exits(self.bundle.program, active, thresholds), why)
-        except SchedulerError as error:
-            raise ProtocolError(str(error)) from None
-
-    def feedback(self, truths: Mapping[int, int]) -> int:
-        """Tell the true classes of answered requests by their numbers; return how many were of use.
-
-        Raises ConflictError where nothing adapts, and ModelUnavailableError.
-        """
-        self.server  # is served  # noqa: B018
-        if self.adaptation is None:
-            raise ConflictError(f"model '{self.name}' must adapt to take labels (serve --adapt), and it does not")
-        return sum(self.adaptation.feedback(request, truth) for request, truth in truths.items())
-
-    def _profile(self, design: Design, network: int) -> ExitProfile:
+    def profile(self, design: Design, network: int) -> ExitProfile:
+        """Return the profile of a network's exits, with what its recorded samples say."""
         return measured_on(profile_of(design, self.options.power), self._recorded(network))
 
     # -- requests --------------------------------------------------------------------------------------------
@@ -443,7 +308,7 @@ class Model:
             bundles = self._previous[0] if back else tuple(Bundle.read(folder) for folder in self._folders)
             self._check_policy(bundles)
             engines = tuple(tail_engine(bundle.program) for bundle in bundles)
-            before = self._bundles, self._engines
+            before = self._bundles, self.engines
             with self._gate:
                 self._held = []
                 self.state, self.reason = LOADING, ""
@@ -512,10 +377,10 @@ class Model:
             device = driver.device
             driver.close()
         slots: int | tuple[int, ...] | None = self.options.slots
-        if slots is None and self._tenancy is not None:  # one of its own for each, beside the largest batch
-            networks = list(network_of_tenants(self._tenancy, self.names).values())
+        if slots is None and self.tenancy is not None:  # one of its own for each, beside the largest batch
+            networks = list(network_of_tenants(self.tenancy, self.names).values())
             counts = [networks.count(index) for index in range(len(bundles))]
-            counts = [len(self._tenancy.tenants)] if len(bundles) == 1 else counts
+            counts = [len(self.tenancy.tenants)] if len(bundles) == 1 else counts
             slots = room_for(design.b_max, counts)
         programs = tuple(bundle.program for bundle in bundles)
         driver = Driver(device, programs, design, slots=slots, guarded=self.options.guarded)
@@ -526,7 +391,7 @@ class Model:
         except BaseException:
             driver.close()
             raise
-        self._driver, self._bundles, self._engines = driver, bundles, engines
+        self._driver, self._bundles, self.engines = driver, bundles, engines
         self.meter = self._meter(design)
         if not self.counts:
             self.counts = tuple(Statistics(bundle.design) for bundle in bundles)
@@ -567,8 +432,8 @@ class Model:
             setting_of(part, self.options, folder) for part, folder in zip(driver.parts, self._folders, strict=True)
         ]
         of_tenant: dict[str, int] = {}
-        if self._tenancy is not None:
-            of_tenant = network_of_tenants(self._tenancy, self.names)
+        if self.tenancy is not None:
+            of_tenant = network_of_tenants(self.tenancy, self.names)
         side = driver.networks(of_tenant)
         observers: list[Observer] = [self.counts[0] if len(side) == 1 else Apart(side, self.counts)]
         if self.options.device in BOARDS and not driver.design.is_measured:
@@ -579,15 +444,15 @@ class Model:
             for network in range(len(driver.parts))
         ]
         policy: Policy
-        if self._tenancy is None:
+        if self.tenancy is None:
             policy = make_policy(self.options.policy, settings[0])
         else:
             policy = self.shared = Shared(
-                self._tenancy,
+                self.tenancy,
                 self.options.policy,
                 setting=settings,
                 criteria=criteria,
-                modes=self._modes(self._tenancy, driver.parts),
+                modes=self._modes(self.tenancy, driver.parts),
                 networks=None if len(side) == 1 else side,
                 power=self._power(driver.design),
             )
@@ -599,7 +464,7 @@ class Model:
             self._log.expect(
                 settings,
                 shared=self.shared,
-                power=None if self._tenancy is None or self._tenancy.energy is None else self._power(driver.design),
+                power=None if self.tenancy is None or self.tenancy.energy is None else self._power(driver.design),
                 networks=None if len(side) == 1 else side,
             )
             observers.append(self._log)
@@ -684,16 +549,14 @@ class Model:
             self.options.adapt.check(designs[0].exits)
         for network, (design, folder, usual) in enumerate(zip(designs, self._folders, self._usual, strict=True)):
             if usual is not None:
-                Bound(parse_criterion(usual), self._profile(design, network))
+                Bound(parse_criterion(usual), self.profile(design, network))
             make_policy(self.options.policy, setting_of(design, self.options, folder))
-        if self._tenancy is not None:
-            network_of_tenants(self._tenancy, self.names)
-            self._modes(self._tenancy, designs)
-            Shared.check_energy(self._tenancy, self._power(designs[0]))
-            if len(self._tenancy.tenants) >= MASK_SLOTS:
-                raise DriverUsageError(
-                    f"an NPU has room for {MASK_SLOTS - 1} tenants, not {len(self._tenancy.tenants)}"
-                )
+        if self.tenancy is not None:
+            network_of_tenants(self.tenancy, self.names)
+            self._modes(self.tenancy, designs)
+            Shared.check_energy(self.tenancy, self._power(designs[0]))
+            if len(self.tenancy.tenants) >= MASK_SLOTS:
+                raise DriverUsageError(f"an NPU has room for {MASK_SLOTS - 1} tenants, not {len(self.tenancy.tenants)}")
 
     def _check_certified(self, bundles: Sequence[Bundle]) -> None:
         """Refuse a certificate for what has no classes to compare, or thresholds that others set."""

@@ -12,8 +12,9 @@ from functools import partial
 from pathlib import Path
 
 from ..errors import DriverUsageError, UnknownModelError
-from .model import VERSION as VERSION
 from .model import Model
+from .network import VERSION as VERSION
+from .network import ServedNetwork
 from .options import BOARDS, ModelOptions
 from .resident import Resident
 from .versions import Versions, is_versioned
@@ -47,17 +48,17 @@ class Models:
         self._models = _together(plain, options) if plain else {}
         self._names = tuple(folders)
 
-    def __iter__(self) -> Iterator[Model]:
+    def __iter__(self) -> Iterator[ServedNetwork]:
         """Yield every model, loaded or not, and each of its versions."""
         for name in self._names:
             yield from self.of(name)
 
-    def of(self, name: str) -> tuple[Model, ...]:
+    def of(self, name: str) -> tuple[ServedNetwork, ...]:
         """Return all versions of a model. Raises UnknownModelError."""
         versions = self._versions.get(name)
         return (self.find(name),) if versions is None else tuple(versions.models.values())
 
-    def find(self, name: str, version: str = "") -> Model:
+    def find(self, name: str, version: str = "") -> ServedNetwork:
         """Return the model of a name, of several versions this or the primary. Raises UnknownModelError."""
         if name in self._versions:
             return self._versions[name].find(version)
@@ -69,7 +70,7 @@ class Models:
             raise UnknownModelError(f"model '{name}' has version {VERSION} only, not '{version[:100]}'")
         return model
 
-    def choose(self, name: str, version: str = "") -> Model:
+    def choose(self, name: str, version: str = "") -> ServedNetwork:
         """Return the model that answers the next request, by the shares where it names no version.
 
         Raises UnknownModelError.
@@ -84,7 +85,7 @@ class Models:
     @property
     def ready(self) -> bool:
         """True when every model that is to be served is, of several versions one with a share."""
-        plain = [model for model in self._models.values() if model.reason != "unloaded"]
+        plain = [model.npu for model in self._models.values() if model.npu.reason != "unloaded"]
         several = [version for version in self._versions.values() if version.primary.reason != "unloaded"]
         return all(model.ready for model in plain) and all(versions.ready for versions in several)
 
@@ -98,10 +99,10 @@ class Models:
     def close(self) -> None:
         """Unload every model, answering all requests first."""
         for model in self:
-            model.close()
+            model.unload()
 
 
-def _together(folders: Mapping[str, Path | str], options: ModelOptions) -> dict[str, Model]:
+def _together(folders: Mapping[str, Path | str], options: ModelOptions) -> dict[str, ServedNetwork]:
     """Return a model for each name: on an NPU of its own, or with the others that tenants name."""
     networks = () if options.tenancy is None else options.tenancy.networks
     if not networks:

@@ -37,7 +37,7 @@ class Served:
 
     @property
     def model(self) -> Model:
-        return self.server.models.find(NAME)
+        return self.server.models.find(NAME).npu
 
     @property
     def input(self) -> str:

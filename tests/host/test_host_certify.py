@@ -64,7 +64,7 @@ def test_on_real_images_thresholds_fall_and_rise_and_the_promise_is_kept(
             early.append(np.mean(np.array(exits[-60:]) < 2))
             lowest.append(min(admin.exits()["certificate"]["thresholds"]))
         said = admin.exits()["certificate"]
-        model = server.models.find(NAME)
+        model = server.models.find(NAME).npu
         assert model.certifier is not None
         kinds = [event.kind for event in model.certifier.events]
     assert early[0] > 0.8 > 0.2 > early[1] < 0.5 < early[2]

@@ -252,8 +252,8 @@ def listening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PairWo
 def test_two_bundles_are_served_on_one_npu_under_their_names(listening: tuple[PairWorld, NetworkServer]) -> None:
     w, server = listening
     doors, cameras = (server.models.find(name) for name in NAMES)
-    assert doors.serving is cameras.serving  # one NPU
-    assert doors.loads == 1  # loaded once, not once a name
+    assert doors.npu is cameras.npu  # one NPU
+    assert doors.npu.loads == 1  # loaded once, not once a name
     with fluidnpu.connect(server.url(), model="doors") as npu:
         for tenant in ("", "porch"):  # the only tenant of its network need not be named
             image = w.images(0, 1, seed=5)[0]
@@ -288,7 +288,7 @@ def test_tenants_of_a_network_are_changed_under_its_name_only(listening: tuple[P
     cameras.change("exit_number == 2", {"yard": {"criteria": "false"}})
     assert doors.tenants()["criteria"] == usual
     cameras.load()  # both are loaded again; what was changed stays
-    assert doors.loads == 2
+    assert doors.npu.loads == 2
     with fluidnpu.connect(server.url(), model="cameras") as npu:
         assert npu.infer(w.images(1, 1)[0], tenant="yard").left_because == "last exit"
     with fluidnpu.connect(server.url(), model="doors") as npu:
@@ -344,7 +344,7 @@ def test_the_turns_of_two_networks_are_asked_again_from_the_log(
             own[name][1].submit(w.images(own[name][0], 1)[0], Terms(slo_ns=10**12, tenant=name)) for name in asked
         ]
         assert all(future.result(PATIENCE_S) for future in futures)
-    folder = cameras.options.decisions
+    folder = cameras.npu.options.decisions
     assert folder is not None
     cameras.unload()
     lines = (folder / "doors+cameras.jsonl").read_text().splitlines()

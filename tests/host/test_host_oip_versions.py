@@ -159,7 +159,7 @@ def test_a_repeat_gets_the_answer_of_the_version_that_answered(folder: Path) -> 
 
 def test_a_load_takes_new_versions_and_leaves_the_others_alone(folder: Path) -> None:
     with serving(folder) as s, fluidnpu.connect(s.server.url("admin"), NAME) as admin:
-        first, second = s.server.models.of(NAME)
+        first, second = (model.npu for model in s.server.models.of(NAME))
         version_of(s.w, folder, "3", 0.0)
         (folder / "shares.toml").write_text("2 = 1\n3 = 1\n")
         shutil.rmtree(folder / "1")

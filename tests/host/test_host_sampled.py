@@ -136,7 +136,7 @@ def test_metrics_tell_of_an_npu_that_counts(tmp_path: Path, device: str) -> None
         return npus[-1]
 
     models = Models({"m": tmp_path}, ModelOptions(slo_ns=HOUR_NS, device=device, opened=opened))
-    model: Model = models.find("m")
+    model: Model = models.find("m").npu
     model.load()
     model.submit(rtl_world().images(1)[0]).result(PATIENCE_S)
     if model.sampler is not None:

@@ -13,8 +13,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from fluidnpu.scheduler.tuning import Certifier
 
 from ...errors import DeviceError
-from ...serving.model import Model
 from ...serving.models import Models
+from ...serving.network import ServedNetwork
 from ...serving.sampled import SampledJob
 from ...serving.statistics import EDGES_NS, Histogram, Statistics
 from ..admission.access import AccessControl
@@ -80,34 +80,34 @@ def _buckets(histogram: Histogram) -> tuple[list[tuple[str, float]], float]:
     return buckets, histogram.sum_ns / 1e9
 
 
-def _of_model(model: Model) -> Iterator[Row]:
-    yield "model_ready", (), float(model.ready)
-    yield "model_loads", (), model.loads
-    yield "model_recoveries", (), len(model.recoveries)
-    server, counts = model.serving, model.statistics
+def _of_model(model: ServedNetwork) -> Iterator[Row]:
+    yield "model_ready", (), float(model.npu.ready)
+    yield "model_loads", (), model.npu.loads
+    yield "model_recoveries", (), len(model.npu.recoveries)
+    server, counts = model.npu.serving, model.statistics
     if server is not None:
         yield "queue_requests", (), server.waiting
         yield "slots_held", (), server.held
         yield "missed_interrupts", (), server.missed_interrupts
-    yield "decision_lines_dropped", (), model.lines_dropped
-    yield "requests_lost", (), model.lost
+    yield "decision_lines_dropped", (), model.npu.lines_dropped
+    yield "requests_lost", (), model.npu.lost
     if counts is not None:
-        yield from _of_counts(counts, model.uptime_s)
+        yield from _of_counts(counts, model.npu.uptime_s)
         if model.tenancy_tenants:
             yield from _of_tenants(model, counts)
     yield from _of_exits(model)
-    if model.sampler is not None and model.sampler.latest is not None:
-        yield from _of_sampled(model.sampler.latest, model.sampler.jobs)
-    if model.meter is not None:
+    if model.npu.sampler is not None and model.npu.sampler.latest is not None:
+        yield from _of_sampled(model.npu.sampler.latest, model.npu.sampler.jobs)
+    if model.npu.meter is not None:
         try:
-            yield "measured_power_watts", (model.meter.covers, model.meter.source), model.meter.watts()
+            yield "measured_power_watts", (model.npu.meter.covers, model.npu.meter.source), model.npu.meter.watts()
         except DeviceError as error:
             _log.warning("power is not measured: %s", error)
 
 
-def _of_exits(model: Model) -> Iterator[Row]:
+def _of_exits(model: ServedNetwork) -> Iterator[Row]:
     """Yield the active exits, and what adaptation has done."""
-    server, adaptation, counts = model.serving, model.adaptation, model.statistics
+    server, adaptation, counts = model.npu.serving, model.npu.adaptation, model.statistics
     if counts is not None:
         yield "exit_changes", (), counts.exit_changes
     if server is not None and server.active is not None:
@@ -122,8 +122,8 @@ def _of_exits(model: Model) -> Iterator[Row]:
         yield "adapt_shadow_seconds", (), seen.shadow_ns / 1e9
         yield "adapt_labels", (), seen.labels
         yield "adapt_late_batches", (), seen.late_batches
-    if model.certifier is not None:
-        yield from _of_certificate(model.certifier)
+    if model.npu.certifier is not None:
+        yield from _of_certificate(model.npu.certifier)
 
 
 def _of_certificate(certifier: Certifier) -> Iterator[Row]:
@@ -162,16 +162,16 @@ def _of_sampled(job: SampledJob, jobs: int) -> Iterator[Row]:
         yield "npu_layers_off_model", (), job.off_model
 
 
-def _of_tenants(model: Model, counts: Statistics) -> Iterator[Row]:
+def _of_tenants(model: ServedNetwork, counts: Statistics) -> Iterator[Row]:
     for name, mine in sorted(counts.tenants.items()):
         for outcome, count in sorted(mine.outcomes.items()):
             yield "tenant_requests", (name, outcome.name.lower()), count
         yield "tenant_violations", (name,), mine.violations
         yield "tenant_npu_seconds", (name,), mine.npu_ns / 1e9
-    if model.shared is not None:
-        for name, share in sorted(model.shared.shares.items()):
+    if model.npu.shared is not None:
+        for name, share in sorted(model.npu.shared.shares.items()):
             yield "tenant_share", (name,), share
-            tokens = model.shared.accounts.balance_ns[name] / 1e9
+            tokens = model.npu.shared.accounts.balance_ns[name] / 1e9
             yield "tenant_tokens_seconds", (name,), tokens
 
 

@@ -7,8 +7,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from ...serving.model import Model
 from ...serving.models import Models
+from ...serving.network import ServedNetwork
 
 SHOWN_RUNS = 240
 
@@ -38,9 +38,14 @@ def snapshot(version: str, models: Models) -> dict[str, Any]:
     return {"version": version, "models": [_of(model) for model in models]}
 
 
-def _of(model: Model) -> dict[str, Any]:
-    server, counts = model.serving, model.statistics
-    said: dict[str, Any] = {"name": model.label, "state": model.state, "reason": model.reason, "ready": model.ready}
+def _of(model: ServedNetwork) -> dict[str, Any]:
+    server, counts = model.npu.serving, model.statistics
+    said: dict[str, Any] = {
+        "name": model.label,
+        "state": model.npu.state,
+        "reason": model.npu.reason,
+        "ready": model.npu.ready,
+    }
     if server is None or counts is None:
         return said
     design, runs, replies = model.bundle.design, list(counts.runs)[-SHOWN_RUNS:], list(counts.replies)
@@ -49,8 +54,8 @@ def _of(model: Model) -> dict[str, Any]:
         "network": design.network,
         "bits": design.word_bits,
         "board": design.board,
-        "device": model.options.device,
-        "policy": model.options.policy,
+        "device": model.npu.options.device,
+        "policy": model.npu.options.policy,
         "slo_us": model.slo_ns // 1_000,
         "b_max": design.b_max,
         "exits": list(design.exits),
@@ -60,10 +65,10 @@ def _of(model: Model) -> dict[str, Any]:
         "answered": counts.answered,
         "violations": counts.violations,
         "shed": sum(counts.shed.values()),
-        "lost": model.lost,
+        "lost": model.npu.lost,
         "failed_attempts": counts.failed_attempts,
-        "recoveries": len(model.recoveries),
-        "uptime_s": round(model.uptime_s, 1),
+        "recoveries": len(model.npu.recoveries),
+        "uptime_s": round(model.npu.uptime_s, 1),
         "busy_ms": counts.busy_ns // 1_000_000,
         "by_exit": [counts.latency[exit].cumulative()[-1] for exit in range(design.stages)],
         "recent_us": {
@@ -71,6 +76,6 @@ def _of(model: Model) -> dict[str, Any]:
             for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
         },
         "recent": [[reply.end_ns // 1_000, reply.latency_ns // 1_000, reply.exit, reply.met] for reply in replies],
-        **({} if model.certifier is None else {"certificate": model.certifier.report()}),
+        **({} if model.npu.certifier is None else {"certificate": model.npu.certifier.report()}),
         "runs": [[run.start_ns // 1_000, run.end_ns // 1_000, run.stage, run.batch, run.waiting] for run in runs],
     }
