@@ -292,6 +292,7 @@ GIVEN = {
     "docs/pictures/logo.svg": "drawn by hand",
     "docs/pictures/yolov8-*.jpg": "drawn by the blocks of docs/tutorial/yolov8.md",
     "benchmarks/way_out_before.json": "benchmarks/way_out.py --pointwise, on the tree 8bce7153",
+    "benchmarks/extras.json": "benchmarks/extras.py WHEEL, from a package index",
     "workshop/digests.json": "kept by `make refresh` itself",
 }  # committed data that no command of today's tree makes, and where they come from
 
