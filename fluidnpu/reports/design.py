@@ -19,7 +19,19 @@ from .unchecked import unchecked
 
 ALTERNATIVES = 12  # rows of the table beside the Pareto front
 RESOURCES = {"dsp": "DSP", "ramb18": "BRAM", "uram288": "URAM", "lut": "LUT", "ff": "FF"}
-WORDS = ("array", "batch", "frames/s", "ms a batch", "limited by", *WALLS, "GOP/s", "busy MAC eff.", "exit", "rate")
+WORDS = (
+    "array",
+    "batch",
+    "frames/s",
+    "requests/s",
+    "ms a batch",
+    "limited by",
+    *WALLS,
+    "GOP/s",
+    "busy MAC eff.",
+    "exit",
+    "rate",
+)
 WORDS += ("DSP", "RAM", "FBCB", "row block B_R", "lanes")
 
 
