@@ -114,6 +114,7 @@ def _precision(reports: dict[str, dict[str, Any]], plan: Plan) -> dict[str, Any]
         "sure": selection["sure"],
         "kept": selection["kept_on_tested"],
         "images": selection["samples"]["tested"],
+        "why_none": selection["why_none"],
     }
 
 
@@ -168,27 +169,39 @@ def print_summary(out: Console, summary: dict[str, Any]) -> None:
     out.print(
         show.table(f"{title}, {width} (simulated)", ("what", "", "of what"), _rows(summary, width), left=1, prose=(2,))
     )
+    if summary["precision"] and summary["precision"]["why_none"]:
+        out.print(f"[yellow]No early exit was chosen: {summary['precision']['why_none']}[/]")
     out.print("Not checked:")
     for sentence in summary["not_checked"]:
         out.print(f"- {sentence}", markup=False)
     out.print(f"Project: [bold]{summary['project']}[/]; served by `{summary['serve']}`")
 
 
-def _rows(summary: dict[str, Any], width: str) -> list[tuple[str, str, str]]:
-    rates, limits = summary["exit_rates"], summary["limits"]
-    leaving = ", ".join(
-        f"{100 * rate:.1f} % {name}" for name, rate in zip(summary["exits"], rates or (1,), strict=False)
+def _exit_shares(summary: dict[str, Any]) -> str:
+    """Say where samples leave."""
+    exits, rates = summary["exits"], summary["exit_rates"]
+    if len(exits) == 1:
+        return "with one exit"
+    if rates is None:
+        return "at exit rates that are not known, taken as equal"
+    return "at the exit rates " + ", ".join(
+        f"{100 * rate:.1f} % {name}" for name, rate in zip(exits, rates, strict=True)
     )
+
+
+def _rows(summary: dict[str, Any], width: str) -> list[tuple[str, str, str]]:
+    limits, policy = summary["limits"], f"policy {summary['policy']}"
     rows = [
         (
             "requests/s",
             f"{summary['capacity_per_s']:.0f}",
-            f"at the exit rates {leaving}; policy {summary['policy']}",
+            f"{_exit_shares(summary)}; {policy}",
         ),
         ("frames/s", f"{summary['frames_per_second']:.0f}", f"whole network, batches of {summary['batch']}"),
-        ("latency, mean", f"{summary['mean_ms']:.3f} ms", "one request alone, at the exit rates"),
-        ("latency, worst", f"{summary['worst_ms']:.3f} ms", "one request alone, through the whole network"),
     ]
+    if len(summary["exits"]) > 1:
+        rows.append(("latency, mean", f"{summary['mean_ms']:.3f} ms", "one request alone, at the exit rates"))
+    rows.append(("latency, worst", f"{summary['worst_ms']:.3f} ms", "one request alone, through the whole network"))
     accuracy, precision, verified = summary["accuracy"], summary["precision"], summary["verified"]
     if accuracy is not None:
         rows += [
