@@ -1,11 +1,9 @@
-"""`fluidnpu dse`: search the designs of a board, print the published point and the design that fits, write
-the design.
-"""
+"""`fluidnpu dse`: search the designs of a board, print the design to build and what it reaches, write it."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +15,7 @@ from fluidnpu.dse.hardware import told_clock
 from fluidnpu.models import files
 from fluidnpu.scheduler import comparison
 
-from .. import show
+from .. import quantities, show
 from ..errors import NegativeAnswerError, UsageError
 from ..options import (
     BITS,
@@ -39,7 +37,7 @@ from ..options import (
 )
 from .exits import parse_places, with_exits
 from .helpers.data import CLASSES, read_data, refuse_classes_without
-from .helpers.designs import DEFAULT_B_MAX, DEFAULT_CORE, DEFAULT_CYCLES, LONG, Search, explored
+from .helpers.designs import DEFAULT_B_MAX, DEFAULT_CORE, DEFAULT_CYCLES, LONG, Search, explored, is_published
 from .helpers.networks import read_model_or_name, with_measured_rates, work_of
 from .helpers.spreading import Spread, engine_of, spread_over
 from .import_reports import print_scaled, read_record, scaled
@@ -150,7 +148,7 @@ def command(options: DseOptions) -> None:
 
 
 def search_design(options: DseOptions) -> None:
-    """Search the whole space; print the published point and the design that fits; write the design."""
+    """Search the whole space; print the design that fits; write it."""
     mix = mix_of(options)
     work = workload_of(options) if not mix else mix[0][0]
     out = show.console(options.as_json)
@@ -167,15 +165,18 @@ def search_design(options: DseOptions) -> None:
     calibrated = None if record is None else scaled(record, exploration, board)
     if options.out is not None:
         files.write_file(options.out, exploration.design.dumps())
+    explained = _explain_search(exploration) if options.explain else []
     if options.report is not None:
         from ..reports.design import render_design_report
 
-        files.write_file(options.report, render_design_report(exploration))
+        page = render_design_report(exploration, explained=explained, published=is_published(exploration))
+        files.write_file(options.report, page)
     if options.as_json:
         # The front is timed exactly for every design, which takes half a minute.
         with_front = options.report is not None or exploration.design.model == "paper"
         show.emit(
-            exploration.to_json(front=with_front) | ({} if calibrated is None else {"calibrated": calibrated.to_json()})
+            show.design_report(exploration, front=with_front)
+            | ({} if calibrated is None else {"calibrated": calibrated.to_json()})
         )
         return
     print_design(out, exploration)
@@ -184,9 +185,9 @@ def search_design(options: DseOptions) -> None:
     for reason in reasons:
         out.print(reason)
     if exploration.design.model == "paper":
-        _print_published(out, exploration)
+        _print_gops(out, exploration)
     if options.explain:
-        _print_explained(out, exploration)
+        _print_explained(out, exploration, explained)
     if options.report is not None:
         front = exploration.front
         out.print(f"[dim]{front.candidates} designs can be built, {len(front)} on the Pareto front[/]")
@@ -236,7 +237,9 @@ def _print_mix(out: Console, found: dse.Exploration) -> None:
             row = (work.name, f"{100 * share:.0f}", str(batch), f"{part.frames_per_second[batch - 1]:.1f}")
             rows.append((*row, f"{part.batch_ms[batch - 1]:.3f}", "-" if walls is None else walls.first))
     columns = ("network", "share %", "batch", "frames/s", "ms a batch", "limited by")
-    out.print(show.table("each network alone on this array", columns, rows))
+    out.print(show.table("Each network as if it were alone on this array", columns, rows))
+    for part in found.parts:
+        out.print(f"{part.workload.name} alone: {served_at_rates(part)}")
 
 
 def workload_of(options: DseOptions) -> models.Workload:
@@ -272,6 +275,8 @@ def print_design(out: Console, found: dse.Exploration) -> None:
     )
     out.print("; ".join(facts))
     out.print(speed_table(found))
+    if not found.parts:
+        out.print(served_at_rates(found))
     resources = found.fitted_resources
     parts = {"DSP": resources["dsp"], **show.memories(resources), "LUT": resources["lut"], "FF": resources["ff"]}
     shares = ", ".join(f"{r['percent']:.0f} % {kind}" for kind, r in parts.items())
@@ -279,7 +284,7 @@ def print_design(out: Console, found: dse.Exploration) -> None:
     for note in (*found.fit.unit_note, *found.fit.filter_note):
         out.print(note)
     walls, faster = [one.walls(1) for one in found.parts or (found,)], found.faster_memories
-    if faster and any(one is not None and one.first == "memory" for one in walls):
+    if faster and any(wall is not None and wall.first == "memory" for wall in walls):
         out.print(f"the board has a faster memory: --memory {' or '.join(faster)}")
     for one in found.parts or (found,):
         for said in one.waste(one.b_max):
@@ -299,12 +304,22 @@ def speed_table(found: dse.Exploration) -> RenderableType:
     return show.table("", columns[: len(rows[0])], rows)
 
 
+def served_at_rates(found: dse.Exploration) -> str:
+    """Say what a server answers a second, where frames/s send every image through the whole network."""
+    rates, capacity = found.design.exit_rates, comparison.design_capacity(found.design)
+    if capacity is None:
+        return "requests/s: not known, since exit rates are not (--data measures them, --exit-rates names them)"
+    left = "" if rates is None or found.design.stages == 1 else ", ".join(f"{100 * rate:.1f} %" for rate in rates)
+    where = f"at the exit rates {left} (frames/s: nobody leaves early)" if left else "and no early exits"
+    return f"requests/s: {quantities.plain(capacity, 4)}, predicted {where}"
+
+
 def how_far(found: dse.Exploration) -> str:
     """Say how the figures were made, and what a longer search could add."""
     if found.design.model == "paper":
         return (
-            "simulated by the publication's fit, which knows no waiting: leave out --cycles paper for the cycles that "
-            "our RTL takes"
+            "cycles by the paper model, which knows no waiting for memory: leave out --cycles paper for those that our "
+            "RTL takes"
         )
     counted = f"{found.evaluated} of {found.arrays} arrays counted in simulated cycles of our RTL"
     if not found.gap_pct:
@@ -313,27 +328,47 @@ def how_far(found: dse.Exploration) -> str:
     return f"quick search: {counted}; no other can be more than {found.gap_pct:.1f} % better ({more})"
 
 
-def _print_published(out: Console, exploration: dse.Exploration) -> None:
-    """Print the paper's GOP/s: of its best point, and of the design that fits."""
-    peak = exploration.design.peak_gops
-    by_batch = zip(exploration.published_gops, exploration.fitted_gops, exploration.difference_pct, strict=True)
+def _print_gops(out: Console, found: dse.Exploration) -> None:
+    """Print GOP/s by the paper's model; beside those of the published design, where there is one."""
+    columns, title = ["batch", "GOP/s", "busy MAC eff."], "GOP/s of the design to build, by the paper model"
     rows = [
-        (str(b), f"{published:.1f}", f"{fitted:.1f}", f"{100 * fitted / peak:.1f} %", f"{difference:+.2f} %")
-        for b, (published, fitted, difference) in enumerate(by_batch, 1)
+        [str(b), f"{gops:.1f}", f"{100 * gops / found.design.peak_gops:.1f} %"]
+        for b, gops in enumerate(found.fitted_gops, 1)
     ]
-    title = f"GOP/s by the paper's model: its best point {exploration.published}, and the design to build"
+    if is_published(found):
+        columns += ["published", "difference"]
+        title += f", and of the published {found.published}"
+        for row, published, difference in zip(rows, found.published_gops, found.difference_pct, strict=True):
+            row += [f"{published:.1f}", f"{difference:+.2f} %"]
     out.print()
-    out.print(show.table(title, ("batch", "published", "built", "busy MAC eff.", "difference"), rows))
+    out.print(show.table(title, columns, rows))
 
 
-def _print_explained(out: Console, exploration: dse.Exploration) -> None:
+def _explain_search(exploration: dse.Exploration) -> list[str]:
+    """Return how the design was found, in sentences; takes as long as counting two arrays."""
+    others = (note for note in exploration.notes if note not in exploration.cautions)
+    ranked = f"{len(exploration.ranking)} points of the paper model ranked"
+    return [*others, exploration.price_of_columns(), ranked]
+
+
+def _print_explained(out: Console, exploration: dse.Exploration, explained: Sequence[str]) -> None:
     """Print how the design was found, and the words of the screen."""
     out.print()
-    ranked = f"{len(exploration.ranking)} points of the paper model ranked"
-    others = (note for note in exploration.notes if note not in exploration.cautions)
-    for note in (*others, exploration.price_of_columns(), ranked):
+    for note in explained:
         out.print(f"[dim]{note}[/]")
-    words = ["array", "batch", "frames/s", "ms a batch", "limited by", "compute", "tiles", "memory", "DSP", "RAM"]
+    words = [
+        "array",
+        "batch",
+        "frames/s",
+        "ms a batch",
+        "requests/s",
+        "limited by",
+        "compute",
+        "tiles",
+        "memory",
+        "DSP",
+        "RAM",
+    ]
     if exploration.design.model == "paper":
-        words += ["GOP/s", "published", "built", "busy MAC eff.", "difference"]
+        words += ["GOP/s", "busy MAC eff.", *(["published", "difference"] if is_published(exploration) else [])]
     show.explain(out, [*words, "FBCB", "row block B_R", "lanes"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fluidnpu.dse import Exploration
 from fluidnpu.hls import CsimReport
@@ -11,7 +12,14 @@ from fluidnpu.host import ServeResult
 from fluidnpu.models import Network
 from fluidnpu.models.numeric import GuardReport
 from fluidnpu.scheduler import Metrics
-from fluidnpu.studies.drawing import first_merge, inline_figure, inline_panels, page_template, schedule_timeline
+from fluidnpu.studies.drawing import (
+    PALETTE,
+    first_merge,
+    inline_figure,
+    inline_panels,
+    page_template,
+    schedule_timeline,
+)
 
 from .design import plan_map
 from .figures import LoadPoint, load_curves, speed_panels
@@ -39,6 +47,8 @@ class DemoResult:
     csim: CsimReport
     rate_per_s: float
     slo_ns: int
+    labels: Sequence[int]  # of the images that are served
+    class_names: Sequence[str]
     served: Sequence[ServeResult]
     metrics: Sequence[Metrics]
     curves: Mapping[str, Sequence[LoadPoint]]
@@ -69,6 +79,31 @@ class DemoResult:
         }
 
 
+def _named_answers(demo: DemoResult, served: ServeResult) -> dict[int, str]:
+    """Return the class of each answer by the number of its request."""
+    return {
+        request.id: demo.class_names[answer.prediction]
+        for request, answer in zip(served.schedule.requests, served.answers, strict=True)
+    }
+
+
+def _class_rows(demo: DemoResult) -> list[dict[str, Any]]:
+    """Return a row a class of the images: how many, how many right answers, and how many left at each exit.
+
+    Every policy gives the same answers, so they are those of the first.
+    """
+    answers, exits = demo.served[0].answers, demo.designs[0].design.exits
+    rows = []
+    for index, name in enumerate(demo.class_names):
+        own = [answer for answer, label in zip(answers, demo.labels, strict=True) if label == index]
+        left = [sum(answer.exit == exit for answer in own) for exit in range(len(exits))]
+        right = sum(answer.prediction == index for answer in own)
+        rows.append(
+            {"name": name, "images": len(own), "right": right, "left": list(zip(exits, left, PALETTE, strict=False))}
+        )
+    return rows
+
+
 def render_report(demo: DemoResult) -> str:
     """Render the page as HTML text."""
     design = demo.designs[0].design
@@ -86,10 +121,17 @@ def render_report(demo: DemoResult) -> str:
         paper_curves=inline_figure(
             load_curves(demo.paper.curves, demo.paper.slo_ms), "Policies by arrival rate, ResNet-50"
         ),
+        classes=_class_rows(demo),
+        exits_key=[(name, colour, None) for name, colour in zip(design.exits, PALETTE, strict=False)],
         timelines=[
             (policy, inline_figure(drawn, f"Batches over time, {policy}"))
             for policy, drawn in (
-                (served.schedule.policy, schedule_timeline(served.schedule, first, design.exits, label="sample"))
+                (
+                    served.schedule.policy,
+                    schedule_timeline(
+                        served.schedule, first, design.exits, label="sample", answers=_named_answers(demo, served)
+                    ),
+                )
                 for served in reversed(demo.served)
             )
         ],

@@ -28,7 +28,7 @@ USES = {
     "input buffer": PALETTE[5],
     "queues": PALETTE[3],
     "biases": YELLOW,
-    "other": GREY,
+    "other": PALETTE[4],
     "estimate": GREY,
 }  # of slices and other resources, and their colours
 PITCH, BAR, TALL = 25.0, 17.0, 216.0  # pixels: from column to column, its width, the height of the highest

@@ -14,7 +14,7 @@ from ..errors import DataError
 
 Pixels = npt.NDArray[Any]  # uint8 or floats
 
-CLASSES = ("T-shirt", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
+SHIPPED_CLASSES = ("T-shirt", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
 SHIPPED_IMAGES = "fashion_mnist_test_1000.npz"
 SHIPPED_DATA = "Fashion-MNIST"  # as the provenance of a model names it that was trained on such images
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,12 +37,22 @@ class SampleRow:
     exit: int
 
 
-def schedule_timeline(schedule: Schedule, first: int, exits: Sequence[str], *, label: str = "request") -> str:
-    """Draw a stretch of `SAMPLES` requests of a schedule, from the one at index `first` on."""
+def schedule_timeline(
+    schedule: Schedule,
+    first: int,
+    exits: Sequence[str],
+    *,
+    label: str = "request",
+    answers: Mapping[int, str] | None = None,
+) -> str:
+    """Draw a stretch of `SAMPLES` requests of a schedule, from the one at index `first` on.
+
+    `answers`: what a request was answered, by its number.
+    """
     window = {r.id: row for row, r in enumerate(schedule.requests[first : first + SAMPLES])}
     rows = [
         SampleRow(
-            label=f"{label} {r.request.id}",
+            label=f"{label} {r.request.id}" + (f", {answers[r.request.id]}" if answers else ""),
             arrival_us=r.request.arrival_ns / 1e3,
             end_us=r.end_ns / 1e3,
             exit=max(r.exit, 0),

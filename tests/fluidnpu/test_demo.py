@@ -1,6 +1,7 @@
 """The main job on fewer images: what it prints, what it leaves, and that it is true."""
 
 import json
+import re
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from narrow_pages import check_narrow
 from fluidnpu.cli import main
 from fluidnpu.commands.helpers.designs import Search
 from fluidnpu.host import Bundle
+from fluidnpu.models.images import SHIPPED_CLASSES
 
 IMAGES = 60
 SMALL = {  # of what it searches, simulates for its report, and tries for weights
@@ -80,6 +82,10 @@ def test_it_leaves_a_report_a_trace_and_two_projects(ran: Result, out: Path) -> 
     report = (out / "report.html").read_text(encoding="utf-8")
     assert report.count("<svg") == 9  # two of speed, plan, two load curves, four timelines
     check_narrow(report)
+    by_class = re.findall(r"<tr><td>([^<]*)</td><td><span class=.track.*?</td><td>(\d+)</td><td>(\d+) %</td>", report)
+    assert [name for name, *_ in by_class] == list(SHIPPED_CLASSES)
+    assert sum(int(images) for _, images, _ in by_class) == IMAGES
+    assert re.search(r">sample \d+, (?:Sandal|Shirt|Sneaker|Dress|Coat)<", report), "answers have names"
     assert "http" not in report.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
         "http://creativecommons.org", ""
     ).replace("https://matplotlib.org", "")

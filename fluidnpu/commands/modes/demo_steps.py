@@ -27,6 +27,7 @@ from fluidnpu.models import (
     shipped_images,
 )
 from fluidnpu.models.exits import equidistant_exits
+from fluidnpu.models.images import SHIPPED_CLASSES
 from fluidnpu.models.numeric import GuardReport
 from fluidnpu.rtl_tb import sources
 from fluidnpu.scheduler import Metrics, Request, Serving, draw_exits, make_policy, measure, poisson
@@ -85,6 +86,8 @@ def run_steps(screen: Console, images: ImageSet, out: Path, seed: int) -> DemoRe
         csim=csim,
         rate_per_s=stream.rate_per_s,
         slo_ns=stream.slo_ns,
+        labels=images.labels.tolist(),
+        class_names=network.class_names or SHIPPED_CLASSES,
         served=served,
         metrics=metrics,
         curves=load_curves(design.latency, drawn, loads, stream.slo_ns, seed, _setting(design, stream)),
