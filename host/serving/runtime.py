@@ -252,10 +252,11 @@ class Runtime:
         """
         before = {k: sample.logits for k, sample in enumerate(batch) if sample.logits is not None}
         checked = np.empty(len(batch))
-        for group, known in ((list(before), True), ([k for k in range(len(batch)) if k not in before], False)):
-            if group:
-                labels = stated(np.stack([before[k] for k in group]), check)[1] if known else None
-                checked[group] = sureness(logits[group], check, labels)
+        if first := [k for k in range(len(batch)) if k not in before]:
+            checked[first] = sureness(logits[first], check)
+        if later := list(before):
+            labels = stated(np.stack([before[k] for k in later]), check)[1]
+            checked[later] = sureness(logits[later], check, labels)
         values: list[float] = checked.tolist()
         return values
 
