@@ -1,4 +1,4 @@
-"""Puts known bugs into the RTL, one at a time, and tells what finds each.
+"""Puts known bugs into the RTL, one at a time, and prints what finds each.
 
     python -m fluidnpu.rtl_tb.proving.bugs [WORD ...] [--list]
 
