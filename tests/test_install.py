@@ -29,7 +29,7 @@ DECLARED: dict[str, list[str]] = PROJECT["optional-dependencies"]
 FOR_THE_PROJECT = {"dev", "docs", "notebooks", "route"}  # no user asks for them
 OPTIONAL = {"uvloop"}  # used where it is installed, and never asked for
 PAGE = DOCS / "how-to" / "install.md"
-TUTORIALS = sorted(path for path in (DOCS / "tutorial").glob("*.md") if path.stem != "index")
+JOBS = sorted(path for part in ("tutorial", "how-to") for path in (DOCS / part).glob("*.md") if path.stem != "index")
 NAMED = re.compile(r"fluidnpu\\*\[([a-z,]+)\]")
 IMPORT = re.compile(r"^\s*(?:import (\w+)|from (\w+)[\w.]* import )", re.M)
 # Modules whose distribution has another name, and is not installed for the tests.
@@ -121,6 +121,7 @@ def test_no_extra_is_taken_for_markup() -> None:
 # -- the page --
 
 
+@cache
 def table() -> dict[str, list[str]]:
     """Rows of the page's table by extra: packages, size, needed by."""
     rows = re.findall(r"^\| `(\w+)` \| (.+) \| (\d+) \| (.+) \|$", PAGE.read_text(encoding="utf-8"), re.M)
@@ -181,14 +182,13 @@ def within(extras: set[str]) -> set[str]:
     return extras | inner
 
 
-@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
-def test_a_tutorial_names_the_extras_that_it_needs(page: Path) -> None:
+@pytest.mark.parametrize("page", [page for page in JOBS if page != PAGE], ids=lambda page: page.stem)
+def test_a_page_names_the_extras_that_it_needs(page: Path) -> None:
     extras = within(extras_of(page))
     blocks = [block for block in read_page(page).blocks if block.kind != "exempt"]
     modules = {module for block in blocks if block.language == "python" for module in imported(block.text)}
     foreign = modules - {Path(block.file).stem for block in blocks if block.file}
-    assert {module for module in foreign if not distributions(module) & brought(*extras)} == set()
+    assert {module for module in foreign & set(EXTRAS) if not distributions(module) & brought(*extras)} == set()
     lines = [line for block in blocks if block.language == "console" for line, _ in commands(block.text)]
-    ours = [line for line in lines if line.startswith("fluidnpu ")]
-    assert ours
-    assert {line: needed(line) - extras for line in ours if needed(line) - extras} == {}
+    wanting = {line: needed(line) - extras for line in lines if line.startswith("fluidnpu ")}
+    assert {line: missing for line, missing in wanting.items() if missing} == {}

@@ -2,15 +2,23 @@
 
 import importlib
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 from importlib.metadata import distributions
 from importlib.util import find_spec
 from pathlib import Path
 
+import docs_pages
 import pytest
+from docs_pages import Block, Session, read_page
+from docs_setups import Setups
 from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -195,3 +203,86 @@ def test_own_torch_networks_from_an_installed_wheel(
     found = own.by_api(folder, name, "torchscript", "zc706", 1 if name == "mlp" else 2, csim=True, installed=target)
     assert found["answers"] == 8
     assert Path(found["from"]).is_relative_to(target)
+
+
+# -- the tutorials as a stranger runs them --
+
+
+class InstalledSession(Session):
+    """Runs a page's blocks by the commands and the Python of an environment, none of them in this process."""
+
+    python_so_far = ""
+
+    def python(self, block: Block) -> None:
+        """Run a block behind those before it, whose names it may use."""
+        self.python_so_far += block.text
+        code, printed = self.command(f"python -c {shlex.quote(self.python_so_far)}")
+        assert code == 0, f"{block.where}: {printed}"
+        expected = docs_pages.PRINTED.findall(self.python_so_far)
+        assert printed.splitlines()[-len(expected) :] == expected or not expected, f"{block.where} prints\n{printed}"
+
+    def command(self, line: str) -> tuple[int, str]:
+        """Exit code and output of a line, run by a shell."""
+        words = ["bash", "-c", f"set -o pipefail; {line}"]
+        done = subprocess.run(
+            words, cwd=self.folder, env=dict(docs_pages.environment()), capture_output=True, text=True
+        )
+        return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def environment_with(wheel_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Makes a fresh environment of the wheel with extras, once each; skips without a package index."""
+
+    @cache
+    def make(extras: str) -> Path:
+        folder = tmp_path_factory.mktemp("environment")
+        python = [str(folder / "bin" / "python"), "-m", "pip", "--quiet"]
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        some = subprocess.run([*python, "download", "--no-deps", "--dest", folder / "some", "lazy-loader"])
+        if some.returncode:
+            pytest.skip("pip reaches no package index")
+        subprocess.run([*python, "install", f"{wheel_file}[{extras}]"], check=True)
+        return folder
+
+    return make
+
+
+def installed_environment(folder: Path) -> dict[str, str]:
+    """Variables with which commands of an environment are found, and no other fluidnpu."""
+    kept = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    return kept | {"PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}", "COLUMNS": docs_pages.COLUMNS}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["first", "pytorch", "yolov8"])
+def test_a_tutorial_runs_with_the_extras_that_it_names(
+    name: str, environment_with: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of this checkout is used; numbers may differ, since newer packages may be installed."""
+    page = read_page(ROOT / "docs" / "tutorial" / f"{name}.md")
+    for setup in page.setups:
+        Setups(tmp_path / "setups").begin(setup, tmp_path)
+    (extras,) = re.findall(r'`pip install "fluidnpu\[([a-z,]+)\]"`', page.path.read_text(encoding="utf-8"))
+    variables = installed_environment(environment_with(extras))
+    monkeypatch.setattr(docs_pages, "environment", lambda: variables)
+    session = InstalledSession(tmp_path)
+    try:
+        for block in page.blocks:
+            if block.kind != "exempt":
+                session.run(replace(block, about=block.about or "other versions may be installed"))
+    finally:
+        session.stop()
+    assert session.ran > 5
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["exits", "exploration", "serving", "tutorial"])
+def test_a_notebook_runs_with_the_extra_for_tutorials(
+    name: str, environment_with: Callable[[str], Path], tmp_path: Path
+) -> None:
+    shutil.copy(ROOT / "docs" / "notebooks" / f"{name}.ipynb", tmp_path)
+    variables = installed_environment(environment_with("tutorial"))
+    words = ["python", "-m", "jupyter", "execute", "--kernel_name=python3", f"{name}.ipynb"]
+    done = subprocess.run(words, cwd=tmp_path, env=variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
