@@ -13,6 +13,7 @@ import click
 from .. import show
 from ..errors import EXTRAS, NegativeAnswerError, UsageError
 from ..options import JSON, PATH, takes
+from .helpers.extensions import installed_extensions
 
 PARTS = (
     ("module", "fluidnpu", "the command itself"),
@@ -26,7 +27,7 @@ PARTS = (
     ("module", "grpc", "serving over gRPC"),
     ("module", "onnxruntime", "fluidnpu measure MODEL"),
     ("module", "torch", "fluidnpu train"),
-    ("module", "pynq", "boards, and the simulated board"),
+    ("module", "pynq", "serving on a board by --device pynq"),
     ("module", "hls4ml", "ap_int headers for C simulation"),
     ("program", "g++", "C simulation"),
     ("module", "cocotb", "RTL benches"),
@@ -96,10 +97,17 @@ def print_board(options: DoctorOptions) -> None:
 
 
 def print_parts(options: DoctorOptions) -> None:
-    """Print each part with its version or path, its use, and its extra; then how to install those missing."""
+    """Print each part with its version or path, its use, and its extra; then how to install those missing.
+
+    What other packages bring follows, each entry with the reason why it cannot be used where there is one.
+    """
+    from rich.markup import escape
+
     versions = {name: _version(kind, name) for kind, name, _ in PARTS}
+    extensions = installed_extensions()
     if options.as_json:
-        show.emit(versions)
+        listed = [{**asdict(extension), "problem": problem or None} for extension, problem in extensions]
+        show.emit({**versions, "extensions": listed})
         return
     rows = [(name, versions[name] or "missing", EXTRAS.get(name, ""), use) for _, name, use in PARTS]
     columns = ("part", "found", "extra", "needed for")
@@ -108,6 +116,18 @@ def print_parts(options: DoctorOptions) -> None:
     if extras := list(dict.fromkeys(EXTRAS[name] for name in missing if name in EXTRAS)):
         alone = ", then pip install --no-deps pynq" if "pynq" in missing else ""
         show.console().print(f"missing modules come with pip install 'fluidnpu\\[{','.join(extras)}]'{alone}")
+    if extensions:
+        entries = [
+            (
+                escape(extension.name),
+                extension.group,
+                f"{extension.package} {extension.version}",
+                escape(problem or "yes"),
+            )
+            for extension, problem in extensions
+        ]
+        head = ("extension", "group", "package", "usable")
+        show.console().print(show.table("extensions", head, entries, left=4, prose=(3,)))
 
 
 def _version(kind: str, name: str) -> str | None:

@@ -63,8 +63,9 @@ def open_device(
     bundle, folder and clock. For `devmem` alone: `registers` is the physical address of the NPU's registers
     (default: that of the generated block design), and `reserved` the physical address and size in bytes of
     the memory for programs and samples, which Linux must leave alone (default: the largest u-dma-buf in the
-    memory that the NPU reads). `places` names look-alikes of a board's files. Raises DriverUsageError, BundleError, PynqMissingError, DeviceAccessError,
-    DeviceInUseError, and rtl_tb's SimulationError or hls' CsimError when RTL or C++ cannot be built.
+    memory that the NPU reads). `places` names look-alikes of a board's files. Raises DriverUsageError,
+    BundleError, PynqMissingError, DeviceAccessError, DeviceInUseError, and rtl_tb's SimulationError or hls'
+    CsimError when RTL or C++ cannot be built.
     """
     if kind != "devmem" and (registers is not None or reserved is not None):
         raise DriverUsageError(f"physical addresses are for the device 'devmem' alone, not for '{kind}'")
@@ -119,7 +120,9 @@ def _of_package(kind: str, bundle: Bundle, folder: Path | None, clock: Clock | N
     except Exception as error:  # a package may raise anything
         raise DEVICE_EXTENSIONS.failure(kind, "must open as a context manager", error) from error
     if lacks := [verb for verb in _VERBS if not hasattr(device, verb)]:
-        raise DriverUsageError(f"{DEVICE_EXTENSIONS.title(kind)} must have {', '.join(_VERBS)}, and lacks {', '.join(lacks)}")
+        raise DriverUsageError(
+            f"{DEVICE_EXTENSIONS.title(kind)} must have {', '.join(_VERBS)}, and lacks {', '.join(lacks)}"
+        )
     return device
 
 

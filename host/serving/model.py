@@ -1,7 +1,7 @@
-"""One bundle on one NPU, or several side by side: opened, reloaded, recovered, closed, no request lost.
+"""Serves one bundle on one NPU, or several side by side: opens, reloads, recovers and closes it.
 
-A model outlives its server: a reload drains the old one while new requests are held back, and a device that
-failed is opened again until it answers. All methods may be called from any thread; `load`, `unload` and
+No request is lost. A model outlives its server: a reload drains the old one while new requests are held back,
+and a device that failed is opened again until it answers. All methods may be called from any thread; `load`, `unload` and
 `close` take as long as the device does.
 """
 
@@ -113,7 +113,7 @@ class Model(ServedNetwork):
         every = {name: folder} if folders is None else folders
         super().__init__(name, version)
         self.folder, self.names = Path(folder), tuple(every)
-        self._folders = tuple(Path(one) for one in every.values())
+        self._folders = tuple(Path(path) for path in every.values())
         self.options = ModelOptions() if options is None else options
         self.state, self.reason = UNAVAILABLE, "not loaded yet"
         self.loads = 0
@@ -276,22 +276,22 @@ class Model(ServedNetwork):
 
     def _release(self, held: Sequence[_Held]) -> None:
         """Submit what was held back, with the objective less the time that it waited."""
-        for each in held:
-            if each.future.cancelled():
-                each.future.set_running_or_notify_cancel()
+        for request in held:
+            if request.future.cancelled():
+                request.future.set_running_or_notify_cancel()
                 continue
-            waited_ns, terms = time.monotonic_ns() - each.came_ns, each.terms
+            waited_ns, terms = time.monotonic_ns() - request.came_ns, request.terms
             assert terms.slo_ns is not None, "it was given when the request came"
             left_ns = None if terms.timeout_ns is None else max(1, terms.timeout_ns - waited_ns)
             terms = replace(terms, slo_ns=max(1, terms.slo_ns - waited_ns), timeout_ns=left_ns)
             try:
-                inner = self.server.submit(each.image, terms)
+                inner = self.server.submit(request.image, terms)
             except (HostError, ValueError) as error:
-                if each.future.set_running_or_notify_cancel():
-                    each.future.set_exception(error)
+                if request.future.set_running_or_notify_cancel():
+                    request.future.set_exception(error)
             else:
-                inner.add_done_callback(partial(_copy, each.future))
-                each.future.add_done_callback(partial(_pass_on_cancel, inner))
+                inner.add_done_callback(partial(_copy, request.future))
+                request.future.add_done_callback(partial(_pass_on_cancel, inner))
 
     # -- loading ---------------------------------------------------------------------------------------------
 
@@ -331,8 +331,8 @@ class Model(ServedNetwork):
         """Tell if the model is served as its folder has it. Raises BundleError."""
         if not self.ready:
             return False
-        now, found = self.bundle, Bundle.read(self.folder)
-        return (found.design.digest, found.program.digest) == (now.design.digest, now.program.digest)
+        now, stored = self.bundle, Bundle.read(self.folder)
+        return (stored.design.digest, stored.program.digest) == (now.design.digest, now.program.digest)
 
     def unload(self) -> None:
         """Answer what was taken, then close the device; later requests are refused."""
@@ -581,16 +581,16 @@ class Model(ServedNetwork):
     def _modes(self, tenancy: Tenancy, designs: Sequence[Design]) -> dict[str, AdaptationMode]:
         """Return the modes of all tenants, each over its network's profile. Raises SchedulerError."""
         network = network_of_tenants(tenancy, self.names)
-        found: dict[str, AdaptationMode] = {}
+        modes: dict[str, AdaptationMode] = {}
         for index, design in enumerate(designs):
-            mine = [tenant for tenant in tenancy.tenants if network[tenant.name] == index]
-            found |= modes_of(mine, profile_of(design, self.options.power), self._recorded(index))
-        return found
+            tenants = [tenant for tenant in tenancy.tenants if network[tenant.name] == index]
+            modes |= modes_of(tenants, profile_of(design, self.options.power), self._recorded(index))
+        return modes
 
     def _recorded(self, network: int) -> Recorded | None:
         """Return the labelled samples of a network, if its file was named."""
-        known = self.options.recorded
-        return known.get(self.names[network], known.get(""))
+        recorded = self.options.recorded
+        return recorded.get(self.names[network], recorded.get(""))
 
     # -- recovery --------------------------------------------------------------------------------------------
 

@@ -1,3 +1,5 @@
+from .extensions import Extension as Extension
+from .extensions import ExtensionGroup as ExtensionGroup
 from .locking import one_writer as one_writer
 from .reading import read_text as read_text
 from .reading import regular_file as regular_file

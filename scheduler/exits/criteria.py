@@ -129,11 +129,13 @@ class Criteria:
         return said
 
     def _leaving(self, bound: Bound, exit: int, columns: AtExit) -> list[str]:
-        """Ask one criterion; where a package's quantity fails, its samples run on, and the first time is logged."""
+        """Ask one criterion; where a package's quantity fails, its samples run on, and a log says so once."""
         try:
             return bound.leaving(exit, columns)
         except QuantityError as error:
-            _log.log(logging.DEBUG if self._warned else logging.WARNING, "nobody leaves for '%s': %s", bound.criterion, error)
+            _log.log(
+                logging.DEBUG if self._warned else logging.WARNING, "nobody leaves for '%s': %s", bound.criterion, error
+            )
             self._warned = True
             return [""] * len(columns.requests)
 

@@ -190,7 +190,7 @@ def _folded(node: Node, profile: ExitProfile, exit: int) -> bool | Test:
 
 
 def _seen(columns: Columns, profile: ExitProfile, exit: int) -> Iterator[Seen]:
-    """Yield what a package's quantity sees of each sample at an exit; a confidence only where one is known."""
+    """Yield what a package's quantity sees of each sample at an exit; the confidence where it is known."""
     confidences = columns.confidences if isinstance(columns, AtExit) else columns.get("confidence")
     for index, (elapsed_ns, slack_ns) in enumerate(zip(columns["response_time"], columns["slack"], strict=True)):
         yield Seen(

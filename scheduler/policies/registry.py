@@ -57,7 +57,10 @@ POLICY_EXTENSIONS: ExtensionGroup[Entry] = ExtensionGroup(
 
 
 def find_entry(name: str) -> Entry | None:
-    """Return the entry of a policy, of fluidnpu or of a package; None for an unknown name. Raises SchedulerError."""
+    """Return the entry of a policy, of fluidnpu or of a package; None for a name that nobody knows.
+
+    Raises SchedulerError for a package that cannot be used.
+    """
     return REGISTRY[name] if name in REGISTRY else POLICY_EXTENSIONS.find(name)
 
 

@@ -114,7 +114,9 @@ def test_a_rule_of_ones_own_decides_and_one_that_fails_is_an_error_of_the_reques
         answer = await ask(dispatcher, ensemble(name="surest"), 3)
         assert answer.parameters["rule"] == "surest"
         assert answer.outputs["score"].tolist() == [[6.0, 8.0]], "all are as sure, so the first network's"
-        with pytest.raises(HostError, match=r"the rule 'broken' must give scores \(1, 2\), and it failed: KeyError"):
+        with pytest.raises(
+            HostError, match=r"'broken' of package .* must give scores \(1, 2\), and that failed: KeyError"
+        ):
             await ask(dispatcher, ensemble(name="broken"), 3)
         assert (await ask(dispatcher, ensemble(), 3)).outputs["label"].tolist() == [1], "others are answered on"
 

@@ -47,9 +47,12 @@ def test_it_takes_weights_and_answers_with_the_parts_that_came() -> None:
     ("name", "said"),
     [
         ("best", "one of average, weighted, majority, absent, .*surest, or of a package .* 'fluidnpu.combiners'"),
-        ("missing", "'missing' must load from 'no_such_module:rule', and that failed: ModuleNotFoundError"),
-        ("absent", "'absent' must load from 'toy_combiner:absent', and that failed: AttributeError"),
-        ("number", "'number' must be a function, and 'toy_combiner:np.pi' is none"),
+        (
+            "missing",
+            r"'missing' of package 'toy-combiner' \(fluidnpu\.combiners\) must load from 'no_such_module:rule', and that failed: ModuleNotFoundError",
+        ),
+        ("absent", "'absent' of package .* must load from 'toy_combiner:absent', and that failed: AttributeError"),
+        ("number", "'number' of package .* must be a function, and 'toy_combiner:np.pi' is none"),
     ],
 )
 def test_a_rule_that_cannot_be_loaded_is_refused_when_the_fleet_is_read(name: str, said: str) -> None:
@@ -60,9 +63,15 @@ def test_a_rule_that_cannot_be_loaded_is_refused_when_the_fleet_is_read(name: st
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("narrow", r"'narrow' must give finite scores \(1, 3\), not an array \(1, 2\)"),
-        ("endless", r"'endless' must give finite scores \(1, 3\), not some that are not finite"),
-        ("broken", r"'broken' must give scores \(1, 3\), and it failed: KeyError: 'no such class'"),
+        ("narrow", r"'narrow' of package 'toy-combiner' .* must give finite scores \(1, 3\), not an array \(1, 2\)"),
+        (
+            "endless",
+            r"'endless' of package 'toy-combiner' .* must give finite scores \(1, 3\), not some that are not finite",
+        ),
+        (
+            "broken",
+            r"'broken' of package 'toy-combiner' .* must give scores \(1, 3\), and that failed: KeyError: 'no such class'",
+        ),
     ],
 )
 def test_a_rule_that_gives_no_scores_is_one_sentence(name: str, said: str) -> None:
@@ -78,5 +87,5 @@ def test_two_packages_with_a_rule_of_one_name_are_refused(tmp_path: Path, monkey
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text(f"[fluidnpu.combiners]\ntwice = {package}:rule\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(FleetError, match="one package must bring the rule 'twice', not other:rule, third:rule"):
+    with pytest.raises(FleetError, match="'twice' must come from one package, and 'other' and 'third' bring it"):
         rule("twice")

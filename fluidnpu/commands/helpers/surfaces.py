@@ -48,10 +48,22 @@ SLO = click.option(
 )
 
 
+class DeviceChoice(click.Choice):
+    """Takes one of some kinds of devices, or the name of one that a package brings."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Look among the packages for a name that is none of the kinds."""
+        if value in self.choices:
+            return value
+        from fluidnpu.host.devices import DEVICE_EXTENSIONS
+
+        return click.Choice([*self.choices, *DEVICE_EXTENSIONS.names]).convert(value, param, ctx)
+
+
 def device_option(*more: str, help: str) -> Option:
-    """Make the option `--device` of the kinds that keep real time, and more."""
-    kinds = ["simulated", "cpu", *more, "pynq", "devmem"]
-    return click.option("--device", default="simulated", show_default=True, type=click.Choice(kinds), help=help)
+    """Make the option `--device` of the kinds that keep real time, and more; packages may bring others."""
+    kinds = DeviceChoice(["simulated", "cpu", *more, "pynq", "devmem"])
+    return click.option("--device", default="simulated", show_default=True, type=kinds, help=help)
 
 
 _LISTENING = (
