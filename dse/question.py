@@ -74,7 +74,7 @@ def check_macs(workload: Workload) -> None:
 
 
 def side_by_side(works: Sequence[Workload]) -> Workload:
-    """The layers and exits of several workloads, one after another, with stages numbered through."""
+    """The layers and exits of several workloads, one after another, with stages numbered consecutively."""
     layers: list[LayerShape] = []
     filters: list[FilterPair] = []
     exits: tuple[str, ...] = ()

@@ -2,9 +2,9 @@
 
 Order of use: `load`, then any number of `write_sample`, `activate` (or `merge` and `exit`), `run_stage`,
 `logits`. After an `NpuTimeout` or `NpuError`, `reset` empties the batch; samples stay in their slots, so
-the same stage can run again. Programs side by side have their stages numbered through, and slots of their
-own: halos are zeroed once, so a slot holds samples of one network only (ADR 40). An OSError of the device
-becomes a `DeviceAccessError`, so every failure of the device is a `DeviceError`.
+the same stage can run again. With several programs, stages are numbered consecutively, and each has slots
+of its own: halos are zeroed once, so a slot holds samples of one network only (ADR 40). An OSError of the
+device becomes a `DeviceAccessError`, so every failure of the device is a `DeviceError`.
 """
 
 from __future__ import annotations

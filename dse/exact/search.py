@@ -393,7 +393,7 @@ def lower_bounds(
 def _bounds_of_some(
     question: Question, space: DesignSpace, batches: Sequence[int], progress: Progress, near: bool
 ) -> Floats:
-    """The bounds of so few points that what is reckoned for them stays in the processor's cache."""
+    """The bounds of one chunk of points, small enough for the processor's cache."""
     target = question.target
     t_r, t_p, t_c = (axis.astype(np.float64) for axis in (space.t_r, space.t_p, space.t_c))
     on = Candidates(
@@ -490,8 +490,8 @@ def by_bound(
 ) -> Iterator[tuple[int, Floats, float]]:
     """Points of a space with their bounds (batches, 1) and what these allow at most, the best first.
 
-    Near bounds are reckoned as they are needed: a point is given out once its own is better than the loose
-    ones of all that have none yet. So the order is that of all near bounds.
+    Tight bounds are computed as they are needed: a point is yielded once its tight bound beats every loose
+    bound left. So the order is that of all tight bounds.
     """
     for _, index, bounds, value in all_by_bound([(question, space)], progress):
         yield index, bounds, value

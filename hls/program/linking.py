@@ -1,6 +1,6 @@
 """Programs side by side in one NPU's memory: one descriptor table, one weight image, one FBCB. Pure; no I/O.
 
-Layers are numbered through: those of the first program, then those of the next. The NPU knows of no
+Layers are numbered consecutively: those of the first program, then those of the next. The NPU knows of no
 networks; a job names layers, and a mask names slots, so which network runs is a matter of both.
 """
 

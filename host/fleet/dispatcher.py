@@ -63,8 +63,8 @@ class DispatchOptions:
     `allowance_s` more, which is for hosts and links that stall. `audit_every`: one piece in so many of each
     board is asked twice (0: none). `queue`: samples without an answer. `hold_s`: time that a request waits
     where no board can take it, or until its own deadline. `absent`: boards that do not answer at the start,
-    or have another program, may come later. `tries`: refusals of boards after which the last one is the
-    answer. `slo_ns`: objective of a request that names none (None: five lone latencies of the slowest board).
+    or have another program, may come later. `tries`: refusals after which the last error is returned.
+    `slo_ns`: objective of a request that names none (None: five lone latencies of the slowest board).
     """
 
     patience: float = 4.0

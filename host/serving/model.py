@@ -1,8 +1,8 @@
 """Serves one bundle on one NPU, or several side by side: opens, reloads, recovers and closes it.
 
-No request is lost. A model outlives its server: a reload drains the old one while new requests are held back,
-and a device that failed is opened again until it answers. All methods may be called from any thread; `load`, `unload` and
-`close` take as long as the device does.
+No request is lost. A model outlives its server: a reload drains the old one while new requests are held
+back, and a device that failed is opened again until it answers. All methods may be called from any thread;
+`load`, `unload` and `close` take as long as the device does.
 """
 
 from __future__ import annotations

@@ -64,14 +64,14 @@ class Runtime:
     (default: the design's MACs), the former have a profile. `attempts`: how often a job is tried before
     GaveUpError. Then its requests are dropped and their slots free, while all others still wait, so a caller
     that catches the error may `Driver.recover` and go on. `record` keeps the past for `Ledger.schedule`; a
-    server that runs for weeks does not. `observers` are told of all that happens, in order. `active`: exits
-    that may be inactive and change meanwhile; `watch` is told of every run, and chooses whose samples run on
-    after their answer. `meanwhile` is called whenever the NPU has begun to work, or has failed to: for all
-    that need not keep it waiting. Images of requests that wait are written ahead then, as far as slots are
+    server that runs for weeks does not. `observers` receive all that happens, in order. `active`: exits
+    that may be inactive and change meanwhile; `watch` sees every run, and chooses whose samples run on
+    after their answer. `meanwhile` is called while the NPU is busy, or has failed to start: for work
+    that must not delay it. Images of requests that wait are written ahead then, as far as slots are
     free. `patience`: decisions of the policy in a row that may break the rules; see `Ledger`.
 
     With several programs there is a rule for each, and `networks` names by tenant the program that its
-    requests are for; exits of replies are then those of their network, and stages are numbered through.
+    requests are for; exits of replies are then those of their network, and stages are numbered consecutively.
     """
 
     def __init__(
@@ -106,10 +106,10 @@ class Runtime:
         rules = tuple(rule) if isinstance(rule, Sequence) else (rule,)
         if len(rules) != len(driver.parts):
             raise DriverUsageError(f"there must be a rule for each of {len(driver.parts)} networks, not {len(rules)}")
-        self.criteria = tuple(one for one in rules if isinstance(one, Criteria))
+        self.criteria = tuple(criteria for criteria in rules if isinstance(criteria, Criteria))
         self._exits = [
-            RuledExits(rule=one, costs=StageCosts.of(part) if costs is None else costs)
-            for one, part in zip(rules, driver.parts, strict=True)
+            RuledExits(rule=exit_rule, costs=StageCosts.of(part) if costs is None else costs)
+            for exit_rule, part in zip(rules, driver.parts, strict=True)
         ]
         if active is not None and len(driver.parts) > 1:
             raise DriverUsageError(f"active exits are those of one network, and the driver has {len(driver.parts)}")

@@ -26,10 +26,10 @@ from .options import DeviceKind, Option, Space, obstacles, shrunk, whole_options
 from .paths import Piece
 from .plan import RAMPS, Job, Plan, Pool, Route
 
-SLACK = 0.1  # of the objective, kept for what no plan knows
+SLACK = 0.1  # share of the objective reserved for effects outside the model
 HEADROOM = 0.1  # of a device's time, kept for bunched arrivals
 FORMS = ("stock", "data parallel", "serial", "pipeline", "mix")
-NARROW = 0.02  # by which a wider form must be better to be taken; its twin falls that short of its plan
+NARROW = 0.02  # minimum gain of a wider form; its simulation falls about that far short of its plan
 _EPS = 1e-9
 
 

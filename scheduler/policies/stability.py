@@ -43,7 +43,7 @@ class Stability:
     networks: Networks | None = None
     forces: bool = True
     name: str = "stability"
-    _exit: int = field(default=0, init=False)  # the chosen one, numbered through
+    _exit: int = field(default=0, init=False)  # the chosen one, numbered consecutively
 
     def reset(self) -> None:
         """Forget the batch in flight."""

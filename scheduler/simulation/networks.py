@@ -1,7 +1,8 @@
 """Networks side by side on one NPU: the stages of each in one latency table, and the slots that are its own.
 
-Stages are numbered through: those of the first network, then those of the next. A request waits first at the
-first stage of its network and leaves at the last one at the latest; its tenant says which network it is for.
+Stages are numbered consecutively: those of the first network, then those of the next. A request waits first
+at the first stage of its network and leaves at the last one at the latest; its tenant says which network it
+is for.
 
 >>> two = Networks(stages=(2, 3), slots=(4, 4), of_tenant={"doors": 0, "cameras": 1})
 >>> two.first, two.last, two.entry(Request(0, 0, 9, tenant="cameras"))

@@ -72,7 +72,8 @@ class Schedule:
     `because`: why each request left where it did, a clause of its criterion or the reason of an action; empty
     where exits were drawn beforehand. Schedules are equal whatever they say there. `shadows`: ids of requests
     whose samples ran on after their answer. `adapted`: exits could be inactive, so that an anytime answer may
-    be that of an exit before the last one reached. `networks` side by side have their exits numbered through.
+    be that of an exit before the last one reached. `networks` side by side number their exits
+    consecutively.
     """
 
     policy: str

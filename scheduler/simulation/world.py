@@ -34,7 +34,7 @@ class LiveExits(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class SideBySide:
-    """Exits of networks side by side, numbered through: each network's are decided by its own `exits`."""
+    """Exits of networks side by side, numbered consecutively; each network decides by its own `exits`."""
 
     networks: Networks
     exits: tuple[LiveExits, ...]
@@ -54,9 +54,9 @@ class World:
     that all policies meet the same samples; or `exits` is a `LiveExits`, which is asked at each exit.
     `b_max` (default: the columns of the table) bounds a batch, `slots` (default: `b_max`) the samples past
     the queue. `overhead_ns` is added to every run: the cost of asking the scheduler and of restarting.
-    `networks` side by side have their stages in one table and their exits numbered through. `active`: exits
-    of one network that may change meanwhile, which needs a `LiveExits`; `latency` and `exit_rates` are
-    those of its beginning. `watch` is told of every run. Raises SchedulerError.
+    `networks` side by side have their stages in one table and number their exits consecutively. `active`:
+    exits of one network that may change meanwhile, which needs a `LiveExits`; `latency` and `exit_rates` are
+    those of its beginning. `watch` sees every run. Raises SchedulerError.
     """
 
     latency: LatencyTable
