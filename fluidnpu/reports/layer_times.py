@@ -1,4 +1,4 @@
-"""Where a batch spends its time, layer by layer, and what limits each: rows of bars for a page."""
+"""The time of a batch layer by layer, divided among what limits it: rows of bars for a page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LayerTime:
 
     @property
     def limit(self) -> str:
-        """What takes most of its time."""
+        """The name of the largest part."""
         return max(WALLS, key=lambda name: self.parts_ms.get(name, 0.0))
 
 

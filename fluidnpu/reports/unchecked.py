@@ -1,4 +1,4 @@
-"""What stands behind none of a design's figures: sentences for the end of its page."""
+"""Sentences for the end of a design's page: what a reader could take for checked, and nobody checked."""
 
 from __future__ import annotations
 
