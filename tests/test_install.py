@@ -11,10 +11,13 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, req
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from docs_pages import DOCS, PAGES, commands, read_page
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from fluidnpu.cli import main
+from fluidnpu.commands import doctor
 from fluidnpu.errors import EXTRAS
 
 if sys.version_info >= (3, 11):
@@ -116,6 +119,18 @@ def test_no_extra_is_taken_for_markup() -> None:
     styled = re.compile(r"fluidnpu\[[^\n]*\[/|\[dim\][^\n]*fluidnpu\[")
     assert styled.search("[dim]pip install 'fluidnpu[x]'")
     assert [where for where, code in sources().items() if styled.search(code)] == []
+
+
+def test_doctor_names_the_extras_of_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing, version = {"onnx", "numba", "torch", "pynq", "vivado"}, doctor._version
+    monkeypatch.setattr(doctor, "_version", lambda kind, name: None if name in missing else version(kind, name))
+    screen = " ".join(CliRunner(env={"COLUMNS": "80"}).invoke(main, ["doctor"]).output.split())
+    assert "onnx missing design reading networks" in screen
+    assert "vivado missing bitstreams only" in screen
+    last = "missing modules come with pip install 'fluidnpu[design,train,board]', then pip install --no-deps pynq"
+    assert last in screen
+    monkeypatch.setattr(doctor, "_version", lambda kind, name: "1.0")
+    assert "missing" not in CliRunner().invoke(main, ["doctor"]).output
 
 
 # -- the page --
