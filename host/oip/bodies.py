@@ -83,7 +83,7 @@ class ExitsChange(Body):
         schema={"type": "object", "minProperties": 1},
         good=lambda value: isinstance(value, dict) and bool(value),
         meaning="the threshold of each early exit that changes; null makes it inactive",
-        each=RequestParameter(
+        item=RequestParameter(
             must="a number in 0..1, or null",
             schema={"type": ["number", "null"], "minimum": 0, "maximum": 1},
             good=lambda value: value is None or (_is_number(value) and 0 <= value <= 1),
@@ -111,7 +111,7 @@ class TenantsChange(Body):
         schema={"type": "object"},
         good=lambda value: isinstance(value, dict),
         meaning="the keys of each tenant that change, as its file has them",
-        each=RequestParameter(
+        item=RequestParameter(
             must="an object with keys of the tenants' file",
             schema={"type": "object"},
             good=lambda value: isinstance(value, dict),
@@ -147,7 +147,7 @@ class Feedback(Body):
         schema={"type": "array"},
         good=lambda value: isinstance(value, list),
         meaning="`request`, the number in an answer's parameter `requests`, and `label`, the true class",
-        each=RequestParameter(
+        item=RequestParameter(
             must="an object with request and label as whole numbers from 0",
             schema={
                 "type": "object",

@@ -22,8 +22,8 @@ _PARAMETER = "classification"
 
 def names_of(labels: Sequence[int] | Array, class_names: Sequence[str]) -> Array:
     """Return the names of classes, texts (N,); "" for a number that has none."""
-    known = [class_names[label] if 0 <= label < len(class_names) else "" for label in labels]
-    return np.array([*known, None], np.object_)[:-1]  # whose length no NumPy guesses at
+    names = [class_names[label] if 0 <= label < len(class_names) else "" for label in labels]
+    return np.array([*names, None], np.object_)[:-1]  # whose length no NumPy guesses at
 
 
 def read_classification(output: str, parameters: Mapping[str, Any]) -> int | None:

@@ -166,8 +166,8 @@ class Client:
 
     def metadata(self) -> dict[str, Any]:
         """Return the model's metadata: names, datatypes and shapes of its input and outputs."""
-        found: dict[str, Any] = self._json("GET", self._at)
-        return found
+        metadata: dict[str, Any] = self._json("GET", self._at)
+        return metadata
 
     def ready(self) -> bool:
         """Tell if the model takes requests."""
@@ -178,8 +178,8 @@ class Client:
 
     def statistics(self) -> dict[str, Any]:
         """Return the model's counts, as the statistics extension names them."""
-        found: dict[str, Any] = self._json("GET", f"{self._at}/stats")["model_stats"][0]
-        return found
+        statistics: dict[str, Any] = self._json("GET", f"{self._at}/stats")["model_stats"][0]
+        return statistics
 
     def feedback(self, truths: Mapping[int, int]) -> int:
         """Tell the true classes of answered images by `Inference.requests`; return how many were of use.
@@ -192,8 +192,8 @@ class Client:
 
     def exits(self) -> dict[str, Any]:
         """Return the active exits; the URL must be that of the admin surface."""
-        found: dict[str, Any] = self._json("GET", f"/v2/models/{quote(self.model)}/exits")
-        return found
+        exits: dict[str, Any] = self._json("GET", f"/v2/models/{quote(self.model)}/exits")
+        return exits
 
     def change_exits(self, thresholds: Mapping[str, float | None], why: str = "by hand") -> dict[str, Any]:
         """Set thresholds of early exits by name, None for an inactive one, from the next batch on.
@@ -201,13 +201,13 @@ class Client:
         The URL must be that of the admin surface. Raises ProtocolError.
         """
         body = json.dumps({"thresholds": dict(thresholds), "why": why}).encode()
-        found: dict[str, Any] = self._json("POST", f"/v2/models/{quote(self.model)}/exits", body)
-        return found
+        exits: dict[str, Any] = self._json("POST", f"/v2/models/{quote(self.model)}/exits", body)
+        return exits
 
     def shares(self) -> dict[str, Any]:
         """Return the shares of the model's versions; the URL must be that of the admin surface."""
-        found: dict[str, Any] = self._json("GET", f"/v2/models/{quote(self.model)}/shares")
-        return found
+        answer: dict[str, Any] = self._json("GET", f"/v2/models/{quote(self.model)}/shares")
+        return answer
 
     def change_shares(self, shares: Mapping[str, float] | None) -> dict[str, Any]:
         """Give the model's versions other shares of the requests from now on; None: those of before.
@@ -216,13 +216,13 @@ class Client:
         ConflictError.
         """
         body = json.dumps({"back": True} if shares is None else {"shares": dict(shares)}).encode()
-        found: dict[str, Any] = self._json("POST", f"/v2/models/{quote(self.model)}/shares", body)
-        return found
+        answer: dict[str, Any] = self._json("POST", f"/v2/models/{quote(self.model)}/shares", body)
+        return answer
 
     def tenants(self) -> dict[str, Any]:
         """Return the usual criterion and the tenants by name; the URL must be that of the admin surface."""
-        found: dict[str, Any] = self._json("GET", f"/v2/models/{quote(self.model)}/tenants")
-        return found
+        answer: dict[str, Any] = self._json("GET", f"/v2/models/{quote(self.model)}/tenants")
+        return answer
 
     def change_tenants(
         self, tenants: Mapping[str, Mapping[str, Any]] | None = None, *, criteria: str | None = None
@@ -236,8 +236,8 @@ class Client:
         if criteria is not None:
             asked["criteria"] = criteria
         body = json.dumps(asked).encode()
-        found: dict[str, Any] = self._json("POST", f"/v2/models/{quote(self.model)}/tenants", body)
-        return found
+        answer: dict[str, Any] = self._json("POST", f"/v2/models/{quote(self.model)}/tenants", body)
+        return answer
 
     def load(self) -> None:
         """Have the model's bundle read again; the URL must be that of the admin surface."""
@@ -279,7 +279,7 @@ class Client:
         return self._input
 
     def _only_model(self) -> str:
-        names = list(dict.fromkeys(one["name"] for one in self._json("POST", "/v2/repository/index", b"{}")))
+        names = list(dict.fromkeys(model["name"] for model in self._json("POST", "/v2/repository/index", b"{}")))
         if len(names) != 1:
             raise DriverUsageError(f"the server has several models, so one of {', '.join(names)} must be named")
         return str(names[0])
@@ -369,8 +369,8 @@ def connect(
 
 def _refusal(status: int, content: bytes) -> Exception:
     try:
-        said = json.loads(content)
-        return error_named(str(said.get("type")), str(said["error"]))
+        refusal = json.loads(content)
+        return error_named(str(refusal.get("type")), str(refusal["error"]))
     except (ValueError, KeyError, TypeError, AttributeError):
         return RemoteError(f"the server answered with HTTP status {status}")
 
@@ -378,18 +378,18 @@ def _refusal(status: int, content: bytes) -> Exception:
 def _read_answer(answer: http.client.HTTPResponse, body: bytes, latency_ms: float) -> Inference:
     try:
         size = int(answer.headers["Inference-Header-Content-Length"])
-        said, rest = json.loads(body[:size]), memoryview(body)[size:]
+        head, rest = json.loads(body[:size]), memoryview(body)[size:]
         outputs = {}
-        for one in said["outputs"]:
-            length = one["parameters"]["binary_data_size"]
-            outputs[one["name"]] = from_bytes(one["name"], one["datatype"], one["shape"], rest[:length])
+        for output in head["outputs"]:
+            length = output["parameters"]["binary_data_size"]
+            outputs[output["name"]] = from_bytes(output["name"], output["datatype"], output["shape"], rest[:length])
             rest = rest[length:]
     except (ValueError, KeyError, TypeError, ProtocolError):
         raise RemoteError("the server must answer with binary tensors, and its answer cannot be read") from None
     return Inference(
         outputs=outputs,
-        parameters=said.get("parameters", {}),
+        parameters=head.get("parameters", {}),
         latency_ms=latency_ms,
-        id=said.get("id", ""),
-        version=said.get("model_version", ""),
+        id=head.get("id", ""),
+        version=head.get("model_version", ""),
     )

@@ -194,10 +194,10 @@ class InferenceService:
         Raises UnknownModelError, ModelUnavailableError.
         """
         model = self.models.find(name)
-        bundle, known = model.bundle, self._digests.get(name)
-        if known is None or known[0] is not bundle:
-            known = self._digests[name] = bundle, bundle.program.digest
-        facts = {"design": bundle.design.digest, "program": known[1], "instance": self._instance}
+        bundle, cached = model.bundle, self._digests.get(name)
+        if cached is None or cached[0] is not bundle:
+            cached = self._digests[name] = bundle, bundle.program.digest
+        facts = {"design": bundle.design.digest, "program": cached[1], "instance": self._instance}
         return {
             **facts,
             "loads": str(model.npu.loads),
@@ -213,10 +213,10 @@ class InferenceService:
         model = self.models.find(name, version)
         return {
             "name": name,
-            "versions": [one.version for one in self.models.of(name) if one.npu.ready] or [model.version],
+            "versions": [served.version for served in self.models.of(name) if served.npu.ready] or [model.version],
             "platform": PLATFORM,
             "inputs": [input_of(model.bundle.program).to_json()],
-            "outputs": [each.to_json() for each in outputs_of(model.bundle.program)],
+            "outputs": [output.to_json() for output in outputs_of(model.bundle.program)],
             **named_classes(model.bundle.program),
         }
 
@@ -265,9 +265,9 @@ class InferenceService:
             return await self._served(call, wishes, model), model
         every = self.models.of(call.model)
         repeats = self.repeats.setdefault(call.model, Repeats())
-        owner = wishes.tenant, sum(one.npu.loads for one in every)
+        owner = wishes.tenant, sum(version.npu.loads for version in every)
         answer = await repeats.once(wishes.key, call, lambda: self._served(call, wishes, model), owner)
-        return answer, next((one for one in every if one.version == answer.version), model)
+        return answer, next((version for version in every if version.version == answer.version), model)
 
     async def _served(self, call: Call, wishes: Wishes, model: ServedNetwork) -> ModelAnswer:
         self.trials.check(call)
@@ -294,23 +294,23 @@ class InferenceService:
         face = self._face_of(model, face, replies)
         if not set(wanted) <= set(face.outputs):
             raise _exchanged(model)
-        told = parameters_of(replies, model.energy_nj) | _numbers(model, replies)
+        parameters = parameters_of(replies, model.energy_nj) | _numbers(model, replies)
         names = face.bundle.program.class_names
         made = joined(replies, [name for name in wanted if name not in face.tails], face.others, face.onward, names)
         if ended := {name: face.tails[name] for name in wanted if name in face.tails}:
             began = time.perf_counter_ns()
             work = partial(tail_outputs, face.bundle.program, replies, ended.values(), face.engine)
-            found = await asyncio.get_running_loop().run_in_executor(self._tails, work)
-            made |= {name: found[own] for name, own in ended.items()}
-            told["tail_us"] = (time.perf_counter_ns() - began) // 1_000
-        return ModelAnswer(call.model, model.version, call.id, {name: made[name] for name in wanted}, told)
+            tails = await asyncio.get_running_loop().run_in_executor(self._tails, work)
+            made |= {name: tails[own] for name, own in ended.items()}
+            parameters["tail_us"] = (time.perf_counter_ns() - began) // 1_000
+        return ModelAnswer(call.model, model.version, call.id, {name: made[name] for name in wanted}, parameters)
 
     def _face(self, model: ServedNetwork) -> _Face:
-        bundle, known = model.bundle, self._faces.get(model.label)
-        if known is None or known.bundle is not bundle:
+        bundle, face = model.bundle, self._faces.get(model.label)
+        if face is None or face.bundle is not bundle:
             program = bundle.program
             outputs = outputs_of(program)
-            known = _Face(
+            face = _Face(
                 bundle,
                 input_of(program),
                 bounds_of(self.limits, input_of(program)),
@@ -320,8 +320,8 @@ class InferenceService:
                 model.engine,
                 next((output for output in outputs if output.name == "onward"), None),
             )
-            self._faces[model.label] = known
-        return known
+            self._faces[model.label] = face
+        return face
 
     def _face_of(self, model: ServedNetwork, face: _Face, replies: Sequence[Reply]) -> _Face:
         """Return the face whose program made the replies: the model may be exchanged while a request is held.
@@ -446,9 +446,9 @@ class InferenceService:
         hits = {name: repeats.hits for name, repeats in self.repeats.items()}
         return {
             "model_stats": [
-                _statistics(one, self._counts(one), hits.get(one.name, 0))
-                for one in chosen
-                if one.statistics is not None
+                _statistics(model, self._counts(model), hits.get(model.name, 0))
+                for model in chosen
+                if model.statistics is not None
             ]
         }
 
@@ -503,9 +503,9 @@ class InferenceService:
 
     def openapi(self, *, admin: bool) -> dict[str, Any]:
         """Return the document of the REST surface."""
-        primary = {one.name: self.models.find(one.name) for one in self.models}
-        programs = {name: one.bundle.program if one.npu.ready else None for name, one in primary.items()}
-        versions = list(dict.fromkeys(one.version for one in self.models))
+        primary = {model.name: self.models.find(model.name) for model in self.models}
+        programs = {name: model.bundle.program if model.npu.ready else None for name, model in primary.items()}
+        versions = list(dict.fromkeys(model.version for model in self.models))
         named = [tenant.name for model in self.models for tenant in model.tenancy_tenants]
         tenants, shared = ["", *dict.fromkeys(named)], self.limits.shared_bytes
         operations = tuple(operations_of(self, admin=admin))
@@ -532,19 +532,19 @@ def joined(
 
     `onward`: the tensor with which samples go on from a part.
     """
-    found = {}
+    outputs = {}
     for name in wanted:
         if name in _OWN:
-            found[name] = _OWN[name](replies)
+            outputs[name] = _OWN[name](replies)
         elif name == CLASS_NAME:
-            found[name] = names_of([reply.prediction for reply in replies], class_names)
+            outputs[name] = names_of([reply.prediction for reply in replies], class_names)
         elif name == "onward" and onward is not None:
             tensors = [reply.onward for reply in replies if reply.onward is not None]
             none = np.zeros((0, *onward.shape[1:]), DTYPES[onward.datatype])
-            found[name] = np.stack(tensors) if tensors else none
+            outputs[name] = np.stack(tensors) if tensors else none
         else:
-            found[name] = _stacked(name, replies, others)
-    return found
+            outputs[name] = _stacked(name, replies, others)
+    return outputs
 
 
 def with_best(answer: ModelAnswer, call: Call, bundle: Bundle) -> ModelAnswer:

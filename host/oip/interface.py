@@ -65,12 +65,12 @@ def _of_outputs(program: Program) -> list[TensorInfo]:
 
 def _of_tail(program: Program) -> list[TensorInfo]:
     """Return the user's outputs that the host makes, with the counts of their rows."""
-    datatypes, found = {dtype.name: datatype for datatype, dtype in DTYPES.items()}, []
-    for one in () if program.tail is None else program.tail.outputs:
-        found.append(TensorInfo(called(one.name), datatypes[one.dtype], (-1, *one.row)))
-        if not one.batched:
-            found.append(TensorInfo(called(one.name) + ROWS, "INT64", (-1,)))
-    return found
+    datatypes, infos = {dtype.name: datatype for datatype, dtype in DTYPES.items()}, []
+    for output in () if program.tail is None else program.tail.outputs:
+        infos.append(TensorInfo(called(output.name), datatypes[output.dtype], (-1, *output.row)))
+        if not output.batched:
+            infos.append(TensorInfo(called(output.name) + ROWS, "INT64", (-1,)))
+    return infos
 
 
 def named_classes(program: Program) -> dict[str, list[str]]:

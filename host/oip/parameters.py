@@ -28,29 +28,29 @@ _ALIKE = 0.8  # of difflib's ratio, from which on a name is taken for a slip
 class RequestParameter:
     """One parameter: what it must be, in words, as a JSON schema and as a test; and what it means.
 
-    `each`: what the values of an object, or the items of a list, must be.
+    `item`: what the values of an object, or the items of a list, must be.
     """
 
     must: str
     schema: Mapping[str, Any]
     good: Callable[[Any], bool]
     meaning: str = ""
-    each: RequestParameter | None = None
+    item: RequestParameter | None = None
 
     def check(self, name: str, value: Any) -> None:
         """Raise ProtocolError for a value that is not what it must be."""
         if not self.good(value):
             raise ProtocolError(f"{name} must be {self.must}, not {shown(value)}")
-        if self.each is not None:
+        if self.item is not None:
             rows = value.items() if isinstance(value, Mapping) else enumerate(value)
             for key, item in rows:
-                self.each.check(f"{name} of '{key:.60}'" if isinstance(key, str) else f"{name}[{key}]", item)
+                self.item.check(f"{name} of '{key:.60}'" if isinstance(key, str) else f"{name}[{key}]", item)
 
     def to_schema(self) -> dict[str, Any]:
         """Return the JSON schema, with what the parameter means."""
         schema = dict(self.schema)
-        if self.each is not None:
-            schema["items" if schema["type"] == "array" else "additionalProperties"] = self.each.to_schema()
+        if self.item is not None:
+            schema["items" if schema["type"] == "array" else "additionalProperties"] = self.item.to_schema()
         return schema | ({"description": self.meaning} if self.meaning else {})
 
 
@@ -177,12 +177,12 @@ def read_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises ProtocolError for a wrong one, and for a name that is almost one of ours.
     """
-    found: dict[str, Any] = {}
+    checked: dict[str, Any] = {}
     for name, value in parameters.items():
-        known = PARAMETERS.get(name)
-        if known is None:
+        row = PARAMETERS.get(name)
+        if row is None:
             _check_other(name, value)
             continue
-        known.check(f"parameter '{name}'", value)
-        found[name] = int(value) if known.schema["type"] == "integer" else value
-    return found
+        row.check(f"parameter '{name}'", value)
+        checked[name] = int(value) if row.schema["type"] == "integer" else value
+    return checked

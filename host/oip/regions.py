@@ -141,9 +141,9 @@ class Regions:
     def unregister(self, who: str, name: str = "") -> None:
         """Forget a region, or all; one that is not there is none. Raises AccessError."""
         _check_local(who)
-        for each in [name] if name else list(self._known):
+        for region_name in [name] if name else list(self._known):
             with self._files:
-                if (region := self._known.pop(each, None)) is not None:
+                if (region := self._known.pop(region_name, None)) is not None:
                     os.close(region.file)
 
     def status(self, who: str, name: str = "") -> list[dict[str, Any]]:
@@ -151,8 +151,8 @@ class Regions:
         _check_local(who)
         chosen = {name: self._found(name)} if name else self._known
         return [
-            {"name": each, "key": region.key, "offset": region.offset, "byte_size": region.size}
-            for each, region in chosen.items()
+            {"name": region_name, "key": region.key, "offset": region.offset, "byte_size": region.size}
+            for region_name, region in chosen.items()
         ]
 
     def fetch(self, who: str) -> Fetch:
@@ -264,9 +264,9 @@ def _opened(name: str, key: str) -> int:
         ) from None
     about = os.fstat(file)
     groups = (os.getegid(), *os.getgroups())
-    mine = about.st_uid == os.geteuid() or about.st_mode & 0o006 == 0o006
-    mine = mine or (about.st_gid in groups and about.st_mode & 0o060 == 0o060)
-    if not stat.S_ISREG(about.st_mode) or not mine:
+    allowed = about.st_uid == os.geteuid() or about.st_mode & 0o006 == 0o006
+    allowed = allowed or (about.st_gid in groups and about.st_mode & 0o060 == 0o060)
+    if not stat.S_ISREG(about.st_mode) or not allowed:
         os.close(file)
         raise ProtocolError(f"region '{name:.60}' must be an object of the server's user, or one that all may write")
     return file

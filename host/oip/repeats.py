@@ -78,7 +78,7 @@ class Repeats:
         """Count an answer, and forget the oldest that are too many; what is at work stays."""
         entry.size = 1 + sum(array.nbytes for array in answer.outputs.values())
         self._held_bytes += entry.size
-        for key in [key for key, one in self._known.items() if one.size]:
+        for key in [key for key, kept in self._known.items() if kept.size]:
             if len(self._known) <= self._entries and self._held_bytes <= self._most_bytes:
                 return
             self._held_bytes -= self._known.pop(key).size
@@ -88,8 +88,8 @@ def content_of(call: Call) -> int:
     """Return a checksum of all that an answer depends on; times that a repeat has less of are left out."""
     free = ("slo_ms", "timeout", "priority")
     asked = sorted((name, value) for name, value in call.parameters.items() if name not in free)
-    found = zlib.crc32(repr((call.model, call.version, call.outputs, asked)).encode())
+    checksum = zlib.crc32(repr((call.model, call.version, call.outputs, asked)).encode())
     for name, array in sorted(call.inputs.items()):
-        found = zlib.crc32(repr((name, array.dtype.str, array.shape)).encode(), found)
-        found = zlib.crc32(np.ascontiguousarray(array).data, found)
-    return found
+        checksum = zlib.crc32(repr((name, array.dtype.str, array.shape)).encode(), checksum)
+        checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum)
+    return checksum

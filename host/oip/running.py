@@ -241,7 +241,7 @@ class NetworkServer:
         ends = [server.stop(drain_s) for server in self._grpc]
         ended = asyncio.gather(*ends, *(task for _, task in self._http), return_exceptions=True)
         while not (await asyncio.wait([ended], timeout=0.05))[0]:
-            for holder in [each for budget in self._arriving for each in budget.holders()]:
+            for holder in [connection for budget in self._arriving for connection in budget.holders()]:
                 if holder.half_sent:
                     holder.evict()
         self._http, self._grpc = [], []

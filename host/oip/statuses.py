@@ -79,10 +79,10 @@ def sentence_of(error: BaseException) -> str:
 
 def body_of(error: BaseException) -> bytes:
     """Return the JSON body of an error: the sentence, the class and, where it helps, when to try again."""
-    said: dict[str, object] = {"error": sentence_of(error), "type": type(error).__name__}
+    body: dict[str, object] = {"error": sentence_of(error), "type": type(error).__name__}
     if status_of(error).retry:
-        said["retry_after_ms"] = RETRY_MS
-    return json.dumps(said).encode()
+        body["retry_after_ms"] = RETRY_MS
+    return json.dumps(body).encode()
 
 
 def error_named(kind: str, sentence: str) -> HostError:
@@ -92,6 +92,6 @@ def error_named(kind: str, sentence: str) -> HostError:
         try:
             return made(sentence)
         except TypeError:  # it needs numbers that did not travel
-            parents = [each for each in made.__mro__ if each in (DeviceError,)]
+            parents = [parent for parent in made.__mro__ if parent in (DeviceError,)]
             return parents[0](sentence) if parents else RemoteError(sentence)
     return RemoteError(sentence)

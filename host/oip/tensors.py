@@ -197,20 +197,20 @@ def _converted(
     if wide.kind in "iu":  # so that what is out of range is told, or overflows
         wide = np.dtype(np.uint64 if datatype == "UINT64" else np.int64)
     try:
-        found = np.fromiter(data, wide, count) if fits else None
+        values = np.fromiter(data, wide, count) if fits else None
     except OverflowError:
         raise ProtocolError(f"tensor '{name}' must hold {datatype}, and a number of its data is too large") from None
-    if found is not None and dtype.kind in "iu" and wide.kind == "f" and not (np.rint(found) == found).all():
-        found = None
-    if found is None:
+    if values is not None and dtype.kind in "iu" and wide.kind == "f" and not (np.rint(values) == values).all():
+        values = None
+    if values is None:
         kind = " and ".join(sorted(kind.__name__ for kind in kinds))
         raise ProtocolError(f"tensor '{name}' must hold {datatype}, and its data are {kind}")
     if count and dtype.kind in "iu":
-        limits, low, high = np.iinfo(dtype), found.min(), found.max()
+        limits, low, high = np.iinfo(dtype), values.min(), values.max()
         if low < limits.min or high > limits.max:
             raise ProtocolError(
                 f"tensor '{name}' must hold {datatype} in {limits.min}..{limits.max}, "
                 f"and its data reach from {low:g} to {high:g}"
             )
     with np.errstate(over="ignore"):
-        return found.astype(dtype).reshape(sizes)
+        return values.astype(dtype).reshape(sizes)

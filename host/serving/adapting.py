@@ -56,14 +56,14 @@ def described_exits(
         {"name": exit.name, "active": value is not None, "threshold": value}
         for exit, value in zip(program.exits, now.exits.thresholds, strict=False)
     ]
-    found: dict[str, Any] = {"exits": rows, "changes": now.number, "why": now.why}
+    report: dict[str, Any] = {"exits": rows, "changes": now.number, "why": now.why}
     if adoption_ns:
-        found["adopted_after_ms"] = adoption_ns[-1] / 1e6
+        report["adopted_after_ms"] = adoption_ns[-1] / 1e6
     if adaptation is not None:
         for row, share in zip(rows, adaptation.expected, strict=True):
             row["expected_leave_share"] = share
         counts = adaptation.counts
-        found["adaptation"] = {
+        report["adaptation"] = {
             "alarmed": adaptation.alarmed,
             "requests": counts.requests,
             "alarms": counts.alarms,
@@ -83,7 +83,7 @@ def described_exits(
                 for event in list(adaptation.events)[-20:]
             ],
         }
-    return found
+    return report
 
 
 def changed_exits(program: Program, active: ActiveExits, thresholds: Mapping[str, float | None]) -> ExitSet:

@@ -31,8 +31,8 @@ class Apart(Observer):
         self._views = tuple(
             view.of_network(side.span(index), table, rates, slots) for index, (table, rates, slots) in enumerate(rows)
         )
-        for observer, mine in zip(self._observers, self._views, strict=True):
-            observer.began(mine)
+        for observer, own_view in zip(self._observers, self._views, strict=True):
+            observer.began(own_view)
 
     def admitted(self, request: Request, terms: Terms) -> None:
         """Tell the request's network."""
@@ -44,11 +44,11 @@ class Apart(Observer):
 
     def decided(self, view: View, action: Action) -> None:
         """Tell the network of the action."""
-        for mine in self._views:
-            mine.now_ns, mine.closed = view.now_ns, view.closed
+        for own_view in self._views:
+            own_view.now_ns, own_view.closed = view.now_ns, view.closed
         if isinstance(action, Wait):
-            for observer, mine in zip(self._observers, self._views, strict=True):
-                observer.decided(mine, action)
+            for observer, own_view in zip(self._observers, self._views, strict=True):
+                observer.decided(own_view, action)
             return
         network = self._last = self._networks.of(action.requests[0])
         own = self._local(action) if isinstance(action, Run) else action

@@ -63,9 +63,9 @@ class LogFile:
             if fresh or self._out is None or self._bytes > self._most_bytes:
                 self._rotate()
         except OSError as error:
-            self._fail(error, 0, said=before)
+            self._fail(error, 0, reported=before)
         self.write(header)
-        self._give(said=before)
+        self._write(reported=before)
         if before and not self.broken:
             _log.warning("'%s' is written again; %d lines were dropped so far", self._file, self.dropped)
 
@@ -78,17 +78,17 @@ class LogFile:
 
     def flush(self) -> None:
         """Give all lines to the system, from where they outlive this process."""
-        self._give()
+        self._write()
 
     def close(self) -> None:
         """Write what is left, and close the file."""
-        self._give()
+        self._write()
         out, self._out = self._out, None
         if out is not None:
             with contextlib.suppress(OSError):
                 out.close()
 
-    def _give(self, *, said: bool = False) -> None:
+    def _write(self, *, reported: bool = False) -> None:
         lines, self._lines = self._lines, []
         if not lines or self._out is None:
             return
@@ -101,14 +101,14 @@ class LogFile:
             with contextlib.suppress(OSError):  # else the file ends in half a line
                 self._out.seek(whole)
                 self._out.truncate()
-            self._fail(error, len(lines), said=said)
+            self._fail(error, len(lines), reported=reported)
         else:
             self._bytes += size
 
-    def _fail(self, error: OSError, lines: int, *, said: bool) -> None:
+    def _fail(self, error: OSError, lines: int, *, reported: bool) -> None:
         self.dropped += lines
         self._failed_s = time.monotonic()
-        if not said:
+        if not reported:
             _log.warning("'%s' cannot be written, so its lines are dropped until it can: %s", self._file, error)
 
     def _rotate(self) -> None:

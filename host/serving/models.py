@@ -64,8 +64,8 @@ class Models:
             return self._versions[name].find(version)
         model = self._models.get(name)
         if model is None:
-            known = ", ".join(self._names)
-            raise UnknownModelError(f"a model of this server must be one of {known}, not '{name[:100]}'")
+            names = ", ".join(self._names)
+            raise UnknownModelError(f"a model of this server must be one of {names}, not '{name[:100]}'")
         if version not in ("", VERSION):
             raise UnknownModelError(f"model '{name}' has version {VERSION} only, not '{version[:100]}'")
         return model

@@ -128,15 +128,15 @@ class ServedNetwork(ABC):
 
         Raises ProtocolError.
         """
-        known = [tenancy_tenant.name for tenancy_tenant in self.tenancy_tenants]
+        names = [tenancy_tenant.name for tenancy_tenant in self.tenancy_tenants]
         if self.npu.tenancy is None and name:
             raise ProtocolError(f"model '{self.name}' has no tenants, so a request must name none, not '{name:.60}'")
         if not name and self.npu.tenancy is not None and self.npu.tenancy.networks:
-            if len(known) == 1:
-                return known[0]
-            raise ProtocolError(f"a request to '{self.name}' must name its tenant, one of {', '.join(known)}")
-        if name and name not in known:
-            raise ProtocolError(f"a tenant must be one of {', '.join(known)}, not '{name:.60}'")
+            if len(names) == 1:
+                return names[0]
+            raise ProtocolError(f"a request to '{self.name}' must name its tenant, one of {', '.join(names)}")
+        if name and name not in names:
+            raise ProtocolError(f"a tenant must be one of {', '.join(names)}, not '{name:.60}'")
         return name
 
     def tenants(self) -> dict[str, Any]:
@@ -146,22 +146,22 @@ class ServedNetwork(ABC):
         """
         rows, shared, counts = {}, self.npu.shared, self.statistics
         criteria = self.server.criteria_of(self.index)
-        for one in () if self.npu.tenancy is None else self.npu.tenancy.all:
-            if self.npu.tenancy is not None and self.npu.tenancy.networks and one not in self.tenancy_tenants:
+        for tenant in () if self.npu.tenancy is None else self.npu.tenancy.all:
+            if self.npu.tenancy is not None and self.npu.tenancy.networks and tenant not in self.tenancy_tenants:
                 continue  # of another network
-            row = described(one)
-            if shared is not None and one.name in shared.infeasible:
+            row = described(tenant)
+            if shared is not None and tenant.name in shared.infeasible:
                 row["target"] = "infeasible"
             if shared is not None:
-                row["share_now"] = shared.shares.get(one.name, 0.0)
-                row["tokens_ms"] = shared.accounts.balance_ns.get(one.name, 0.0) / 1e6
-            if counts is not None and one.name in counts.tenants:
-                mine = counts.tenants[one.name]
-                row["answered"] = sum(mine.outcomes.values()) - mine.outcomes[Outcome.SHED]
-                row["npu_ms"] = mine.npu_ns / 1e6
-            if (criterion := criteria.tenants.get(one.name)) is not None:
+                row["share_now"] = shared.shares.get(tenant.name, 0.0)
+                row["tokens_ms"] = shared.accounts.balance_ns.get(tenant.name, 0.0) / 1e6
+            if counts is not None and tenant.name in counts.tenants:
+                counted = counts.tenants[tenant.name]
+                row["answered"] = sum(counted.outcomes.values()) - counted.outcomes[Outcome.SHED]
+                row["npu_ms"] = counted.npu_ns / 1e6
+            if (criterion := criteria.tenants.get(tenant.name)) is not None:
                 row["criteria"] = criterion.text
-            rows[one.name] = row
+            rows[tenant.name] = row
         return {"criteria": criteria.usual.text, "tenants": rows}
 
     def exits(self) -> dict[str, Any]:
@@ -169,8 +169,8 @@ class ServedNetwork(ABC):
 
         Raises ProtocolError, ModelUnavailableError.
         """
-        said = described_exits(self.bundle.program, self.active, self.npu.adaptation, self.server.adoption_ns)
-        return said if self.npu.certifier is None else said | {"certificate": self.npu.certifier.report()}
+        report = described_exits(self.bundle.program, self.active, self.npu.adaptation, self.server.adoption_ns)
+        return report if self.npu.certifier is None else report | {"certificate": self.npu.certifier.report()}
 
     def change_exits(self, thresholds: Mapping[str, float | None], why: str) -> None:
         """Set thresholds of early exits by name, None for an inactive one; the others stay as they are.

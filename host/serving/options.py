@@ -153,7 +153,7 @@ def setting_of(design: Design, options: ModelOptions, folder: Path) -> Any:
     rates = design.exit_rates or (1 / design.stages,) * design.stages
     serving = Serving.of(design, rates)
     rate = options.rate_per_s or LOADED_HALF / serving.least_load(1.0)
-    setting, said = deployed(
+    setting, remark = deployed(
         folder,
         options.policy,
         serving.setting(rate, options.slo_ns or default_slo_ns(design)),
@@ -161,6 +161,6 @@ def setting_of(design: Design, options: ModelOptions, folder: Path) -> Any:
         slo_named=options.slo_ns is not None,
         may_solve=options.device not in BOARDS,
     )
-    if said:
-        _log.info("%s", said)
+    if remark:
+        _log.info("%s", remark)
     return setting

@@ -127,7 +127,7 @@ class Sampler(Observer):
 
     def _compare(self, counts: Sequence[LayerCounts], job: CountedJob) -> None:
         expected = job.counts(self._driver.design, self._driver.core)
-        off = sum(mine.cycles != theirs.cycles for mine, theirs in zip(counts, expected, strict=True))
+        off = sum(count.cycles != theirs.cycles for count, theirs in zip(counts, expected, strict=True))
         self._publish(replace(SampledJob.of(counts), off_model=off))
 
     def _publish(self, sampled: SampledJob) -> None:

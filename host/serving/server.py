@@ -273,7 +273,7 @@ class Server:
         policy, counts = self._runtime.policy, self._by_tenant
         tenants = policy.tenancy.all if isinstance(policy, Shared) else ()
         own = {tenant.name: int(tenant.share * self._limit) for tenant in tenants}
-        taken = len(self._tickets) + sum(max(0, room - counts[each]) for each, room in own.items())
+        taken = len(self._tickets) + sum(max(0, room - counts[tenant_name]) for tenant_name, room in own.items())
         if taken >= self._limit and counts[name] >= own.get(name, 0):
             whose = f" of tenant '{name}'" if own else ""
             raise QueueFullError(f"{counts[name]} requests{whose} wait for an answer already, the most allowed")
@@ -422,8 +422,8 @@ class Server:
         """End every request with the error, so that no client waits for ever."""
         with self._changed:
             orphans = list(self._tickets.values())
-            for known in (self._tickets, self._by_tenant, self._inbox, self._leavers, self._deadlines):
-                known.clear()
+            for table in (self._tickets, self._by_tenant, self._inbox, self._leavers, self._deadlines):
+                table.clear()
             self._changed.notify_all()
         for ticket in orphans:
             self._end(ticket, error)
@@ -462,8 +462,8 @@ def _refused(refusal: Refusal) -> ShedError:
     waited_ms = refusal.latency_ns / 1e6
     if refusal.reason == EXPIRED:
         return ExpiredError(f"{EXPIRED}: {waited_ms:.1f} ms", refusal.latency_ns)
-    said = f" ({refusal.reason})" if refusal.reason else ""
-    return ShedError(f"the request was shed after {waited_ms:.1f} ms in the queue{said}", refusal.latency_ns)
+    reason = f" ({refusal.reason})" if refusal.reason else ""
+    return ShedError(f"the request was shed after {waited_ms:.1f} ms in the queue{reason}", refusal.latency_ns)
 
 
 def _objective(slo_ns: int | None) -> int:

@@ -187,8 +187,8 @@ class Statistics(Observer):
             self.shed[fate.reason] += 1
 
     def _tenant(self, name: str) -> TenantCounts:
-        found = self.tenants.get(name)
-        return self.tenants.setdefault(name, TenantCounts()) if found is None else found
+        counts = self.tenants.get(name)
+        return self.tenants.setdefault(name, TenantCounts()) if counts is None else counts
 
     def adapted(self, now_ns: int, state: InForce) -> None:
         """Count the change; predicted times of the stages are those of the new set from now on."""

@@ -65,7 +65,7 @@ def run_tail(
     The program must have a tail. Raises HostError where it fails on them.
     """
     assert program.tail is not None, "the caller looked"
-    real = {name: program.real_output(one[None], name) for name, one in stored.items()}
+    real = {name: program.real_output(values[None], name) for name, values in stored.items()}
     try:
         return (engine or program.tail.run)(real, wanted)
     except NetworkError as error:

@@ -141,10 +141,10 @@ class Versions:
 
     def _checked(self, asked: Mapping[str, Any], what: str, versions: Sequence[str] = ()) -> dict[str, float]:
         """Return positive shares of known versions. Raises ProtocolError."""
-        known = versions or list(self.models)
+        names = versions or list(self.models)
         for version, share in asked.items():
-            if version not in known:
-                raise ProtocolError(f"{what} must be of versions {', '.join(known)}, not '{version:.40}'")
+            if version not in names:
+                raise ProtocolError(f"{what} must be of versions {', '.join(names)}, not '{version:.40}'")
             if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1e9:
                 raise ProtocolError(f"the share of version {version} in {what} must be a number from 0 to 1e9")
         shares = {version: float(share) for version, share in asked.items()}

@@ -71,8 +71,8 @@ class AccessControl:
     def _knows(self, cookies: bytes) -> bool:
         """Tell if a Cookie header has the cookie of a login."""
         assert self._cookie is not None
-        known = self._cookie.encode()
-        return any(hmac.compare_digest(cookie.strip(), known) for cookie in cookies.split(b";"))
+        expected = self._cookie.encode()
+        return any(hmac.compare_digest(cookie.strip(), expected) for cookie in cookies.split(b";"))
 
     def check_origin(self, headers: Mapping[bytes, bytes]) -> None:
         """Raise AccessError where a browser may have sent a change, or a read of it, for a page of others.

@@ -69,32 +69,32 @@ class Budget:
             self.drop(loser)
             self.evicted += 1
             loser.evict()
-        mine = self._holders.setdefault(address, {})
-        mine[holder] = mine.pop(holder, 0) + amount
+        own = self._holders.setdefault(address, {})
+        own[holder] = own.pop(holder, 0) + amount
         self._sums[address] = self._sums.get(address, 0) + amount
         self.held += amount
         return True
 
     def touch(self, holder: Holder) -> None:
         """Call a holder the least idle of its address."""
-        mine = self._holders.get(holder.address)
-        if mine is not None and holder in mine:
-            mine[holder] = mine.pop(holder)
+        own = self._holders.get(holder.address)
+        if own is not None and holder in own:
+            own[holder] = own.pop(holder)
 
     def drop(self, holder: Holder) -> None:
         """Take back all that a holder has."""
-        mine = self._holders.get(holder.address)
-        amount = None if mine is None else mine.pop(holder, None)
-        if mine is None or amount is None:
+        own = self._holders.get(holder.address)
+        amount = None if own is None else own.pop(holder, None)
+        if own is None or amount is None:
             return
         self.held -= amount
         self._sums[holder.address] -= amount
-        if not mine:
+        if not own:
             del self._holders[holder.address], self._sums[holder.address]
 
     def holders(self) -> list[Holder]:
         """Return all holders."""
-        return [holder for mine in self._holders.values() for holder in mine]
+        return [holder for holders in self._holders.values() for holder in holders]
 
     def _say(self) -> None:
         """Leave a line in the log that there is no more, once a minute."""
@@ -109,11 +109,11 @@ class Budget:
                 self.refused,
             )
 
-    def _loser(self, address: str, mine: int, asking: Holder) -> Holder | None:
+    def _loser(self, address: str, own_sum: int, asking: Holder) -> Holder | None:
         """Return the idlest holder of the address with most, of those with no less than the one that asks."""
         sums = sorted(self._sums.items(), key=lambda item: -item[1])
         for other, held in sums:
-            if held >= mine or other == address:
+            if held >= own_sum or other == address:
                 for holder in self._holders[other]:
                     if holder.idle and holder is not asking:
                         return holder

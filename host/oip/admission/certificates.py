@@ -41,10 +41,10 @@ def ends(certificate: Path) -> float:
 
 def ends_s(der: bytes) -> float:
     """Return the end of a certificate in DER, in seconds since 1970. Raises ValueError where it has none."""
-    found = _VALIDITY.search(der)
-    if found is None:
+    dates = _VALIDITY.search(der)
+    if dates is None:
         raise ValueError("a certificate must have a validity, and this has none")
-    short, long = found[3], found[4]
+    short, long = dates[3], dates[4]
     century = b"" if long else b"20" if short < b"50" else b"19"  # of two digits, as RFC 5280 reads them
     text = (century + (long or short)).decode("ascii")
     return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=timezone.utc).timestamp()

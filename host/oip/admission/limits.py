@@ -73,8 +73,8 @@ def bounds_of(limits: Limits, *inputs: TensorInfo) -> Bounds:
     for info in inputs:
         datatypes.update(dict.fromkeys(OF_PIXELS if info.datatype == OF_PIXELS[0] else (info.datatype,)))
         sizes = info.shape[1:]
-        known = math.prod(size for size in sizes if size > 0)
-        elements = max(elements, limits.batch * known if min(sizes) > 0 else PHOTO * known)
+        fixed = math.prod(size for size in sizes if size > 0)
+        elements = max(elements, limits.batch * fixed if min(sizes) > 0 else PHOTO * fixed)
     text = min(NUMBER_BYTES * elements, JSON_BYTES) + HEAD_BYTES
     whole = min(max(text, WIDEST_BYTES * elements + HEAD_BYTES), limits.body_bytes)
     return Bounds(elements, min(text, whole), whole, tuple(datatypes))

@@ -97,8 +97,8 @@ def bind(server: Any, address: str, credentials: Any = None) -> int:
 def _handlers(edge: _Edge) -> Any:
     handlers = {}
     for method in service.methods:
-        asked, said = message(method.input_type.name), message(method.output_type.name)
-        codec = {"request_deserializer": _reader(asked), "response_serializer": said.SerializeToString}
+        asked, response = message(method.input_type.name), message(method.output_type.name)
+        codec = {"request_deserializer": _reader(asked), "response_serializer": response.SerializeToString}
         function = getattr(edge, method.name)
         if method.name == "ModelStreamInfer":
             handlers[method.name] = grpc.stream_stream_rpc_method_handler(edge.ending(method.name, function), **codec)
@@ -119,22 +119,22 @@ def _own_handlers(edge: _Edge) -> Iterator[Any]:
 
 def _standard_handlers(edge: _Edge) -> Iterator[Any]:
     """Yield the handlers of gRPC's own services: health, and reflection under both of its names."""
-    said = message("HealthCheckResponse", HEALTH)
+    response = message("HealthCheckResponse", HEALTH)
     codec = {
         "request_deserializer": _reader(message("HealthCheckRequest", HEALTH)),
-        "response_serializer": said.SerializeToString,
+        "response_serializer": response.SerializeToString,
     }
     health = {
         "Check": grpc.stream_unary_rpc_method_handler(edge.guarded("Check", edge.Check), **codec),
         "Watch": grpc.stream_stream_rpc_method_handler(edge.ending("Watch", edge.Watch), **codec),
     }
     yield grpc.method_handlers_generic_handler(f"{HEALTH}.Health", health)
-    said = message("ServerReflectionResponse", REFLECTION)
+    response = message("ServerReflectionResponse", REFLECTION)
     name, codec = (
         "ServerReflectionInfo",
         {
             "request_deserializer": _reader(message("ServerReflectionRequest", REFLECTION)),
-            "response_serializer": said.SerializeToString,
+            "response_serializer": response.SerializeToString,
         },
     )
     reflection = {name: grpc.stream_stream_rpc_method_handler(edge.ending(name, edge.ServerReflectionInfo), **codec)}
@@ -299,8 +299,8 @@ class _Edge:
     async def ModelReady(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         """Say it, and in the trailing metadata who says it: a fleet compares that with its bundles."""
         self.inference.check(request.name, request.version)
-        known = self.inference.identity(request.name)
-        context.set_trailing_metadata(tuple((f"fluidnpu-{key}", value) for key, value in known.items()))
+        facts = self.inference.identity(request.name)
+        context.set_trailing_metadata(tuple((f"fluidnpu-{key}", value) for key, value in facts.items()))
         return _made("ModelReadyResponse", ready=self.inference.is_ready(request.name, request.version))
 
     async def Check(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
@@ -347,7 +347,7 @@ class _Edge:
         return _made("ModelStatisticsResponse", **self.inference.statistics(request.name, request.version))
 
     async def SystemSharedMemoryStatus(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
-        regions = {one["name"]: one for one in self.regions.status(_address(context), request.name)}
+        regions = {region["name"]: region for region in self.regions.status(_address(context), request.name)}
         return json_format.ParseDict({"regions": regions}, message("SystemSharedMemoryStatusResponse")())
 
     async def SystemSharedMemoryRegister(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
@@ -509,27 +509,27 @@ def read_call(request: Any, bounds: Bounds, fetch: Fetch = elsewhere) -> Call:
         outputs=read_names("output", [output.name for output in request.outputs]),
         parameters=read_parameters(request.parameters) if request.parameters else {},
     )
-    for one, place in zip(request.inputs, places, strict=True):
+    for tensor, place in zip(request.inputs, places, strict=True):
         if place is None:
-            call.inputs[one.name] = _input(one, raw.pop(0) if raw else None, bounds)
+            call.inputs[tensor.name] = _input(tensor, raw.pop(0) if raw else None, bounds)
         else:
-            check_datatype(one.name, one.datatype, bounds.datatypes)
+            check_datatype(tensor.name, tensor.datatype, bounds.datatypes)
             data = fetch(place, bounds.body_bytes)
-            call.inputs[one.name] = _input(one, data, bounds)
+            call.inputs[tensor.name] = _input(tensor, data, bounds)
             call.fetched += len(data)
     for wanted in request.outputs:
         read_output(call, wanted.name, read_parameters(wanted.parameters))
     return call
 
 
-def _input(one: Any, raw: bytes | None, bounds: Bounds) -> Array:
-    check_datatype(one.name, one.datatype, bounds.datatypes)
-    shape, most = tuple(one.shape), bounds.elements
+def _input(tensor: Any, raw: bytes | None, bounds: Bounds) -> Array:
+    check_datatype(tensor.name, tensor.datatype, bounds.datatypes)
+    shape, most = tuple(tensor.shape), bounds.elements
     if raw is None:
-        return from_contents(one.name, one.datatype, shape, one.contents, most)
-    if one.HasField("contents"):
-        raise ProtocolError(f"tensor '{one.name:.60}' must have either contents or raw bytes, and it has both")
-    return from_bytes(one.name, one.datatype, shape, raw, most)
+        return from_contents(tensor.name, tensor.datatype, shape, tensor.contents, most)
+    if tensor.HasField("contents"):
+        raise ProtocolError(f"tensor '{tensor.name:.60}' must have either contents or raw bytes, and it has both")
+    return from_bytes(tensor.name, tensor.datatype, shape, raw, most)
 
 
 def read_parameters(parameters: Any) -> dict[str, Any]:

@@ -36,12 +36,12 @@ def read_json(body: bytes | memoryview, what: str = "the body") -> dict[str, Any
     if not len(body):
         return {}
     try:
-        found = _loads(bytes(body))
+        value = _loads(bytes(body))
     except (ValueError, RecursionError) as error:
         raise ProtocolError(f"{what} must be a JSON object: {str(error)[:120]}") from None
-    if not isinstance(found, dict):
-        raise ProtocolError(f"{what} must be a JSON object, not {type(found).__name__}")
-    return found
+    if not isinstance(value, dict):
+        raise ProtocolError(f"{what} must be a JSON object, not {type(value).__name__}")
+    return value
 
 
 def read_call(
@@ -62,12 +62,12 @@ def read_call(
     if not tensors:
         raise ProtocolError("a request must have inputs, and it has none")
     read_names("input", [tensor.get("name") for tensor in tensors])
-    for one in tensors:
-        place = read_place(one["name"], _object(one, "parameters"))
+    for tensor in tensors:
+        name, place = tensor["name"], read_place(tensor["name"], _object(tensor, "parameters"))
         if place is None:
-            call.inputs[one["name"]], rest = _tensor(one, rest, bounds)
+            call.inputs[name], rest = _tensor(tensor, rest, bounds)
         else:
-            call.inputs[one["name"]] = _fetched(one, place, bounds, fetch)
+            call.inputs[name] = _fetched(tensor, place, bounds, fetch)
             call.fetched += place.size
     if len(rest):
         raise ProtocolError(f"the binary tensors must fill the body, and {len(rest)} bytes are left over")
@@ -87,35 +87,35 @@ def check_json(body: bytes, head_bytes: int | None, bounds: Bounds) -> int:
             f"the JSON of a request must have at most {bounds.json_bytes} bytes, not {size}: tensors may be binary"
         )
     items, members = (sum(body.count(sign, 0, size) for sign in signs) for signs in (b",[", b"{:"))
-    for what, most, found in (("items", bounds.json_items, items), ("members", MOST_MEMBERS, members)):
-        if found > most:
-            raise TooLargeError(f"the JSON of a request must have at most {most} {what}, not {found}")
+    for what, most, count in (("items", bounds.json_items, items), ("members", MOST_MEMBERS, members)):
+        if count > most:
+            raise TooLargeError(f"the JSON of a request must have at most {most} {what}, not {count}")
     return items
 
 
-def _tensor(one: dict[str, Any], rest: memoryview, bounds: Bounds) -> tuple[Array, memoryview]:
+def _tensor(tensor: dict[str, Any], rest: memoryview, bounds: Bounds) -> tuple[Array, memoryview]:
     """Return an input's array and the bytes behind it."""
-    name, size = one["name"], _object(one, "parameters").get("binary_data_size")
-    datatype, most = one.get("datatype"), bounds.elements
+    name, size = tensor["name"], _object(tensor, "parameters").get("binary_data_size")
+    datatype, most = tensor.get("datatype"), bounds.elements
     check_datatype(name, datatype, bounds.datatypes)
     if size is None:
-        return from_list(name, datatype, one.get("shape"), one.get("data"), most), rest
+        return from_list(name, datatype, tensor.get("shape"), tensor.get("data"), most), rest
     if type(size) is not int or not 0 <= size <= len(rest):
         raise ProtocolError(
             f"tensor '{name}' must have a binary_data_size in 0..{len(rest)}, the bytes that came, not {shown(size)}"
         )
-    if "data" in one:
+    if "data" in tensor:
         raise ProtocolError(f"tensor '{name}' must have either data or a binary_data_size, and it has both")
-    return from_bytes(name, datatype, one.get("shape"), rest[:size], most), rest[size:]
+    return from_bytes(name, datatype, tensor.get("shape"), rest[:size], most), rest[size:]
 
 
-def _fetched(one: dict[str, Any], place: RegionPlace, bounds: Bounds, fetch: Fetch) -> Array:
+def _fetched(tensor: dict[str, Any], place: RegionPlace, bounds: Bounds, fetch: Fetch) -> Array:
     """Return an input's array in shared memory."""
-    name, datatype = one["name"], one.get("datatype")
+    name, datatype = tensor["name"], tensor.get("datatype")
     check_datatype(name, datatype, bounds.datatypes)
-    if "data" in one or "binary_data_size" in _object(one, "parameters"):
+    if "data" in tensor or "binary_data_size" in _object(tensor, "parameters"):
         raise ProtocolError(f"tensor '{name}' must have its data once, and it has them beside shared memory, too")
-    return from_bytes(name, datatype, one.get("shape"), fetch(place, bounds.body_bytes), bounds.elements)
+    return from_bytes(name, datatype, tensor.get("shape"), fetch(place, bounds.body_bytes), bounds.elements)
 
 
 def _read_outputs(call: Call, raw: dict[str, Any]) -> None:
@@ -125,11 +125,11 @@ def _read_outputs(call: Call, raw: dict[str, Any]) -> None:
     outputs = _objects(raw, "outputs")
     names = [output.get("name") for output in outputs]
     call.outputs = read_names("output", list(dict.fromkeys(names)) if all(isinstance(n, str) for n in names) else names)
-    for one in outputs:
-        parameters = _object(one, "parameters")
-        read_output(call, one["name"], parameters)
+    for output in outputs:
+        parameters = _object(output, "parameters")
+        read_output(call, output["name"], parameters)
         if "binary_data" in parameters:
-            call.binary[one["name"]] = _flag(parameters["binary_data"], "binary_data")
+            call.binary[output["name"]] = _flag(parameters["binary_data"], "binary_data")
 
 
 def write_answer(answer: ModelAnswer, call: Call, store: Store = elsewhere) -> tuple[bytes, int | None]:
@@ -139,23 +139,23 @@ def write_answer(answer: ModelAnswer, call: Call, store: Store = elsewhere) -> t
     """
     outputs, tail = [], []
     for name, array in answer.outputs.items():
-        one: dict[str, Any] = {"name": name, "datatype": datatype_of(array), "shape": list(array.shape)}
+        output: dict[str, Any] = {"name": name, "datatype": datatype_of(array), "shape": list(array.shape)}
         if (place := call.places.get(name)) is not None:
             data = to_bytes(array)
             store(name, place, data)
-            one["parameters"] = place.to_json(len(data))
+            output["parameters"] = place.to_json(len(data))
         elif call.binary.get(name, call.binary.get(None, False)):
             data = to_bytes(array)
-            one["parameters"] = {"binary_data_size": len(data)}
+            output["parameters"] = {"binary_data_size": len(data)}
             tail.append(data)
         else:
-            one["data"] = _plain(array)
-        outputs.append(one)
-    said: dict[str, Any] = {"model_name": answer.model, "model_version": answer.version}
+            output["data"] = _plain(array)
+        outputs.append(output)
+    body: dict[str, Any] = {"model_name": answer.model, "model_version": answer.version}
     if answer.id:
-        said["id"] = answer.id
-    said |= {"parameters": answer.parameters, "outputs": outputs}
-    head = json.dumps(said).encode()
+        body["id"] = answer.id
+    body |= {"parameters": answer.parameters, "outputs": outputs}
+    head = json.dumps(body).encode()
     return (b"".join((head, *tail)), len(head)) if tail else (head, None)
 
 
@@ -168,21 +168,21 @@ def _plain(array: Array) -> list[Any]:
 
 
 def _object(raw: dict[str, Any], key: str) -> dict[str, Any]:
-    found = raw.get(key)
-    if found is None:
+    value = raw.get(key)
+    if value is None:
         return {}
-    if not isinstance(found, dict):
-        raise ProtocolError(f"'{key}' must be an object, not {type(found).__name__}")
-    return found
+    if not isinstance(value, dict):
+        raise ProtocolError(f"'{key}' must be an object, not {type(value).__name__}")
+    return value
 
 
 def _objects(raw: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    found = raw.get(key)
-    if found is None:
+    values = raw.get(key)
+    if values is None:
         return []
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise ProtocolError(f"'{key}' must be a list of objects, not {type(found).__name__}")
-    return found
+    if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+        raise ProtocolError(f"'{key}' must be a list of objects, not {type(values).__name__}")
+    return values
 
 
 def _flag(value: Any, name: str) -> bool:

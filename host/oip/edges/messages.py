@@ -48,13 +48,13 @@ def message(name: str, package: str = PACKAGE) -> Any:
 
 def services() -> list[str]:
     """Return the full names of all services that have a description."""
-    return [f"{file.package}.{each.name}" for file in _descriptors() for each in file.service]
+    return [f"{file.package}.{service.name}" for file in _descriptors() for service in file.service]
 
 
 def described(*, name: str = "", symbol: str = "") -> bytes:
     """Return the compiled file of a name, or of a symbol in it. Raises KeyError."""
-    found: bytes = (_pool.FindFileByName(name) if name else _file_of(symbol)).serialized_pb
-    return found
+    data: bytes = (_pool.FindFileByName(name) if name else _file_of(symbol)).serialized_pb
+    return data
 
 
 def _file_of(symbol: str) -> Any:

@@ -89,16 +89,16 @@ def document(
     }
     for prefix, parameters in (("", [name]), ("/versions/{version}", [name, numbered])):
         top = f"/v2/models/{{name}}{prefix}"
-        found: Schema = {
+        items: Schema = {
             top: {"get": _operation("model metadata", "ModelMetadata", 404, 503)},
             f"{top}/config": {"get": _operation("model configuration", "ModelConfiguration", 404, 503)},
             f"{top}/ready": {"get": _operation("model readiness", "ModelReady", 404, 503)},
             f"{top}/stats": {"get": _operation("model statistics", "Statistics", 404)},
             f"{top}/infer": {"post": _infer()},
         }
-        for item in found.values():
+        for item in items.values():
             item["parameters"] = parameters
-        paths |= found
+        paths |= items
     if shared_bytes:
         paths |= _shared_memory()
     act = {"name": "act", "in": "path", "required": True, "schema": {"enum": list(ACTS)}}
@@ -136,12 +136,12 @@ def _describe(operation: Operation) -> Schema:
 
 
 def _answers(answer: str, *refusals: int) -> Schema:
-    said: Schema = {"200": {"description": "done", "content": {"application/json": {"schema": _ref(answer)}}}}
+    answers: Schema = {"200": {"description": "done", "content": {"application/json": {"schema": _ref(answer)}}}}
     for status in (401, *refusals, 500):
         schema = {"anyOf": [_ref("Error"), _ref(answer)]} if status == 503 else _ref("Error")
         content = {"application/json": {"schema": schema}}
-        said[str(status)] = {"description": _REFUSALS[status], "content": content}
-    return said
+        answers[str(status)] = {"description": _REFUSALS[status], "content": content}
+    return answers
 
 
 def _infer() -> Schema:
@@ -285,7 +285,7 @@ def _infer_request(programs: Programs, tenants: Sequence[str]) -> Schema:
     More images, other datatypes and binary tensors are allowed too; JSON Schema cannot say how shape and data
     hang together.
     """
-    properties: Schema = {name: each.schema for name, each in PARAMETERS.items()}
+    properties: Schema = {name: row.schema for name, row in PARAMETERS.items()}
     parameters = {
         "type": "object",
         "properties": {**properties, "criteria": _criteria(), "tenant": {"enum": list(tenants)}},
@@ -294,7 +294,7 @@ def _infer_request(programs: Programs, tenants: Sequence[str]) -> Schema:
     output = {
         "type": "object",
         "properties": {
-            "name": {"enum": [each.name for each in _outputs(programs)]},
+            "name": {"enum": [output.name for output in _outputs(programs)]},
             "parameters": {"type": "object", "properties": {"binary_data": _FLAG}},
         },
         "required": ["name"],
@@ -329,14 +329,14 @@ def _named(tenants: Sequence[str]) -> Schema:
 def _criteria() -> Schema:
     """Describe criteria without brackets, lists and `not`, which a pattern cannot say."""
     ordered = "(<|<=|>=|>)"
-    one = (
+    comparison = (
         f"(confidence {ordered} (0[.][0-9]{{1,6}}|[0-9]{{1,2}}%)"
         f"|(response_time|service_time|next_response_time|slack) {ordered} [0-9]{{1,6}}([.][0-9]{{1,3}})?(us|ms|s)"
         "|exit_number (<|<=|==|!=|>=|>) [0-9]{1,3})"
     )
     return {
         "type": "string",
-        "pattern": f"^(false|{one}( (and|or) {one}){{0,3}})$",
+        "pattern": f"^(false|{comparison}( (and|or) {comparison}){{0,3}})$",
         "examples": ["confidence > 0.9 or slack < 2ms"],
     }
 

@@ -19,12 +19,12 @@ _NOT_FOUND = 5  # gRPC's number of the code
 
 def reflected(request: Any) -> Any:
     """Return the response to one request of a stream; what is not there is an error inside it."""
-    said = message("ServerReflectionResponse", REFLECTION)(valid_host=request.host, original_request=request)
+    response = message("ServerReflectionResponse", REFLECTION)(valid_host=request.host, original_request=request)
     kind = request.WhichOneof("message_request")
     if kind == "list_services":
         for name in services():
-            said.list_services_response.service.add(name=name)
-        return said
+            response.list_services_response.service.add(name=name)
+        return response
     try:
         if kind == "file_by_filename":
             file = described(name=request.file_by_filename)
@@ -33,8 +33,10 @@ def reflected(request: Any) -> Any:
         else:
             raise KeyError(kind)  # proto3 has no extensions
     except KeyError:
-        said.error_response.error_code = _NOT_FOUND
-        said.error_response.error_message = "a reflection request must name a file or a symbol of a service listed here"
+        response.error_response.error_code = _NOT_FOUND
+        response.error_response.error_message = (
+            "a reflection request must name a file or a symbol of a service listed here"
+        )
     else:
-        said.file_descriptor_response.file_descriptor_proto.append(file)
-    return said
+        response.file_descriptor_response.file_descriptor_proto.append(file)
+    return response

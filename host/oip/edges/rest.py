@@ -508,11 +508,11 @@ class _Guarded:
             if not self._may(path, headers):
                 await _page(login_page(), 401)(scope, receive, send)
                 return
-            found = INFER.fullmatch(path) if scope["method"] == "POST" else None
-            if found is None:
+            match = INFER.fullmatch(path) if scope["method"] == "POST" else None
+            if match is None:
                 await self._app(scope, receive_in_time, send_in_time)
             else:  # at once: the routes and their layers cost as much as the rest of a request
-                name, version = found[1], found[2] or ""
+                name, version = match[1], match[2] or ""
                 await self._infer.answer(name, version, scope, headers, receive_in_time, send_in_time)
         except HostError as error:
             if isinstance(error, AccessError):
@@ -584,5 +584,5 @@ async def _http_failed(request: Request, error: Exception) -> Response:
     sentence = "the path must be one of the Open Inference Protocol v2"
     if error.status_code == 405:
         sentence = f"the method must be one that this path has, not {request.method:.20}"
-    said = {"error": sentence, "type": "ProtocolError"}
-    return Response(json.dumps(said), error.status_code, dict(error.headers or {}), "application/json")
+    body = {"error": sentence, "type": "ProtocolError"}
+    return Response(json.dumps(body), error.status_code, dict(error.headers or {}), "application/json")

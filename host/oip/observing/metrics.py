@@ -163,11 +163,11 @@ def _of_sampled(job: SampledJob, jobs: int) -> Iterator[Row]:
 
 
 def _of_tenants(model: ServedNetwork, counts: Statistics) -> Iterator[Row]:
-    for name, mine in sorted(counts.tenants.items()):
-        for outcome, count in sorted(mine.outcomes.items()):
+    for name, tenant in sorted(counts.tenants.items()):
+        for outcome, count in sorted(tenant.outcomes.items()):
             yield "tenant_requests", (name, outcome.name.lower()), count
-        yield "tenant_violations", (name,), mine.violations
-        yield "tenant_npu_seconds", (name,), mine.npu_ns / 1e9
+        yield "tenant_violations", (name,), tenant.violations
+        yield "tenant_npu_seconds", (name,), tenant.npu_ns / 1e9
     if model.npu.shared is not None:
         for name, share in sorted(model.npu.shared.shares.items()):
             yield "tenant_share", (name,), share

@@ -26,8 +26,10 @@ def notify(state: str) -> None:
 
 def watchdog_s() -> float | None:
     """Return the seconds after which a silent process is restarted; None where nobody watches this one."""
-    said, owner = os.environ.get("WATCHDOG_USEC", ""), os.environ.get("WATCHDOG_PID", str(os.getpid()))
-    return int(said) / 1e6 if said.isdecimal() and int(said) and owner == str(os.getpid()) else None
+    interval_us, owner = os.environ.get("WATCHDOG_USEC", ""), os.environ.get("WATCHDOG_PID", str(os.getpid()))
+    return (
+        int(interval_us) / 1e6 if interval_us.isdecimal() and int(interval_us) and owner == str(os.getpid()) else None
+    )
 
 
 async def keep_alive(live: Callable[[], bool]) -> None:

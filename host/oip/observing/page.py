@@ -40,17 +40,17 @@ def snapshot(version: str, models: Models) -> dict[str, Any]:
 
 def _of(model: ServedNetwork) -> dict[str, Any]:
     server, counts = model.npu.serving, model.statistics
-    said: dict[str, Any] = {
+    record: dict[str, Any] = {
         "name": model.label,
         "state": model.npu.state,
         "reason": model.npu.reason,
         "ready": model.npu.ready,
     }
     if server is None or counts is None:
-        return said
+        return record
     design, runs, replies = model.bundle.design, list(counts.runs)[-SHOWN_RUNS:], list(counts.replies)
     latencies = sorted(reply.latency_ns for reply in replies)
-    return said | {
+    return record | {
         "network": design.network,
         "bits": design.word_bits,
         "board": design.board,
