@@ -12,11 +12,13 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from fluidnpu import dse, scheduler
-from fluidnpu.scheduler import simulation
+from fluidnpu.scheduler import comparison, simulation
 
+from .quantities import rounded
 from .words import explained
 
 if TYPE_CHECKING:
@@ -48,25 +50,25 @@ def console(as_json: bool = False) -> Console:
 def emit(report: dict[str, Any], *, sort: bool = True) -> None:
     """Print one object on one line of standard output, its keys sorted unless their order says something.
 
-    A number that is not finite, such as the mean of nothing, is null.
+    Numbers are rounded as the table of quantities says; one that is not finite, such as the mean of nothing,
+    is null.
     """
-    print(json.dumps(_finite(report), sort_keys=sort, allow_nan=False))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    print(json.dumps(rounded(report), sort_keys=sort, allow_nan=False))
 
 
 @contextmanager
 def progress(out: Console, label: str) -> Iterator[ProgressStep]:
     """Show a bar that vanishes when done; nothing where there is no terminal."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
+    from rich.text import Text
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    class RunningClock(ProgressColumn):
+        """Time since the bar began; rich's own clock stops at the last step, behind which work may go on."""
+
+        def render(self, task: Task) -> Text:
+            return Text(str(timedelta(seconds=int(task.elapsed or 0))), style="progress.elapsed")
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), RunningClock())
     with Progress(*columns, console=out, transient=True, disable=not (out.is_terminal and out.is_interactive)) as bar:
         task = bar.add_task(label, total=None)
 
@@ -153,19 +155,28 @@ def explain(out: Console, columns: Sequence[str]) -> None:
     out.print(table("What the words mean", ("word", "meaning"), explained(columns), left=2, prose=(1,)))
 
 
+def design_report(exploration: dse.Exploration, *, front: bool = True) -> dict[str, Any]:
+    """Give an exploration in plain JSON types, with the predicted capacity of its design or of each part."""
+    report = exploration.to_json(front=front)
+    report["capacity_per_s"] = comparison.design_capacity(exploration.design)
+    for row, part in zip(report.get("mix", ()), exploration.parts, strict=True):
+        row["capacity_per_s"] = comparison.design_capacity(part.design)
+    return report
+
+
 def design_table(explorations: Sequence[dse.Exploration]) -> Group:
     """Show the design to build and what it reaches, a row a board."""
     rows = []
-    for one in explorations:
-        design, resources, walls = one.design, one.fitted_resources, one.walls(1)
+    for exploration in explorations:
+        design, resources, walls = exploration.design, exploration.fitted_resources, exploration.walls(1)
         rows.append(
             (
-                one.board.name,
+                exploration.board.name,
                 point(design),
                 str(design.word_bits),
-                f"{one.frames_per_second[0]:.0f}",
-                f"{one.frames_per_second[-1]:.0f}",
-                f"{one.batch_ms[0]:.3f}",
+                f"{exploration.frames_per_second[0]:.0f}",
+                f"{exploration.frames_per_second[-1]:.0f}",
+                f"{exploration.batch_ms[0]:.3f}",
                 "-" if walls is None else walls.first,
                 f"{resources['dsp']['percent']:.0f} %",
                 *(f"{ram[kind]['percent']:.0f} %" if kind in (ram := memories(resources)) else "-" for kind in RAMS),

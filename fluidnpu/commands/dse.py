@@ -229,7 +229,7 @@ def mix_of(options: DseOptions) -> tuple[tuple[models.Workload, float], ...]:
 
 
 def _print_mix(out: Console, found: dse.Exploration) -> None:
-    """Print what each network of a mix reaches on the array of all."""
+    """Print the throughput of each network on the shared array."""
     rows = []
     for part, (work, share) in zip(found.parts, found.question.mix, strict=True):
         for batch in sorted({1, found.b_max}):

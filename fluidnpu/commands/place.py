@@ -16,6 +16,7 @@ from fluidnpu.scheduler import placement
 from .. import show
 from ..errors import UsageError
 from ..options import EXPLAIN, FILE_OUT, FOLDER_OUT, JSON, PATH, is_default, takes
+from ..quantities import plain
 from .helpers.fleets import read_fleet
 
 if TYPE_CHECKING:
@@ -186,10 +187,10 @@ def print_measured(out: Console, scores: list[dict[str, Any]], samples: int) -> 
     rows = [
         (
             "plan" if index == 0 else str(index),
-            f"[bold]{score['measured_per_s']:.5g}[/]"
+            f"[bold]{plain(score['measured_per_s'])}[/]"
             if score["measured_per_s"] == best
-            else f"{score['measured_per_s']:.5g}",
-            f"{score['planned_per_s']:.5g}",
+            else plain(score["measured_per_s"]),
+            plain(score["planned_per_s"]),
             "; ".join(
                 f"{device}: {', '.join(f'{name} x {batch}' for name, batch in row.items()) or 'idle'}"
                 for device, row in score["allocation"].items()
@@ -297,15 +298,15 @@ def print_placement(out: Console, found: placement.Placement) -> list[str]:
     columns.
     """
     plan = found.plan
-    heads = ["form", "requests/s", "cost an hour", "longest ms", "devices"]
+    heads = ["form", "planned requests/s", "cost an hour", "longest ms", "devices"]
     rows = [
         (form.name, "-", "-", "-", form.why)
         if form.why
         else (
             f"[bold]{form.name}[/]" if form.name == plan.method else form.name,
-            f"{form.rate_per_s:.5g}",
-            f"{form.cost_micros / MICROS:.4g}",
-            f"{form.latency_ns / 1e6:.4g}",
+            plain(form.rate_per_s),
+            plain(form.cost_micros / MICROS, 4),
+            plain(form.latency_ns / 1e6, 4),
             str(form.devices),
         )
         for form in found.forms
@@ -313,16 +314,16 @@ def print_placement(out: Console, found: placement.Placement) -> list[str]:
     if rows:
         out.print(show.table("Forms of serving (planned, on simulated or measured times)", heads, rows))
         out.print()
-    columns = ["pool", "type", "devices", "network", "blocks", "batch", "ramps", "share", "entering/s"]
+    columns = ["pool", "type", "devices", "network", "blocks", "batch", "ramps", "time share", "entering/s"]
     out.print(show.table(f"The plan: {plan.form}", columns, list(pool_rows(plan)), left=2))
     value = proof(plan)
-    unit = "an hour" if plan.objective == "cost" else "requests/s"
+    unit = "an hour" if plan.objective == "cost" else "planned requests/s"
     out.print(
-        f"\nvalue {value['value']:.6g} {unit}, bound {value['bound']:.6g} {unit}, gap {value['gap_pct']:.2f} %: "
+        f"\nvalue {plain(value['value'], 6)} {unit}, bound {plain(value['bound'], 6)}, gap {value['gap_pct']:.2f} %: "
         f"no plan of the space can be better by more"
     )
     if plan.objective == "cost":
-        out.print(f"carries {plan.rate_per_s:.6g} requests/s")
+        out.print(f"carries {plain(plan.rate_per_s, 6)} planned requests/s")
     for note in plan.notes:
         out.print(f"[dim]{note}[/]")
     return [*heads, *columns]
@@ -343,8 +344,8 @@ def pool_rows(plan: placement.Plan) -> list[tuple[str, ...]]:
                     f"{job.first}..{job.last}",
                     str(job.batch),
                     job.ramps,
-                    f"{100 * job.weight:.3g} %",
-                    f"{job.rate_per_s:.4g}",
+                    f"{plain(100 * job.weight, 3)} %",
+                    plain(job.rate_per_s, 4),
                 )
             )
     return rows

@@ -317,7 +317,7 @@ def _print(out: Console, streams: comparison.StreamComparison) -> list[str]:
     extra: dict[str, str] = {"mean batch": "mean_batch", "NPU busy %": "busy_pct"}
     if any("busy_mac_efficiency_pct" in m for m in runs.values()):
         extra["busy MAC eff. %"] = "busy_mac_efficiency_pct"
-    for title, key in (("early %", "anytime_pct"), ("shed %", "shed_pct")):
+    for title, key in (("anytime %", "anytime_pct"), ("shed %", "shed_pct")):
         if any(m[key].mean for m in runs.values()):
             extra[title] = key
     if streams.criteria:
@@ -432,7 +432,7 @@ def write_study(name: str, options: SimulateOptions) -> None:
     study, size = studies.find_study(name), studies.Size(seeds=options.seeds, requests=options.requests)
     command = f"fluidnpu simulate --study {name} --seeds {size.seeds} --requests {size.requests}"
     if not dse.has_numba():
-        out.print("[dim]without Numba this takes many times longer: pip install 'fluidnpu\\[fast]'[/]")
+        out.print("[dim]without Numba this takes many times longer: pip install 'fluidnpu\\[design]'[/]")
     with files.one_writer(folder):
         body = _ran(study, size, options, out)
         files.write_files({folder / path: text for path, text in studies.study_files(study, body, command)})

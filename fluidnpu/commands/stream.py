@@ -210,7 +210,7 @@ def measure(options: StreamOptions, ready: StreamInputs) -> None:
         return
     title = f"{len(images)} images on the {options.device} device at {options.rate:g}/s, SLO {options.slo}"
     extra = {"accuracy": ["-" if accuracy is None else f"{100 * accuracy:.2f} %"]}
-    shares = (("early", metrics.anytime_pct), ("shed", metrics.shed_pct))
+    shares = (("anytime", metrics.anytime_pct), ("shed", metrics.shed_pct))
     extra |= {name: [f"{share:.1f} %"] for name, share in shares if share}
     out.print(show.serving_table(title, [metrics], extra))
     for line in (*remarks(served, metrics), *energy_lines(power, recording, criteria.profile, left)):
@@ -305,7 +305,7 @@ def remarks(served: host.ServeResult, metrics: scheduler.Metrics) -> list[str]:
     if metrics.shed_pct:
         lines.append("[dim]shed requests missed their SLO; they have no latency and no part in the accuracy[/]")
     if metrics.anytime_pct:
-        lines.append("[dim]early: answered with the exit they had passed, since the next was too far[/]")
+        lines.append("[dim]anytime: answered with the exit they had passed, since the next was too far[/]")
     if served.failures:
         lines.append(
             f"{len(served.failures)} jobs failed and were run again; the last said: {escape(str(served.failures[-1]))}"

@@ -1,3 +1,4 @@
+from .capacity import design_capacity as design_capacity
 from .capacity import predicted_capacity as predicted_capacity
 from .compare import Comparison as Comparison
 from .decision_log import record as record

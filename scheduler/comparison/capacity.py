@@ -14,7 +14,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from fluidnpu.dse import Design
+
 from ..policies.drain import Drain
+from ..policies.names import SERVING_POLICY
 from ..policies.registry import make_policy, parse_policy
 from ..policies.wrappers.anytime import Anytime
 from ..policies.wrappers.shedding import Shedding
@@ -22,6 +25,7 @@ from ..policy import Request
 from .serving import Serving, tally_stream
 
 COUNT = 4000  # requests of the queue that is simulated
+SLO_OVER_LATENCY = 5  # as of a server that is given no objective
 FROM, TO = 0.1, 0.8  # of them: the answers that are counted, so that neither end of the queue is
 
 
@@ -44,3 +48,14 @@ def predicted_capacity(serving: Serving, policy: str, slo_ns: int) -> float:
     ends = np.sort(tally.end_ns)
     first, last = int(FROM * COUNT), int(TO * COUNT)
     return float((last - first) / (ends[last] - ends[first]) * 1e9)
+
+
+def design_capacity(design: Design) -> float | None:
+    """Return the predicted capacity of a design at its own exit rates, by the usual policy of a server.
+
+    None where the rates are not known, and of a design for several networks, whose parts have their own.
+    """
+    if design.parts or (design.exit_rates is None and design.stages > 1):
+        return None
+    slo_ns = SLO_OVER_LATENCY * int(design.latency.between(0, design.stages - 1, 1))
+    return predicted_capacity(Serving.of(design), SERVING_POLICY, slo_ns)

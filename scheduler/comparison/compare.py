@@ -135,7 +135,9 @@ class Comparison:
 
     def table(self) -> str:
         """Return a plain text table: one line per policy, mean and half-width of the interval."""
-        lines = [f"{'policy':28} {'violations %':>15} {'average ms':>15} {'p99 ms':>17} {'early %':>8} {'busy %':>7}"]
+        lines = [
+            f"{'policy':28} {'violations %':>15} {'average ms':>15} {'p99 ms':>17} {'anytime %':>10} {'busy %':>7}"
+        ]
         for name, runs in self.metrics.items():
             m = merge_metrics(runs)
             if self.unstable(name):
@@ -144,7 +146,7 @@ class Comparison:
             cells = [f"{m[k].mean:.1f} ± {m[k].half:.1f}" for k in ("violations_pct", "average_ms", "p99_ms")]
             lines.append(
                 f"{name:28} {cells[0]:>15} {cells[1]:>15} {cells[2]:>17} "
-                f"{m['anytime_pct'].mean:8.1f} {m['busy_pct'].mean:7.1f}"
+                f"{m['anytime_pct'].mean:10.1f} {m['busy_pct'].mean:7.1f}"
             )
         return "\n".join(lines)
 

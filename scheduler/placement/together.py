@@ -91,11 +91,11 @@ def _notes(found: Allocation) -> tuple[str, ...]:
     problem, notes = found.problem, []
     turns = problem.turns(found.matrix)
     notes.append(
-        f"planned shares carry {found.rate:.4g}/s of the ensemble; equal turns of the same matrix {turns:.4g}/s"
+        f"planned shares carry {found.rate:.1f}/s of the ensemble; equal turns of the same matrix {turns:.1f}/s"
     )
     start = _worst(problem)
     if start is not None:
-        notes.append(f"worst-fit decreasing carries {problem.turns(start):.4g}/s")
+        notes.append(f"worst-fit decreasing carries {problem.turns(start):.1f}/s")
     return tuple(notes)
 
 

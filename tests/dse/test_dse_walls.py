@@ -67,5 +67,5 @@ def test_the_papers_model_counts_no_walls() -> None:
     )
     assert one.walls(1) is None
     assert one.waste(1) == []
-    assert one.to_json()["fitted"]["walls"] == []
+    assert one.to_json()["walls"] == []
     assert "pareto" not in one.to_json(front=False)

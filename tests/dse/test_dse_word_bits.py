@@ -163,6 +163,6 @@ def test_a_search_at_eight_bits_is_faster_and_says_so() -> None:
         answer(Question(workload=WORK, board=BOARD, core="rtl", b_max=2, evaluations=1, bits=bits)) for bits in (16, 8)
     )
     assert narrow.frames_per_second[0] > 1.3 * wide.frames_per_second[0]
-    assert narrow.to_json(front=False)["fitted"]["word_bits"] == 8
+    assert narrow.to_json(front=False)["word_bits"] == 8
     assert narrow.design.word_bits == 8 != wide.design.word_bits
     assert narrow.fit.dsp <= BOARD.dsp

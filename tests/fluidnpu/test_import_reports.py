@@ -64,7 +64,7 @@ def test_reports_become_a_record_that_dse_applies(project: Path) -> None:
         shown = run("dse", model, *words).stdout
         other = run("dse", model, "--board", "zc706", "--calibration", project / "calibration.json")
     assert found["calibrated"]["resources"]["lut"]["used"] == pytest.approx(100000)  # the design that was built
-    for mine, faster in zip(found["fitted"]["gops_by_batch"], before["fitted"]["gops_by_batch"], strict=True):
+    for mine, faster in zip(found["gops_by_batch"], before["gops_by_batch"], strict=True):
         assert mine == pytest.approx(faster * rows["clock_mhz"]["ratio"])
     assert "calibrated by one built design: 100000 LUT" in shown
     assert "181.818 MHz (met by a built design; the board file's clock is 200 MHz)" in " ".join(shown.split())
@@ -95,8 +95,8 @@ def test_a_record_takes_room_from_the_search(project: Path, tmp_path: Path) -> N
             return run("dse", model, *words, *more)
 
     free, tight = (json.loads(search(ratio, "--json").stdout) for ratio in (0.5, 3))
-    assert free["fitted"]["digest"] == record["design"]
-    used, before = (one["fitted"]["resources"]["ramb18"] for one in (tight, free))
+    assert free["digest"] == record["design"]
+    used, before = (one["resources"]["ramb18"] for one in (tight, free))
     assert (before["available"], used["available"]) == (624, 208)
     assert used["used"] <= 208 < before["used"]
     assert "the search has 104 of 312 RAMB36, since the built design took 3.000 times" in tight["notes"][0]

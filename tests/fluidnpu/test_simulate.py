@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from narrow_pages import check_narrow
 from refusals import refused
 
 from fluidnpu.cli import main
@@ -53,7 +54,7 @@ def test_a_terminal_gets_a_table_and_what_it_means(table: Path) -> None:
         "p99 ms",
         "fluid:anytime=3%",
         "±",
-        "early %",
+        "anytime %",
         "10 of them served but not counted",
         "busy 64.3 %",
     ):
@@ -181,6 +182,7 @@ def test_a_report_is_one_file_that_asks_for_nothing(table: Path, tmp_path: Path)
         "lazy:layers=8",
     ):
         assert words in text
+    check_narrow(text)
 
 
 def test_a_report_of_an_unstable_load_has_no_latencies(table: Path, tmp_path: Path) -> None:

@@ -100,6 +100,14 @@ def question_of(
     return dse.Question.of_mix(mix, **asked) if mix else dse.Question(workload=work, **asked)
 
 
+def is_published(found: dse.Exploration) -> bool:
+    """Tell if Table I of Fluid Batching has a design for this network and board, which ours compares with."""
+    from fluidnpu.studies.fluid_batching.paper import TABLE_1
+
+    asked = (found.workload.name.replace("_", ""), found.board.name)
+    return any((row.network, row.board) == asked for row in TABLE_1)
+
+
 def _answered(out: Console, question: dse.Question, board: str) -> dse.Exploration:
     log.info("searching designs for %s on %s by the %s model", question.workload.name, board, question.model)
     label = "bounding" if question.model == "exact" else "ranking"

@@ -11,7 +11,7 @@ from fluidnpu import boards, dse, models
 from fluidnpu.models import files
 from fluidnpu.scheduler import comparison
 
-from ... import show
+from ... import quantities, show
 from ...errors import NegativeAnswerError, UsageError
 from ..helpers.designs import Search, question_of
 from ..helpers.networks import read_model_or_name, work_of
@@ -69,6 +69,7 @@ def _searched(question: dse.Question) -> tuple[str, dict[str, Any]]:
     return found.design.dumps(), {
         "array": show.point(found.design),
         "frames_per_second": [found.frames_per_second[0], found.frames_per_second[-1]],
+        "capacity_per_s": comparison.design_capacity(found.design),
         "batch": found.b_max,
         "limited_by": "" if walls is None else walls.first,
         "gap_pct": found.gap_pct,
@@ -79,9 +80,14 @@ def _print_each(out: Console, told: Sequence[Mapping[str, Any]]) -> None:
     rows = []
     for one in told:
         if "design" not in one:
-            rows.append((one["network"], one["board"], "-", "-", one["why"]))
+            rows.append((one["network"], one["board"], "-", "-", "-", one["why"]))
             continue
         alone, full = one["frames_per_second"]
-        rows.append((one["network"], one["board"], one["array"], f"{alone:.1f} to {full:.1f}", one["limited_by"]))
-    columns = ("network", "board", "array", "frames/s", "limited by")
-    out.print(show.table("A design for each model and board (simulated; alone to full batch)", columns, rows, left=3))
+        capacity = "-" if one["capacity_per_s"] is None else quantities.plain(one["capacity_per_s"], 4)
+        rows.append(
+            (one["network"], one["board"], one["array"], f"{alone:.1f} to {full:.1f}", capacity, one["limited_by"])
+        )
+    columns = ("network", "board", "array", "frames/s", "requests/s", "limited by")
+    out.print(
+        show.table("A design for each model and board (simulated; frames/s alone to full batch)", columns, rows, left=3)
+    )
