@@ -9,7 +9,6 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from importlib.metadata import distributions
 from importlib.util import find_spec
@@ -218,8 +217,6 @@ class InstalledSession(Session):
         self.python_so_far += block.text
         code, printed = self.command(f"python -c {shlex.quote(self.python_so_far)}")
         assert code == 0, f"{block.where}: {printed}"
-        expected = docs_pages.PRINTED.findall(self.python_so_far)
-        assert printed.splitlines()[-len(expected) :] == expected or not expected, f"{block.where} prints\n{printed}"
 
     def command(self, line: str) -> tuple[int, str]:
         """Exit code and output of a line, run by a shell."""
@@ -237,7 +234,7 @@ def environment_with(wheel_file: Path, tmp_path_factory: pytest.TempPathFactory)
     @cache
     def make(extras: str) -> Path:
         folder = tmp_path_factory.mktemp("environment")
-        python = [str(folder / "bin" / "python"), "-m", "pip", "--quiet"]
+        python = [str(folder / "bin" / "python"), "-m", "pip", "-qqq"]
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         some = subprocess.run([*python, "download", "--no-deps", "--dest", folder / "some", "lazy-loader"])
         if some.returncode:
@@ -259,18 +256,18 @@ def installed_environment(folder: Path) -> dict[str, str]:
 def test_a_tutorial_runs_with_the_extras_that_it_names(
     name: str, environment_with: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing of this checkout is used; numbers may differ, since newer packages may be installed."""
+    """Nothing of this checkout is used; what is printed is compared where the pages themselves are tested."""
     page = read_page(ROOT / "docs" / "tutorial" / f"{name}.md")
     for setup in page.setups:
         Setups(tmp_path / "setups").begin(setup, tmp_path)
-    (extras,) = re.findall(r'`pip install "fluidnpu\[([a-z,]+)\]"`', page.path.read_text(encoding="utf-8"))
+    (extras,) = set(re.findall(r'install "fluidnpu\[([a-z,]+)\]"', page.path.read_text(encoding="utf-8")))
     variables = installed_environment(environment_with(extras))
     monkeypatch.setattr(docs_pages, "environment", lambda: variables)
-    session = InstalledSession(tmp_path)
+    session = InstalledSession(tmp_path, printed=[])
     try:
         for block in page.blocks:
             if block.kind != "exempt":
-                session.run(replace(block, about=block.about or "other versions may be installed"))
+                session.run(block)
     finally:
         session.stop()
     assert session.ran > 5
