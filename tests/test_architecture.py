@@ -59,6 +59,7 @@ ASKS_FOR_A_BOARD = {  # files that load a board, and who names it there: a desig
     "fluidnpu/commands/modes/demo_steps.py": "the demo",
     "fluidnpu/commands/dse.py": "--board",
     "fluidnpu/commands/import_reports.py": "--board",
+    "fluidnpu/commands/run.py": "--board",
     "fluidnpu/commands/modes/select_exits.py": "--board",
     "fluidnpu/commands/verify.py": "--board",
 }

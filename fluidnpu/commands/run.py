@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -34,40 +32,12 @@ from .helpers.designs import DEFAULT_CORE, DEFAULT_CYCLES
 from .helpers.networks import given_images, read_network
 from .helpers.steps import FailedStep, StepLog, show_command
 from .helpers.surfaces import PORT
-from .modes.run_plan import Plan
+from .modes.run_plan import RunOptions, RunPlan
 from .modes.run_summary import measure_accuracy, print_summary, summary_of
-from .prepare import PreprocessingSettings, preprocessing_options
+from .prepare import preprocessing_options
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunOptions(PreprocessingSettings):
-    """The command line of `fluidnpu run`."""
-
-    model: Path
-    board: str
-    data: Path | None
-    unseen: Path | None
-    eta: float | None
-    epochs: int
-    http: int | None
-    out: Path | None
-    b_max: int | None
-    memory: str | None
-    cycle_model: str
-    evaluations: int | None
-    bits: int
-    core: str
-    tolerance: float
-    no_verify: bool
-    as_json: bool
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the run's files."""
-        return Path(self.model.stem) if self.out is None else self.out
 
 
 @click.command("run")
@@ -152,7 +122,7 @@ def command(options: RunOptions) -> None:
         serve(out, plan, options)
 
 
-def plan_of(options: RunOptions) -> Plan:
+def plan_of(options: RunOptions) -> RunPlan:
     """Read the model, and plan the steps that it needs. Raises UsageError."""
     if options.eta is not None and not 0 < options.eta <= 1:
         raise UsageError(
@@ -169,10 +139,10 @@ def plan_of(options: RunOptions) -> Plan:
     if options.data is None and options.eta is not None:
         raise UsageError("--eta trains exits on labelled images, which --data names")
     names_classes = network.exits[-1].logits is not None and not isinstance(network.check, MapCheck)
-    return Plan.of(options, board, network, names_classes=names_classes)
+    return RunPlan.of(options, board, network, names_classes=names_classes)
 
 
-def serve(out: Console, plan: Plan, options: RunOptions) -> None:
+def serve(out: Console, plan: RunPlan, options: RunOptions) -> None:
     """Serve the project until a signal comes."""
     step = plan.serving
     out.print(f"$ {step.line}", markup=False, soft_wrap=True)

@@ -1,11 +1,10 @@
-"""The steps of `fluidnpu run`: which commands a model needs on its way to a verified project."""
+"""The options and the steps of `fluidnpu run`: which commands a model needs up to a verified project."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fluidnpu import boards, models
 from fluidnpu.models import exits as model_exits
@@ -17,13 +16,38 @@ from ..helpers.designs import DEFAULT_B_MAX
 from ..helpers.steps import CommandStep
 from ..prepare import PreprocessingSettings
 
-if TYPE_CHECKING:
-    from ..run import RunOptions
-
 CANDIDATES = 3  # exits that are attached at the most, of which the selection chooses
 LEARN, SELECT, TEST = (0, 50), (50, 90), (90, 100)  # per cent of the images of --data, where --eta is given
 UNSEEN_SELECT, UNSEEN_TEST = (0, 80), (80, 100)  # per cent of the images of --unseen
 LARGE_MACS = 20e6  # of a network whose C simulation of one image takes many seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(PreprocessingSettings):
+    """The command line of `fluidnpu run`."""
+
+    model: Path
+    board: str
+    data: Path | None
+    unseen: Path | None
+    eta: float | None
+    epochs: int
+    http: int | None
+    out: Path | None
+    b_max: int | None
+    memory: str | None
+    cycle_model: str
+    evaluations: int | None
+    bits: int
+    core: str
+    tolerance: float
+    no_verify: bool
+    as_json: bool
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the run's files."""
+        return Path(self.model.stem) if self.out is None else self.out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +69,7 @@ class DataParts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class RunPlan:
     """The steps in their order, the command that serves, and what the closing screen needs.
 
     `final`: the model that is built. `eta`: what exits are chosen for; None where none are.
@@ -68,8 +92,8 @@ class Plan:
         return self.folder / "project"
 
     @staticmethod
-    def of(options: RunOptions, board: boards.Board, network: models.Network, *, names_classes: bool) -> Plan:
-        """Plan the steps for a network."""
+    def of(options: RunOptions, board: boards.Board, network: models.Network, *, names_classes: bool) -> RunPlan:
+        """RunPlan the steps for a network."""
         eta = options.eta if names_classes else None
         remarks = []
         if options.eta is not None and eta is None:
@@ -82,7 +106,7 @@ class Plan:
             planner.choose_exits(eta, attach=_candidates(network))
         planner.build(network.workload.macs)
         project = options.folder / "project"
-        return Plan(
+        return RunPlan(
             steps=tuple(planner.steps),
             serving=CommandStep(
                 name="serve",
@@ -128,7 +152,7 @@ class _Planner:
         self._add("prepare", words, "prepared.onnx")
 
     def choose_exits(self, eta: float, *, attach: int) -> None:
-        """Choose exits that keep a share of the given network's precision; attach and train so many first."""
+        """Choose exits that keep a share of the given network's precision; attach and train them first."""
         options, own = self.options, self.model
         if attach:
             self._add("exits", ["--candidates", str(attach)], "candidates.onnx", name="attach")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ..helpers.steps import StepLog
-    from .run_plan import Plan
+    from .run_plan import RunPlan
 
 WALLS = {
     "compute": "every multiplier works (DSP slices)",
@@ -30,7 +30,7 @@ KINDS = {"dsp": "DSP", "ramb18": "BRAM", "uram288": "URAM", "lut": "LUT", "ff": 
 ANY_POINTS = 100  # of accuracy: the network alone is measured, not refused
 
 
-def measure_accuracy(log: StepLog, plan: Plan) -> dict[str, Any]:
+def measure_accuracy(log: StepLog, plan: RunPlan) -> dict[str, Any]:
     """Measure float and words of the whole network and of its exits, as shares; keep them in the log.
 
     Empty where the images have no labels, or the network names no classes.
@@ -61,7 +61,7 @@ def measure_accuracy(log: StepLog, plan: Plan) -> dict[str, Any]:
     return log.measure("accuracy", key, work).report
 
 
-def summary_of(log: StepLog, plan: Plan, accuracy: dict[str, Any]) -> dict[str, Any]:
+def summary_of(log: StepLog, plan: RunPlan, accuracy: dict[str, Any]) -> dict[str, Any]:
     """Sum up a run in plain JSON types."""
     design = dse.Design.loads(
         models.read_text(plan.project / "bundle" / "design.json", "a design"), "the design of the project"
@@ -104,7 +104,7 @@ def summary_of(log: StepLog, plan: Plan, accuracy: dict[str, Any]) -> dict[str, 
     }
 
 
-def _precision(reports: dict[str, dict[str, Any]], plan: Plan) -> dict[str, Any] | None:
+def _precision(reports: dict[str, dict[str, Any]], plan: RunPlan) -> dict[str, Any] | None:
     """Give the share of precision that was asked for and the one that was kept; None where none was."""
     if plan.eta is None:
         return None
@@ -130,7 +130,7 @@ def _limits(report: dict[str, Any], index: int) -> dict[str, Any]:
 
 
 def _unchecked(
-    design: dse.Design, plan: Plan, reports: dict[str, dict[str, Any]], accuracy: dict[str, Any]
+    design: dse.Design, plan: RunPlan, reports: dict[str, dict[str, Any]], accuracy: dict[str, Any]
 ) -> list[str]:
     """Say what the figures rest on, a sentence each."""
     counted = (
@@ -167,7 +167,7 @@ def print_summary(out: Console, summary: dict[str, Any]) -> None:
     width = f"int{summary['word_bits']}"
     out.print()
     out.print(
-        show.table(f"{title}, {width} (simulated)", ("what", "", "of what"), _rows(summary, width), left=1, prose=(2,))
+        show.table(f"{title}, {width} (simulated)", ("quantity", "", "meaning"), _rows(summary, width), left=1, prose=(2,))
     )
     if summary["precision"] and summary["precision"]["why_none"]:
         out.print(f"[yellow]No early exit was chosen: {summary['precision']['why_none']}[/]")
