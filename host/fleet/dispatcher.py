@@ -131,11 +131,11 @@ class Dispatcher:
         later, and for one that is named twice.
         """
         asked = (self._identify(leaf, 5.0) for leaf in self.leaves)
-        found = dict(zip(self.leaves, await asyncio.gather(*asked, return_exceptions=True), strict=True))
-        for error in found.values():
+        results = dict(zip(self.leaves, await asyncio.gather(*asked, return_exceptions=True), strict=True))
+        for error in results.values():
             if isinstance(error, BaseException) and not (self.options.absent and isinstance(error, BoardError)):
                 raise error
-        for leaf, error in found.items():
+        for leaf, error in results.items():
             if isinstance(error, BoardError):
                 self._enter(leaf, _meant(error), str(error))
             else:
@@ -177,11 +177,11 @@ class Dispatcher:
     async def leave(self, leaf: Leaf) -> None:
         """Let a board go: it gets no more, and what it has it may answer."""
         self._enter(leaf, BoardState.DRAINED, "it left the fleet")
-        serving = {model: [one for one in leaves if one is not leaf] for model, leaves in self._serving.items()}
+        serving = {model: [other for other in leaves if other is not leaf] for model, leaves in self._serving.items()}
         self._serving, leaf.left = serving, True
         while leaf.attempts:
             await asyncio.sleep(_PAUSE_S)
-        self.leaves = tuple(one for one in self.leaves if one is not leaf)
+        self.leaves = tuple(other for other in self.leaves if other is not leaf)
         await asyncio.gather(*(link.close() for link in (leaf.link, leaf.admin) if link is not None))
 
     @property
@@ -193,15 +193,15 @@ class Dispatcher:
         """Give a board other duties, of the models that it serves from now on: what is under way goes on."""
         leaf.times, leaf.duties = times, duties
         self._serving = {model: [] for model in (*self._serving, *times)}
-        for one in self.leaves:
-            for model in one.times if not one.left else ():
-                self._serving[model].append(one)
+        for other in self.leaves:
+            for model in other.times if not other.left else ():
+                self._serving[model].append(other)
 
     def judge_by(self, references: Mapping[str, Reference], expected: Mapping[str, dict[str, dict[str, str]]]) -> None:
         """Learn the models of another plan: who judges their audits, and what their boards must show."""
         self._references = {**self._references, **references}
         self.expected.update(expected)
-        self._newer = {key: one for key, one in self._newer.items() if key[0] not in expected}
+        self._newer = {key: newer for key, newer in self._newer.items() if key[0] not in expected}
 
     def adopt(self, leaf: Leaf, model: str, times: Times, reference: Reference, facts: dict[str, str]) -> None:
         """Learn what a board has loaded: its times, who judges its audits, and what it must show from now."""
@@ -218,7 +218,7 @@ class Dispatcher:
         for leaf in self.leaves:
             if leaf.name == name and not leaf.left:
                 return leaf
-        raise UnknownModelError(f"a board must be one of {', '.join(one.name for one in self.leaves)}, not '{name}'")
+        raise UnknownModelError(f"a board must be one of {', '.join(leaf.name for leaf in self.leaves)}, not '{name}'")
 
     def boards_of(self, model: str) -> Sequence[Leaf]:
         """Return the boards that serve a model, in any state."""
@@ -307,9 +307,9 @@ class Dispatcher:
         if not any(rate for _, rate in left):
             return self.rng.sample(leaves, count)
         while left and len(drawn) < count:
-            one = self.rng.choices(left, [rate or 1e-9 for _, rate in left])[0]
-            left.remove(one)
-            drawn.append(one[0])
+            choice = self.rng.choices(left, [rate or 1e-9 for _, rate in left])[0]
+            left.remove(choice)
+            drawn.append(choice[0])
         return drawn
 
     def _send(self, piece: Piece) -> None:
@@ -339,12 +339,12 @@ class Dispatcher:
         first = [leaf for leaf in fit if leaf.name == piece.drawn and not piece.sent]
         others = [leaf for leaf in fit if leaf not in first]
         two = [*first, *self._drawn(model, others, 2 - len(first))]
-        return min(two, key=lambda one: one.finish_s(model, piece.count))
+        return min(two, key=lambda leaf: leaf.finish_s(model, piece.count))
 
     def _home(self, piece: Piece, fit: Sequence[Leaf]) -> Leaf:
         """Return the board at which every front asks for this piece."""
         model = piece.call.model
-        rates = {one.name: one.duties[model].rate_per_s if model in one.duties else 0.0 for one in fit}
+        rates = {leaf.name: leaf.duties[model].rate_per_s if model in leaf.duties else 0.0 for leaf in fit}
         home = ranked(piece.key, rates)[0]
         return next(leaf for leaf in fit if leaf.name == home)
 
@@ -555,7 +555,7 @@ class Dispatcher:
     def _give_up(self, piece: Piece) -> None:
         error: HostError | None = self._expired(piece)
         if error is None:
-            states = ", ".join(f"'{one.name}' {one.state.value}" for one in self._serving[piece.call.model])
+            states = ", ".join(f"'{leaf.name}' {leaf.state.value}" for leaf in self._serving[piece.call.model])
             waited_s = asyncio.get_running_loop().time() - piece.born
             error = ModelUnavailableError(
                 f"no board could answer for '{piece.call.model}' in {waited_s:.1f} s: {states}"
@@ -582,7 +582,7 @@ class Dispatcher:
         if not piece.future.done():
             piece.future.cancel()
         if piece.future.cancelled():
-            for attempt in [one for leaf in self.leaves for one in leaf.attempts if one.piece is piece]:
+            for attempt in [attempt for leaf in self.leaves for attempt in leaf.attempts if attempt.piece is piece]:
                 self._take_back(attempt)  # a task that has not begun would never do it
                 if attempt.task is not None:
                     attempt.task.cancel()
@@ -600,8 +600,8 @@ class Dispatcher:
         leaf.counts[f"became_{state.name.lower()}"] += 1
         facts = {"board": leaf.name, "address": leaf.address, "state": state.name, "before": before.name}
         level = logging.INFO if state is BoardState.READY else logging.WARNING
-        said = f": {reason}" if reason else ""
-        _log.log(level, "board '%s' %s%s", leaf.name, state.value, said, extra=facts)
+        ending = f": {reason}" if reason else ""
+        _log.log(level, "board '%s' %s%s", leaf.name, state.value, ending, extra=facts)
         if state is BoardState.READY:
             leaf.since = asyncio.get_running_loop().time()
             for piece in list(self._held):
@@ -616,7 +616,7 @@ class Dispatcher:
         if state is not BoardState.DRAINED:
             for attempt in list(leaf.attempts):
                 self._late(attempt)
-        for piece in [one for one in self._held if one.call.model in leaf.times]:
+        for piece in [waiting for waiting in self._held if waiting.call.model in leaf.times]:
             self._hold(piece)  # there may be no board left
 
     async def _watch(self) -> None:
@@ -695,7 +695,7 @@ class Dispatcher:
         for model in list(leaf.times):
             where = f"board '{leaf.name}' at {leaf.address}"
             try:
-                ready, known = await leaf.link.identity(model, timeout_s)
+                ready, facts = await leaf.link.identity(model, timeout_s)
             except BoardError as error:
                 raise BoardError(f"{where} must answer, and it does not: {error}", silent=error.silent) from None
             except UnknownModelError:
@@ -703,18 +703,18 @@ class Dispatcher:
             except HostError as error:
                 raise _AwayError(f"{where} does not take requests: {error}") from None
             if not ready:
-                why = known.get("standing") or "not ready"
+                why = facts.get("standing") or "not ready"
                 raise _AwayError(f"{where} must take requests for '{model}', and it does not yet: {why}")
             for fact, wanted in self.expected.get(leaf.name, {}).get(model, {}).items():
-                if known.get(fact) != wanted:
-                    if await self.follow(leaf, model, known):
+                if facts.get(fact) != wanted:
+                    if await self.follow(leaf, model, facts):
                         break
                     raise _ForeignError(
                         f"{where} must serve the {fact} {wanted[:12]} that its bundle of '{model}' holds, not "
-                        f"{known.get(fact, 'an unknown one')[:12]}"
+                        f"{facts.get(fact, 'an unknown one')[:12]}"
                     )
-            instance = known.get("instance", "")
-            loads.append(known.get("loads", ""))
+            instance = facts.get("instance", "")
+            loads.append(facts.get("loads", ""))
         leaf.instance = instance or leaf.address
         leaf.loaded = " ".join((leaf.instance, *loads))
 
@@ -730,11 +730,11 @@ class Dispatcher:
 
     async def _audit(self, piece: Piece, leaf: Leaf, answer: ModelAnswer) -> None:
         """Ask another board for the same; where bits differ, find out who is sick and take it out."""
-        others = [one for one in self._serving[piece.call.model] if one.ready and one is not leaf]
+        others = [other for other in self._serving[piece.call.model] if other.ready and other is not leaf]
         if not others:
             self._audit_next(leaf)
             return
-        other = min(others, key=lambda one: one.finish_s(piece.call.model, piece.count))
+        other = min(others, key=lambda candidate: candidate.finish_s(piece.call.model, piece.count))
         loaded = {leaf.name: leaf.loaded, other.name: other.loaded}
         self.counts["audits"] += 1
         leaf.counts["audited"] += 1
@@ -755,8 +755,8 @@ class Dispatcher:
             self.counts["audits_agreed"] += 1
             return
         self.counts["audits_differed"] += 1
-        for suspect, said in ((leaf, answer), (other, second)):
-            await self._judge(piece, suspect, said, loaded[suspect.name])
+        for suspect, reply in ((leaf, answer), (other, second)):
+            await self._judge(piece, suspect, reply, loaded[suspect.name])
 
     async def _judge(self, piece: Piece, leaf: Leaf, answer: ModelAnswer, loaded: str) -> None:
         """Take a board out whose answer is wrong; `loaded`: what it had, as was known when it was asked."""
@@ -807,7 +807,7 @@ def _joined(answers: Sequence[ModelAnswer]) -> ModelAnswer:
     first = answers[0]
     outputs = {name: np.concatenate([answer.outputs[name] for answer in answers]) for name in first.outputs}
     every = [answer.parameters for answer in answers]
-    deepest = max(every, key=lambda one: one["exit"])
+    deepest = max(every, key=lambda part: part["exit"])
     return ModelAnswer(
         first.model,
         first.version,
@@ -815,11 +815,11 @@ def _joined(answers: Sequence[ModelAnswer]) -> ModelAnswer:
         outputs,
         {
             "exit": deepest["exit"],
-            "confidence": min(one["confidence"] for one in every),
-            "outcome": "anytime" if any(one["outcome"] == "anytime" for one in every) else "exit",
-            "met": all(one["met"] for one in every),
-            **{name: max(one[name] for one in every) for name in ("queue_us", "npu_us", "batch")},
+            "confidence": min(part["confidence"] for part in every),
+            "outcome": "anytime" if any(part["outcome"] == "anytime" for part in every) else "exit",
+            "met": all(part["met"] for part in every),
+            **{name: max(part[name] for part in every) for name in ("queue_us", "npu_us", "batch")},
             "left_because": deepest["left_because"],
-            "board": ", ".join(dict.fromkeys(str(one["board"]) for one in every)),
+            "board": ", ".join(dict.fromkeys(str(part["board"]) for part in every)),
         },
     )

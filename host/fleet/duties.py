@@ -68,7 +68,7 @@ def duties_of(plan: placement.Plan, fleet: placement.Fleet) -> dict[str, dict[st
     Raises FleetError for a plan of another fleet, DriverUsageError for one whose jobs end inside a stage.
     """
     plan.check(fleet)
-    found: dict[str, dict[str, Duty]] = {}
+    duties: dict[str, dict[str, Duty]] = {}
     for pool in plan.pools:
         for network in pool.networks:
             jobs, profile = pool.jobs_of(network), fleet.types[pool.type].profiles[network]
@@ -83,8 +83,8 @@ def duties_of(plan: placement.Plan, fleet: placement.Fleet) -> dict[str, dict[st
                 splits=_splits(jobs, profile),
             )
             for device in pool.devices:
-                found.setdefault(device, {})[named(network, stages)] = duty
-    return found
+                duties.setdefault(device, {})[named(network, stages)] = duty
+    return duties
 
 
 def ways_of(plan: placement.Plan, fleet: placement.Fleet) -> dict[str, tuple[Way, ...]]:
@@ -92,18 +92,18 @@ def ways_of(plan: placement.Plan, fleet: placement.Fleet) -> dict[str, tuple[Way
 
     Pools with the same part are one step of a way: their boards are drawn by their planned rates.
     """
-    found: dict[str, dict[tuple[str, ...], float]] = {}
+    rates: dict[str, dict[tuple[str, ...], float]] = {}
     for route in plan.routes:
         models = []
         for index in route.pools:
             pool = plan.pools[index]
             stages = _stages(pool.jobs_of(route.network), fleet.types[pool.type].profiles[route.network])
             models.append(named(route.network, stages))
-        ways = found.setdefault(route.network, {})
+        ways = rates.setdefault(route.network, {})
         ways[tuple(models)] = ways.get(tuple(models), 0.0) + route.rate_per_s
     return {
         network: tuple(Way(models=models, rate_per_s=rate) for models, rate in ways.items())
-        for network, ways in found.items()
+        for network, ways in rates.items()
         if set(ways) != {(network,)}
     }
 
@@ -125,12 +125,12 @@ def _splits(jobs: Sequence[placement.Job], profile: placement.Profile) -> tuple[
     """Return the splits in turns, by the stages of what the board serves: one ends at each exit that runs."""
     if len(jobs) == 1:
         return ()
-    found, stage = [], 0
+    parts, stage = [], 0
     for job in jobs:
-        found.append((stage, job.batch))
+        parts.append((stage, job.batch))
         inside = sum(job.first <= exit <= job.last for exit in profile.exits)
         stage += inside if job.ramps == "on" else 1
-    return tuple(found)
+    return tuple(parts)
 
 
 def _stages(jobs: Sequence[placement.Job], profile: placement.Profile) -> Stages | None:

@@ -60,8 +60,8 @@ class RayEngine:
                     result = _got(ray, first)
                     yield places.pop(first), result
         finally:
-            for one in places:
-                ray.cancel(one, force=True)
+            for unfinished in places:
+                ray.cancel(unfinished, force=True)
             if joined:
                 ray.shutdown()
 
@@ -73,9 +73,9 @@ class RayEngine:
             except Exception as error:  # Ray has many, and each means that there is no cluster
                 ray.shutdown()
                 if not left:
-                    said = str(error).strip().splitlines() or [type(error).__name__]
+                    lines = str(error).strip().splitlines() or [type(error).__name__]
                     raise EngineError(
-                        f"a Ray cluster must be reached at {self.address}, and it is not: {said[0]}"
+                        f"a Ray cluster must be reached at {self.address}, and it is not: {lines[0]}"
                     ) from None
             else:
                 return

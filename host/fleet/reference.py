@@ -34,20 +34,23 @@ class Reference:
         """Return the logits of one image (H, W, C) at every exit, float32 (classes,). Raises
         DriverUsageError.
         """
-        return [one.astype(np.float32) for one in self.computed(image)[0]]
+        return [values.astype(np.float32) for values in self.computed(image)[0]]
 
     def computed(self, image: Array) -> tuple[list[npt.NDArray[np.float64]], Array | None]:
-        """Return the logits at every exit, and of a part the tensor with which a sample goes on."""
+        """Return the logits (classes,) of one image (H, W, C) at every exit, and of a part its onward tensor.
+
+        Raises DriverUsageError.
+        """
         with self._lock:
             self._driver.write_sample(0, image)
             self._driver.activate((0,))
-            found = []
+            logits = []
             for stage in range(self._driver.design.stages):
                 self._driver.run_stage(stage)
-                found.append(self._driver.logits((0,), stage)[0])
+                logits.append(self._driver.logits((0,), stage)[0])
             onward = self._driver.onward((0,))[0] if self._driver.program.onward else None
             self._driver.activate(())
-        return found, onward
+        return logits, onward
 
     @property
     def judged(self) -> tuple[str, ...]:
@@ -55,7 +58,10 @@ class Reference:
         return (*JUDGED, *(OF_PARTS if self._driver.program.onward else ()))
 
     def objection(self, images: Array, outputs: Mapping[str, Array]) -> str:
-        """Return a phrase on the first sample whose answer is not the bundle's; empty where all are right."""
+        """Return a phrase on the first sample whose answer is not the bundle's; empty where all are right.
+
+        `images`: (N, H, W, C); `outputs`: (N, ...) by name.
+        """
         tensors = iter(outputs.get("onward", ()))
         for row, (image, exit) in enumerate(zip(images, outputs["exit"], strict=True)):
             logits, onward = self.computed(image)

@@ -69,21 +69,21 @@ class Roster:
     def __post_init__(self) -> None:
         for model, bundles in self.bundles.items():
             different = {bundle.program.digest: (board, bundle) for board, bundle in bundles.items()}
-            for (one, a), (other, b) in combinations(different.values(), 2):
-                if found := disagreement(a, b):
+            for (first, a), (other, b) in combinations(different.values(), 2):
+                if difference := disagreement(a, b):
                     raise BundleError(
-                        f"all boards must have the same network behind model '{model}', and the bundles of '{one}' "
-                        f"and '{other}' differ: {found}"
+                        f"all boards must have the same network behind model '{model}', and the bundles of '{first}' "
+                        f"and '{other}' differ: {difference}"
                     )
 
     @property
     def bundles(self) -> dict[str, dict[str, Bundle]]:
         """Bundles by model, then by board."""
-        found: dict[str, dict[str, Bundle]] = {}
+        bundles: dict[str, dict[str, Bundle]] = {}
         for seat in self.seats:
             for model, bundle in seat.bundles.items():
-                found.setdefault(model, {})[seat.name] = bundle
-        return found
+                bundles.setdefault(model, {})[seat.name] = bundle
+        return bundles
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -95,15 +95,15 @@ class Roster:
         """Return the predicted times of a board by model, by the file's exit rates, the design's, or equal
         ones.
         """
-        found = {}
+        weights = {}
         for model, bundle in seat.bundles.items():
             design, duty = bundle.design, seat.duties.get(model)
-            told = self.exit_rates.get(model)
+            named_rates = self.exit_rates.get(model)
             if duty is not None and duty.stages is not None:
-                told = duty.stages.rates(self.exit_rates.get(duty.network))
-            rates = told or design.exit_rates or (1 / design.stages,) * design.stages
-            found[model] = Times.of(design.latency, rates)
-        return found
+                named_rates = duty.stages.rates(self.exit_rates.get(duty.network))
+            rates = named_rates or design.exit_rates or (1 / design.stages,) * design.stages
+            weights[model] = Times.of(design.latency, rates)
+        return weights
 
     def only(self, names: Collection[str]) -> Roster:
         """Return the same fleet with some of its boards; ensembles and parts of networks are for a front of
@@ -114,13 +114,13 @@ class Roster:
 
     def write_parts(self, folder: Path | str) -> list[Path]:
         """Write the bundles of the plan's parts, a folder a type of board and a model; return the folders."""
-        found = dict[Path, Bundle]()
+        parts = dict[Path, Bundle]()
         for seat in self.seats:
             for model in seat.bundles.keys() - seat.folders.keys():
-                found[Path(folder) / seat.type / model] = seat.bundles[model]
-        for place, bundle in sorted(found.items()):
+                parts[Path(folder) / seat.type / model] = seat.bundles[model]
+        for place, bundle in sorted(parts.items()):
             bundle.write(place)
-        return sorted(found)
+        return sorted(parts)
 
     @classmethod
     def read(cls, path: Path | str, plan: Path | str | None = None) -> Roster:
@@ -143,20 +143,20 @@ class FleetFile:
     def read(cls, path: Path | str) -> FleetFile:
         """Read a fleet file and its bundles. Raises FleetError and BundleError."""
         path = Path(path)
-        known: dict[Path, Bundle] = {}
+        bundles: dict[Path, Bundle] = {}
 
         def opened(folder: Path) -> placement.Profile:
-            known[folder] = Bundle.read(folder)
-            return known[folder].profile
+            bundles[folder] = Bundle.read(folder)
+            return bundles[folder].profile
 
-        return cls(fleet=placement.read_fleet(path, bundle=opened), folder=path.parent, bundles=known)
+        return cls(fleet=placement.read_fleet(path, bundle=opened), folder=path.parent, bundles=bundles)
 
     def exit_rates(self, network: str) -> tuple[float, ...]:
         """Return the exit rates of the file, or else of a design, or else equal ones."""
-        told = self.fleet.networks[network].exit_rates
+        rates = self.fleet.networks[network].exit_rates
         kind = next(kind for kind in self.fleet.types.values() if network in kind.paths)
         design = self.bundles[self.folder / _bundle_path(kind, network)].design
-        return told or design.exit_rates or (1 / design.stages,) * design.stages
+        return rates or design.exit_rates or (1 / design.stages,) * design.stages
 
     def roster(self, plan: placement.Plan | None = None, fleet: placement.Fleet | None = None) -> Roster:
         """Return the boards of a plan, or all of them. `fleet`: the one that the plan is for, where it has
@@ -176,11 +176,11 @@ class FleetFile:
         programs = {model: bundle.program for seat in seats for model, bundle in seat.bundles.items()}
         ensembles = {}
         for name, facts in fleet.ensembles.items():
-            if cut := [one for one in facts.networks if one in ways]:
+            if cut := [network for network in facts.networks if network in ways]:
                 raise DriverUsageError(
                     f"every network of ensemble '{name}' must be whole on its boards, and the plan cuts {', '.join(cut)}"
                 )
-            if missing := [one for one in facts.networks if one not in programs]:
+            if missing := [network for network in facts.networks if network not in programs]:
                 raise DriverUsageError(
                     f"every network of ensemble '{name}' must be on a board, and {', '.join(missing)} "
                     f"{'is' if len(missing) == 1 else 'are'} on none{' of the plan' if plan is not None else ''}"
@@ -188,13 +188,13 @@ class FleetFile:
             ensembles[name] = Ensemble.of(facts, programs)
         rates = {name: facts.exit_rates for name, facts in fleet.networks.items() if facts.exit_rates is not None}
         relays = {}
-        for network, mine in ways.items():
+        for network, own_ways in ways.items():
             whole = _whole(fleet, self.folder, self.bundles, network, seats)
             relays[network] = Relay(
                 name=network,
                 bundle=whole,
-                ways=mine,
-                programs={model: programs[model] for way in mine for model in way.models},
+                ways=own_ways,
+                programs={model: programs[model] for way in own_ways for model in way.models},
                 exit_rates=fleet.networks[network].exit_rates or whole.design.exit_rates,
             )
         return Roster(name=fleet.name, seats=seats, plan=plan, exit_rates=rates, ensembles=ensembles, relays=relays)
@@ -212,31 +212,31 @@ def read_plan(path: Path | str) -> placement.Plan:
 def _seats(
     fleet: placement.Fleet,
     folder: Path,
-    known: Mapping[Path, Bundle],
+    stored: Mapping[Path, Bundle],
     duties: Mapping[str, Mapping[str, Duty]] | None,
 ) -> Iterable[Seat]:
     parts: dict[tuple[Path, Stages], Bundle] = {}
     for device in fleet.devices:
         kind = fleet.types[device.type]
         if duties is None:
-            mine = {network: Duty(batch=0, network=network) for network in kind.paths}
+            own = {network: Duty(batch=0, network=network) for network in kind.paths}
         elif device.name in duties:
-            mine = dict(duties[device.name])
+            own = dict(duties[device.name])
         else:
             continue
-        if not mine:
+        if not own:
             raise BundleError(f"board '{device.name}' must serve a network, and type '{device.type}' names none")
         folders, bundles = dict[str, Path](), dict[str, Bundle]()
-        for model, duty in mine.items():
+        for model, duty in own.items():
             place = folder / _bundle_path(kind, duty.network)
-            _check_kind(kind, duty.network, known[place])
+            _check_kind(kind, duty.network, stored[place])
             if duty.stages is None:
-                folders[model], bundles[model] = place, known[place]
+                folders[model], bundles[model] = place, stored[place]
                 continue
             if (place, duty.stages) not in parts:
-                parts[place, duty.stages] = part_of(known[place], duty.stages)
+                parts[place, duty.stages] = part_of(stored[place], duty.stages)
             bundles[model] = parts[place, duty.stages]
-        given = {} if duties is None else mine
+        given = {} if duties is None else own
         yield Seat(
             name=device.name,
             address=device.address,
@@ -296,12 +296,12 @@ def _check_kind(kind: placement.DeviceType, network: str, bundle: Bundle) -> Non
 
 
 def _whole(
-    fleet: placement.Fleet, folder: Path, known: Mapping[Path, Bundle], network: str, seats: Iterable[Seat]
+    fleet: placement.Fleet, folder: Path, stored: Mapping[Path, Bundle], network: str, seats: Iterable[Seat]
 ) -> Bundle:
     """Return the bundle of a whole network, of the first board that has a part of it."""
     name = next(seat.name for seat in seats if any(duty.network == network for duty in seat.duties.values()))
     kind = fleet.types[next(device.type for device in fleet.devices if device.name == name)]
-    return known[folder / _bundle_path(kind, network)]
+    return stored[folder / _bundle_path(kind, network)]
 
 
 def disagreement(a: Bundle, b: Bundle) -> str:
@@ -309,22 +309,22 @@ def disagreement(a: Bundle, b: Bundle) -> str:
 
     Designs may differ; widths of words, inputs, exits, thresholds and logits of a few random images may not.
     """
-    one, other = a.program, b.program
-    if one.bits != other.bits:
-        return f"words of {one.bits} and {other.bits} bits"
-    if one.input_intake != other.input_intake:
-        shapes = one.input_intake.shape, other.input_intake.shape
+    first, other = a.program, b.program
+    if first.bits != other.bits:
+        return f"words of {first.bits} and {other.bits} bits"
+    if first.input_intake != other.input_intake:
+        shapes = first.input_intake.shape, other.input_intake.shape
         return f"inputs of {shapes[0]} and {shapes[1]} pixels, or their preprocessing"
-    names = tuple(tuple(exit.name for exit in program.exits) for program in (one, other))
+    names = tuple(tuple(exit.name for exit in program.exits) for program in (first, other))
     if names[0] != names[1]:
         return f"exits {list(names[0])} and {list(names[1])}"
-    limits = tuple([exit.threshold for exit in program.exits] for program in (one, other))
-    if one.thresholds != other.thresholds or (one.onward and limits[0] != limits[1]):
+    limits = tuple([exit.threshold for exit in program.exits] for program in (first, other))
+    if first.thresholds != other.thresholds or (first.onward and limits[0] != limits[1]):
         return f"thresholds {limits[0]} and {limits[1]}"
     here, there, rng = Reference(a), Reference(b), np.random.default_rng(0)
-    for image in one.random_samples(rng, _PROBES):
-        (mine, onward), (others, there_onward) = here.computed(image), there.computed(image)
-        for name, x, y in zip(names[0], mine, others, strict=True):
+    for image in first.random_samples(rng, _PROBES):
+        (logits, onward), (others, there_onward) = here.computed(image), there.computed(image)
+        for name, x, y in zip(names[0], logits, others, strict=True):
             if not np.array_equal(x, y):
                 return f"the logits of exit '{name}' on a random image"
         if onward is not None and there_onward is not None and not np.array_equal(onward, there_onward):

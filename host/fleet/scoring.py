@@ -69,16 +69,16 @@ class Bench:
                     )
 
     def check(self, matrices: int) -> int:
-        """Give the samples in a score, of all networks. Raises DriverUsageError for too many scores."""
-        each = sum(self._counts(self.problem).values())
-        if matrices * each > MOST_RUNS:
+        """Return the samples in a score, of all networks. Raises DriverUsageError for too many scores."""
+        samples = sum(self._counts(self.problem).values())
+        if matrices * samples > MOST_RUNS:
             raise DriverUsageError(
-                f"at most {MOST_RUNS} samples are computed for scores, and {matrices} matrices of {each} are more"
+                f"at most {MOST_RUNS} samples are computed for scores, and {matrices} matrices of {samples} are more"
             )
-        return each
+        return samples
 
     def candidates(self, start: Matrix, count: int) -> list[Matrix]:
-        """Give up to `count` matrices: the start, worst-fit, and neighbours that promise most in turns."""
+        """Return up to `count` matrices (devices, networks): the start, worst-fit, the best neighbours."""
         problem = self.problem
         made, changed = [start], []
         with suppress(PlacementError):  # worst-fit may find no room where a plan does
@@ -91,7 +91,7 @@ class Bench:
         return list({matrix.tobytes(): matrix for matrix in made}.values())[:count]
 
     def matrix_of(self, plan: placement.Plan) -> Matrix:
-        """Give the batches of a plan by device and network."""
+        """Return the batches of a plan, int64 (devices, networks)."""
         problem = self.problem
         matrix = np.zeros((len(problem.devices), len(problem.networks)), np.int64)
         for pool in plan.pools:
@@ -106,18 +106,21 @@ class Bench:
         return placement.Problem.of(self.fleet)
 
     def scores(self, matrices: Sequence[Matrix], progress: Progress = lambda done, of: None) -> list[Score]:
-        """Score matrices, each on devices of its own. Raises DriverUsageError for too many samples."""
-        problem, each = self.problem, self.check(len(matrices))
-        found = []
+        """Score matrices (devices, networks), each on devices of its own.
+
+        Raises DriverUsageError for too many samples.
+        """
+        problem, samples = self.problem, self.check(len(matrices))
+        scores = []
         for index, matrix in enumerate(matrices):
-            step = partial(_told, progress, index * each, len(matrices) * each)
+            step = partial(_told, progress, index * samples, len(matrices) * samples)
             took = self._took_ns(problem, matrix, step)
             planned = problem.shared(matrix).rate
-            found.append(Score(matrix=matrix, measured_per_s=self.samples * NS / took, planned_per_s=planned))
-        return found
+            scores.append(Score(matrix=matrix, measured_per_s=self.samples * NS / took, planned_per_s=planned))
+        return scores
 
     def named(self, matrix: Matrix) -> dict[str, dict[str, int]]:
-        """Give the batch of each network by device, without what is not there."""
+        """Return the batches of a matrix (devices, networks) by name, without zeros."""
         problem = self.problem
         return {
             name: {problem.networks[m]: int(row[m]) for m in np.flatnonzero(row)}
@@ -135,7 +138,7 @@ class Bench:
         return [int(exit) for exit in np.random.default_rng(self.seed).permutation(exits)]
 
     def _took_ns(self, problem: placement.Problem, matrix: Matrix, progress: Callable[[int], None]) -> int:
-        """Give the time of the last answer."""
+        """Return the time of the last answer."""
         counts = self._counts(problem)
         exits = {m: self._exits(problem.networks[m], count) for m, count in counts.items()}
         clocks = {d: VirtualClock() for d in np.flatnonzero((matrix > 0).any(axis=1))}

@@ -39,8 +39,8 @@ class AdminLink(BoardLink):
 
     async def _own(self, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
         call = self._channel.unary_unary(f"/fluidnpu.Exits/{name}")
-        said: dict[str, Any] = json.loads(await self._call(call, json.dumps(asked).encode()))
-        return said
+        answer: dict[str, Any] = json.loads(await self._call(call, json.dumps(asked).encode()))
+        return answer
 
     async def _call(self, call: Any, asked: Any) -> Any:
         try:

@@ -79,7 +79,7 @@ class BoardOptions:
 
     def words(self) -> list[str]:
         """Return the command line that says the same."""
-        said = [
+        arguments = [
             ("policy", self.policy or SERVING_POLICY),
             ("slots", self.slots or None),
             ("slo-ns", self.slo_ns),
@@ -89,8 +89,8 @@ class BoardOptions:
             ("tenants", self.tenants),
             ("boards", self.boards),
         ]
-        said += [("queue", self.queue), ("wrong-bits", self.wrong_bits or None), ("decisions", self.decisions)]
-        words = [f"--{name}={value}" for name, value in said if value is not None]
+        arguments += [("queue", self.queue), ("wrong-bits", self.wrong_bits or None), ("decisions", self.decisions)]
+        words = [f"--{name}={value}" for name, value in arguments if value is not None]
         flags = [("--guarded", self.guarded), ("--processor", self.processor)]
         return [*words, *(name for name, given in flags if given)]
 
@@ -188,8 +188,8 @@ def main(words: Sequence[str] | None = None) -> None:
     def told(server: NetworkServer) -> None:
         serving.set()
         with contextlib.suppress(BrokenPipeError):  # nobody reads it: the end of standard input says so, too
-            said = {"address": server.url("grpc"), "admin": server.url("admin_grpc"), "pid": os.getpid()}
-            os.write(1, json.dumps(said).encode() + b"\n")
+            addresses = {"address": server.url("grpc"), "admin": server.url("admin_grpc"), "pid": os.getpid()}
+            os.write(1, json.dumps(addresses).encode() + b"\n")
 
     threading.Thread(target=_until_alone, args=(serving,), name="stdin", daemon=True).start()
     run_server(Models(named_folders(given.bundles), options), surfaces, told)

@@ -74,11 +74,11 @@ class Editions:
         edition: Edition = await asyncio.get_running_loop().run_in_executor(
             None, _read, folder, model, seat.bundles[model]
         )
-        known = self._known.setdefault(folder, [])
-        for each in known:
-            if each.facts == edition.facts:
-                return each
-        known.append(edition)
+        editions = self._known.setdefault(folder, [])
+        for loaded in editions:
+            if loaded.facts == edition.facts:
+                return loaded
+        editions.append(edition)
         return edition
 
 

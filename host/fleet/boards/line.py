@@ -60,10 +60,10 @@ class BoardQueue:
 
     def empty(self) -> list[Piece]:
         """Take all pieces out, in no promised order among networks."""
-        found = [piece for queue in self._queues.values() for piece in queue]
+        pieces = [piece for queue in self._queues.values() for piece in queue]
         for queue in self._queues.values():
             queue.clear()
-        return found
+        return pieces
 
     def wait_s(self, network: str, ahead_s: float, cost_s: Cost) -> float:
         """Predict the time until a new piece of a network begins: its queue at its share, or all of it."""

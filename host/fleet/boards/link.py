@@ -54,7 +54,10 @@ class BoardLink:
         )
 
     async def infer(self, request: Any, timeout_s: float, trace: str = "") -> ModelAnswer:
-        """Return the answer to a ModelInferRequest, which a client sent with a traceparent, or without."""
+        """Return the answer to a ModelInferRequest, which a client sent with a traceparent, or without.
+
+        Raises the board's error, or BoardError.
+        """
         metadata = (*self._metadata, ("traceparent", trace)) if trace else self._metadata
         try:
             return _read_answer(await self._infer(request, timeout=timeout_s, metadata=metadata))
@@ -62,14 +65,17 @@ class BoardLink:
             raise error_of(error) from None
 
     async def identity(self, model: str, timeout_s: float) -> tuple[bool, dict[str, str]]:
-        """Tell if the board takes requests for a model, and by which design, program and process."""
+        """Return whether the board accepts requests for a model, and its design, program and process.
+
+        Raises the board's error, or BoardError.
+        """
         call = self._ready(message("ModelReadyRequest")(name=model), timeout=timeout_s, metadata=self._metadata)
         try:
-            said, facts = await call, await call.trailing_metadata()
+            answer, facts = await call, await call.trailing_metadata()
         except grpc.aio.AioRpcError as error:
             raise error_of(error) from None
-        known = {key.removeprefix(_PREFIX): str(value) for key, value in facts or () if key.startswith(_PREFIX)}
-        return bool(said.ready), known
+        identity = {key.removeprefix(_PREFIX): str(value) for key, value in facts or () if key.startswith(_PREFIX)}
+        return bool(answer.ready), identity
 
     async def close(self) -> None:
         """Close the channel; calls that wait on it end."""
@@ -88,7 +94,7 @@ def error_of(error: Any) -> HostError:
 def write_request(
     model: str, id: str, inputs: Mapping[str, Array], outputs: tuple[str, ...], parameters: Mapping[str, Parameter]
 ) -> Any:
-    """Return a ModelInferRequest with its tensors as raw bytes."""
+    """Return a ModelInferRequest with its tensors (samples, ...) as raw bytes."""
     made = message("ModelInferRequest")(model_name=model, id=id)
     for name, array in inputs.items():
         made.inputs.add(name=name, datatype=datatype_of(array), shape=array.shape)
@@ -100,9 +106,9 @@ def write_request(
     return made
 
 
-def _read_answer(said: Any) -> ModelAnswer:
+def _read_answer(answer: Any) -> ModelAnswer:
     outputs = {
-        one.name: from_bytes(one.name, one.datatype, tuple(one.shape), raw)
-        for one, raw in zip(said.outputs, said.raw_output_contents, strict=True)
+        output.name: from_bytes(output.name, output.datatype, tuple(output.shape), raw)
+        for output, raw in zip(answer.outputs, answer.raw_output_contents, strict=True)
     }
-    return ModelAnswer(said.model_name, said.model_version, said.id, outputs, read_parameters(said.parameters))
+    return ModelAnswer(answer.model_name, answer.model_version, answer.id, outputs, read_parameters(answer.parameters))

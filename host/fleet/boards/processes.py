@@ -41,8 +41,8 @@ class Process:
 
     def start(self, port: int = 0) -> str:
         """Start the board, on a free port if none is named, and return its address. Raises BoardError."""
-        said = self._begin(port, 0)
-        self.address, self.admin = str(said["address"]), str(said["admin"])
+        addresses = self._begin(port, 0)
+        self.address, self.admin = str(addresses["address"]), str(addresses["admin"])
         self._keeper = threading.Thread(target=self._keep, name=f"keeper of {self.name}", daemon=True)
         self._keeper.start()
         return self.address
@@ -62,8 +62,8 @@ class Process:
         assert process.stdout is not None
         line = process.stdout.readline()
         try:
-            said: dict[str, Any] = json.loads(line)
-            return said
+            addresses: dict[str, Any] = json.loads(line)
+            return addresses
         except ValueError:
             process.wait()
             raise BoardError(

@@ -84,11 +84,11 @@ def measure_worker(folder: Path, seconds: float, progress: Progress = lambda don
         assert process.stdout is not None
         rows = None
         for line in process.stdout:
-            said = json.loads(line)
-            if "done" in said:
-                progress(said["done"], bundle.design.b_max)
+            report = json.loads(line)
+            if "done" in report:
+                progress(report["done"], bundle.design.b_max)
             else:
-                rows = said["ns"]
+                rows = report["ns"]
     if rows is None:
         raise DeviceError(f"a bundle must be measured in a process of its own, which ended with {process.returncode}")
     times = LatencyTable(ns=tuple(map(tuple, rows)))

@@ -51,11 +51,11 @@ class Discovery:
     def roster(self) -> Roster:
         """Return the boards that there are now. Raises DriverUsageError for none, and SchedulerError."""
         fleet = self.file.fleet
-        found = [device for source in fleet.sources for device in self._of(source)]
-        if not found and not fleet.devices:
+        devices = [device for source in fleet.sources for device in self._of(source)]
+        if not devices and not fleet.devices:
             places = ", ".join(source.files or source.dns for source in fleet.sources)
             raise DriverUsageError(f"a fleet must find at least one board to begin with, and there is none at {places}")
-        return self.file.roster(fleet=replace(fleet, devices=(*fleet.devices, *found), sources=()))
+        return self.file.roster(fleet=replace(fleet, devices=(*fleet.devices, *devices), sources=()))
 
     def _of(self, source: placement.DeviceSource) -> list[placement.FleetDevice]:
         return list(self._files(source)) if source.files else self._addresses(source)
@@ -68,7 +68,7 @@ class Discovery:
             next(folder.iterdir(), None)  # a folder that cannot be read is no empty one
         except OSError as error:
             self._trouble(str(folder), f"the folder of boards '{folder}' cannot be read: {error}")
-            yield from [one for path, one in self._known.items() if Path(path).parent == folder]
+            yield from [device for path, device in self._known.items() if Path(path).parent == folder]
             return
         for gone in set(self._known) - set(map(str, paths)):
             if Path(gone).parent == folder:

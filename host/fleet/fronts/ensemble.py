@@ -50,28 +50,28 @@ class Ensemble:
 
     @classmethod
     def of(cls, facts: placement.EnsembleFacts, programs: Mapping[str, Program]) -> Ensemble:
-        """Make it from the compiled networks."""
-        mine = {name: programs[name] for name in facts.networks}
-        takes = {name: input_of(program) for name, program in mine.items()}
-        shapes = {name: one.shape for name, one in takes.items()}
+        """Make it from the compiled networks. Raises DriverUsageError where they cannot vote together."""
+        own = {name: programs[name] for name in facts.networks}
+        takes = {name: input_of(program) for name, program in own.items()}
+        shapes = {name: info.shape for name, info in takes.items()}
         if len(set(shapes.values())) > 1:
-            said = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
-            raise DriverUsageError(f"networks of ensemble '{facts.name}' must take the same images, not {said}")
+            listing = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
+            raise DriverUsageError(f"networks of ensemble '{facts.name}' must take the same images, not {listing}")
         classes = {
             name: {program.tensors[exit_.tensor].channels if exit_.tensor else 0 for exit_ in program.exits}
-            for name, program in mine.items()
+            for name, program in own.items()
         }
         every = set().union(*classes.values())
         if len(every) != 1 or 0 in every:
-            said = ", ".join(f"{name} {sorted(found)}" for name, found in classes.items())
-            raise DriverUsageError(f"networks of ensemble '{facts.name}' must have the same classes, not {said}")
-        fractions = tuple(_bits(program) for program in mine.values())
-        names = {program.class_names for program in mine.values()}
+            listing = ", ".join(f"{name} {sorted(counts)}" for name, counts in classes.items())
+            raise DriverUsageError(f"networks of ensemble '{facts.name}' must have the same classes, not {listing}")
+        fractions = tuple(_bits(program) for program in own.values())
+        names = {program.class_names for program in own.values()}
         return cls(
             name=facts.name,
             rule=facts.of_bits(fractions),
             wait_s=facts.wait_ns / 1e9,
-            inputs={name: one.name for name, one in takes.items()},
+            inputs={name: info.name for name, info in takes.items()},
             takes=next(iter(takes.values())),
             classes=every.pop(),
             class_names=names.pop() if len(names) == 1 else (),
@@ -129,10 +129,10 @@ class Ensemble:
             raise ProtocolError(
                 f"a request to '{self.name}' must have the input '{self.takes.name}', not {', '.join(call.inputs) or 'none'}"
             )
-        known = [output.name for output in self.outputs]
-        if odd := [name for name in call.outputs if name not in known]:
+        names = [output.name for output in self.outputs]
+        if odd := [name for name in call.outputs if name not in names]:
             raise ProtocolError(
-                f"outputs of '{self.name}' must be among {', '.join(known)}, not {', '.join(odd)[:100]}"
+                f"outputs of '{self.name}' must be among {', '.join(names)}, not {', '.join(odd)[:100]}"
             )
         image = call.inputs[self.takes.name]
         if not image.ndim or not len(image):

@@ -166,12 +166,12 @@ class FollowingFront(FleetFront):
 
     def _timed(self, leaf: Leaf, model: str, answer: ModelAnswer) -> None:
         """Keep the time that a board's NPU worked for an answer, beside that of the stages up to its exit."""
-        bundle, told = self._seats[leaf.name].bundles.get(model), answer.parameters
-        if bundle is None or "npu_us" not in told:
+        bundle, parameters = self._seats[leaf.name].bundles.get(model), answer.parameters
+        if bundle is None or "npu_us" not in parameters:
             return
-        batch = min(int(told["batch"]), bundle.design.b_max)
-        predicted = sum(row[batch - 1] for row in bundle.design.latency.ns[: int(told["exit"]) + 1])
-        self._seen.times.append((leaf.name, 1000 * int(told["npu_us"]), predicted))
+        batch = min(int(parameters["batch"]), bundle.design.b_max)
+        predicted = sum(row[batch - 1] for row in bundle.design.latency.ns[: int(parameters["exit"]) + 1])
+        self._seen.times.append((leaf.name, 1000 * int(parameters["npu_us"]), predicted))
 
     def _watch(self, roster: Roster) -> None:
         """Take a roster, whose relays tell what they see."""
@@ -241,8 +241,8 @@ class FollowingFront(FleetFront):
                 self.decided[decision.reason, decision.changed] += 1
                 level = logging.WARNING if decision.changed else logging.INFO
                 facts = {"reason": decision.reason, "plan": decision.plan.digest[:12], "form": decision.plan.form}
-                said = "changes" if decision.changed else "stays"
-                _log.log(level, "the plan %s (%s): %s", said, decision.reason, decision.why, extra=facts)
+                verb = "changes" if decision.changed else "stays"
+                _log.log(level, "the plan %s (%s): %s", verb, decision.reason, decision.why, extra=facts)
                 if decision.changed:
                     roster = await loop.run_in_executor(None, self.file.roster, decision.plan, decision.fleet)
                     await self._change(roster)
@@ -250,8 +250,8 @@ class FollowingFront(FleetFront):
             except Exception as error:  # whatever it is, requests are served on
                 self.trouble = str(error)
                 self._gate.set()
-                known = isinstance(error, HostError | SchedulerError)
-                _log.error("the plan could not be followed: %s", error, exc_info=not known)
+                expected = isinstance(error, HostError | SchedulerError)
+                _log.error("the plan could not be followed: %s", error, exc_info=not expected)
 
     def _step(self, seen: _Seen, now_ns: int, away: set[str]) -> placement.Decision | None:
         seen.tell(self.follower)
@@ -263,8 +263,11 @@ class FollowingFront(FleetFront):
         """Give every board the duties of another roster, without losing a request. Raises BoardError."""
         dispatcher, seats = self.dispatcher, {seat.name: seat for seat in roster.seats}
         dispatcher.judge_by(
-            {model: Reference(next(iter(each.values()))) for model, each in roster.bundles.items()},
-            {seat.name: {model: expected_of(one) for model, one in seat.bundles.items()} for seat in roster.seats},
+            {model: Reference(next(iter(bundles.values()))) for model, bundles in roster.bundles.items()},
+            {
+                seat.name: {model: expected_of(bundle) for model, bundle in seat.bundles.items()}
+                for seat in roster.seats
+            },
         )
         moving = [seat for seat in roster.seats if self._differs(seat)]
         for leaf in dispatcher.leaves:
@@ -277,7 +280,7 @@ class FollowingFront(FleetFront):
                 self._seats[seat.name] = seat
         handed = self._hand_over(roster)
         while moving:
-            seat = next((one for one in moving if not self._alone(one)), moving[0])
+            seat = next((mover for mover in moving if not self._alone(mover)), moving[0])
             moving.remove(seat)
             if self._closes(seat):
                 self._gate.clear()
@@ -326,8 +329,8 @@ class FollowingFront(FleetFront):
     async def _move(self, seat: Seat, roster: Roster) -> None:
         """Let a board end its work, start it anew for other duties, and take it back. Raises BoardError."""
         dispatcher = self.dispatcher
-        known = [one for one in dispatcher.leaves if one.name == seat.name]
-        for leaf in known:
+        leaves = [leaf for leaf in dispatcher.leaves if leaf.name == seat.name]
+        for leaf in leaves:
             dispatcher.drain(leaf.name)
             await self._until(lambda leaf=leaf: not leaf.attempts)  # type: ignore[misc]
             dispatcher.assign(leaf, roster.times(seat), seat.duties)
@@ -335,10 +338,10 @@ class FollowingFront(FleetFront):
             await self._begin(seat)
         finally:  # where it did not begin, it is away, and the next plan goes without it
             self._seats[seat.name] = seat
-            for leaf in known:
+            for leaf in leaves:
                 dispatcher.restore(leaf.name)
-        leaf = known[0] if known else self._leaf(seat, roster)
-        if not known:
+        leaf = leaves[0] if leaves else self._leaf(seat, roster)
+        if not leaves:
             dispatcher.join(leaf)
         await self._until(lambda: leaf.ready)
 
@@ -375,13 +378,13 @@ class FollowingFront(FleetFront):
             yield "fleet_plan_decisions", (reason, "changed" if changed else "kept"), count
         for exit, rate in enumerate(self.follower.rates):
             yield "fleet_exit_rate", (self.follower.network, exit), rate
-        for device, one in self.follower.stragglers.items():
-            yield "board_slow_ratio", (device,), one.ratio
+        for device, straggler in self.follower.stragglers.items():
+            yield "board_slow_ratio", (device,), straggler.ratio
 
     def snapshot(self) -> dict[str, Any]:
         """Return the numbers that the live page draws, with those of the plan."""
         plan, decision = self.follower.plan, self.follower.decision
-        told = {
+        record = {
             "digest": plan.digest[:12],
             "form": plan.form,
             "rate_per_s": plan.rate_per_s,
@@ -390,4 +393,4 @@ class FollowingFront(FleetFront):
             "why": self.trouble or ("" if decision is None else decision.why),
             "changes": sum(count for (_, changed), count in self.decided.items() if changed),
         }
-        return {**super().snapshot(), "plan": told}
+        return {**super().snapshot(), "plan": record}

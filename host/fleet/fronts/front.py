@@ -112,9 +112,9 @@ class FleetFront:
             if not seat.address:
                 self.processes[seat.name] = Process(seat.name, self._folders(seat), self._board_options(seat))
         started = [loop.run_in_executor(None, process.start) for process in self.processes.values()]
-        for one in await asyncio.gather(*started, return_exceptions=True):
-            if isinstance(one, BaseException):
-                raise one
+        for result in await asyncio.gather(*started, return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
         return [self._leaf(seat, self.roster) for seat in self.roster.seats]
 
     def _board_options(self, seat: Seat) -> BoardOptions:
@@ -135,19 +135,19 @@ class FleetFront:
 
     def _folders(self, seat: Seat) -> dict[str, Path]:
         """Return the folders of a board that is started here; of parts they are written now."""
-        found = dict(seat.folders)
+        folders = dict(seat.folders)
         for model in seat.bundles.keys() - seat.folders.keys():
             if self._parts is None:
                 self._parts = tempfile.TemporaryDirectory(prefix="fluidnpu-parts-")
             bundle = seat.bundles[model]
-            found[model] = Path(self._parts.name) / f"{model}-{bundle.program.digest[:16]}"
-            if not found[model].is_dir():
-                bundle.write(found[model])
-        return found
+            folders[model] = Path(self._parts.name) / f"{model}-{bundle.program.digest[:16]}"
+            if not folders[model].is_dir():
+                bundle.write(folders[model])
+        return folders
 
     def _made(self, leaves: Sequence[Leaf]) -> Dispatcher:
         """Return the dispatcher, which knows by what facts to tell the boards."""
-        references = {model: Reference(next(iter(one.values()))) for model, one in self.roster.bundles.items()}
+        references = {model: Reference(next(iter(bundles.values()))) for model, bundles in self.roster.bundles.items()}
         dispatcher = Dispatcher(leaves, references, self.options.dispatch)
         dispatcher.expected = {
             seat.name: {model: expected_of(bundle) for model, bundle in seat.bundles.items()}
@@ -218,7 +218,9 @@ class FleetFront:
 
     def _bounds(self, names: Iterable[str]) -> Bounds:
         networks = [
-            each for name in names for each in (self._networks(name) if name in self.roster.ensembles else (name,))
+            network
+            for name in names
+            for network in (self._networks(name) if name in self.roster.ensembles else (name,))
         ]
         return bounds_of(self.limits, *(input_of(self.bundle(network).program) for network in networks))
 
@@ -244,8 +246,8 @@ class FleetFront:
 
     def _serving(self, name: str) -> list[Leaf]:
         """Return the boards of a model, or of an ensemble's networks, in any state."""
-        found = {leaf.name: leaf for network in self._networks(name) for leaf in self.dispatcher.boards_of(network)}
-        return list(found.values())
+        leaves = {leaf.name: leaf for network in self._networks(name) for leaf in self.dispatcher.boards_of(network)}
+        return list(leaves.values())
 
     def identity(self, name: str) -> dict[str, str]:
         """Return the number of this process: a front is no board."""
@@ -266,7 +268,7 @@ class FleetFront:
             "versions": [VERSION],
             "platform": PLATFORM,
             "inputs": [input_of(program).to_json()],
-            "outputs": [each.to_json() for each in outputs_of(program)],
+            "outputs": [output.to_json() for output in outputs_of(program)],
             **named_classes(program),
         }
 
@@ -347,15 +349,15 @@ class FleetFront:
 
     def index(self, ready_only: bool = False) -> list[dict[str, str]]:
         """Return name, version, state and reason of every model."""
-        found = []
+        rows = []
         for model in self.counts:
             ready = self.is_ready(model)
-            away = [one for one in self._serving(model) if not one.ready]
-            reason = "; ".join(f"{one.name} {one.state.value}" for one in away)
+            away = [leaf for leaf in self._serving(model) if not leaf.ready]
+            reason = "; ".join(f"{leaf.name} {leaf.state.value}" for leaf in away)
             if ready or not ready_only:
                 state = "READY" if ready else "UNAVAILABLE"
-                found.append({"name": model, "version": VERSION, "state": state, "reason": reason})
-        return found
+                rows.append({"name": model, "version": VERSION, "state": state, "reason": reason})
+        return rows
 
     async def exits(self, name: str) -> dict[str, Any]:
         """Return the active exits of a model on its boards. Raises as `Steering.exits`."""
@@ -415,13 +417,13 @@ class FleetFront:
         boards = {
             model: sum(leaf.capacity_per_s(model) for leaf in self._boards(model)) for model in self.roster.bundles
         }
-        found = {
+        capacity = {
             model: self.roster.relays[model].capacity_per_s(boards) if model in self.roster.relays else boards[model]
             for model in self.roster.models
         }
         for name in self.roster.ensembles:
-            found[name] = min(found[network] for network in self._networks(name))
-        return found
+            capacity[name] = min(capacity[network] for network in self._networks(name))
+        return capacity
 
 
 def open_fleet(roster: Roster, options: FleetOptions | None = None) -> Any:

@@ -60,7 +60,7 @@ def _of(model: str, counts: ModelCounts) -> dict[str, Any]:
         "answered": counts.samples,
         "violations": counts.violations,
         "errors": dict(counts.errors),
-        "recent": [list(one) for one in counts.recent],
+        "recent": [list(point) for point in counts.recent],
         "recent_us": {
             name: latencies[min(len(latencies) - 1, int(share * len(latencies)))] if latencies else None
             for name, share in (("p50", 0.5), ("p99", 0.99))

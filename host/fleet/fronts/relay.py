@@ -111,12 +111,12 @@ class Relay:
                 f"samples of '{self.name}' leave by its program's thresholds, since boards have parts of it, so a request "
                 f"must have no criteria"
             )
-        names, name = [one.name for one in outputs_of(self.bundle.program)], self.bundle.program.input
+        names, name = [output.name for output in outputs_of(self.bundle.program)], self.bundle.program.input
         if odd := [output for output in call.outputs if output not in names]:
             raise ProtocolError(f"an output must be one of {', '.join(names)}, not '{odd[0]:.60}'")
         if set(call.inputs) != {name}:
-            said = ", ".join(f"'{input_:.60}'" for input_ in call.inputs) or "none"
-            raise ProtocolError(f"model '{self.name}' must have the input '{name}' alone, not {said}")
+            listing = ", ".join(f"'{input_:.60}'" for input_ in call.inputs) or "none"
+            raise ProtocolError(f"model '{self.name}' must have the input '{name}' alone, not {listing}")
         image = call.inputs[name]
         if not image.ndim or not len(image):
             raise ProtocolError(f"input '{name}' must hold at least one sample, and it holds none")
@@ -126,7 +126,7 @@ class Relay:
         rows = under_way.rows
         assert all(row is not None for row in rows)
         last = [row for row in rows if row is not None]
-        wanted = call.outputs or tuple(one.name for one in outputs_of(self.bundle.program))
+        wanted = call.outputs or tuple(output.name for output in outputs_of(self.bundle.program))
         deepest = max(last, key=lambda row: int(row.outputs["exit"]))
         late = any(row.done_s - under_way.born > (under_way.wishes.slo_ns or 0) / 1e9 for row in last)
         parameters: dict[str, Parameter] = {
@@ -194,7 +194,7 @@ class _UnderWay:
             self.call,
             model=way.models[step],
             inputs={program.input: tensor},
-            outputs=(*(one.name for one in outputs_of(program)),),
+            outputs=(*(output.name for output in outputs_of(program)),),
             binary={},
         )
         pieces = self.dispatcher.begin(call, self.wishes, born=self.born, admitted=step > 0)  # as one request
@@ -205,12 +205,12 @@ class _UnderWay:
 
     async def _piece(self, way: Way, step: int, rows: npt.NDArray[np.int64], piece: Piece) -> None:
         answer = await piece.future
-        mine = rows[piece.first : piece.first + piece.count]
+        own = rows[piece.first : piece.first + piece.count]
         program = self.relay.programs[way.models[step]]
-        goes_on = np.zeros(len(mine), np.bool_) if not program.onward else answer.outputs["goes_on"].astype(np.bool_)
-        self._take(program, mine, goes_on, answer)
+        goes_on = np.zeros(len(own), np.bool_) if not program.onward else answer.outputs["goes_on"].astype(np.bool_)
+        self._take(program, own, goes_on, answer)
         if goes_on.any():
-            await self._through(way, step + 1, mine[goes_on], answer.outputs["onward"])
+            await self._through(way, step + 1, own[goes_on], answer.outputs["onward"])
 
     def _take(
         self, program: Program, rows: npt.NDArray[np.int64], goes_on: npt.NDArray[np.bool_], answer: ModelAnswer
@@ -222,20 +222,20 @@ class _UnderWay:
             before = self.rows[row]
             outputs = {name: array[place] for name, array in answer.outputs.items() if name not in OF_PARTS}
             outputs["exit"] = np.int32(exits[outputs["exit"]])
-            said = answer.parameters
+            parameters = answer.parameters
             self.rows[row] = _Row(
                 outputs=outputs,
-                sums={name: int(said[name]) + (before.sums[name] if before else 0) for name in _SUMS},
-                batch=max(int(said["batch"]), before.batch if before else 0),
-                because=str(said["left_because"]),
-                boards=(*(before.boards if before else ()), str(said["board"])),
+                sums={name: int(parameters[name]) + (before.sums[name] if before else 0) for name in _SUMS},
+                batch=max(int(parameters["batch"]), before.batch if before else 0),
+                because=str(parameters["left_because"]),
+                boards=(*(before.boards if before else ()), str(parameters["board"])),
                 done_s=done_s,
                 open=bool(goes_on[place]),
-                early=said["outcome"] == "anytime" and not goes_on[place],
+                early=parameters["outcome"] == "anytime" and not goes_on[place],
             )
             if self.relay.seen is not None:
                 self.relay.seen(
-                    int(exits[0]), int(outputs["exit"]), said["outcome"] != "anytime" and not goes_on[place]
+                    int(exits[0]), int(outputs["exit"]), parameters["outcome"] != "anytime" and not goes_on[place]
                 )
         self._passed.set()
 
@@ -270,7 +270,7 @@ def _drawn(ways: Sequence[Way], rng: random.Random) -> Way:
 
 async def _together(work: Sequence[Coroutine[Any, Any, None]]) -> None:
     """Wait for all; at the first error end the others, and raise it."""
-    tasks = [asyncio.ensure_future(one) for one in work]
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in work]
     try:
         await asyncio.gather(*tasks)
     finally:

@@ -145,8 +145,8 @@ class ShardedFront(FleetFront):
             except Exception as error:  # Ray has many, and each means that there is no cluster
                 ray.shutdown()
                 if not left or self._shards.address:
-                    said = _line(error)
-                    raise BoardError(f"a Ray cluster must start or be reached, and it does not: {said}") from None
+                    line = _line(error)
+                    raise BoardError(f"a Ray cluster must start or be reached, and it does not: {line}") from None
                 _log.warning("Ray did not start and is started again: %s", _line(error))
         kind = ray.remote(max_restarts=-1, max_task_retries=-1, num_cpus=0)(Shard)
         here = "" if self._shards.address else "127.0.0.1"
@@ -203,29 +203,29 @@ class ShardedFront(FleetFront):
 
     def snapshot(self) -> dict[str, Any]:
         """Return the numbers that the live page draws; a row a shard."""
-        found = super().snapshot()
-        for one in found["boards"]:
-            one["pid"], one["node"] = self.pids.get(one["name"]), self.nodes.get(one["name"])
-        return found
+        numbers = super().snapshot()
+        for board in numbers["boards"]:
+            board["pid"], board["node"] = self.pids.get(board["name"]), self.nodes.get(board["name"])
+        return numbers
 
     def _times(self, seats: Sequence[Seat]) -> dict[str, Times]:
-        each = [self.roster.times(seat) for seat in seats]
-        models = dict.fromkeys(model for one in each for model in one)
-        return {model: Times.of_many([one[model] for one in each if model in one]) for model in models}
+        times = [self.roster.times(seat) for seat in seats]
+        models = dict.fromkeys(model for of_seat in times for model in of_seat)
+        return {model: Times.of_many([of_seat[model] for of_seat in times if model in of_seat]) for model in models}
 
     def _duties(self, seats: Sequence[Seat]) -> dict[str, Duty]:
         """Add up what the boards of a shard have to do."""
-        found: dict[str, Duty] = {}
+        duties: dict[str, Duty] = {}
         for seat in seats:
             for model, duty in seat.duties.items():
-                before = found.get(model, Duty(batch=0, weight=0.0))
-                found[model] = Duty(
+                before = duties.get(model, Duty(batch=0, weight=0.0))
+                duties[model] = Duty(
                     batch=before.batch + duty.batch,
                     weight=before.weight + duty.weight / len(seats),
                     rate_per_s=before.rate_per_s + duty.rate_per_s,
                     criteria=duty.criteria,
                 )
-        return found
+        return duties
 
 
 def cut(seats: Sequence[Seat], most: int) -> dict[str, tuple[Seat, ...]]:

@@ -100,8 +100,8 @@ class Steering:
     async def exits(self, model: str) -> dict[str, Any]:
         """Return the active exits of all boards that answer. Raises HostErrors, as boards do."""
         leaves = [leaf for leaf in self._steered(model) if leaf.ready]
-        said = await asyncio.gather(*(_admin(leaf).exits(model) for leaf in leaves))
-        return _of_all(leaves, said)
+        answers = await asyncio.gather(*(_admin(leaf).exits(model) for leaf in leaves))
+        return _of_all(leaves, answers)
 
     async def change_exits(self, model: str, change: ExitsChange) -> dict[str, Any]:
         """Change exits of the board that the change names, or of all of them or none.
@@ -112,10 +112,10 @@ class Steering:
         done: list[tuple[Leaf, dict[str, Any]]] = []
         async with self._one:
             try:
-                said = []
+                answers = []
                 for leaf in leaves:
                     before = await _admin(leaf).exits(model)
-                    said.append(await _admin(leaf).change_exits(model, change.thresholds, change.why))
+                    answers.append(await _admin(leaf).change_exits(model, change.thresholds, change.why))
                     done.append((leaf, before))
             except HostError:
                 for leaf, before in done:
@@ -123,7 +123,7 @@ class Steering:
                         old = {row["name"]: row["threshold"] for row in before["exits"]}
                         await _admin(leaf).change_exits(model, old, "another board refused")
                 raise
-        return _of_all(leaves, said)
+        return _of_all(leaves, answers)
 
     def _steered(self, model: str) -> list[Leaf]:
         """Return the boards of a model. Raises UnsupportedError where one cannot be steered."""
@@ -145,7 +145,7 @@ class Steering:
 
     async def _together(self, model: str, leaf: Leaf) -> None:
         """Raise BoardError where another board is away: one at a time, whoever takes them out."""
-        others = [one for one in self._dispatcher.boards_of(model) if one is not leaf]
+        others = [other for other in self._dispatcher.boards_of(model) if other is not leaf]
         if (away := await self._away(others)) is not None:
             raise BoardError(f"one board is taken out at a time, and '{away.name}' {away.state.value}")
 
@@ -165,7 +165,7 @@ class Steering:
 
     async def _drain(self, leaf: Leaf, admin: AdminLink) -> None:
         for model in leaf.times:
-            if not any(one.ready for one in self._dispatcher.boards_of(model) if one is not leaf):
+            if not any(other.ready for other in self._dispatcher.boards_of(model) if other is not leaf):
                 raise ConflictError(f"a board that is drained must leave another for '{model}', and there is none")
         async with self._resting(leaf):
             for model in leaf.times:
@@ -279,16 +279,16 @@ def _falls(leaf: Leaf) -> int:
     return sum(count for name, count in leaf.counts.items() if name.startswith("became_") and name != "became_ready")
 
 
-def _of_all(leaves: Sequence[Leaf], said: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _of_all(leaves: Sequence[Leaf], answers: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return what the first board says, with what each of them does."""
     if not leaves:
         raise ModelUnavailableError("a board must take requests for its exits to be read, and none does")
-    found = {**said[0], "boards": {leaf.name: one for leaf, one in zip(leaves, said, strict=True)}}
-    if (certificates := [one["certificate"] for one in said if "certificate" in one]) and (
+    joint = {**answers[0], "boards": {leaf.name: answer for leaf, answer in zip(leaves, answers, strict=True)}}
+    if (certificates := [answer["certificate"] for answer in answers if "certificate" in answer]) and (
         together := _together_certified(certificates)
     ):
-        found["certificate"] = together
-    return found
+        joint["certificate"] = together
+    return joint
 
 
 def _together_certified(certificates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -297,7 +297,7 @@ def _together_certified(certificates: Sequence[Mapping[str, Any]]) -> dict[str, 
     if len(promises) > 1:
         return {}
     (promise,) = promises
-    found: dict[str, Any] = asdict(promise)
+    sums: dict[str, Any] = asdict(promise)
     for key in ("whole", "stretch"):
-        found[key] = joined([certificate[key] for certificate in certificates], promise)
-    return found
+        sums[key] = joined([certificate[key] for certificate in certificates], promise)
+    return sums
