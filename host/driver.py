@@ -270,14 +270,17 @@ class Driver:
             raise DriverUsageError(f"a sample must be one that the network takes: {error}") from None
 
     def write_sample(self, slot: int, image: npt.NDArray[np.generic]) -> None:
-        """Write one image into a slot of its network; see `encode`."""
+        """Write one image (H, W, C) into a slot of its network. Raises as `encode`, and DriverUsageError."""
         self._check_slots((slot,))
         program = self.programs[self._owner[slot]]
         program.write_tensor(self._memory[slot], program.input, self._stored(image, self._owner[slot]))
         self._bus.flush(self._buffers[1], *self._bytes_of(slot, program.input))
 
     def stored_logits(self, slots: Sequence[int], exit_index: int) -> Stored:
-        """Read an exit's logits as stored, words (len(slots), classes); no classes, no columns."""
+        """Read an exit's logits as stored, words (len(slots), classes); no classes, no columns.
+
+        Raises DriverUsageError for an exit or a slot that there is not.
+        """
         if not 0 <= exit_index < len(self._stages):
             raise DriverUsageError(f"an exit must lie in 0..{len(self._stages) - 1}, not {exit_index}")
         network, exit_index = self._stages[exit_index]
@@ -336,7 +339,7 @@ class Driver:
         return {name: program.real_output(stored, name) for name, stored in self.stored_outputs(slots, stage).items()}
 
     def measure_exit_rates(self, images: Sequence[npt.NDArray[np.generic]]) -> tuple[float, ...]:
-        """Run images to the last exit, in batches; return the share that the thresholds let go at each.
+        """Run images (H, W, C) to the last exit, in batches; return the share that leaves at each.
 
         With several programs, of the first.
 
@@ -437,7 +440,7 @@ class Driver:
 
         A job whose interrupt never comes is found in STATUS at the deadline and counted in
         `missed_interrupts`. `meanwhile` is called while the NPU works; of the samples' memory it may touch
-        the slots alone that are not in the batch.
+        the slots alone that are not in the batch. Raises NpuError, NpuTimeout, DeviceInUseError.
         """
         claims.check(self.device, self)
         limit_ns = int(predicted_ns * self._patience)

@@ -107,7 +107,7 @@ class FleetFindings(SeenAnswers):
 
 
 def rights_of(bundle: Bundle, images: Sequence[Image] | Image) -> list[Right]:
-    """Return the answer to every image under the program's thresholds, one after another on one NPU."""
+    """Return the answer to every image (H, W, C) under the program's thresholds, on one NPU."""
     driver = Driver(SimulatedNpu(bundle.design), bundle.program, bundle.design)
     driver.load()
     requests = [Request(i, i, 10**15) for i in range(len(images))]
@@ -133,7 +133,7 @@ def run_campaign(
     engine: str = "local",
     told: Callable[[int, int], None] = lambda right, faults: None,
 ) -> FleetFindings:
-    """Ask until `faults` have struck and `requests` are answered, and return what was seen.
+    """Ask about images (H, W, C) until `faults` have struck and `requests` are answered; return findings.
 
     A fault strikes every `every_s` seconds on average a board that is at work, never the last one that is
     ready; a client pauses `pause_s` after each answer, and one of gRPC keeps `window` requests open. More

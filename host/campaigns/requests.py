@@ -96,7 +96,7 @@ def run_campaign(
     clients: int = 6,
     nuisance: bool = True,
 ) -> Findings:
-    """Inject `faults` failures while clients ask, and return what they saw."""
+    """Inject `faults` failures while clients ask about images (H, W, C), and return what they saw."""
     bundle, rng = Bundle.read(folder), random.Random(seed)
     expected = [(reply.exit, reply.prediction) for reply in answers_of(bundle, images)]
     npus: list[FaultyDevice] = []
@@ -153,7 +153,7 @@ def endure(
     *,
     patience: float = PATIENCE,
 ) -> Findings:
-    """Serve images on a device that keeps its own time, until all its mishaps have struck and ended.
+    """Serve images (H, W, C) on a device with its own time, until all its mishaps have struck and ended.
 
     `expected`: the answer to each image, of which exit and logits must come. Times of recovery are on the
     device's clock. Raises DeviceError for a device that does not come back.
@@ -215,7 +215,7 @@ def _until_it_answers(npu: FaultyDevice, work: Callable[[], None]) -> None:
 
 
 def answers_of(bundle: Bundle, images: Sequence[Image] | Image) -> tuple[Reply, ...]:
-    """Return the answer to every image of an NPU without failures."""
+    """Return the answer to every image (H, W, C) of an NPU without failures."""
     driver = Driver(SimulatedNpu(bundle.design), bundle.program, bundle.design)
     driver.load()
     requests = [Request(i, i, 10**15) for i in range(len(images))]

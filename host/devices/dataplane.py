@@ -263,7 +263,7 @@ class DataPlane:
         return saturated
 
     def slot(self, slots: Slots, index: int) -> npt.NDArray[np.uint8]:
-        """View the bytes of the active slot of this index. Raises LayerError with BUS_READ."""
+        """View the bytes (stride,) of the active slot of this index. Raises LayerError with BUS_READ."""
         try:
             return self._memory.view(slots.base + slots.active[index] * slots.stride, slots.stride)
         except BusError:

@@ -78,7 +78,7 @@ class RtlDevice:
         return self.npu.read(_checked(offset))
 
     def write(self, offset: int, value: int) -> None:
-        """Write the 32-bit register at `offset`."""
+        """Write the 32-bit register at `offset`. Raises ValueError for a wrong value or offset."""
         if not 0 <= value <= _WORD:
             raise ValueError(f"a register takes 32 bits, so {value:#x} does not fit")
         self.npu.write(_checked(offset), value)

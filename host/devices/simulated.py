@@ -154,7 +154,10 @@ class SimulatedNpu:
         return reader() if reader else self._stored[register.name]
 
     def write(self, offset: int, value: int) -> None:
-        """Write a register; read-only registers and bits that do not exist ignore it."""
+        """Write a register; read-only registers and bits that do not exist ignore it.
+
+        Raises ValueError for a value of more than 32 bits.
+        """
         register = self._register(offset)
         if not 0 <= value <= _WORD:
             raise ValueError(f"a register takes 32 bits, so {value:#x} does not fit")

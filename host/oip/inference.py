@@ -528,9 +528,9 @@ def joined(
     onward: TensorInfo | None = None,
     class_names: Sequence[str] = (),
 ) -> dict[str, Array]:
-    """Return the outputs of a request's samples, in their order; `others` are those that are no exits.
+    """Return the outputs of a request's samples, (samples, ...) in their order.
 
-    `onward`: the tensor with which samples go on from a part.
+    `others`: the outputs that are no exits; `onward`: the tensor with which samples go on from a part.
     """
     outputs = {}
     for name in wanted:
@@ -548,7 +548,10 @@ def joined(
 
 
 def with_best(answer: ModelAnswer, call: Call, bundle: Bundle) -> ModelAnswer:
-    """Return the answer with the best classes in place of the logits, where the call wants them."""
+    """Return the answer with the best classes in place of the logits, where the call wants them.
+
+    Raises ProtocolError where the model gives maps.
+    """
     if call.best is None:
         return answer
     if isinstance(bundle.program.check, MapCheck):

@@ -95,7 +95,7 @@ def check_datatype(name: str, datatype: Any, taken: Sequence[str]) -> None:
 
 
 def datatype_of(array: Array) -> str:
-    """Return the datatype of an array; texts are BYTES."""
+    """Return the datatype of an array of any shape; texts are BYTES."""
     return "BYTES" if array.dtype.kind in "OU" else _DATATYPES[array.dtype]
 
 
@@ -130,7 +130,7 @@ def _dtype(name: str, datatype: Any) -> np.dtype[Any]:
 
 
 def from_bytes(name: str, datatype: Any, shape: Any, raw: bytes | memoryview, most: int = MOST_ELEMENTS) -> Array:
-    """Return the array over little-endian bytes; BF16 and BYTES are copied, all else is read-only.
+    """Return the array of this shape over little-endian bytes; BF16 and BYTES are copied, others read-only.
 
     Raises ProtocolError.
     """
@@ -171,7 +171,7 @@ def from_list(name: str, datatype: Any, shape: Any, data: Any, most: int = MOST_
 
 
 def from_contents(name: str, datatype: Any, shape: Any, contents: Any, most: int = MOST_ELEMENTS) -> Array:
-    """Return the array of an InferTensorContents. Raises ProtocolError."""
+    """Return the array, of this shape, of an InferTensorContents. Raises ProtocolError."""
     dtype, sizes = _dtype(name, datatype), checked_shape(name, shape, most)
     if datatype not in CONTENTS:
         raise ProtocolError(f"tensor '{name}' must come as raw bytes, since {datatype} has no field in the contents")

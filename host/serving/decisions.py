@@ -52,9 +52,9 @@ class DecisionLog(Observer):
         self._settings, self._shared, self._power, self._networks = settings, shared, power, networks
 
     def began(self, view: View) -> None:
-        """Begin a new log: the policy was reset."""
+        """Begin a new log: the policy was reset. Raises RuntimeError before `expect`."""
         if not self._settings:
-            raise RuntimeError("a decision log must be told the setting first")
+            raise RuntimeError("a decision log must have its setting first")
         self._view, self._run = view, None
         self._tenancy = None if self._shared is None else self._shared.tenancy
         self._log = LiveLog(

@@ -247,7 +247,7 @@ class Model(ServedNetwork):
     # -- requests --------------------------------------------------------------------------------------------
 
     def submit(self, image: Image, terms: Terms = PLAIN) -> Future[Reply]:
-        """Submit one image; while the server is exchanged, the request is held and submitted then.
+        """Submit one image (H, W, C); while the server is exchanged, the request is held and submitted then.
 
         Terms without an objective get the model's. Raises what `Server.submit` does, and
         ModelUnavailableError.

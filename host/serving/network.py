@@ -48,7 +48,7 @@ class ServedNetwork(ABC):
 
     @abstractmethod
     def submit(self, image: Image, terms: Terms = PLAIN) -> Future[Reply]:
-        """Submit one image. Raises as `Model.submit`."""
+        """Submit one image (H, W, C). Raises as `Model.submit`."""
 
     @abstractmethod
     def change(self, criteria: str | None, tenants: Mapping[str, Mapping[str, Any]]) -> None:

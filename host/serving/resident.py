@@ -42,12 +42,15 @@ class Resident(ServedNetwork):
         return tuple(tenant for tenant in self._npu.tenancy_tenants if tenant.network == self.name)
 
     def submit(self, image: Image, terms: Terms = PLAIN) -> Future[Reply]:
-        """Submit one image on behalf of one of the network's tenants; see `Model.submit`."""
+        """Submit one image (H, W, C) on behalf of one of the network's tenants; see `Model.submit`."""
         slo_ns = self.slo_ns if terms.slo_ns is None else terms.slo_ns
         return self._npu.submit(image, replace(terms, slo_ns=slo_ns, tenant=self.check_tenant(terms.tenant)))
 
     def change(self, criteria: str | None, tenants: Mapping[str, Mapping[str, Any]]) -> None:
-        """Change the network's usual criterion and keys of its tenants; see `Model.change`."""
+        """Change the network's usual criterion and keys of its tenants.
+
+        Raises ProtocolError for tenants of others, and as `Model.change`.
+        """
         own = [tenant.name for tenant in self.tenancy_tenants]
         if foreign := [name for name in tenants if name not in own]:
             raise ProtocolError(f"a tenant must be one of {', '.join(own)}, not '{foreign[0]:.60}'")

@@ -43,7 +43,7 @@ def tail_engine(program: Program) -> Run | None:
 def tail_outputs(
     program: Program, replies: Sequence[Reply], wanted: Collection[str] | None = None, engine: Run | None = None
 ) -> dict[str, npt.NDArray[Any]]:
-    """Return the user's outputs of answered requests by their names, joined as `Tail.joined` describes.
+    """Return the user's outputs (samples, ...) of answered requests by name, joined as by `Tail.joined`.
 
     `wanted`: those alone. `engine` runs the tail (default: NumPy). Empty where the network has no tail: then
     `Reply.outputs` are the user's. Raises HostError where the tail fails on a request's data.
@@ -60,7 +60,7 @@ def run_tail(
     engine: Run | None = None,
     wanted: Collection[str] | None = None,
 ) -> dict[str, npt.NDArray[Any]]:
-    """Return the user's outputs of one sample from those of its network as stored, by name.
+    """Return the user's outputs, without an axis of samples, from those of its network as stored.
 
     The program must have a tail. Raises HostError where it fails on them.
     """

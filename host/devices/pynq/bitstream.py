@@ -16,7 +16,10 @@ _MAGIC = "fluidnpu simulated bitstream, schema 1"
 
 
 def write_simulated_bitstream(folder: Path | str, design: Design, *, family: str = "zynq7000") -> Path:
-    """Write `npu.bit` and `npu.hwh` into a folder, created if needed, and return the path of the former."""
+    """Write `npu.bit` and `npu.hwh` into a folder, created if needed, and return the path of the former.
+
+    Raises BundleError for a family that there is not.
+    """
     if family not in PS:
         raise BundleError(f"the family of a board must be one of {', '.join(PS)}, not {family!r}")
     Path(folder).mkdir(parents=True, exist_ok=True)

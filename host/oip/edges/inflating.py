@@ -29,7 +29,7 @@ class Inflating:
         self._coding, self._opening = coding, zlib.decompressobj(window)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the opened pieces of the next part, none longer than `PIECE_BYTES`."""
+        """Yield the opened pieces of the next part, none longer than `PIECE_BYTES`. Raises ProtocolError."""
         while data:
             if self._opening.eof:
                 raise ProtocolError("a compressed body must end with its last byte, and more came behind it")
