@@ -11,6 +11,11 @@ MOST_WORDS = 25
 MOST_WORDS_OF_A_PAGE = 35
 MOST_COLUMNS = 110
 ABBREVIATED = re.compile(r"\b(Eqs?|Figs?|Secs?|Tabs?|Algs?|Refs?|Nos?|vs|cf|al|approx|e\.g|i\.e)\.$")
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("models/data/*.md")]
+)
+ITEM = re.compile(r"^\s*([-*+]|\d+\.)\s+")
+NO_PROSE = ("|", "#", "<", "![")  # a table, a heading, a comment or a tag, a picture
 RIDDLES = re.compile(r"^(What|Who|Whoever|How|Whether|Where|When|Which|That|Why)\b|\b(whoever|whatever|so many)\b")
 
 
@@ -61,13 +66,6 @@ def test_no_paragraph_of_a_docstring_is_cut_at_an_abbreviation() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-PAGES = sorted(
-    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("models/data/*.md")]
-)
-ITEM = re.compile(r"^\s*([-*+]|\d+\.)\s+")
-NO_PROSE = ("|", "#", "<", "![")  # a table, a heading, a comment or a tag, a picture
-
-
 def blocks(page: str) -> Iterator[tuple[int, str]]:
     """The paragraphs and list items of a page, each with its first line; code and tables are left out."""
     code, first, lines = False, 0, list[str]()
@@ -116,8 +114,8 @@ No sentence. None.
 ```
 The end – here.
 """
-    found = [(line, [*sentences(block)]) for line, block in blocks(page)]
-    assert found == [
+    read = [(line, [*sentences(block)]) for line, block in blocks(page)]
+    assert read == [
         (3, ["Two words.", "Of Eq. 4 in ns (see one link): code is one!", "*Is it?*", "Yes"]),
         (6, ["An item; its second line."]),
         (8, ["Another."]),
