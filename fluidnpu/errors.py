@@ -119,7 +119,9 @@ def one_sentence(as_json: bool) -> Iterator[None]:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO)
         if full and not error.filename:  # files say their names (models.files), so this is what we print to
             _close_output()
-        where = f"the file '{error.filename}'" if error.filename else "standard output" if full else "the file"
+        listening = error.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
+        unnamed = "standard output" if full else "an address to listen on" if listening else "the file"
+        where = f"the file '{error.filename}'" if error.filename else unnamed
         message = f"{where} could not be used: {error.strerror or error}"
         fail(type(error)(message), EXIT_NO if full else EXIT_BAD_INPUT, as_json)
     except MemoryError as error:

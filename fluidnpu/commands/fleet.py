@@ -17,6 +17,7 @@ from fluidnpu.scheduler import exits
 from .. import show
 from ..errors import UsageError
 from ..options import JSON, PATH, takes
+from ..quantities import plain
 from .helpers.configuration import config_option, placed
 from .helpers.surfaces import (
     CERTIFY,
@@ -316,18 +317,21 @@ def _started(out: Console, server: oip.NetworkServer, front: fleet.FleetFront, a
         )
     if (plan := front.roster.plan) is not None:
         out.print(
-            f"plan {plan.digest[:12]}: {plan.form}, {plan.rate_per_s:.4g}/s, at most {plan.gap_pct:.1f} % below the best"
+            f"plan {plan.digest[:12]}: {plan.form}, {plain(plan.rate_per_s, 4)} planned requests/s, at most {plan.gap_pct:.1f} % below the best"
         )
     for name, relay in front.roster.relays.items():
         for way in relay.ways:
-            out.print(f"[bold]{name}[/]: {way.rate_per_s:.4g}/s by way of {', then '.join(way.models)}")
+            out.print(f"[bold]{name}[/]: {plain(way.rate_per_s, 4)}/s by way of {', then '.join(way.models)}")
     for name, ensemble in front.roster.ensembles.items():
         rule = ensemble.rule
         until = f" within {1e3 * ensemble.wait_s:g} ms, or of those that came" if ensemble.wait_s else ""
         out.print(f"[bold]{name}[/]: {rule.name} of {', '.join(rule.networks)}{until}")
     for model, capacity in front.capacity_per_s.items():
         slo_ms = front.counts[model].slo_ns / 1e6
-        out.print(f"{model}: predicted capacity {capacity:.0f}/s, objective {slo_ms:g} ms unless a request names one")
+        out.print(
+            f"{model}: predicted capacity {plain(capacity, 4)} requests/s, objective {slo_ms:g} ms unless a request "
+            "names one"
+        )
     for surface, url in urls.items():
         out.print(f"{surface}: {url}")
     if "http" in urls:

@@ -14,7 +14,7 @@ from fluidnpu.host import oip, serving
 from fluidnpu.scheduler import comparison, exits, tuning
 from fluidnpu.scheduler.policies import SERVING_POLICY
 
-from .. import show
+from .. import quantities, show
 from ..errors import UsageError
 from ..options import JSON, PATH, POWER, read_power, takes
 from ..outputs import TextWithPath
@@ -199,17 +199,20 @@ def _watching(options: ServeCommandOptions) -> tuning.Watching:
 def _started(out: Console, server: oip.NetworkServer, as_json: bool) -> None:
     """Say where the server listens and what it serves, in one object or a few lines."""
     urls = server.urls
-    served = [_described(model) for model in server.models if model.npu.loads]
+    ready = [model for model in server.models if model.npu.loads]
+    served = [_described(model) for model in ready]
     if as_json:
         show.emit({"urls": urls, "models": served})
         import sys
 
         sys.stdout.flush()
         return
-    for model in served:
+    for network, model in zip(ready, served, strict=True):
+        alone = ", if it had the NPU alone" if len(network.npu.names) > 1 else ""
         out.print(
             f"[bold]{model['name']}[/]: {model['network']} on {model['board']} ({model['device']}), {model['policy']}, "
-            f"objective {model['slo_ms']:g} ms unless a request names one, predicted capacity {model['capacity_per_s']:.0f}/s"
+            f"objective {model['slo_ms']:g} ms unless a request names one; predicted capacity "
+            f"{quantities.plain(model['capacity_per_s'], 4)} requests/s{alone}"
         )
     for surface, url in urls.items():
         out.print(f"{surface.replace('_', ' ')}: {url}")

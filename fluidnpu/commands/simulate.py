@@ -20,8 +20,9 @@ from .. import show
 from ..errors import NegativeAnswerError, UsageError, add_note
 from ..options import DATA, EXPLAIN, FILE_OUT, FOLDER_OUT, JSON, PATH, POWER, takes
 from ..outputs import check_output, is_same
+from ..quantities import plain
 from ..reports.remarks import remarks
-from .helpers.circumstances import Circumstances, read_serving
+from .helpers.circumstances import Circumstances, design_file, read_serving
 from .helpers.data import CLASSES, refuse_classes_without
 from .helpers.memory import refuse_above
 from .helpers.spreading import Spread, engine_of, spread_over
@@ -64,7 +65,7 @@ class SimulateOptions(Circumstances, Spread):
 
 
 @click.command("simulate")
-@click.argument("table", required=False, type=PATH, metavar="DESIGN|TABLE.json")
+@click.argument("table", required=False, type=PATH, metavar="DESIGN|TABLE.json|PROJECT")
 @click.option(
     "--policy",
     "policies",
@@ -194,6 +195,8 @@ def command(options: SimulateOptions) -> None:
     2 bad input.
     """
     refuse_classes_without(options.data)
+    if options.table is not None:
+        options = dataclasses.replace(options, table=design_file(options.table))
     if options.budgets is not None and options.tenants is None:
         raise UsageError("--budgets are those of tenants that share an NPU, so it needs --tenants")
     if options.certify is not None and options.adapt is None:
@@ -343,7 +346,7 @@ def _print(out: Console, streams: comparison.StreamComparison) -> list[str]:
     else:
         columns.append("")
     name, rate, slo_ms = compared.serving.name, compared.rate_per_s, compared.slo_ns / 1e6
-    out.print(show.table(f"{name}: {rate:g}/s, objective {slo_ms:g} ms (simulated)", columns, rows))
+    out.print(show.table(f"{name}: {plain(rate, 6)}/s, objective {slo_ms:g} ms (simulated)", columns, rows))
     for line in remarks(compared):
         out.print(f"[dim]{line}[/]")
     return columns

@@ -15,13 +15,11 @@ from fluidnpu.scheduler import comparison, tuning
 from .. import show
 from ..errors import NegativeAnswerError, UsageError
 from ..options import FILE_OUT, JSON, PATH, numbers, takes
-from .helpers.circumstances import read_serving
+from .helpers.circumstances import DESIGN_FILE, design_file, read_serving
 from .helpers.spreading import Spread, engine_of, spread_over
 
 if TYPE_CHECKING:
     from fluidnpu.scheduler.policies import Choice, Setting, Trial
-
-DESIGN_FILE = "design.json"  # in a bundle
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,9 +120,9 @@ def tune_policy(options: TuneOptions) -> None:
 
 def _places(path: Path) -> tuple[Path | None, Path]:
     """Return the folder of a bundle, if it is one, and the file of the design or table."""
-    for folder in (path / "bundle", path):
-        if (folder / DESIGN_FILE).is_file():
-            return folder, folder / DESIGN_FILE
+    file = design_file(path)
+    if file != path:
+        return file.parent, file
     if path.is_dir():
         raise UsageError(f"'{path}' must be a design, a table, or a bundle with its {DESIGN_FILE}")
     return None, path

@@ -29,6 +29,7 @@ MOST_ELEMENTS = 1 << 27  # of one tensor: an activation of one image, or the wei
 MOST_EXTENT = 1 << 16  # of one dimension, kernel, stride or padding
 MOST_NODES = 20_000
 OLDEST_OPSET = 7
+CHECKPOINTS = (b"PK\x03\x04", b"\x80\x02")  # how the files of PyTorch begin: a zip archive, or a pickle
 
 _WEIGHT_TYPES = {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16}
 _INDEX_TYPES = {TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL}
@@ -146,6 +147,8 @@ def _parse(path: Path) -> onnx.ModelProto:
         raise ModelFileError(f"the model file {path} does not exist") from None
     except OSError as error:
         raise ModelFileError(f"the model file {path} cannot be read: {error.strerror or error}") from None
+    if raw.startswith(CHECKPOINTS):
+        raise ModelFileError(f"{path} must be an ONNX file, and it is a checkpoint: export it with torch.onnx.export")
     model = onnx.ModelProto()
     try:
         count_fields(raw)

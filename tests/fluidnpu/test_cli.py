@@ -104,6 +104,12 @@ def test_check_counts(model: Path) -> None:
     assert run("check", DATA / "layers_resnet50.json").exit_code == 0
 
 
+@pytest.mark.parametrize("beginning", [b"PK\x03\x04", b"\x80\x02"])
+def test_a_checkpoint_is_to_be_exported(beginning: bytes, tmp_path: Path) -> None:
+    (tmp_path / "net.pt").write_bytes(beginning + bytes(100))
+    refused(run("check", tmp_path / "net.pt"), "it is a checkpoint: export it with torch.onnx.export")
+
+
 def test_serve_answers_every_image_of_a_built_bundle(project: Path, few_images: Path) -> None:
     result = run("stream", project, "--rate", 3000, "--slo", "2ms", "--data", few_images, "--json")
     assert result.exit_code == 0, result.output

@@ -47,6 +47,18 @@ def test_the_contract(table: Path) -> None:
             assert one[key]["low"] <= one[key]["mean"] <= one[key]["high"]
 
 
+def test_a_project_is_simulated_as_its_design(tmp_path: Path) -> None:
+    design = tmp_path / "project" / "bundle" / "design.json"
+    design.parent.mkdir(parents=True)
+    made = tiny_design()
+    design.write_text(made.dumps())
+    rates = ",".join(["0"] * (made.stages - 1) + ["1"])
+    words = ("--exit-rates", rates, *HERE)
+    assert found(tmp_path / "project", *words) == found(design, *words) == found(design.parent, *words)
+    (tmp_path / "empty").mkdir()
+    refused(run(tmp_path / "empty", *words), "and it is a folder")
+
+
 def test_a_terminal_gets_a_table_and_what_it_means(table: Path) -> None:
     text = " ".join(run(table, "--policy", "greedy,fluid:anytime=3%", *HERE).stdout.split())
     for words in (

@@ -15,6 +15,8 @@ from ...errors import UsageError
 from ...options import numbers, read_power
 from .networks import labelled_images, quantised
 
+DESIGN_FILE = "design.json"  # in a bundle
+
 
 @dataclass(frozen=True, kw_only=True)
 class Circumstances:
@@ -216,6 +218,14 @@ def read_serving(path: Path, rates: tuple[float, ...] | None, *, assumed: bool =
     if rates is None and isinstance(rows := raw.get("latency_ns"), list) and rows:
         rates = (1 / len(rows),) * len(rows)
     return scheduler.Serving.loads(json.dumps(raw | ({} if rates is None else {"exit_rates": list(rates)})), str(path))
+
+
+def design_file(path: Path) -> Path:
+    """Return the design of a project or a bundle; any path that is none as it is."""
+    for folder in (path / "bundle", path):
+        if (folder / DESIGN_FILE).is_file():
+            return folder / DESIGN_FILE
+    return path
 
 
 def record_network(path: Path, data: Path | None) -> tuple[exits.Recorded, tuple[float, ...], bool]:
