@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,9 +17,13 @@ from .. import show
 from ..errors import UsageError
 from ..options import FILE_OUT, FOLDER_OUT, JSON, PATH, is_default, reading, takes
 from ..outputs import is_same
+from ..quantities import plain
 from .helpers.addresses import ADDRESSES, physical
 from .helpers.networks import read_model_or_name
 from .modes.measure_layers import COUNTED, measure_layers, print_layers
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +108,7 @@ def command(options: MeasureOptions) -> None:
         stages = onnx.measure_stages(
             network, options.batch, threads=options.threads, seconds=options.seconds, progress=step
         )
-    cuts = [one.input_bytes for one in stages[1:]] + [0]
+    cuts = [stage.input_bytes for stage in stages[1:]] + [0]
     profile = placement.Profile(
         network=network.name,
         blocks=tuple(
@@ -118,11 +123,11 @@ def command(options: MeasureOptions) -> None:
     if options.as_json:
         show.emit(profile.to_dict())
         return
-    rows = [(one.exit, *(f"{one.ns[batch - 1] / 1e6:.3f}" for batch in shown(options.batch))) for one in stages]
+    rows = [(stage.exit, *(f"{stage.ns[batch - 1] / 1e6:.3f}" for batch in shown(options.batch))) for stage in stages]
     columns = ["to exit", *(f"ms, B = {batch}" for batch in shown(options.batch))]
     out.print(show.table(f"{network.name}, {profile.source}", columns, rows))
-    whole = sum(one.ns[-1] for one in stages)
-    out.print(f"{1e9 * options.batch / whole:.4g} samples a second in batches of {options.batch} without early exits")
+    whole = sum(stage.ns[-1] for stage in stages)
+    print_frames(out, 1e9 * options.batch / whole, options.batch)
     if options.out is not None:
         out.print(f"profile written to [bold]{options.out}[/]")
 
@@ -169,11 +174,16 @@ def _measure_bundle(options: MeasureOptions) -> None:
     columns = ["to exit", *(f"ms, B = {batch}" for batch in batches)]
     out.print(show.table(f"{design.network}, measured on {design.board}", columns, rows))
     whole = design.latency.between(0, design.stages - 1, design.b_max)
-    out.print(f"{1e9 * design.b_max / whole:.4g} samples a second in batches of {design.b_max} without early exits")
+    print_frames(out, 1e9 * design.b_max / whole, design.b_max)
     if options.out is not None:
         out.print(f"profile written to [bold]{options.out}[/]")
     if options.worker is not None:
         out.print(f"bundle written to [bold]{options.worker}[/]")
+
+
+def print_frames(out: Console, frames_per_second: float, batch: int) -> None:
+    """Print the samples a second that go through the whole network."""
+    out.print(f"{plain(frames_per_second, 4)} frames/s in batches of {batch}: the whole network, nobody leaves early")
 
 
 def shown(most: int) -> list[int]:

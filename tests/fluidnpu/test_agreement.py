@@ -25,6 +25,20 @@ from fluidnpu.scheduler.comparison.compare import compare
 from fluidnpu.scheduler.policies import SERVING_POLICY
 from fluidnpu.show import design_report
 
+FLEET = """schema = 1
+name = "pair"
+[networks.resnet8]
+exit_rates = [0.8568, 0.073, 0.0702]
+input_bytes = 784
+[links.lan]
+bytes_per_s = 117_700_000
+[types.board]
+memory_bytes = 1_000_000_000
+networks.resnet8.bundle = "project/bundle"
+[[devices]]
+type = "board"
+count = 2
+"""
 PAPER = ("--board", "zc706", "--b-max", 2, "--cycles", "paper")
 
 
@@ -112,6 +126,10 @@ def test_the_project_of_a_design_has_its_capacity(few_images: Path, tmp_path: Pa
     assert f"requests/s: {plain(before['capacity_per_s'], 4)}, predicted" in text
     kept = Serving.loads((project / "bundle" / "design.json").read_text())
     slo_ns = 5 * sum(row[0] for row in kept.latency.ns)
+    (tmp_path / "fleet.toml").write_text(FLEET)
+    placed = json.loads(run("place", tmp_path / "fleet.toml", "--slo", "20ms", "--json"))
+    most = 0.9 / kept.least_load(1.0)  # of a board: its headroom is a tenth
+    assert most < placed["value"] <= 2 * most * (1 + 1e-5), "two boards carry more than one, and no more than two"
     assert comparison.predicted_capacity(kept, SERVING_POLICY, slo_ns) == pytest.approx(
         before["capacity_per_s"], rel=1e-5
     )
