@@ -1,6 +1,6 @@
 """Install with pip and show the step that it is at: `install.py "what, and how long" PIP'S WORDS...`.
 
-On a terminal one line changes as pip goes on; elsewhere a line is printed at the beginning and at the end.
+On a terminal one line changes as pip continues; elsewhere a line is printed at the beginning and at the end.
 All that pip says is in `install.log` of the environment. Needs nothing but Python.
 """
 

@@ -56,7 +56,7 @@ class Summary:
 
 
 def summary(stem: str, page: str) -> Summary:
-    """Read a page; a ValueError tells what it lacks."""
+    """Read a page; a ValueError says what it lacks."""
     if "layers that differ in cycles, beats or bursts: 0" not in page:
         raise ValueError(f"{stem}: a page must have no layer that differs, and say so")
     design = re.search(r"The design: <\d+, (\d+, \d+)>", page)

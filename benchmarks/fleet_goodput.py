@@ -6,7 +6,7 @@ Real processes and the real protocol on this machine, which should have nothing 
 demo's, their designs' times multiplied, so that each board serves some `--per-board` images a second.
 `exits`: a classifier with early exits and an open-loop Poisson client; the largest rate at which 99 % are
 answered within five latencies of a lone image. Twin and fleet are given the same arrivals and the same
-images, scaled to each rate, so that no draw tells them apart. `two`: two networks that share every board by
+images, scaled to each rate, so that no draw distinguishes them. `two`: two networks that share every board by
 plan, with clients that always have requests open. `four`: an ensemble of four. There the plan is the
 prediction.
 

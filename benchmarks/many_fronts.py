@@ -438,7 +438,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     logging.getLogger("fluidnpu").setLevel(logging.CRITICAL)  # failures are meant
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended early, it tells what it found
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended early, it says what it found
     if shutil.which("haproxy") is None:
         raise SystemExit("this needs HAProxy (Debian's package haproxy)")
     found = measured(

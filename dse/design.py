@@ -566,7 +566,7 @@ class Design:
         return numbers | chains | fields
 
     def matches(self, workload: Workload) -> bool:
-        """Tell if this design was made for these layers and exits; names and exit rates may differ.
+        """Return whether this design was made for these layers and exits; names and exit rates may differ.
 
         The layers themselves are compared, since older files have another `workload_digest`, and no pools
         that are merged. A design has merged some of the pairs that the workload names, or none.

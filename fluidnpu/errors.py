@@ -1,4 +1,4 @@
-"""Exit codes of the console command, and the one sentence with which it ends when it cannot go on.
+"""Exit codes of the console command, and the one sentence with which it ends when it cannot continue.
 
 0 done; 1 the answer is no (a mismatch, a board too small or one that does not answer); 2 bad input; 130
 stopped by Ctrl-C, 143 by SIGTERM. A room's ValueErrors are the caller's fault (2), its other errors the
@@ -70,7 +70,7 @@ def negative_answers() -> tuple[type[Exception], ...]:
 
 
 def is_expected(error: Exception) -> bool:
-    """Tell if a room, or the front door, raised one of its own classes; all others are bugs."""
+    """Return whether a room, or the front door, raised one of its own classes; all others are bugs."""
     return any(kind.__module__.partition(".")[0] == __package__ for kind in type(error).__mro__)
 
 

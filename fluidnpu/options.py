@@ -102,7 +102,7 @@ def reading(command: Decorated) -> Decorated:
 
 
 def is_default(name: str) -> bool:
-    """Tell if an option of the command that runs has its default, which nobody typed."""
+    """Return whether an option of the command that runs has its default, which nobody typed."""
     return click.get_current_context().get_parameter_source(name) is ParameterSource.DEFAULT
 
 

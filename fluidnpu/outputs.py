@@ -122,7 +122,7 @@ def _given(context: click.Context) -> Iterator[tuple[str, str]]:
 
 
 def is_same(one: Path, other: Path) -> bool:
-    """Tell if two paths are one place, also by links; neither needs to exist."""
+    """Return whether two paths are one place, also by links; neither needs to exist."""
     try:
         return os.path.samefile(one, other)
     except (OSError, ValueError):
@@ -130,7 +130,7 @@ def is_same(one: Path, other: Path) -> bool:
 
 
 def _is_stream(path: Path) -> bool:
-    """Tell if this is a device or a pipe: it holds nothing, and may stand for more than one output."""
+    """Return whether this is a device or a pipe: it holds nothing, and may stand for more than one output."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):

@@ -42,7 +42,7 @@ class RulePart:
 
     @property
     def both(self) -> bool:
-        """Tell if it was seen to come out each way."""
+        """Return whether it was seen to come out each way."""
         return bool(self.holds and self.fails)
 
     def see(self, held: bool, world: str) -> None:
@@ -64,7 +64,7 @@ class RuleVerdict:
 
     @property
     def done(self) -> bool:
-        """Tell if every part has come out each way, and the verdict with them."""
+        """Return whether every part has come out each way, and the verdict with them."""
         return all(part.both for part in self.parts) and (len(self.verdicts) > 1 or not self.parts)
 
     def see(self, verdict: Verdict, world: str) -> None:

@@ -1,6 +1,6 @@
 """Branch and bound over all buildable arrays: a lower bound orders them, the exact model evaluates the best.
 
-Evaluation goes on until no array can improve on the best, small batches before large ones; that of an array
+Evaluation continues until no array can improve on the best, small batches before large ones; that of an array
 stops once it cannot win. If the budget of evaluations runs out first, `gap_pct` bounds how far the result is
 from the optimum. Where tensors lie is not known before a network is compiled; here each layer reads and
 writes tensors of its own.

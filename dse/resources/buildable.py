@@ -154,7 +154,7 @@ def buildable(
 ) -> Buildable:
     """The points of a space that can be built, T_R (even, at least 2) lowered until every memory fits.
 
-    `judge` tells which points keep a limit; `Limit.enforce` raises FitError instead of leaving a point out.
+    `judge` says which points keep a limit; `Limit.enforce` raises FitError instead of leaving a point out.
     """
     board = target.board
     for limit in (_narrowest, _fewest, _most, _together):

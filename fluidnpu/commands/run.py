@@ -95,7 +95,7 @@ def command(options: RunOptions) -> None:
     """From MODEL to a verified project for a board, and to served requests (--http).
 
     Runs check, prepare, exits and train (--eta), dse, build, verify and serve, and shows each command as you
-    could type it. What is fresh in the folder is kept, so a run that was stopped goes on where it was.
+    could type it. What is fresh in the folder is kept, so a run that was stopped resumes where it was.
     """
     folder, out = options.folder, show.console(options.as_json)
     check_output("--out", folder, folder=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from fluidnpu.studies.drawing import GRID, HALF, INK, ON_COLOUR, PALETTE, WIDTH, YELLOW, logarithmic, new_figure, to_svg
 
-DASHES = ("-", "--", "-", "--", ":")  # lines that lie on each other are told apart
+DASHES = ("-", "--", "-", "--", ":")  # lines that lie on each other are distinguished
 LIGHT = {PALETTE[1], PALETTE[4], PALETTE[5], YELLOW}  # too light for white letters
 ROOF_NAME, LETTER = (-6.0, 5.0), 5.4  # points: of a roof's name from its place; of a letter
 PANEL_INCHES = (3.7, 2.9)  # of a small figure, of which three stand side by side
@@ -231,7 +231,7 @@ def _furthest(
 
 
 def _near(place: tuple[float, float], other: tuple[float, float]) -> bool:
-    """Tell if two points of these logarithmic axes are too near each other for a label each."""
+    """Return whether two points of these logarithmic axes are too near each other for a label each."""
     return max(place[0] / other[0], other[0] / place[0]) < 1.15 and max(place[1] / other[1], other[1] / place[1]) < 1.25
 
 

@@ -141,7 +141,7 @@ class ProjectText:
 
     @property
     def digest12(self) -> str:
-        """The first digits of the design's digest, enough to tell designs apart."""
+        """The first digits of the design's digest, enough to distinguish designs."""
         return self.design.hardware_digest[:12]
 
     @property

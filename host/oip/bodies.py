@@ -208,5 +208,5 @@ def schema_of(kind: type[Body], place: str = SERVER, **narrower: Mapping[str, An
 
 
 def is_needed(kind: type[Body]) -> bool:
-    """Tell if a call must have a body of this kind."""
+    """Return whether a call must have a body of this kind."""
     return kind.alternatives or any(row.default is MISSING for row in fields(kind))  # type: ignore[arg-type]

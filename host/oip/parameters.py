@@ -66,7 +66,7 @@ def shown(value: Any) -> str:
 
 
 def is_whole(value: Any) -> bool:
-    """Tell if a value is an integer to JSON Schema, for which 2.0 is one."""
+    """Return whether a value is an integer to JSON Schema, for which 2.0 is one."""
     return type(value) is int or (type(value) is float and value.is_integer())
 
 

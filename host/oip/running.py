@@ -258,7 +258,7 @@ def run_server(
 ) -> None:
     """Serve until SIGTERM or SIGINT, then drain and return. `started` is called when requests are taken.
 
-    A service manager is told of all three, and hears no more of a server that only a restart can help.
+    A service manager sees all three, and hears no more of a server that only a restart can help.
 
     Raises as `NetworkServer.start`.
     """

@@ -33,7 +33,7 @@ class Trials:
         self._work: set[asyncio.Task[None]] = set()
 
     def __contains__(self, name: str) -> bool:
-        """Tell if a model is on trial."""
+        """Return whether a model is on trial."""
         return name in self._open
 
     def check(self, call: Call) -> None:

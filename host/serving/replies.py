@@ -44,12 +44,12 @@ class Reply(_Ended):
     """The answer to one request, times in nanoseconds on the requests' scale.
 
     `npu_ns` is the time in runs, `batch` the size of the last of them, `logits` float64 (classes,) of the
-    exit that it left at, `outputs` what the network gives out beside its exits, by name: in real values, or
+    exit that it left at, `outputs` what the network returns beside its exits, by name: in real values, or
     words as stored where the host ends the network, since `tail_outputs` does the rest on another thread. An
     exit that gives maps has them flat in `logits` and names no class (-1); its answer is `keypoints` float32
     (landmarks, 3), row and column as shares of the image and confidence, or `label_map` uint8 (height,
     width). `because`: the clause of the criterion, or the reason of the policy, for which it left where it
-    did. `onward`: of a sample that goes on from a part of a network, words (height, width, channels) as
+    did. `onward`: of a sample that continues from a part of a network, words (height, width, channels) as
     stored; what else is said is then that of the exit at which it did not leave. `program`: that which ran,
     where the host ends its network; another one may have been loaded while the request waited.
     """
@@ -106,7 +106,7 @@ Fate = Reply | Refusal
 
 
 class Observer(Protocol):
-    """Is told of all that a runtime does, on the thread that owns the device; it must be quick."""
+    """Sees all that a runtime does, on the thread that owns the device; it must be quick."""
 
     def began(self, view: View) -> None:
         """Take note of a schedule's beginning: the policy was reset."""

@@ -91,7 +91,7 @@ class TenantCounts:
 
 
 class Statistics(Observer):
-    """All counts of one model since it was first served; they go on over reloads."""
+    """All counts of one model since it was first served; they continue over reloads."""
 
     def __init__(self, design: Design) -> None:
         self.latency: dict[int, Histogram] = {exit: Histogram() for exit in range(design.stages)}

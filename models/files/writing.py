@@ -93,7 +93,7 @@ def check_place(path: Path | str, *, folder: bool = False) -> None:
 
 
 def is_leftover(path: Path) -> bool:
-    """Tell if a file is the trace of a writer of ours that was stopped."""
+    """Return whether a file is the trace of a writer of ours that was stopped."""
     return path.name.startswith(_BEGIN) and path.name.endswith(_END)
 
 
@@ -222,7 +222,7 @@ def _sweep(folder: Path) -> None:
 
 
 def _takes_bytes(target: Path) -> bool:
-    """Tell if a path leads to a device or a pipe, which has no older content to keep."""
+    """Return whether a path leads to a device or a pipe, which has no older content to keep."""
     return target.exists() and not target.is_file() and not target.is_dir()
 
 

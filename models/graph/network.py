@@ -289,7 +289,7 @@ def _check_lines(layer: Layer, own: Parameters) -> None:
 class Network:
     """A multi-exit network: tensors, layers in execution order, exits in stage order, float parameters.
 
-    `tensors` maps every tensor (the input too) to its shape. `outputs` are what it gives out beside its
+    `tensors` maps every tensor (the input too) to its shape. `outputs` are what it returns beside its
     exits.
     `calibration` maps a tensor, and the word in front of an activation by `Layer.inner`, to the largest
     magnitude seen on calibration data, in real units over its gain, and `equalisation` a tensor to the
@@ -339,7 +339,7 @@ class Network:
 
     @property
     def classes(self) -> int:
-        """The number of classes, labels or landmarks that its exits tell apart; 0 where there are none."""
+        """The number of classes, labels or landmarks that its exits distinguish; 0 where there are none."""
         logits = self.exits[-1].logits
         if isinstance(self.check, MapCheck):
             return self.check.shape[2]

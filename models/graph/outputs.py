@@ -1,4 +1,4 @@
-"""Outputs that are no exits: maps and vectors that a network gives out, and their arrangement for the user.
+"""Outputs that are no exits: maps and vectors that a network returns, and their arrangement for the user.
 
 A tensor lies as (height, width, channels); an output has the shape and the order of axes of the user's model,
 and the activation that ends it there. Moving axes is free of rounding, so only the activation computes.
@@ -25,7 +25,7 @@ ACTIVATIONS = ("", "sigmoid", "softmax", "log_softmax")
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """A value that a network gives out after a stage, for each sample.
+    """A value that a network returns after a stage, for each sample.
 
     Its elements are those of `channels` (empty: all, in order) of `tensor`. `axes` names the axes of a
     sample in order: "h", "w", and a "c" for each factor of the channels in `split`; joined into `shape` they
@@ -66,7 +66,7 @@ class Output:
         return np.ascontiguousarray(split.transpose(0, *order)).reshape(batch, *self.shape)
 
     def activated(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
-        """Return what the user's model gives out for real values (B, *shape): the activation applied."""
+        """Return what the user's model returns for real values (B, *shape): the activation applied."""
         if self.activation == "sigmoid":
             values = np.exp(-np.logaddexp(0, -values))
         elif self.activation:

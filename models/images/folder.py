@@ -1,6 +1,6 @@
 """Folders of image files: a folder a class, or one flat folder, with labels in a file or without any.
 
-Links are not followed. What is left out on the way is told in the set's `remarks`, never in silence.
+Links are not followed. What is left out on the way is reported in the set's `remarks`, never in silence.
 """
 
 from __future__ import annotations

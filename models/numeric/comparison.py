@@ -44,7 +44,7 @@ class OutputComparison:
     `rms` and `largest` are errors over the spread. Figures are None where they make no sense. `same_class`
     and `overlap` are shares of 1: of images, of a map's pixels or landmarks with one class or place in both;
     the mean intersection over union of int16's label maps with float's. `largest_score` is the largest
-    difference of what an output's sigmoid or softmax gives out. Classes that the host's tail names have
+    difference of what an output's sigmoid or softmax returns. Classes that the host's tail names have
     neither errors nor scores.
     """
 
@@ -147,7 +147,7 @@ def compare(
 ) -> NumericComparison:
     """Run float and golden side by side on all of these images, a batch at a time.
 
-    Raises NetworkError where there are no images, or nothing is given out.
+    Raises NetworkError where there are no images, or nothing is returned.
     """
     exits = [(index, exit) for index, exit in enumerate(network.exits) if exit.logits is not None]
     if not exits and not network.outputs:

@@ -31,7 +31,7 @@ DIGITS = 5  # that are kept
 def chosen_corrections(qnet: QuantisedNetwork, images: Images) -> Mapping[str, tuple[float, ...]]:
     """Return what biases must be corrected by, by layer, of a network at 8 bits that has no corrections.
 
-    `images` are as `Network.intake` takes them. Nothing where what the network gives out is then further from
+    `images` are as `Network.intake` takes them. Nothing where what the network returns is then further from
     float: the mean of a map's background may say little of what a detector looks for.
     """
     network = qnet.network
@@ -61,7 +61,7 @@ def chosen_corrections(qnet: QuantisedNetwork, images: Images) -> Mapping[str, t
 
 
 def _error(qnet: QuantisedNetwork, tensor: str, stored: Stored, real: Floats) -> float:
-    """Return the error, root mean square over the spread, of what is given out."""
+    """Return the error, root mean square over the spread, of what is returned."""
     apart = np.square(qnet.real(tensor, stored) - real).mean()
     return float(np.sqrt(apart) / max(float(real.std()), 1e-30))
 

@@ -4,7 +4,7 @@ A tensor has one int16 scale, so channels much smaller than its largest keep few
 may write channel c divided by 2**e[c] and its readers multiply it again: in floating point nothing changes,
 since powers of two are exact and a ReLU lets factors above zero through (Nagel et al., "Data-Free
 Quantization Through Weight Equalization and Bias Correction", ICCV 2019). Pools and sums hand their channels
-on as they are, so what they read and write shares its exponents; the input and what a network gives out keep
+on as they are, so what they read and write shares its exponents; the input and what a network returns keep
 theirs, zero. So does what a table reads and writes, unless f(a * x) = a * f(x), and what words are multiplied
 by; channels' own lines between a word and what is stored take up both sides' exponents.
 """

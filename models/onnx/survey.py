@@ -1,6 +1,6 @@
 """Read a whole graph past what refuses it: every kind of obstacle with its count, not the first node alone.
 
-A node that is refused gives a stand-in, a value of its shape that no layer writes, and reading goes on. Its
+A node that is refused gives a stand-in, a value of its shape that no layer writes, and reading continues. Its
 whole pattern is one obstacle. What can no longer be looked at, since a shape is unknown, is counted.
 """
 

@@ -1,4 +1,4 @@
-"""Small random networks whose layers read and write parts of tensors, and give out more than logits.
+"""Small random networks whose layers read and write parts of tensors, and return more than logits.
 
 For tests of what carries a network to the hardware: channels that are sliced, rows and columns that are
 left out, tensors that several layers write in tiles or between one another, channels that no layer writes,

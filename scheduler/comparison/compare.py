@@ -54,7 +54,7 @@ class Comparison:
     loads: Mapping[str, float] = field(default_factory=dict)  # `true_load` at the batches and costs of each policy
 
     def unstable(self, policy: str) -> bool:
-        """Tell if latencies mean nothing: the backlog grows, or more comes than can be served.
+        """Return whether latencies mean nothing: the backlog grows, or more comes than can be served.
 
         The first is said when it grew in at least half of the seeds. The second is arithmetic (`loads`), so
         it is said of a short run, too; it does not hold for a recorded trace, which ends, nor for policies

@@ -283,12 +283,12 @@ def _request(row: Sequence[Any]) -> Request:
 
 
 def _believed(raw: Mapping[str, Any]) -> tuple[LatencyTable, tuple[float, ...]]:
-    """Return the times and exit rates that a line tells of."""
+    """Return the times and exit rates that a line names."""
     return LatencyTable(ns=tuple(map(tuple, raw["latency_ns"]))), tuple(map(float, raw["exit_rates"]))
 
 
 def _networks(head: Mapping[str, Any]) -> Networks | None:
-    """Return the networks that a header tells of; None where the NPU has one."""
+    """Return the networks that a header names; None where the NPU has one."""
     raw = head.get("networks")
     if raw is None:
         return None
@@ -299,7 +299,7 @@ def _networks(head: Mapping[str, Any]) -> Networks | None:
 def _policy(
     head: Mapping[str, Any], latency: LatencyTable, rates: tuple[float, ...], networks: Networks | None
 ) -> Policy:
-    """Return the policy that a header tells of: one of its own, or the turns of tenants with one for each."""
+    """Return the policy that a header names: one of its own, or the turns of tenants with one for each."""
     expected = [[head["rate_per_s"], head["slo_ns"]]] if networks is None else head["networks"]["expected"]
     tables = (latency,) if networks is None else networks.tables(latency)
     parts = (rates,) if networks is None else networks.parts(rates)

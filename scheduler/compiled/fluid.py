@@ -18,7 +18,7 @@ class FluidTwin(NamedTuple):
 
     @jit
     def decide(self, state: State, npu: Npu, stream: Stream) -> None:
-        """Bring a back-fill up to its batch, back-fill, or go on."""
+        """Bring a back-fill up to its batch, back-fill, or continue."""
         stage = deepest(state)
         if not stage:
             run(state, 0, min(state.many[0], npu.b_max))

@@ -113,7 +113,7 @@ def count_late(twin: GuardedTwin, state: State, stream: Stream, places: Ints) ->
 
 @jit
 def later(stream: Stream, request: int, other: int) -> bool:
-    """Tell if the deadline of a request comes after that of the other; -1 comes before all."""
+    """Return whether the deadline of a request comes after that of the other; -1 comes before all."""
     if other < 0:
         return True
     a, b = stream.deadline[request], stream.deadline[other]

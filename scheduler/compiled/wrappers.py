@@ -35,7 +35,7 @@ def answer_early(state: State, npu: Npu, stream: Stream, wrappers: Wrappers) -> 
 
 @jit
 def in_batch(state: State, k: int) -> bool:
-    """Tell if the batch decided holds place k of its line."""
+    """Return whether the batch decided holds place k of its line."""
     for j in range(state.action[0].samples):  # noqa: SIM110 - Numba compiles no generators
         if state.batch[j] == k:
             return True

@@ -188,7 +188,7 @@ class CertificateTally:
         return self.settle(-1, True)
 
     def allows(self, more: int) -> bool:
-        """Tell if the promise holds even if this many more answers leave, and all of them differ."""
+        """Return whether the promise holds even if this many more answers leave, and all of them differ."""
         return self.lost + more <= self.promise.may_lose * (self.answers + more)
 
     def affordable(self, answers: int) -> float:
@@ -242,7 +242,7 @@ class Outbreak:
         self._answers = 0
 
     def takes(self, answers: int, differs: bool) -> bool:
-        """Take a result, with the number of answers before it; tell if it alarms."""
+        """Take a result, with the number of answers before it; return whether it alarms."""
         quiet, self._answers = max(0, answers - self._answers) + (not differs), answers + 1
         total = 0.0
         for k, (yes, no) in enumerate(self._steps):
@@ -269,7 +269,7 @@ class Certificate:
         self._rng = np.random.default_rng(seed)
 
     def answered(self, id: int, exit: int | None, tenant: str, *, governed: bool = True) -> bool:
-        """Count an answer of an early exit (None: of the last); tell if its sample is to run on.
+        """Count an answer of an early exit (None: of the last); return whether its sample is to run on.
 
         Not `governed`: thresholds do not decide its exits, so it counts for exit and tenant only.
         """
@@ -305,7 +305,7 @@ class Certificate:
             tally.give_up()
 
     def allows(self, more: int) -> bool:
-        """Tell if the promise holds even if the next `more` answers all leave early and differ."""
+        """Return whether the promise holds even if the next `more` answers all leave early and differ."""
         return self.whole.allows(more) and self.stretch.allows(more)
 
     def affordable(self, answers: int) -> float:

@@ -96,7 +96,7 @@ class Criteria:
         return own if own is not None else self._tenants.get(request.tenant, self._usual)
 
     def is_usual(self, request: Request) -> bool:
-        """Tell if the usual criterion decides for a request: neither it nor its tenant has another."""
+        """Return whether the usual criterion decides for a request: neither it nor its tenant has another."""
         return self.of(request) is self._usual
 
     def leaving(

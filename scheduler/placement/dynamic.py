@@ -125,17 +125,17 @@ class _Programme:
         return found
 
     def quick(self, rate: float) -> bool:
-        """Tell if a plan exists in which every piece has the fewest devices."""
+        """Return whether a plan exists in which every piece has the fewest devices."""
         table = self.table(rate)
         return self._reaches(self._relax(_fewest(table)))
 
     def hopeful(self, rate: float) -> bool:
-        """Tell if a plan exists when latency does not count; False is proof that none does."""
+        """Return whether a plan exists when latency does not count; False is proof that none does."""
         table = np.where(np.isfinite(self.table(rate)), 0.0, inf)
         return self._reaches(self._relax(_fewest(table)))
 
     def exact(self, rate: float) -> bool:
-        """Tell if a plan exists."""
+        """Return whether a plan exists."""
         return self._reaches(self._relax(_useful(self.table(rate))))
 
     def _reaches(self, best: list[Floats]) -> bool:

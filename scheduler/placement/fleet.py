@@ -580,7 +580,7 @@ def _addresses(place: _Place, key: str) -> list[str]:
 
 
 def is_address(text: str) -> bool:
-    """Tell if a text is HOST:PORT, as fleet files have it."""
+    """Return whether a text is HOST:PORT, as fleet files have it."""
     match = _ADDRESS.fullmatch(text)
     return match is not None and 0 < int(match[1]) < 1 << 16
 

@@ -50,7 +50,7 @@ class Mix:
 
 
 def has_solver() -> bool:
-    """Tell if SciPy is installed."""
+    """Return whether SciPy is installed."""
     return importlib.util.find_spec("scipy") is not None
 
 

@@ -59,7 +59,7 @@ class Option(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceKind:
-    """Devices that a plan cannot tell apart: one type on one link."""
+    """Devices that a plan cannot distinguish: one type on one link."""
 
     type: str
     link: Link
@@ -78,7 +78,7 @@ class DeviceKind:
 class Space:
     """The plans of one network on a fleet: kinds of devices and the options of every piece on each.
 
-    `slo_ns`: the longest time that a sample may take, slack already taken off. `overlap`: transfers go on
+    `slo_ns`: the longest time that a sample may take, slack already taken off. `overlap`: transfers continue
     while a device computes (a pipeline); without it a device waits for them. `serial`: chains of splits on
     one device are options. `batches`: batch sizes to consider, by default all. `ramps`:
     ways with exits that may be chosen, as in `Job`; `on` always may.

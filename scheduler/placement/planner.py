@@ -180,7 +180,7 @@ class _Asked:
 
 
 def _is(name: str, option: Option) -> bool:
-    """Tell if an option of the whole network is of a form; wider forms contain the narrower."""
+    """Return whether an option of the whole network is of a form; wider forms contain the narrower."""
     if name == "stock":
         return option.chain[0].ramps == "none"
     return name == "serial" or len(option.chain) == 1

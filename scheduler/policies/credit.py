@@ -51,7 +51,7 @@ def tabulate(row: Sequence[float], scale: float, bonus: float = 0.0) -> list[int
 
 
 class Credit:
-    """Least cost to go on counts, less the credit for answers in time; the module gives the score.
+    """Least cost to continue counts, less the credit for answers in time; the module gives the score.
 
     Deadlines of single requests count: a request's age is taken as if it had the setting's objective and
     the same deadline. No sample starves: one that is `patience` objectives old goes before everything else.

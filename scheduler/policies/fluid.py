@@ -1,7 +1,7 @@
 """Exit-aware preemptive scheduling: Algorithm 1 of Fluid Batching (section III-B), as its text means it.
 
 At each exit the batch in flight may be preempted: up to `b_max - B_rem` queued samples run from the start
-to the same exit, then all go on together. Back-filling is repeated until the batch is full, the queue is
+to the same exit, then all continue together. Back-filling is repeated until the batch is full, the queue is
 empty or the criterion says no, and is never nested. The criterion is Eqs. 3-4: T(0:i, B_incr) + T(i+1:last,
 B_merged) < deadline of the oldest sample in the batch - now.
 
@@ -39,7 +39,7 @@ class Fluid:
         """Keep no state."""
 
     def decide(self, view: View) -> Action:
-        """Bring a back-fill up to its batch, back-fill, or go on."""
+        """Bring a back-fill up to its batch, back-fill, or continue."""
         stage = deepest(view)
         queue = view.waiting[0]
         if not stage:

@@ -194,7 +194,7 @@ class GuardedPolicy:
         self._late += late / HORIZON
 
     def _tail_grows(self, now: int, lines: Sequence[Sequence[Request]], view: View) -> bool:
-        """Tell if a late sample, not given up, would pass the patience behind those ahead of it."""
+        """Return whether a late sample, not given up, would pass the patience behind those ahead of it."""
         debt = 0
         calm = min(1.0, max(0.0, (HIGH - self._late) / (HIGH - LOW)))
         hasty = min(HASTY, self.patience)

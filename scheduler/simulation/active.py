@@ -59,7 +59,7 @@ class ExitSet:
         return tuple(exit for exit, value in enumerate(self.thresholds) if value is not None)
 
     def runs_head(self, stage: int) -> bool:
-        """Tell if a stage runs its head: that of an active exit, and the last one always."""
+        """Return whether a stage runs its head: that of an active exit, and the last one always."""
         return stage >= len(self.thresholds) or self.thresholds[stage] is not None
 
     def with_exit(self, exit: int, threshold: float | None) -> ExitSet:
@@ -180,7 +180,7 @@ class ActiveExits:
 
 
 class Watcher(Protocol):
-    """Is told of every run and may change the table; it decides whose samples run on after their answer."""
+    """Sees every run and may change the table; it decides whose samples run on after their answer."""
 
     def ran(
         self,

@@ -54,7 +54,7 @@ class Ledger(Generic[F]):
     `waiting[s]` are the requests at the entry of stage s in order of (arrival, id); `waiting[0]` is the
     queue, where those of a smaller priority number come first. `held` counts the samples past the queue or in
     a run. With several `networks`, the first stage of each has its queue, and each its own slots. `active`:
-    exits that may be inactive and change meanwhile, and `watch`, which is told of every run, chooses whose
+    exits that may be inactive and change meanwhile, and `watch`, which sees every run, chooses whose
     samples run on as shadows. `ended` is called with every flight whose sample gives up its place.
     `patience`: decisions in a row that may break the rules; each costs that decision, and what the policy
     wraps is asked, or a plain rule. Beyond it, PolicyError. `record`: keep the past, for `schedule`.
@@ -154,7 +154,7 @@ class Ledger(Generic[F]):
         self.view.latency, self.view.exit_rates = latency, tuple(exit_rates)
 
     def runs_head(self, stage: int) -> bool:
-        """Tell if a run of a stage ends at an exit that is asked."""
+        """Return whether a run of a stage ends at an exit that is asked."""
         return self._exits is None or self._exits.runs_head(stage)
 
     def withdraw(self, ids: Iterable[int]) -> list[F]:
@@ -381,7 +381,7 @@ class Ledger(Generic[F]):
         return passed
 
     def _is_taken(self, flight: F) -> bool:
-        """Tell if another thread has answered a flight; if not, the answer is void from now on."""
+        """Return whether another thread has answered a flight; if not, the answer is void from now on."""
         with self._early:
             flight.passed = None
             return flight.taken

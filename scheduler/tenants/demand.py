@@ -38,7 +38,7 @@ class Demand:
         return self._rates.get(name)
 
     def read(self, now_ns: int, new: Sequence[Request]) -> bool:
-        """Count requests that have come; tell if an interval has ended."""
+        """Count requests that have come; return whether an interval has ended."""
         for request in new:
             self._counts[request.tenant] += 1
         elapsed = now_ns - self._since_ns

@@ -124,7 +124,7 @@ class Tenancy:
 
     @cached_property
     def networks(self) -> tuple[str, ...]:
-        """The networks that tenants name, in the order of the file; none where they are not told apart."""
+        """The networks that tenants name, in the order of the file; none where they are not distinguished."""
         return tuple(dict.fromkeys(tenant.network for tenant in self.tenants if tenant.network))
 
     @cached_property

@@ -64,7 +64,7 @@ class TuningPlan:
             raise SchedulerError("the plan of a bundle must be for its design's latency table: run fluidnpu tune again")
 
     def fits(self, rate_per_s: float | None, slo_ns: int | None) -> bool:
-        """Tell if the plan is for this load, within NEAR, and objective; None fits any."""
+        """Return whether the plan is for this load, within NEAR, and objective; None fits any."""
         s = self.setting
         return (rate_per_s is None or abs(rate_per_s / s.rate_per_s - 1) <= NEAR) and slo_ns in (None, s.slo_ns)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
-# Okabe and Ito's palette: told apart with any kind of colour vision, in this order.
+# Okabe and Ito's palette: distinguished with any kind of colour vision, in this order.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
 INK, GRID, PAPER = "#1f2933", "#d9dee4", "#ffffff"  # a page may have others at night (page.py)
 ON_COLOUR = "#16202a"  # ink on a coloured ground, the same by day and by night

@@ -86,7 +86,7 @@ def goals(part: Body) -> list[str]:
 
 
 def below(value: Sequence[float | None]) -> bool:
-    """Tell if the interval of a difference lies below zero.
+    """Return whether the interval of a difference lies below zero.
 
     >>> below([-2.0, -3.0, -1.0]), below([-2.0, -5.0, 1.0]), below([-2.0, None, None])
     (True, False, False)

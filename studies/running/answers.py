@@ -1,4 +1,4 @@
-"""The answers of a study's tasks, a line of JSON each, so that a study that was stopped goes on where it was.
+"""The answers of a study's tasks, a line of JSON each, so that a study that was stopped resumes where it was.
 
 The file's name holds a digest of all that decides the answers: the study, its size, and the sources. So the
 answers of another question, or of other sources, are never taken, and never lost.

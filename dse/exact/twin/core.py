@@ -101,7 +101,7 @@ def reset_core(core: Core, setup: Setup) -> None:
 
 @jit
 def _available(core: Core, layer: LayerConstants) -> bool:
-    """Tell if the next row to be fetched is finished, with its biases."""
+    """Return whether the next row to be fetched is finished, with its biases."""
     if layer.pool:
         return core.pool_valid != 0
     return core.drain.stored != 0 and core.bias.held != 0
@@ -296,7 +296,7 @@ def step_core(core: Core, layer: LayerConstants, setup: Setup, commands: Command
 
 @jit
 def cmd_ready(commands: Commands, layer: LayerConstants) -> bool:
-    """Tell if the core takes a command: the queues of its walkers have room."""
+    """Return whether the core takes a command: the queues of its walkers have room."""
     return (
         commands.issued != commands.core
         and (layer.pool != 0 or commands.core - commands.loader < COMMAND_QUEUE)

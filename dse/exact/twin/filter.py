@@ -40,7 +40,7 @@ def reset_filter(filter_: OutputFilter) -> None:
 
 @jit
 def filter_walked(filter_: OutputFilter, commands: Commands) -> bool:
-    """Tell if every position of the commands so far was visited."""
+    """Return whether every position of the commands so far was visited."""
     return filter_.walker.active == 0 and commands.filters == commands.issued
 
 

@@ -79,7 +79,7 @@ class HlsCore:
 
 @jit
 def hls_cmd_ready(hls: HlsCore, commands: Commands) -> bool:
-    """Tell if the core takes a command: its register has room."""
+    """Return whether the core takes a command: its register has room."""
     return commands.issued != commands.core and commands.core - hls.distributed < SKID_DEPTH
 
 

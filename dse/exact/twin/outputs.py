@@ -19,7 +19,7 @@ class OutputWriter:
     layer_open: int
     have: int  # a row is at hand,
     last: int  # the layer's last
-    address: int  # where it goes on
+    address: int  # where it continues
     rest: int  # words left of it
     taken: int  # words of the beat
     any: int  # the port word is not empty
@@ -37,7 +37,7 @@ def reset_outputs(outputs: OutputWriter, layer: LayerConstants) -> None:
 
 @jit
 def layer_done(outputs: OutputWriter, commands: Commands) -> bool:
-    """Tell if the master has the last row of the layer, and no position behind it is to be visited."""
+    """Return whether the master has the last row of the layer, and no position behind it is to be visited."""
     if outputs.layer_open | outputs.any:
         return False
     return (outputs.rows.walker.active | (commands.outputs != commands.issued)) == 0
@@ -45,7 +45,7 @@ def layer_done(outputs: OutputWriter, commands: Commands) -> bool:
 
 @jit
 def all_written(outputs: OutputWriter, master: WriteMaster, commands: Commands) -> bool:
-    """Tell if every output of the layer is in memory."""
+    """Return whether every output of the layer is in memory."""
     return layer_done(outputs, commands) and write_idle(master)
 
 

@@ -48,7 +48,7 @@ def reset_residuals(residuals: ResidualReader, layer: LayerConstants) -> None:
 
 @jit
 def residual_there(residuals: ResidualReader, setup: Setup) -> bool:
-    """Tell if a beat of residuals is there."""
+    """Return whether a beat of residuals is there."""
     unpack = residuals.unpack
     return unpack.left != 0 and (unpack.count >= setup.out_words or unpack.count >= unpack.left)
 

@@ -142,7 +142,7 @@ def write_word(rows: RowBuffer) -> None:
 
 @jit
 def _meets_fill(rows: RowBuffer, pair: Pair, setup: Setup) -> bool:
-    """Tell if a port word is written into a bank that the second segment reads."""
+    """Return whether a port word is written into a bank that the second segment reads."""
     if not rows.arrives:
         return False
     end = (pair.second_place >> setup.word_shift & setup.line_words - 1) + pair.second_words

@@ -62,7 +62,7 @@ def add_addresses(queue: SegmentQueue) -> None:
 
 @jit
 def has_room(queue: SegmentQueue) -> bool:
-    """Tell if one more pair fits behind those on their way."""
+    """Return whether one more pair fits behind those on their way."""
     return queue.stored - queue.shown + _ON_THE_WAY + 1 <= DEPTH
 
 

@@ -70,7 +70,7 @@ def _begin_layer(sequencer: Sequencer, layer: LayerConstants) -> None:
 
 @jit
 def may_issue(commands: Commands, weights: WeightStreamer, layer: LayerConstants) -> bool:
-    """Tell if each queue of commands has room."""
+    """Return whether each queue of commands has room."""
     return (
         commands.issued - commands.core < COMMAND_QUEUE
         and commands.issued - commands.windows < COMMAND_QUEUE

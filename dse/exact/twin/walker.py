@@ -43,13 +43,13 @@ class Walker:
 
 @jit
 def ends_beat(walker: Walker) -> bool:
-    """Tell if the current row ends its beat: it is in lane 1, or lane 1 has no row in this beat."""
+    """Return whether the current row ends its beat: it is in lane 1, or lane 1 has no row in this beat."""
     return walker.lane != 0 or walker.beat >= walker.lane1_beats
 
 
 @jit
 def ends_pass(walker: Walker) -> bool:
-    """Tell if the current row is the last of the pass."""
+    """Return whether the current row is the last of the pass."""
     return ends_beat(walker) and walker.beat + 1 == walker.beats
 
 
@@ -74,20 +74,20 @@ def copy_place(to: WalkPlace, place: WalkPlace) -> None:
 
 @jit
 def _ends(kernel: int, padded: int, at: int, size: int) -> bool:
-    """Tell if a row or column is the last of a window of the pool."""
+    """Return whether a row or column is the last of a window of the pool."""
     odd = (at ^ padded) & 1
     return at + 1 == size or (odd != 0 if kernel == 2 else odd == 0 and at != 0)
 
 
 @jit
 def ends_column(walker: Walker, layer: LayerConstants) -> bool:
-    """Tell if the current row ends a window along the image's row; without a pool each does."""
+    """Return whether the current row ends a window along the image's row; without a pool each does."""
     return walker.pools == 0 or _ends(layer.pool_kernel, layer.pool_left, walker.now.column, layer.out_w)
 
 
 @jit
 def ends_line(walker: Walker, layer: LayerConstants) -> bool:
-    """Tell if the current row ends a window along the image's column; without a pool each does."""
+    """Return whether the current row ends a window along the image's column; without a pool each does."""
     return walker.pools == 0 or _ends(layer.pool_kernel, layer.pool_top, walker.now.row, layer.out_h)
 
 
@@ -130,7 +130,7 @@ def walk(walker: Walker, layer: LayerConstants) -> None:
 
 @jit
 def leaves(walker: Walker, layer: LayerConstants) -> bool:
-    """Tell if a word of the filter leaves at the current position."""
+    """Return whether a word of the filter leaves at the current position."""
     return _leaves_row(walker.now, layer) and _leaves_column(walker.now, layer)
 
 
@@ -148,7 +148,7 @@ def _leaves_column(place: WalkPlace, layer: LayerConstants) -> bool:
 
 @jit
 def leaves_last(walker: Walker, layer: LayerConstants) -> bool:
-    """Tell if no position of the layer behind the current one, at which a word leaves, has another."""
+    """Return whether no position of the layer behind the current one, at which a word leaves, has another."""
     place, stride = walker.now, layer.filter_stride
     ends = place.column + stride >= layer.walk_w and place.row + stride >= layer.walk_h
     return ends and walker.commit != 0 and place.sample + 1 == layer.batch
@@ -156,7 +156,7 @@ def leaves_last(walker: Walker, layer: LayerConstants) -> bool:
 
 @jit
 def in_map(place: WalkPlace, layer: LayerConstants) -> bool:
-    """Tell if a position of the filter's walk is a pixel of the map in front of it."""
+    """Return whether a position of the filter's walk is a pixel of the map in front of it."""
     return place.column < layer.out_w and place.row < layer.out_h
 
 

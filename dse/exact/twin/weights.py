@@ -61,7 +61,7 @@ def step_unpack(unpack: Unpack, port: int, beat: int, valid: bool, ready: bool) 
 
 @jit
 def weights_idle(weights: WeightStreamer) -> bool:
-    """Tell if all requested weights were given to the core."""
+    """Return whether all requested weights were given to the core."""
     return (weights.blocks | weights.jobs | weights.unpack.left) == 0
 
 

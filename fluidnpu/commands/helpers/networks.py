@@ -35,7 +35,7 @@ def read_file(path: Path) -> models.Network | models.Workload:
 
 
 def is_full_size(path: Path) -> bool:
-    """Tell if this is the name of a full-size network and not a file."""
+    """Return whether this is the name of a full-size network and not a file."""
     return str(path) in zoo.FULL_SIZE and not path.exists()
 
 

@@ -1,4 +1,4 @@
-"""`fluidnpu check BOARD.toml`: read a board file, and tell which of its facts name no document."""
+"""`fluidnpu check BOARD.toml`: read a board file, and say which of its facts name no document."""
 
 from __future__ import annotations
 

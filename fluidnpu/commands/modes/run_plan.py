@@ -137,7 +137,7 @@ class _Planner:
         self._add("check", _reading_words())
 
     def needs_preparing(self, network: models.Network) -> bool:
-        """Tell if the file lacks ranges, rates or the record of its words, or if options change it."""
+        """Return whether the file lacks ranges, rates or the record of its words, or if options change it."""
         options = self.options
         lacks = not network.calibration or (len(network.exits) > 1 and network.workload.exit_rates is None)
         lacks |= options.bits < numeric.fitting_bits(network)
@@ -229,7 +229,7 @@ class _Planner:
 
 
 def part_or_data(word: str, parts: DataParts) -> bool:
-    """Tell if a word names images of a run."""
+    """Return whether a word names images of a run."""
     return word in {str(data) for data in (parts.learn, parts.select, parts.test) if data is not None}
 
 

@@ -103,7 +103,7 @@ class Leaf:
     life.
 
     `duties`: of a plan; where they are of several networks, pieces wait in a `line` for their turns. A
-    `shard` has boards of its own, and their turns are taken there. `timed` is told of every answer and its
+    `shard` has boards of its own, and their turns are taken there. `timed` sees every answer and its
     model. `admin`: its admin surface, where that is known.
     """
 

@@ -69,7 +69,7 @@ class AccessControl:
         return f"{self._cookie}; Path=/; HttpOnly; SameSite=Lax{'; Secure' * secure}"
 
     def _knows(self, cookies: bytes) -> bool:
-        """Tell if a Cookie header has the cookie of a login."""
+        """Return whether a Cookie header has the cookie of a login."""
         assert self._cookie is not None
         expected = self._cookie.encode()
         return any(hmac.compare_digest(cookie.strip(), expected) for cookie in cookies.split(b";"))
@@ -107,7 +107,7 @@ def _cookie_of(token: bytes) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell if a host is this machine's loopback.
+    """Return whether a host is this machine's loopback.
 
     >>> [is_loopback(host) for host in ("localhost", "127.0.0.1", "::1", "0.0.0.0", "npu.example")]
     [True, True, True, False, False]

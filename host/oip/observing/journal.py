@@ -65,7 +65,7 @@ class Journal:
 
     @property
     def on(self) -> bool:
-        """Tell if anybody wants to know."""
+        """Return whether anybody wants to know."""
         return self._tracer is not None or _requests.isEnabledFor(logging.INFO)
 
     def note(

@@ -1,4 +1,4 @@
-"""The outputs of an ONNX graph: exits, where it gives out logits, and outputs of any other shape."""
+"""The outputs of an ONNX graph: exits, where it returns logits, and outputs of any other shape."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def ends(
 
     An exit is one vector of at least two logits an image, perhaps behind a Softmax, and among `chosen` where
     names are given. Under a `check` of maps it is a map of the check's shape that is named. What the host's
-    tail reads, `cut`, is always given out; it is an exit, too, if it is named or nothing else ends the graph.
+    tail reads, `cut`, is always returned; it is an exit, too, if it is named or nothing else ends the graph.
     Raises ModelFileError for exits of different classes, or of one name.
     """
     names = walk.file.outputs
@@ -127,7 +127,7 @@ def _check_stages(walk: Walk, graph_ends: Ends) -> None:
 
 
 def _of_the_image(walk: Walk, name: str, value: Value) -> Value:
-    """Return what is given out of the image itself, moved or scaled, as a layer writes it."""
+    """Return what is returned of the image itself, moved or scaled, as a layer writes it."""
     made = walk.copy(_end_of(walk, name), replace(value, activation=""))
     return replace(made, activation=value.activation, axis=value.axis)
 
@@ -164,7 +164,7 @@ def _add_exit(
         value = walk.copy(node, value if value.ordered else walk.gathered(node, value))
     plane = value.plane
     if any(other is plane for _, other, _ in graph_ends.exits):
-        return  # logits and their Softmax, both given out: one exit
+        return  # logits and their Softmax, both returned: one exit
     if not activation and plane.name != name:
         plane.aliases.append(plane.name)
         plane.name = name

@@ -61,7 +61,7 @@ def read_onnx(
 
     Without one, 0.8 is assumed there, and `Exit.assumed` says so. Exits stand in the order of the metadata's
     table, or without one in the order of the MACs they need. `exits` names the graph outputs that are exits
-    (default: those of the table, else all vectors of logits); other outputs are given out as they are. More
+    (default: those of the table, else all vectors of logits); other outputs are returned as they are. More
     weights than `most_weights` are refused. `size` is the image's where the file leaves it open: (C, H, W) in
     the order of the file, or (H, W).
     """

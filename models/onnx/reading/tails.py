@@ -121,7 +121,7 @@ class Behind:
         return [name for node in self.nodes for name in node.input if name and name not in self._written]
 
     def _too_late(self, walk: Walk) -> list[str]:
-        """Return the values of the network that it cannot give out, or should not: all of them at once."""
+        """Return the values of the network that it cannot return, or should not: all of them at once."""
         assert self.refusal is not None
         late = []
         for name in dict.fromkeys(self._read()):
@@ -294,7 +294,7 @@ def with_tail(network: Network, cut: GraphCut, file: OnnxFile, given: Collection
 
 
 def _too_much(refusal: ModelFileError, work: Work, npu: int, error: TailError) -> ModelFileError:
-    """Return the refusal, which also says why the host does not go on: too much work, or what failed."""
+    """Return the refusal, which also says why the host does not continue: too much work, or what failed."""
     why = "would do most of the multiplications" if work.macs > npu else f"fails on drawn values: {error}"
     refusal.args = (f"{refusal}; the host could go on there, but {why}",)
     return refusal

@@ -47,7 +47,7 @@ _MOVES = {
     "Tile",
     "Transpose",
     "Unsqueeze",
-}  # they give out integers of their input, whose scale they keep
+}  # they return integers of their input, whose scale they keep
 _WITHIN = {"AveragePool", "GlobalAveragePool", *_MOVES}  # they give nothing beyond what they read, and zero
 _ENDS = {"Softmax", "LogSoftmax", "Sigmoid"}  # the host's
 _LINEAR = {
@@ -305,7 +305,7 @@ class _Dequantiser:
         return made
 
     def move(self, node: onnx.NodeProto) -> None:
-        """Keep a node that gives out integers of its input, as numbers."""
+        """Keep a node that returns integers of its input, as numbers."""
         grids = {self.grids.get(name) for name in node.input if name in self.computed}
         grid = grids.pop() if len(grids) == 1 else None
         pads = node.op_type == "Pad"

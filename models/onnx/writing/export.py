@@ -132,7 +132,7 @@ class _Graph:
             self.nodes[(at or len(self.nodes)) - 1].name = layer.name
 
     def _shared(self, tensor: str) -> bool:
-        """True if more than one layer reads a tensor, or it is given out."""
+        """True if more than one layer reads a tensor, or it is returned."""
         reads = sum((layer.input, layer.residual).count(tensor) for layer in self.network.layers)
         return reads > 1 or tensor in self.network.given_out
 

@@ -135,7 +135,7 @@ class Problem:
         return np.asarray(self.of_matrix(self.need, matrix).sum(axis=1), np.int64)
 
     def fits(self, matrix: Matrix) -> bool:
-        """Tell if the matrix may be: no network missing, none where it does not run, memory enough."""
+        """Return whether the matrix may be: no network missing, none where it does not run, memory enough."""
         return bool(
             (matrix > 0).any(axis=0).all()
             and (self.held(matrix) <= self.room).all()

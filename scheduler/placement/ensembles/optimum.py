@@ -81,7 +81,7 @@ def allocate(problem: Problem, *, nodes: int = NODES, gap: float = GAP) -> Alloc
 
 
 def groups(problem: Problem) -> list[NDArray[np.int64]]:
-    """Devices that the problem cannot tell apart."""
+    """Devices that the problem cannot distinguish."""
     found: dict[bytes, list[int]] = {}
     for d in range(len(problem.devices)):
         key = problem.seconds[d].tobytes() + problem.need[d].tobytes() + problem.room[d].tobytes()

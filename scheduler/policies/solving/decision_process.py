@@ -12,7 +12,7 @@ First Course in Stochastic Models, section 7.4). For values h let d(state) be th
 duration t, of (cost + E h(next) - h(state)) / t. The optimal average cost lies between the least and the
 largest d, so every sweep gives bounds on it, and the last one how far the solution is from the optimum. A
 sweep moves h by whole actions with the average cost guessed within those bounds, which is quick but may not
-settle; then sweeps go on as relative value iteration, in steps shorter than any action, which always does.
+settle; then sweeps continue as relative value iteration, in steps shorter than any action, which always does.
 
 >>> from fluidnpu.dse import LatencyTable
 >>> solved = solve_counts(LatencyTable(ns=((10**6,),)), [1.0], rate_per_s=500.0, queue_max=60)
@@ -144,7 +144,7 @@ class CountTable:
 
 
 def continue_shares(exit_rates: Sequence[float]) -> list[float]:
-    """Return the probability of going on after each exit, given that it was reached.
+    """Return the probability of continuing after each exit, given that it was reached.
 
     >>> continue_shares([0.25, 0.25, 0.5])
     [0.75, 0.6666666666666667, 0.0]

@@ -481,7 +481,7 @@ class Adaptation:
         self._expect(None, shares)
 
     def _as_recorded(self) -> bool:
-        """Tell if the window's leave rates are those of the recorded load under the present set."""
+        """Return whether the window's leave rates are those of the recorded load under the present set."""
         expected = self._expected_of(self.active.now.exits).leaving
         for exit, share in enumerate(expected):
             count = self._window.reached[exit]

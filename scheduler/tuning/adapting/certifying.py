@@ -45,7 +45,7 @@ class Certifier:
 
     `batch`: the most samples of a run. `criteria`: those in force, where requests or tenants may have their
     own; they are counted apart. `classes` and `confidences`: for the simulator, what each exit says, by
-    request. `certificate`: one that goes on. `told` is called with every event. Raises SchedulerError.
+    request. `certificate`: one that continues. `told` is called with every event. Raises SchedulerError.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class Certifier:
         return self._criteria is None or self._criteria.is_usual(request)
 
     def _leaves(self, request: Request, exit: int, path: _Path) -> bool:
-        """Count an early answer; tell if its sample runs on."""
+        """Count an early answer; return whether its sample runs on."""
         on = self.certificate.answered(request.id, exit, request.tenant, governed=self._governed(request))
         if on:
             self._running[request.id] = exit, path

@@ -18,7 +18,7 @@ from .answers import Answers, Chain, ChainOutcome, expected_average_ns, outcome,
 from .candidates import CandidateTable
 
 THRESHOLDS = (0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999)
-WIDTH = 4  # chains from which exchanges go on
+WIDTH = 4  # chains from which exchanges continue
 ROUNDING = 1e-9  # of a sum of scores, which is exact where they are right or wrong
 LATE = 0.02  # tau_l: share of batches that may be late
 MOST_ETA = 2.0

@@ -103,7 +103,7 @@ class _Search:
         )
 
     def _children(self, node: _Node, exit: int) -> list[tuple[float, _Node]]:
-        """Return the prefixes that go on to one exit, each with its bound; chains that end there are
+        """Return the prefixes that continue to one exit, each with its bound; chains that end there are
         judged.
         """
         table, movers = self.table, node.movers

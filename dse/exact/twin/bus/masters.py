@@ -65,7 +65,7 @@ def req_ready(m: ReadMaster, address: int) -> bool:
 
 @jit
 def read_quiet(m: ReadMaster) -> bool:
-    """Tell if nothing is under way in a read master."""
+    """Return whether nothing is under way in a read master."""
     return (m.left | m.arlen | m.inflight | m.level) == 0
 
 
@@ -105,7 +105,7 @@ def step_read_master(m: ReadMaster, setup: Setup) -> None:
 
 @jit
 def write_idle(m: WriteMaster) -> bool:
-    """Tell if every word that the master took is in memory."""
+    """Return whether every word that the master took is in memory."""
     return (m.open | m.burst_words | m.awlen | m.left | m.wvalid | m.outstanding) == 0
 
 

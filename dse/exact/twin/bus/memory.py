@@ -126,7 +126,7 @@ def grant(dram: DramTwin, setup: Setup, wanted: int) -> int:
 
 @jit
 def reads_due(port: ReadPort, dram: DramTwin) -> bool:
-    """Tell if the oldest burst of a port has waited for its latency."""
+    """Return whether the oldest burst of a port has waited for its latency."""
     return port.asked != port.served and port.due[port.served & LAST] <= dram.now
 
 
@@ -160,7 +160,7 @@ def answer_due(port: WritePort, dram: DramTwin) -> bool:
 
 @jit
 def has_room(port: WritePort, setup: Setup) -> bool:
-    """Tell if the memory accepts one more write burst of a port."""
+    """Return whether the memory accepts one more write burst of a port."""
     return port.opened - port.answered < setup.outstanding
 
 

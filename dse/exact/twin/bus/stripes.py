@@ -164,7 +164,7 @@ def _writes_wanted(stripe: WriteStripe, stripes: int) -> int:
 
 @jit
 def _fits(cut: StripeCut, length: int, setup: Setup) -> bool:
-    """Tell if each port of a burst has a free address register, and room in its queue."""
+    """Return whether each port of a burst has a free address register, and room in its queue."""
     for port in range(setup.stripes):
         words = _chunk(cut, length, port, setup)
         narrow = cut.ports[port]
