@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from narrow_pages import check_narrow
 
 from fluidnpu import studies
 from fluidnpu.boards import load_board
@@ -105,6 +106,7 @@ def test_the_page_stands_alone(done: Body) -> None:
     ):
         assert words in text
     assert text.count("<svg") == 12
+    check_narrow(text)
 
 
 def test_the_summary_is_the_study_in_brief(done: Body) -> None:

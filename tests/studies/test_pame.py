@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from narrow_pages import check_narrow
 
 from fluidnpu.models import from_torch, shipped_images
 from fluidnpu.models.exits import with_maps
@@ -285,6 +286,7 @@ def test_the_page_stands_alone(done: Body) -> None:
     text = render_study(done, "the command", figures)
     assert not re.search(r"""(src|href)\s*=\s*["'](?!#|data:)|url\(\s*["']?http|<script|@import""", text)
     assert text.count("<svg") == len(figures) == 5
+    check_narrow(text)
     for words in (
         "the command",
         "Statement by statement",
