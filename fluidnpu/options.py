@@ -87,7 +87,7 @@ def reading(command: Decorated) -> Decorated:
         metavar="NAME[,NAME...]",
         expose_value=False,
         callback=_kept,
-        help="outputs of an ONNX file that are exits, or `none`; others are given out as they are  [default: vectors of logits, "
+        help="outputs of an ONNX file that are exits, or `none`; others are returned as they are  [default: vectors of logits, "
         "but not the heads of one trunk]",
     )
     size = click.option(

@@ -79,7 +79,7 @@ class FleetCommandOptions(NetworkOptions):
         "policy": "How it answers",
         "patience": "When a board is given up",
         "engine": "Dispatchers in Ray",
-        "decisions": "What it checks and tells",
+        "decisions": "What it checks and reports",
     },
 )
 @click.argument("fleet", type=PATH, metavar="FILE.toml")

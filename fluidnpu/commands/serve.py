@@ -76,7 +76,7 @@ class ServeCommandOptions(NetworkOptions):
         "device": "How it answers",
         "adapt": "Exits that adapt",
         "registers": "Addresses of a board without PYNQ",
-        "decisions": "What it checks and tells",
+        "decisions": "What it checks and reports",
     },
 )
 @click.argument("bundles", nargs=-1, metavar="[NAME=]BUNDLE...", cls=WordsArgument, type=TextWithPath(sign="="))

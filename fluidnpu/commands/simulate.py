@@ -424,7 +424,7 @@ def _ran(study: studies.Study, size: studies.Size, options: SimulateOptions, out
         except BaseException as error:
             if done:
                 add_note(
-                    error, f"{done} of {total} answers lie in '{answers.path}', and the same command goes on there"
+                    error, f"{done} of {total} answers lie in '{answers.path}', and the same command resumes there"
                 )
             raise
 

@@ -91,7 +91,7 @@ def tune_policy(options: TuneOptions) -> None:
     if folder is None and options.out is None:
         raise UsageError("tune of a design or a table needs --out, since only a bundle holds the result itself")
     if options.resume and not (options.generations and options.out):
-        raise UsageError("--resume goes on with a search, so it needs its --generations and its --out")
+        raise UsageError("--resume continues a search, so it needs its --generations and its --out")
     engine = engine_of(options)
     if not options.generations and engine != comparison.HERE:
         raise UsageError("--processes and --engine serve the candidates of a search, so they need its --generations")

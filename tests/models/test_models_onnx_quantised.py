@@ -373,7 +373,7 @@ def test_what_has_no_float_form_is_refused(tmp_path: Path) -> None:
     g = Quantised()
     made = qlinear_conv(g)
     told = refusal(g, path, made, TensorProto.UINT8)
-    assert f"gives out '{made}' as integers: end the graph with a DequantizeLinear" in told
+    assert f"returns '{made}' as integers: end the graph with a DequantizeLinear" in told
     g = Quantised()
     ends = [g.const(np.full(6, 0.1)), g.const(np.zeros(6), np.uint8)]
     made = g.op("QuantizeLinear", "image", *ends, axis=1)

@@ -153,7 +153,7 @@ def selected(out: Console, network: models.Network, options: Selecting) -> tuple
     if options.plan is not None and isinstance(network.check, MapCheck):
         raise UsageError(
             "--plan is for exits that name classes: adapting raises thresholds until precision is back, and the check of "
-            "maps hardly tells which samples lose"
+            "maps hardly shows which samples lose"
         )
     goal = tuning.Goal(
         eta=DEFAULT_ETA if options.eta is None else options.eta,

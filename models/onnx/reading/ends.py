@@ -97,7 +97,7 @@ def ends(
     if len(classes) > 1:
         raise ModelFileError(
             f"all exits must tell the same classes apart, and their numbers of logits are {classes}; name the outputs that "
-            f"are exits (exits= of read_onnx, or the metadata fluidnpu.exits), and the others are given out as they are"
+            f"are exits (exits= of read_onnx, or the metadata fluidnpu.exits), and the others are returned as they are"
         )
     if len({exit.name for exit, _, _ in ends_.exits}) < len(ends_.exits):
         raise ModelFileError(

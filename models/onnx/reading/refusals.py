@@ -14,7 +14,7 @@ FITS = (
     "normalisation, activations, gates, additions, concatenations; logits, maps or vectors out)"
 )
 NO_PRODUCT = "two maps of one shape, a map and one pixel, or a map and one channel can be multiplied"
-HOST_ENDS = "give out what it reads: the host can do what follows the last layer"
+HOST_ENDS = "return what it reads: the host can do what follows the last layer"
 NO_SEQUENCES = "a sequence model needs another accelerator; of a hybrid network export the convolutional part alone"
 NO_TABLE = "train with ReLU, SiLU, HardSwish, GELU, Sigmoid or Tanh"
 NO_NORM = "train with batch normalisation, which folds into convolutions"
@@ -34,9 +34,9 @@ REMEDIES: dict[str, str] = {
     "LRN": "it divides by a sum of squares, which no convolution or pool is; take a pretrained network with batch "
     "normalisation, or put a constant Mul in its place and fine-tune",
     "Erf": NO_TABLE,
-    "ArgMax": "give out the logits or the map: the host takes the largest",
-    "TopK": "give out the logits: the host takes the largest",
-    "NonMaxSuppression": "give out the detection heads: the host suppresses boxes",
+    "ArgMax": "return the logits or the map: the host takes the largest",
+    "TopK": "return the logits: the host takes the largest",
+    "NonMaxSuppression": "return the detection heads: the host suppresses boxes",
     "If": _EXITS,
     "Loop": _EXITS,
     "Scan": NO_SEQUENCES,

@@ -207,7 +207,7 @@ def _irregular(node: onnx.NodeProto, most: int, where: str = "") -> UnsupportedO
         node,
         f"needs more than {most} kinds of windows{where}",
         f"resize by a whole factor of at most {MOST_PHASES // 2}, nearest or bilinear with half_pixel or asymmetric "
-        "coordinates, or do it on the host with the map that the network gives out before it",
+        "coordinates, or do it on the host with the map that the network returns before it",
     )
 
 
@@ -223,7 +223,7 @@ def _sampling(walk: Walk, node: onnx.NodeProto) -> Sampling:
         raise misfit(
             node,
             f"resizes with mode '{mode[:20]}' and coordinates '{coordinates[:30]}'" + (", antialiased" if odd else ""),
-            "use nearest or bilinear without antialiasing, or do it on the host with the map that the network gives out "
+            "use nearest or bilinear without antialiasing, or do it on the host with the map that the network returns "
             "before it",
         )
     if rounding not in ROUNDINGS:

@@ -152,7 +152,7 @@ class _Dequantiser:
             except (ValueError, IndexError, TypeError, KeyError, OverflowError) as error:
                 raise refuse(node, f"must be well formed, and reading it failed with: {str(error)[:120]}") from error
         for name in sorted(self.outputs & set(self.grids)):
-            raise refuse(self.producers[name], f"gives out '{name}' as integers: end the graph with a DequantizeLinear")
+            raise refuse(self.producers[name], f"returns '{name}' as integers: end the graph with a DequantizeLinear")
         model = onnx.ModelProto()
         model.CopyFrom(self.source.model)
         graph = model.graph
