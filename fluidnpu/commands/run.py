@@ -28,8 +28,8 @@ from ..options import (
 )
 from ..outputs import check_output
 from .helpers.data import CLASSES, whole_data
-from .helpers.designs import DEFAULT_CORE, DEFAULT_CYCLES
-from .helpers.networks import given_images, read_network
+from .helpers.designs import DEFAULT_CORE, DEFAULT_CYCLES, question_of
+from .helpers.networks import given_images, read_network, work_of
 from .helpers.steps import FailedStep, StepLog, show_command
 from .helpers.surfaces import PORT
 from .modes.run_plan import RunOptions, RunPlan
@@ -123,7 +123,7 @@ def command(options: RunOptions) -> None:
 
 
 def plan_of(options: RunOptions) -> RunPlan:
-    """Read the model, and plan the steps that it needs. Raises UsageError."""
+    """Read the model, and plan the steps that it needs. Raises UsageError, DesignError and NetworkError."""
     if options.eta is not None and not 0 < options.eta <= 1:
         raise UsageError(
             f"--eta must be a share of the network's precision, above 0 and at most 1, not {options.eta:g}"
@@ -138,6 +138,7 @@ def plan_of(options: RunOptions) -> RunPlan:
         raise UsageError(f"a run needs images for '{network.name}'; give them with --data")
     if options.data is None and options.eta is not None:
         raise UsageError("--eta trains exits on labelled images, which --data names")
+    question_of(work_of(network, options.bits), board, options.search)  # refused now, not behind a training
     names_classes = network.exits[-1].logits is not None and not isinstance(network.check, MapCheck)
     return RunPlan.of(options, board, network, names_classes=names_classes)
 

@@ -12,7 +12,7 @@ from fluidnpu.models import numeric
 
 from ...options import reading_options
 from ..helpers.data import given_classes, part_of, whole_data
-from ..helpers.designs import DEFAULT_B_MAX
+from ..helpers.designs import DEFAULT_B_MAX, Search
 from ..helpers.steps import CommandStep
 from ..prepare import PreprocessingSettings
 
@@ -43,6 +43,18 @@ class RunOptions(PreprocessingSettings):
     tolerance: float
     no_verify: bool
     as_json: bool
+
+    @property
+    def search(self) -> Search:
+        """The options of the search."""
+        return Search(
+            b_max=self.b_max,
+            memory=self.memory,
+            cycle_model=self.cycle_model,
+            core=self.core,
+            evaluations=self.evaluations,
+            bits=self.bits,
+        )
 
     @property
     def folder(self) -> Path:
