@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from fluidnpu.dse import Exploration
 
 from .figures import WALLS
 
 SHOWN = 40  # layers that have a bar of their own
+LEAST_SHARE = 5e-4  # of the time, below which a layer has none: one that another computes takes a command alone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,25 +62,23 @@ def roof_of(exploration: Exploration, layer: int, batch: int) -> tuple[float, st
 
 
 def shown_times(times: Sequence[LayerTime], most: int = SHOWN) -> list[LayerTime]:
-    """Return the layers to show: all, or those that take longest and runs of the others between them, summed.
+    """Return the layers that take longest, in the order of the network, and all others as one last row.
 
     >>> ms = (9, 1, 2, 8)
     >>> rows = [LayerTime(index=n, name=f"l{n}", ms=ms[n], parts_ms={"compute": ms[n]}) for n in range(4)]
     >>> [(row.name, row.ms) for row in shown_times(rows, 2)]
-    [('l0', 9), ('l1 to l2 (2 layers)', 3), ('l3', 8)]
+    [('l0', 9), ('l3', 8), ('2 other layers', 3)]
     """
-    if len(times) <= most:
-        return list(times)
-    least = sorted((time.ms for time in times), reverse=True)[most - 1]
-    rows: list[LayerTime] = []
-    for alone, group in groupby(times, key=lambda time: time.ms >= least):
-        members = list(group)
-        rows += members if alone else [_summed(members)]
-    return rows
+    total = sum(time.ms for time in times)
+    longest = sorted(times, key=lambda time: -time.ms)[:most]
+    shown = {time.index for time in longest if time.ms >= LEAST_SHARE * total}
+    rest = [time for time in times if time.index not in shown]
+    rows = [time for time in times if time.index in shown]
+    return [*rows, _summed(rest)] if len(rest) > 1 else list(times)
 
 
 def _summed(times: Sequence[LayerTime]) -> LayerTime:
     """Return several layers as one row."""
-    name = times[0].name if len(times) == 1 else f"{times[0].name} to {times[-1].name} ({len(times)} layers)"
     parts = {limit: sum(time.parts_ms.get(limit, 0) for time in times) for limit in WALLS}
-    return LayerTime(index=times[0].index, name=name, ms=sum(time.ms for time in times), parts_ms=parts)
+    ms = sum(time.ms for time in times)
+    return LayerTime(index=times[0].index, name=f"{len(times)} other layers", ms=ms, parts_ms=parts)
