@@ -1,4 +1,4 @@
-"""What installed packages bring by entry points: found by name, loaded when it is first used.
+"""Finds what installed packages bring by entry points, and loads it when it is first used.
 
 A group of entry points is one kind of extension. Shipped names come first, so no package takes one over; a
 name that two packages bring is refused. Nothing is loaded to list a group.

@@ -133,6 +133,7 @@ def test_the_page_shows_the_files_of_the_package() -> None:
     assert shown == {path.relative_to(EXAMPLE).as_posix(): path.read_text() for path in files}
 
 
+@pytest.mark.cpu(15, "a design and a project, then the commands of the page")
 @pytest.mark.usefixtures("example")
 def test_the_commands_of_the_page_run(here: Path) -> None:
     session = Session(here)
