@@ -57,3 +57,15 @@ def test_a_head_with_a_unit_has_the_meaning_of_its_word() -> None:
     assert words.meaning("violations %") == words.meaning("SLO missed")
     with pytest.raises(KeyError):
         words.explained(["nosuch"])
+
+
+def test_the_clock_of_a_bar_runs_behind_the_last_step() -> None:
+    """Work without steps may follow, such as what is done with the last array."""
+    now = [0.0]
+    file = io.StringIO()
+    screen = Console(file=file, width=80, force_terminal=True, force_interactive=True, get_time=lambda: now[0])
+    with show.progress(screen, "counting") as step:
+        step(21, 21)
+        now[0] = 75.0
+    assert "21/21" in file.getvalue()
+    assert "0:01:15" in file.getvalue()
