@@ -188,8 +188,8 @@ class Board:
                 raise BoardFileError(
                     f"dram '{dram.name}': stripes must be at most the {self.axi_ports} ports there are, not {dram.stripes}"
                 )
-        known = {*self.facts, "title", "name"}
-        odd = sorted(set(self.sources) - known)
+        names = {*self.facts, "title", "name"}
+        odd = sorted(set(self.sources) - names)
         if odd:
             raise BoardFileError(f"sources must name facts of the board, not {', '.join(odd)}")
 
@@ -231,11 +231,11 @@ class Board:
         >>> load_board("zc706").memory("ps").port_bits, load_board("zc706").memory("pl").port_bits
         (64, 512)
         """
-        found = next((one for one in self.dram if name in (None, one.name)), None)
-        if found is None:
-            known = ", ".join(one.name for one in self.dram)
-            raise BoardFileError(f"memory of board '{self.name}' must be one of {known}, not '{name}'")
-        return replace(found, port_bits=found.port_bits or found.stripes * self.axi_port_bits)
+        memory = next((memory_ for memory_ in self.dram if name in (None, memory_.name)), None)
+        if memory is None:
+            names = ", ".join(memory_.name for memory_ in self.dram)
+            raise BoardFileError(f"memory of board '{self.name}' must be one of {names}, not '{name}'")
+        return replace(memory, port_bits=memory.port_bits or memory.stripes * self.axi_port_bits)
 
     @property
     def ramb18(self) -> int:
@@ -362,9 +362,9 @@ def _of_tables(raw: Mapping[str, Any], where: str) -> Board:
 
 def _by_name(where: str, kind: str, raw: object) -> dict[str, Any]:
     """The tables of a kind by name, as TOML has them, of the list that a record has."""
-    if not isinstance(raw, Sequence) or not all(isinstance(one, Mapping) and "name" in one for one in raw):
+    if not isinstance(raw, Sequence) or not all(isinstance(entry, Mapping) and "name" in entry for entry in raw):
         raise BoardFileError(f"{where}: {kind} must be a list of objects with a name, not {raw!r}")
-    return {str(one["name"]): {key: value for key, value in one.items() if key != "name"} for one in raw}
+    return {str(entry["name"]): {key: value for key, value in entry.items() if key != "name"} for entry in raw}
 
 
 def _drams(raw: object) -> tuple[Dram, ...]:

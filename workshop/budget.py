@@ -82,9 +82,9 @@ class Seconds:
         if call.when == "teardown":
             seconds = cpu_seconds() - self.began
             report.user_properties.append((SECONDS, round(seconds, 3)))
-            told = excess(item, seconds) if item.config.getoption("--cpu-budget") else ""
-            if told and report.passed:
-                report.outcome, report.longrepr = "failed", f"{item.nodeid}: {told}"
+            reason = excess(item, seconds) if item.config.getoption("--cpu-budget") else ""
+            if reason and report.passed:
+                report.outcome, report.longrepr = "failed", f"{item.nodeid}: {reason}"
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

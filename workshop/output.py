@@ -44,15 +44,15 @@ class Artefact:
         content = path.read_bytes()
         if not self.part:
             return content
-        found = re.finditer(self.part, content.decode(), re.DOTALL | re.MULTILINE)
-        return "\n".join(one[0] for one in found).encode()
+        parts = re.finditer(self.part, content.decode(), re.DOTALL | re.MULTILINE)
+        return "\n".join(match_[0] for match_ in parts).encode()
 
     def spliced(self, page: str, printed: str) -> str:
         """Put what was printed into a page, in the place of the first group of `part`.
 
         A ValueError says that the page has no such part.
         """
-        found = re.search(self.part, page, re.DOTALL | re.MULTILINE)
-        if found is None:
+        match_ = re.search(self.part, page, re.DOTALL | re.MULTILINE)
+        if match_ is None:
             raise ValueError(f"{self.files[0]} must have the part /{self.part}/ that '{self.name}' makes")
-        return page[: found.start(1)] + printed + page[found.end(1) :]
+        return page[: match_.start(1)] + printed + page[match_.end(1) :]

@@ -29,7 +29,7 @@ def study(
     """
     out = f"build/study/{name}"
     copies = {f"{pages}{kind}.md": f"{out}/{kind}.md" for kind in ("statements", "tables")}
-    copies |= {f"{pages}figures/{one}.svg": f"{out}/figures/{one}.svg" for one in figures.split()}
+    copies |= {f"{pages}figures/{figure}.svg": f"{out}/figures/{figure}.svg" for figure in figures.split()}
     if summary:
         copies[f"{pages}study.json"] = f"{out}/summary.json"
     return Artefact(

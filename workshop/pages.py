@@ -45,7 +45,7 @@ def pages(tree: Tree) -> Iterator[Artefact]:
         if set(setups) - set(BARE):
             roots |= {tree.root / "fluidnpu" / "commands" / f"{name}.py" for name in ("dse", "build")}
         name = path.relative_to(tree.root).as_posix()
-        directives = "\n".join(found[0] for found in DIRECTIVE.finditer(text))
+        directives = "\n".join(directive[0] for directive in DIRECTIVE.finditer(text))
         yield Artefact(
             name=name,
             files=(name,),
@@ -70,15 +70,15 @@ def roots_of(tree: Tree, code: str, folder: Path) -> Iterator[Path]:
     joined = re.sub(r"\\\n\s*", " ", code)
     if "fluidnpu " in joined:
         yield tree.root / "fluidnpu" / "cli.py"
-    found = [tree.root / "fluidnpu" / "commands" / f"{name.replace('-', '_')}.py" for name in COMMAND.findall(joined)]
+    paths = [tree.root / "fluidnpu" / "commands" / f"{name.replace('-', '_')}.py" for name in COMMAND.findall(joined)]
     for module in MODULE.findall(joined):
-        found += tree.named(tree.place(module.rpartition(".")[0], folder) or folder, module.rpartition(".")[2])
-    found += [tree.root / script for script in SCRIPT.findall(joined)]
-    found += [tree.root / "studies" / name.replace("-", "_") / "study.py" for name in STUDY.findall(joined)]
+        paths += tree.named(tree.place(module.rpartition(".")[0], folder) or folder, module.rpartition(".")[2])
+    paths += [tree.root / script for script in SCRIPT.findall(joined)]
+    paths += [tree.root / "studies" / name.replace("-", "_") / "study.py" for name in STUDY.findall(joined)]
     blocks = (block.partition("\n") for block in re.split(r"^(?=python|py\b)", code, flags=re.MULTILINE))
     snippets = [body for language, _, body in blocks if language.startswith(("python", "py"))]
-    found += imported(tree, snippets)
-    yield from (path for path in found if path.is_file())
+    paths += imported(tree, snippets)
+    yield from (path for path in paths if path.is_file())
 
 
 def imported(tree: Tree, snippets: Iterable[str]) -> list[Path]:

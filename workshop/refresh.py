@@ -46,8 +46,8 @@ def make(row: Artefact, root: Path) -> str:
     errors = subprocess.PIPE if row.prints and not row.hours else shown
     done = subprocess.run([*first, *words], cwd=root, env=env, stdout=out, stderr=errors, text=True)
     if done.returncode:
-        said = f"{done.stdout or ''}\n{done.stderr or ''}".strip()
-        return "\n".join(said.splitlines()[-TOLD_LINES:]) or f"'{row.command}' ended with {done.returncode}"
+        output = f"{done.stdout or ''}\n{done.stderr or ''}".strip()
+        return "\n".join(output.splitlines()[-TOLD_LINES:]) or f"'{row.command}' ended with {done.returncode}"
     if row.prints:
         place = root / row.files[0]
         content = row.spliced(place.read_text(encoding="utf-8"), done.stdout) if row.part else done.stdout
@@ -95,9 +95,9 @@ def remember(row: Artefact, root: Path, before: Mapping[str, str]) -> None:
     """Keep the digests of a row that was made just now: its sources `before` it ran, and what it made."""
     made = row_named(tree := Tree(root), row.name)  # anew: the blocks of a page are part of its row
     with _digests:
-        known = read_digests(root)
-        known[row.name] = {**before, ITSELF: digests(tree, made)[ITSELF]}
-        write_digests(root, known)
+        recorded = read_digests(root)
+        recorded[row.name] = {**before, ITSELF: digests(tree, made)[ITSELF]}
+        write_digests(root, recorded)
 
 
 def refresh(
@@ -123,12 +123,12 @@ def refresh(
 
         def one(row: Artefact) -> None:
             started, before = time.monotonic(), digests(Tree(root), row)
-            told = make(row, root)
-            if told:
-                failed[row.name] = told
+            failure = make(row, root)
+            if failure:
+                failed[row.name] = failure
             else:
                 remember(row, root, before)
-            how = "FAILED" if told else "made"
+            how = "FAILED" if failure else "made"
             say(f"{time.monotonic() - began:5.0f} s  {how} {row.name} in {time.monotonic() - started:.0f} s")
 
         count = f"{len(batch)} pages and notebooks" if len(batch) > 1 else batch[0].name
@@ -151,8 +151,8 @@ def main() -> int:
         failed = refresh(ROOT, given.names, jobs=given.jobs, say=lambda line: print(line, flush=True))
     except ValueError as error:
         parser.error(str(error))
-    for name, told in failed.items():
-        print(f"\n{name} could not be made:\n{told}", file=sys.stderr)
+    for name, failure in failed.items():
+        print(f"\n{name} could not be made:\n{failure}", file=sys.stderr)
     left = [row.name for row, _ in stale(Tree(ROOT)) if row.hours]
     if left:
         print(f"left, since they take long: {', '.join(left)}; `python -m workshop.refresh NAME` makes one")

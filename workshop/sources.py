@@ -45,19 +45,19 @@ class Tree:
 
     def inputs(self, roots: Iterable[Path]) -> set[Path]:
         """Give the roots, all modules that they import, directly or not, and the data of the rooms met."""
-        found: set[Path] = set()
+        inputs: set[Path] = set()
         ahead = list(roots)
         while ahead:
             path = ahead.pop()
-            if path not in found:
-                found.add(path)
+            if path not in inputs:
+                inputs.add(path)
                 ahead += self.imports(path) if path.suffix == ".py" else ()
-        modules = {path.relative_to(self.root).parts for path in found if path.suffix == ".py"}
+        modules = {path.relative_to(self.root).parts for path in inputs if path.suffix == ".py"}
         for room in {parts[0] for parts in modules} & set(ROOMS):
-            found.update(self.data(room))
+            inputs.update(self.data(room))
         for folder in {parts[1] for parts in modules if parts[0] == "studies" and len(parts) > 2}:
-            found.update(self.data(f"studies/{folder}"))
-        return found
+            inputs.update(self.data(f"studies/{folder}"))
+        return inputs
 
     def room(self, path: Path) -> str:
         """Name the top-level folder of a file."""
@@ -85,11 +85,11 @@ class Tree:
         """Give the files of the checkout that a file imports, also inside functions."""
         if path not in self._imports:
             name = path.relative_to(self.root).as_posix()
-            found = set(self.imported(ast.parse(path.read_text(encoding="utf-8")), path.parent))
+            imported = set(self.imported(ast.parse(path.read_text(encoding="utf-8")), path.parent))
             for pattern in BY_NAME.get(name, ()):
-                found.update(self.root.glob(pattern))
+                imported.update(self.root.glob(pattern))
             package = path.parent / "__init__.py"
-            self._imports[path] = frozenset(found | ({package} if package.is_file() else set()))
+            self._imports[path] = frozenset(imported | ({package} if package.is_file() else set()))
         return self._imports[path]
 
     def imported(self, code: ast.Module, folder: Path) -> Iterator[Path]:
@@ -152,7 +152,7 @@ class Tree:
     def door(self, package: Path) -> dict[str, Path]:
         """Read the names that a package's stub shows, each with the place of its module."""
         if package not in self._doors:
-            found: dict[str, Path] = {}
+            names: dict[str, Path] = {}
             stub = package / "__init__.pyi"
             for node in ast.walk(ast.parse(stub.read_text(encoding="utf-8"))) if stub.is_file() else ():
                 if isinstance(node, ast.ImportFrom):
@@ -167,8 +167,8 @@ class Tree:
                             # A stub may show a module of the package: `from . import policies as policies`.
                             inner = place / alias.name
                             is_module = inner.is_dir() or inner.with_suffix(".py").is_file()
-                            found[alias.asname or alias.name] = deeper or (inner if is_module else place)
-            self._doors[package] = {name: self._real(place) for name, place in found.items()}
+                            names[alias.asname or alias.name] = deeper or (inner if is_module else place)
+            self._doors[package] = {name: self._real(place) for name, place in names.items()}
         return self._doors[package]
 
     def _real(self, place: Path) -> Path:

@@ -32,9 +32,9 @@ def digests(tree: Tree, row: Artefact) -> dict[str, str]:
     if missing:
         raise SystemExit(f"the row '{row.name}' must name files that exist, not {missing[0].relative_to(tree.root)}")
     made = set(row.paths(tree.root))
-    found = tree.inputs(named) | {path for pattern in row.data for path in tree.root.glob(pattern) if path.is_file()}
+    inputs = tree.inputs(named) | {path for pattern in row.data for path in tree.root.glob(pattern) if path.is_file()}
     rooms: dict[str, list[str]] = {}
-    for path in sorted(found - made):
+    for path in sorted(inputs - made):
         name = path.relative_to(tree.root).as_posix()
         if not any(fnmatch.fnmatch(name, pattern) for pattern in row.ignore):
             rooms.setdefault(tree.room(path), []).append(f"{name} {tree.digest(path)}")
@@ -50,13 +50,13 @@ def digests(tree: Tree, row: Artefact) -> dict[str, str]:
 def read_digests(root: Path) -> Digests:
     """Read the digests of the last refresh; none where the file is not there."""
     path = root / DIGESTS
-    found: Digests = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    return found
+    digests: Digests = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return digests
 
 
-def write_digests(root: Path, found: Mapping[str, Mapping[str, str]]) -> None:
+def write_digests(root: Path, digests: Mapping[str, Mapping[str, str]]) -> None:
     """Write the digests, a row a line, so that two branches seldom meet in one."""
-    lines = (f" {json.dumps(name)}: {json.dumps(found[name], sort_keys=True)}" for name in sorted(found))
+    lines = (f" {json.dumps(name)}: {json.dumps(digests[name], sort_keys=True)}" for name in sorted(digests))
     (root / DIGESTS).write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
@@ -77,13 +77,13 @@ def stale(tree: Tree, names: Sequence[str] = ()) -> list[tuple[Artefact, list[st
 
     `names`: patterns of rows to look at; without any, all. A ValueError names a pattern that fits no row.
     """
-    known = read_digests(tree.root)
+    recorded = read_digests(tree.root)
     rows = outputs(tree)
     for name in names:
         if not any(fnmatch.fnmatch(row.name, name) for row in rows):
             raise ValueError(f"NAME must fit a row of workshop/outputs.py, not '{name}'")
     rows = [row for row in rows if not names or any(fnmatch.fnmatch(row.name, name) for name in names)]
-    judged = [(row, changes(digests(tree, row), known.get(row.name))) for row in rows]
+    judged = [(row, changes(digests(tree, row), recorded.get(row.name))) for row in rows]
     return [(row, changed) for row, changed in judged if changed]
 
 
@@ -92,10 +92,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m workshop.stale", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="rows to look at, or patterns of them; all by default")
     try:
-        found = stale(Tree(), parser.parse_args().names)
+        stale_rows = stale(Tree(), parser.parse_args().names)
     except ValueError as error:
         parser.error(str(error))
-    short, long = [pair for pair in found if not pair[0].hours], [pair for pair in found if pair[0].hours]
+    short, long = [pair for pair in stale_rows if not pair[0].hours], [pair for pair in stale_rows if pair[0].hours]
     for row, changed in short:
         print(f"stale: {row.name} ({', '.join(changed)})")
     for row, changed in long:

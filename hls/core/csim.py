@@ -114,13 +114,13 @@ def _locked(binary: Path) -> Iterator[None]:
 def _tools(compiler: str) -> tuple[str, str]:
     """What the compiler says of itself, and the version of the package with the ap_int headers."""
     try:
-        said = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
+        answer = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
     except OSError:
-        said = ""  # told in one sentence where it is called
+        answer = ""  # told in one sentence where it is called
     try:
-        return compiler + said.partition("\n")[0], version("hls4ml")
+        return compiler + answer.partition("\n")[0], version("hls4ml")
     except PackageNotFoundError:
-        return compiler + said.partition("\n")[0], ""
+        return compiler + answer.partition("\n")[0], ""
 
 
 def _headers() -> dict[str, str]:
@@ -232,8 +232,8 @@ class CoreSimulator:
 
     def _died(self) -> CsimError:
         self._process.kill()
-        said = self._process.stderr.read().decode(errors="replace").strip() if self._process.stderr else ""
-        return CsimError(f"the simulated core stopped in the middle of a layer: {said or 'no reason given'}")
+        message = self._process.stderr.read().decode(errors="replace").strip() if self._process.stderr else ""
+        return CsimError(f"the simulated core stopped in the middle of a layer: {message or 'no reason given'}")
 
     def close(self) -> None:
         """End the process."""

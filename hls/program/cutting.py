@@ -58,14 +58,14 @@ class Stages:
 
     def layers(self, program: Program) -> tuple[tuple[int, ...], ...]:
         """Return the layers that run, by stage of the part: one ends at each exit."""
-        found, begun = [], list[int]()
+        segments, begun = [], list[int]()
         for stage in range(self.first, self.last + 1):
             first, last = program.stages[stage]
             begun += range(first, (last if stage in self.exits else program.segments[stage]) + 1)
             if stage in self.exits:
-                found.append(tuple(begun))
+                segments.append(tuple(begun))
                 begun = []
-        return tuple(found)
+        return tuple(segments)
 
 
 def crossing(program: Program, stage: int) -> str:

@@ -244,7 +244,7 @@ def _pack_headers(numbers: Int64, tile: TileLayout) -> Stored:
 def _unpack_headers(words: Stored, tile: TileLayout) -> Int64:
     bits, count = tile.design.word_bits, tile.design.array.bias_words
     slots = words.reshape(-1, tile.design.t_p)[: tile.bias_slots, : count * tile.biases_per_slot]
-    each = slots.reshape(-1, count)[: tile.cols].astype(np.int64)
-    each[:, :-1] &= (1 << bits) - 1  # the last word has the sign
-    numbers: Int64 = (each << bits * np.arange(count)).sum(axis=1)
+    columns = slots.reshape(-1, count)[: tile.cols].astype(np.int64)
+    columns[:, :-1] &= (1 << bits) - 1  # the last word has the sign
+    numbers: Int64 = (columns << bits * np.arange(count)).sum(axis=1)
     return numbers

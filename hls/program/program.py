@@ -509,8 +509,8 @@ class Program:
             input_scale=raw["input_scale"],
             exits=tuple(ExitOutput(**exit) for exit in raw["exits"]),
             outputs=tuple(
-                TensorOutput(output=Output.of({k: v for k, v in one.items() if k != "scale"}), scale=one["scale"])
-                for one in raw.get("outputs", [])
+                TensorOutput(output=Output.of({k: v for k, v in output.items() if k != "scale"}), scale=output["scale"])
+                for output in raw.get("outputs", [])
             ),
             intake=Intake.of_dict(raw["intake"], _shape(places[raw["input"]])) if "intake" in raw else None,
             data=str(raw.get("data", "")),

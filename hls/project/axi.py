@@ -71,7 +71,7 @@ def _described_master(name: str, data_bits: int) -> tuple[BusPort, ...]:
     ports = axi_master(name, data_bits)
     channels = [channel for channel in ("ar", "aw") if any(port.name == f"{name}_{channel}addr" for port in ports)]
     mode = "READ_WRITE" if len(channels) == 2 else "READ_ONLY"
-    told = (
+    reads = (
         f"PROTOCOL AXI4, READ_WRITE_MODE {mode}, DATA_WIDTH {data_bits}, ADDR_WIDTH {ADDRESS_BITS}, ID_WIDTH 0, HAS_CACHE 1, "
         f"HAS_PROT 1, HAS_LOCK 0, HAS_QOS 0, HAS_REGION 0, SUPPORTS_NARROW_BURST 0, MAX_BURST_LENGTH {Machine.max_burst}"
         + "".join(f", NUM_{WAYS[channel]}_OUTSTANDING {OUTSTANDING}" for channel in channels)
@@ -81,7 +81,7 @@ def _described_master(name: str, data_bits: int) -> tuple[BusPort, ...]:
         for channel in channels
         for signal, bits, value in MASTER_CONSTANTS
     )
-    return _described((*ports, *constants), told)
+    return _described((*ports, *constants), reads)
 
 
 def _described(ports: tuple[BusPort, ...], parameters: str) -> tuple[BusPort, ...]:

@@ -116,11 +116,11 @@ def _check(design: Design, program: Program | None, board: Board, core: str, rtl
             f"the design must carry the facts of board '{board.name}' as they came, and it was made for other ones"
         )
     memory = board.memory(design.memory)
-    known = {ps.pl_memory.board_files for ps in PLATFORMS.values() if ps.pl_memory is not None}
-    if memory.side == "pl" and (files := board.board_part.rpartition(":")[0]) not in known:
+    supported = {ps.pl_memory.board_files for ps in PLATFORMS.values() if ps.pl_memory is not None}
+    if memory.side == "pl" and (files := board.board_part.rpartition(":")[0]) not in supported:
         raise ProjectError(
             f"memory '{memory.name}' of board '{board.name}' needs a controller in the programmable logic, which projects "
-            f"have where board_part begins with {' or '.join(sorted(known))}, not with {files}"
+            f"have where board_part begins with {' or '.join(sorted(supported))}, not with {files}"
         )
     if (memory.port_bits, memory.stripes) != (design.port_bits, design.stripes):
         raise ProjectError(

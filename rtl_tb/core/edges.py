@@ -208,8 +208,8 @@ def first_difference(
         model = replace(model, parameters=inside, cells=(("cells.v", slice_model(cells)),))
     unchanged = replace(model, edits=())
     for streams in edges(design):
-        if found := differs(model, streams, design):
-            return found
+        if difference := differs(model, streams, design):
+            return difference
     for seed in range(drawn):
         pause = {"output": 0.5, "input": 0.2, "weight": 0.3} if seed % 2 else {}
         for streams, expected, saturations in core_vectors(design, seed=seed):

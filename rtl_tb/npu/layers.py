@@ -202,12 +202,12 @@ def _put(npu: RtlNpu, name: str, value: int) -> None:
 
 
 def _chosen(design: Design, names: Sequence[str]) -> list[int]:
-    known = [layer.name for layer in design.layers]
+    layer_names = [layer.name for layer in design.layers]
     for name in names:
-        if name not in known:
-            near = get_close_matches(name, known, 3) or known[:3]
+        if name not in layer_names:
+            near = get_close_matches(name, layer_names, 3) or layer_names[:3]
             raise ParameterError(f"a layer of the design must be named, such as {', '.join(near)}, not '{name}'")
-    return [known.index(name) for name in names] or list(range(len(known)))
+    return [layer_names.index(name) for name in names] or list(range(len(layer_names)))
 
 
 def _cut(text: str) -> tuple[int, int] | None:
@@ -281,13 +281,13 @@ def _table(design: Design, indices: Sequence[int], batch: int, most: tuple[int, 
     print(f"{'':4}  {'layer':24} {'plan':28} {'RTL':>10} {'exact':>10} {'busy':>6}  words")
     bad = 0
     for index in indices:
-        found = check_layer(npu, design, index, batch, most)
-        bad += not found.ok
-        busy = f"{100 * found.run.input_beats / found.run.cycles:.0f} %"
-        words = "equal" if found.right else "WRONG"
-        print(f"{'PASS' if found.ok else 'FAIL'}  {found.name[:24]:24} {found.plan:28} {found.run.cycles:10} "
-              f"{found.model.cycles:10} {busy:>6}  {words}", flush=True)  # fmt: skip
-        for what, (rtl, model) in differences(found.run, found.model).items():
+        check = check_layer(npu, design, index, batch, most)
+        bad += not check.ok
+        busy = f"{100 * check.run.input_beats / check.run.cycles:.0f} %"
+        words = "equal" if check.right else "WRONG"
+        print(f"{'PASS' if check.ok else 'FAIL'}  {check.name[:24]:24} {check.plan:28} {check.run.cycles:10} "
+              f"{check.model.cycles:10} {busy:>6}  {words}", flush=True)  # fmt: skip
+        for what, (rtl, model) in differences(check.run, check.model).items():
             print(f"      {what}: {rtl} in RTL, {model} in the exact model")
     print(f"{len(indices) - bad} of {len(indices)} layers passed in {time.monotonic() - began:.1f} s")
     return int(bool(bad))

@@ -46,8 +46,8 @@ def written_in_a_job(
     world.start(layers)
     world.run_to(world.npu.began + 1 + moment)
     world.put(name, value)
-    told, busy = Cause(world.get("ERROR", "CAUSE")), world.npu.state & 7
-    world.must(told is (Cause.BUSY if refused else Cause.NONE), f"{name} in state {busy}: ERROR tells {told.name}")
+    cause, busy = Cause(world.get("ERROR", "CAUSE")), world.npu.state & 7
+    world.must(cause is (Cause.BUSY if refused else Cause.NONE), f"{name} in state {busy}: ERROR tells {cause.name}")
     _ends_whole(world, whole, f"{name} written {moment} cycles into a job")
     if entry.access is Access.RW and name != "FBCB_DATA":
         shown = world.get(name)

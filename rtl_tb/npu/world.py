@@ -363,11 +363,11 @@ class NpuWorld:
         self.must(not len(wrong), f"memory must be the model's, and byte {wrong[:1]} is not, layers {layers}")
         runs = self.npu.take_layers()
         slots = [self.at(self.program.slot_base + slot * self.program.slot_bytes) for slot in self.active]
-        found = job_cycles(
+        counts = job_cycles(
             [self._job(layer) for layer in layers], slots, self.npu.model.machine, self.npu.dram,
             first_cycle=runs[0].start_cycle, limit=LIMIT,
         )  # fmt: skip
-        for run, cycles in zip(runs, found, strict=True):
+        for run, cycles in zip(runs, counts, strict=True):
             self.must(not differences(run, cycles), f"cycles must be the model's: {differences(run, cycles)}")
         self.count()
         for layer in layers:

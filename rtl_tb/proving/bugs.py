@@ -136,11 +136,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("words", metavar="WORD", nargs="*", help="only bugs whose names hold one of these words")
     parser.add_argument("--list", action="store_true", help="show the bugs and what must find each, and stop")
     chosen = parser.parse_args(arguments)
-    some = [bug for bug in BUGS if not chosen.words or any(word in bug.name for word in chosen.words)]
-    if not some:
+    selected = [bug for bug in BUGS if not chosen.words or any(word in bug.name for word in chosen.words)]
+    if not selected:
         parser.error(f"WORD must be in the name of a bug (--list shows them), not {' '.join(chosen.words)}")
     missed = 0
-    for bug in some:
+    for bug in selected:
         if chosen.list:
             print(f"{bug.by:30} {bug.name}")
             continue
@@ -151,10 +151,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"FAIL  {bug.name}: {error}", file=sys.stderr)
             return 1
         missed += not how
-        said = f"{bug.by}: {how}" if how else f"{bug.by} does not find it"
-        print(f"{'caught' if how else 'MISSED'} {time.monotonic() - began:6.1f} s  {bug.name}: {said}", flush=True)
+        verdict = f"{bug.by}: {how}" if how else f"{bug.by} does not find it"
+        print(f"{'caught' if how else 'MISSED'} {time.monotonic() - began:6.1f} s  {bug.name}: {verdict}", flush=True)
     if not chosen.list:
-        print(f"{len(some) - missed} of {len(some)} bugs caught")
+        print(f"{len(selected) - missed} of {len(selected)} bugs caught")
     return int(bool(missed))
 
 

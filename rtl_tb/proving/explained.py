@@ -38,8 +38,8 @@ class Reason:
 
 def _ends(lines: Sequence[str], text: str) -> bool:
     """Tell if the last lines hold a text."""
-    found = "\n".join(_plain(line) for line in lines[-(text.count("\n") + 1) :])
-    return text in found
+    tail = "\n".join(_plain(line) for line in lines[-(text.count("\n") + 1) :])
+    return text in tail
 
 
 def _plain(line: str) -> str:

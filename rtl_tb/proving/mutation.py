@@ -361,11 +361,11 @@ def _kept(drawn: Sequence[Drawn], jobs: int, log: Path | None) -> Generator[tupl
     if log is None:
         yield from _judged(drawn, jobs)
         return
-    with VerdictLog(log) as known:
-        yield from ((*mutant, known.verdicts[mutant]) for mutant in drawn if mutant in known.verdicts)
-        with closing(_judged([mutant for mutant in drawn if mutant not in known.verdicts], jobs)) as judged:
+    with VerdictLog(log) as verdicts:
+        yield from ((*mutant, verdicts.verdicts[mutant]) for mutant in drawn if mutant in verdicts.verdicts)
+        with closing(_judged([mutant for mutant in drawn if mutant not in verdicts.verdicts], jobs)) as judged:
             for file, mutant, verdict in judged:
-                known.add((file, mutant), verdict)
+                verdicts.add((file, mutant), verdict)
                 yield file, mutant, verdict
 
 

@@ -62,17 +62,17 @@ def uncommented(text: str) -> list[str]:
 def asserted(text: str) -> set[str]:
     """Names that occur in assertions of a text, and those before them on the way through its assignments."""
     plain = re.sub(r"\bmodule\b.*?\);\n", "", _plain(text), flags=re.DOTALL)
-    known: set[str] = set()
+    inputs: set[str] = set()
     for start in re.finditer(r"\bassert\s*\(", plain):
-        known |= set(_NAME.findall(_in_brackets(plain, start.end())))
+        inputs |= set(_NAME.findall(_in_brackets(plain, start.end())))
     sets = [(name, set(_NAME.findall(value))) for name, value in _SETS.findall(plain)]
     before = 0
-    while before != len(known):
-        before = len(known)
+    while before != len(inputs):
+        before = len(inputs)
         for name, values in sets:
-            if name in known:
-                known |= values
-    return known
+            if name in inputs:
+                inputs |= values
+    return inputs
 
 
 def unasserted() -> dict[str, list[str]]:
@@ -81,15 +81,15 @@ def unasserted() -> dict[str, list[str]]:
     left: dict[str, list[str]] = {}
     for file, text in texts.items():
         module = file.removesuffix(".sv")
-        known = set[str]()
+        declared = set[str]()
         for proof in [None, *(proof for proof in PROOFS.values() if file in proof.reads)]:
             checked = {name: texts[name] for name in (proof.reads if proof else (file,))}
             if proof:
                 checked |= {name: checked[name] + proofs[checker] for name, checker in proof.inside.items()}
                 checked |= {name: proofs[name] for name in proof.harness}
-            known |= asserted(checked.pop(file))
-            known |= {port for around in checked.values() for port in _through(around, module)}
-        silent = [name for name in outputs(text) if name not in known and not _alias(text, name) & known]
+            declared |= asserted(checked.pop(file))
+            declared |= {port for around in checked.values() for port in _through(around, module)}
+        silent = [name for name in outputs(text) if name not in declared and not _alias(text, name) & declared]
         if silent:
             left[module] = silent
     return left
@@ -102,12 +102,12 @@ def _alias(text: str, name: str) -> set[str]:
 
 def _through(harness: str, module: str) -> set[str]:
     """Ports of a module by which a harness's assertions know it."""
-    known, plain = asserted(harness), _plain(harness)
+    asserted_names, plain = asserted(harness), _plain(harness)
     ports: set[str] = set()
     for start in re.finditer(rf"\b{module}\s*(?:#\s*\(|\w+\s*\()", plain):
         rest = plain[start.start() :].partition(";")[0]
         for port, value in re.findall(r"\.(\w+)(?:\(((?:[^()]|\([^()]*\))*)\))?", rest):
-            if set(_NAME.findall(value or port)) & known:
+            if set(_NAME.findall(value or port)) & asserted_names:
                 ports.add(port)
     return ports
 

@@ -112,8 +112,8 @@ class ProofOutcome:
     @property
     def broken(self) -> str | None:
         """File and line of the assertion that does not hold; None when all hold."""
-        found = re.search(r"Assert failed in .*?: (\S+\.sv:\d+)", self._text)
-        return found[1] if found else None
+        failure = re.search(r"Assert failed in .*?: (\S+\.sv:\d+)", self._text)
+        return failure[1] if failure else None
 
     @property
     def trace(self) -> Path | None:

@@ -140,10 +140,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _check_filter(top: str, tests: str | None, seed: int) -> None:
     try:
-        found = [name for name in tests_of(top) if re.search(tests or "", name)]
+        selected = [name for name in tests_of(top) if re.search(tests or "", name)]
     except re.error as error:
         raise ParameterError(f"--tests must be a regular expression ({error}), not {tests}") from None
-    if not found:
+    if not selected:
         raise ParameterError(f"--tests must match one of {', '.join(tests_of(top))}, not {tests}")
     if not 0 <= seed < 1 << 32:
         raise ParameterError(f"--seed must be a number of 32 bits, not {seed}")

@@ -187,7 +187,7 @@ def _cases(results: Path) -> tuple[CaseRun, ...]:
     for entry in ET.parse(results).getroot().iter("testcase"):
         if entry.find("skipped") is not None:
             continue
-        failure = next((found for kind in ("failure", "error") if (found := entry.find(kind)) is not None), None)
+        failure = next((element for kind in ("failure", "error") if (element := entry.find(kind)) is not None), None)
         message = "" if failure is None else f"{failure.get('type', 'failed')}: {failure.get('message', '')}"
         cases.append(
             CaseRun(

@@ -80,13 +80,13 @@ def setup(
     from ..data_plane.environment.jobs import PARAMETER_OF, USUAL, bench_design, of_words, sizes_of
 
     top, given = known_top(top), dict(given or {})
-    known = parameters_of(top)
+    of_top = parameters_of(top)
     for name in given:
-        if name not in known:
-            raise ParameterError(f"a parameter of {top} must be one of {', '.join(known)}, not {name}")
+        if name not in of_top:
+            raise ParameterError(f"a parameter of {top} must be one of {', '.join(of_top)}, not {name}")
     usual = UNITS.get(top, {})
     if top in FREE:
-        of_design = _follows(known, design, design.stripes) if design is not None else {}
+        of_design = _follows(of_top, design, design.stripes) if design is not None else {}
         if design is not None and not of_design:
             raise ParameterError(f"{top} must be run with parameters by hand: a design says nothing of them")
         return BenchSetup(model=RtlModel(top=top, parameters={**usual, **of_design, **given}, waves=waves))
@@ -99,7 +99,7 @@ def setup(
         array = bench_design(sizes := {**of_words(sizes), **_sizes(given, PARAMETER_OF)})
     except DseError as error:
         raise ParameterError(f"the parameters must describe an array: {error}") from None
-    parameters = _parameters(top, array) if top in WHOLE else {**usual, **_follows(known, array)}
+    parameters = _parameters(top, array) if top in WHOLE else {**usual, **_follows(of_top, array)}
     for name, value in given.items():
         if parameters.get(name, value) != value and name not in _KEPT:
             raise ParameterError(f"{name} of {top} must be {parameters[name]} with the other parameters, not {value}")
@@ -125,10 +125,10 @@ def _parameters(top: str, array: Design) -> dict[str, int]:
     return {name: numbers[name] for name in parameters_of(top) if name in numbers}
 
 
-def _follows(known: list[str], array: Design, stripes: int = 1) -> dict[str, int]:
+def _follows(parameters: list[str], array: Design, stripes: int = 1) -> dict[str, int]:
     """Parameters of a module that follow from an array."""
     all_of = array.rtl_parameters() | {"PortWords": array.port_bytes // array.word_bytes, "BeatWords": array.out_words}
     all_of["WordBits"] = array.word_bits
     all_of["CountWidth"] = array.input_words.bit_length()  # of words in a beat, from none to all
     all_of |= {"DataBytes": array.port_bytes} | ({"Ports": stripes} if stripes > 1 else {})
-    return {name: all_of[name] for name in known if name in all_of and name not in _KEPT}
+    return {name: all_of[name] for name in parameters if name in all_of and name not in _KEPT}

@@ -159,8 +159,8 @@ class Build:
             folder,
         )  # fmt: skip
         # Verilator's rules ask for `python`, and Debian 12 has none outside an environment.
-        told = (f"VM_TRACE={int(self.waves)}", f"PYTHON3={shlex.quote(sys.executable)}")
-        command = ["make", "-j1", "-C", str(folder), "-f", "Vtop.mk", *told]
+        settings = (f"VM_TRACE={int(self.waves)}", f"PYTHON3={shlex.quote(sys.executable)}")
+        command = ["make", "-j1", "-C", str(folder), "-f", "Vtop.mk", *settings]
         self._share_runtime(folder, command, compiling)
         _call(command, folder)
         for waste in (*folder.glob("*.gch"), *folder.glob("*.o"), *folder.glob("*.a")):
@@ -236,7 +236,7 @@ def _call(command: list[str], folder: Path) -> None:
     if done.returncode:
         refusals = re.findall(r"USERFATAL: \S+/(\w+)\.sv:\d+:\d+: (.*)", done.stdout + done.stderr)
         if refusals:
-            told = dict.fromkeys(f"{text.replace(' in %m', '')} ({module})" for module, text in refusals)
-            raise ParameterError("; ".join(told))
+            refused = dict.fromkeys(f"{text.replace(' in %m', '')} ({module})" for module, text in refusals)
+            raise ParameterError("; ".join(refused))
         tail = "\n".join((done.stdout + done.stderr).splitlines()[-40:])
         raise SimulationError(f"{Path(command[0]).name} ended with {done.returncode}:\n{tail}")

@@ -69,11 +69,13 @@ def parse_shape(text: str) -> Shape:
         cut = {name: min(getattr(whole, name), CHANNELS) for name in ("group_words", "groups", "columns")}
         return replace(whole, **cut)
     given = _json("SHAPE", text)
-    known = {field.name: field.default for field in fields(Shape) if field.name != "filter"}  # which SIZES has none of
+    defaults = {
+        field.name: field.default for field in fields(Shape) if field.name != "filter"
+    }  # which SIZES has none of
     for name, value in given.items():
-        if name not in known:
-            raise ValueError(f"SHAPE must have fields of {', '.join(known)}, not {name}")
-        default = known[name]
+        if name not in defaults:
+            raise ValueError(f"SHAPE must have fields of {', '.join(defaults)}, not {name}")
+        default = defaults[name]
         wants, fits = "a whole number that is not negative", _is_number(value)
         if isinstance(default, bool):
             wants, fits = "true or false", isinstance(value, bool)

@@ -152,8 +152,8 @@ class Netlist:
         kinds = {name: kind_of(cell) for name, cell in self._cells.items()}
         self._kinds = kinds
         self._luts = sum(cell["type"].startswith("LUT") for cell in self._cells.values())
-        known = [kind for kind in kinds.values() if kind[0] not in ("VCC", "GND")]
-        self._delays = delays_of([*known, _BOUNDARY], fabric)
+        cells = [kind for kind in kinds.values() if kind[0] not in ("VCC", "GND")]
+        self._delays = delays_of([*cells, _BOUNDARY], fabric)
         self._driver: dict[int, tuple[str, str, int]] = {}
         self.loads: dict[int, int] = defaultdict(int)
         self._kinds_of_loads: dict[int, dict[str, int]] = defaultdict(lambda: {"LUT": 0, "INV": 0})
@@ -196,7 +196,7 @@ class Netlist:
         cell, delays = self._cells[name], self._delays.get(self._kinds[name], Delays())
         if not delays.arcs:
             return []
-        found: dict[int, list[tuple[int, str, int]]] = {}
+        paths: dict[int, list[tuple[int, str, int]]] = {}
         outputs: dict[tuple[str, int], list[int]] = {}
         for port, bits in cell["connections"].items():
             if cell["port_directions"][port] == "output":
@@ -209,8 +209,8 @@ class Netlist:
                     if isinstance(bit, int):
                         for out, ps in delays.arcs.get((port_of(port), index), {}).items():
                             for target in outputs.get(out, ()):
-                                found.setdefault(target, []).append((bit, port, ps))
-        return list(found.items())
+                                paths.setdefault(target, []).append((bit, port, ps))
+        return list(paths.items())
 
     def _order(self) -> list[tuple[int, str, list[tuple[int, str, int]]]]:
         """All (output bit, cell, inputs) such that inputs come before outputs."""
@@ -249,8 +249,8 @@ class Netlist:
 
     def longest(self, net: NetDelay) -> Path | None:
         """Return the longest path, None when no path has a register at both ends."""
-        found = self.longest_by_scope(net)
-        return max(found.values(), key=lambda path: path.ps, default=None)
+        longest = self.longest_by_scope(net)
+        return max(longest.values(), key=lambda path: path.ps, default=None)
 
     def longest_by_scope(self, net: NetDelay) -> dict[str, Path]:
         """Return the longest path that ends in each instance of the hierarchy; "" is the top, with the
@@ -274,19 +274,20 @@ class Netlist:
         costs = {bit: net.of(count) for bit, count in copied.items()}
         apart = blocks_apart(self._luts)
         for bit, name, inputs in self._ordered:
-            found = []
+            arrivals = []
             for source, port, ps in inputs:
                 if source in arrival:
                     cost = 0.0 if self._free(source, name, port) else costs[source]
-                    found.append((arrival[source] + cost, source, port, ps))
-            if not found:
+                    arrivals.append((arrival[source] + cost, source, port, ps))
+            if not arrivals:
                 continue
             if self._cells[name]["type"].startswith("LUT"):
-                found.sort(reverse=True)
-                found = [
-                    (at, s, p, ps) for (at, s, p, _), ps in zip(found, sorted(ps for *_, ps in found), strict=True)
+                arrivals.sort(reverse=True)
+                arrivals = [
+                    (at, s, p, ps)
+                    for (at, s, p, _), ps in zip(arrivals, sorted(ps for *_, ps in arrivals), strict=True)
                 ]
-            at, source, port, ps = max(found, key=lambda each: each[0] + each[3])
+            at, source, port, ps = max(arrivals, key=lambda end: end[0] + end[3])
             if at + ps > arrival.get(bit, -1.0):  # a memory's output also starts at its own clock
                 arrival[bit], origin[bit] = at + ps, (source, port, ps)
                 launched.pop(bit, None)
@@ -405,8 +406,8 @@ class Netlist:
 
 
 def _family(kind: str) -> str:
-    found = _FAMILY.match(kind)
-    return found[0] if found else kind
+    match_ = _FAMILY.match(kind)
+    return match_[0] if match_ else kind
 
 
 def _plain(name: str) -> str:

@@ -115,10 +115,10 @@ def fit(part: str, kind: str, fitted: Sequence[CalibrationSample]) -> dict[str, 
 
     The result holds the errors that are left too.
     """
-    terms = [logic_terms(part, kind, each.shape) for each in fitted]
+    terms = [logic_terms(part, kind, sample.shape) for sample in fitted]
     names = list(terms[0])
     matrix = np.array([[float(row[name]) for name in names] for row in terms])
-    target = np.array([each.measured(kind) for each in fitted], dtype=np.float64)
+    target = np.array([sample.measured(kind) for sample in fitted], dtype=np.float64)
     held = np.array([_HELD if name in _COUNTED[part, kind] else 0.0 for name in names])
     weights = _least_squares(
         np.vstack([matrix / target[:, None], np.diag(held)]), np.concatenate([np.ones(len(fitted)), held])
@@ -171,18 +171,18 @@ def report(checked: Sequence[CalibrationSample], table: Mapping[str, Any] | None
     ]
     errors: dict[tuple[str, str], list[float]] = {}
     same = True
-    for each in checked:
-        shape, design = each.shape, each.design
-        same &= each.primitives == each.predicted_primitives
+    for sample in checked:
+        shape, design = sample.shape, sample.design
+        same &= sample.primitives == sample.predicted_primitives
         text = (
-            f"{each.part:10} {design.t_r:5} {design.t_p:3} {design.t_c:3} {design.acc_bits:3} {design.weight_slots:5} "
+            f"{sample.part:10} {design.t_r:5} {design.t_p:3} {design.t_c:3} {design.acc_bits:3} {design.weight_slots:5} "
             f"{design.out_words:3} {int(design.stackable):2} {int(design.split):4} "
-            f"{each.cells.dsp:4}/{each.predicted_primitives[0]:4} {each.cells.ramb18:4}/{each.predicted_primitives[1]:4}"
+            f"{sample.cells.dsp:4}/{sample.predicted_primitives[0]:4} {sample.cells.ramb18:4}/{sample.predicted_primitives[1]:4}"
         )
         for kind in LOGIC_KINDS:
-            value, measured = float(part_logic(each.part, kind, shape, table)), each.measured(kind)
-            errors.setdefault((each.part, kind), []).append(100 * (value / measured - 1))
-            text += f" {measured:6}/{value:6.0f} {errors[each.part, kind][-1]:+6.2f}"
+            value, measured = float(part_logic(sample.part, kind, shape, table)), sample.measured(kind)
+            errors.setdefault((sample.part, kind), []).append(100 * (value / measured - 1))
+            text += f" {measured:6}/{value:6.0f} {errors[sample.part, kind][-1]:+6.2f}"
         lines.append(text)
     good = same
     for (part, kind), values in errors.items():
@@ -190,11 +190,11 @@ def report(checked: Sequence[CalibrationSample], table: Mapping[str, Any] | None
         good &= mape <= MOST_MAPE_PCT
         lines.append(f"{part} {kind}: {len(values)} designs, MAPE {mape:.2f} %, worst {max(values, key=abs):+.2f} %")
     lines.append("DSP and RAM: " + ("all equal" if same else "DIFFERENT"))
-    known = logic_table() if table is None else table
+    logic = logic_table() if table is None else table
     changed = [
         part
         for part in PARTS
-        if known[part].get("sources") not in (None, sources_digest(needed(sources(), TOPS[part])))
+        if logic[part].get("sources") not in (None, sources_digest(needed(sources(), TOPS[part])))
     ]
     if changed:
         lines.append(
@@ -216,7 +216,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         path.write_text(json.dumps(calibrate(parts), indent=1) + "\n")
         print(path.read_text())
         return 0
-    checked = [each for part in parts for each in samples(part, given.designs, CHECK_SEED, announce=True)]
+    checked = [sample for part in parts for sample in samples(part, given.designs, CHECK_SEED, announce=True)]
     text, good = report(checked)
     print(text)
     return 0 if good else 1

@@ -114,9 +114,12 @@ def designs() -> tuple[OpenDesign, ...]:
     for raw in _data()["design"]:
         results = tuple(
             PublishedClock(
-                **{"ns" if key == "mhz" else key: 1e3 / value if key == "mhz" else value for key, value in each.items()}
+                **{
+                    "ns" if key == "mhz" else key: 1e3 / value if key == "mhz" else value
+                    for key, value in result.items()
+                }
             )
-            for each in raw["results"]
+            for result in raw["results"]
         )
         made.append(OpenDesign(**{"parameters": {}} | raw | {"files": tuple(raw["files"]), "results": results}))
     return tuple(made)
@@ -128,9 +131,9 @@ def _raw_paths() -> dict[str, dict[str, Raw]]:
     return {name: {kind: Raw(*raw) for kind, raw in kinds.items()} for name, kinds in body["paths"].items()}
 
 
-def write_paths(found: Mapping[str, Mapping[str, Raw]]) -> None:
+def write_paths(measured: Mapping[str, Mapping[str, Raw]]) -> None:
     """Write the raw paths of the calibration's designs."""
-    lines = [f"  {json.dumps(name)}: {json.dumps(kinds)}" for name, kinds in sorted(found.items())]
+    lines = [f"  {json.dumps(name)}: {json.dumps(kinds)}" for name, kinds in sorted(measured.items())]
     text = '{\n "made_by": "benchmarks/clock_paths.py",\n "paths": {\n' + ",\n".join(lines) + "\n }\n}\n"
     files(__package__).joinpath("clock_paths.json").write_text(text)  # type: ignore[attr-defined]
     _raw_paths.cache_clear()
@@ -168,8 +171,8 @@ def _graded(table: str, of: int, wanted: int) -> float:
 
 def _related(of: str, wanted: str) -> float:
     """Period in a family relative to that in another, both in their fastest grade."""
-    known = _data()["factors"]
-    return math.exp(mean(math.log(a / b) for a, b in zip(known[of], known[wanted], strict=True)))
+    factors = _data()["factors"]
+    return math.exp(mean(math.log(a / b) for a, b in zip(factors[of], factors[wanted], strict=True)))
 
 
 def across() -> float:
@@ -274,14 +277,14 @@ def _ratios() -> tuple[_Ratio, ...]:
 
 def _scales(ratios: Sequence[_Ratio]) -> dict[str, float]:
     """Logarithm of each fabric's scale: the mean over its designs of the mean over their devices."""
-    found = {}
+    clocks = {}
     for kind in FABRICS:
         by_design: dict[str, list[float]] = {}
         for ratio in ratios:
             if ratio.result.fabric == kind:
                 by_design.setdefault(ratio.design.name, []).append(ratio.log)
-        found[kind] = mean(map(mean, by_design.values()))
-    return found
+        clocks[kind] = mean(map(mean, by_design.values()))
+    return clocks
 
 
 class Blind(NamedTuple):
@@ -294,11 +297,11 @@ class Blind(NamedTuple):
 
 def blind(key: Callable[[OpenDesign, PublishedClock], str] = lambda design, _: design.repository) -> list[Blind]:
     """Predict each result by a model that has seen none with the same key: by default, of its repository."""
-    found, every = [], _ratios()
+    errors, every = [], _ratios()
     for design, result, log in every:
-        others = [each for each in every if key(each.design, each.result) != key(design, result)]
-        found.append(Blind(design, result, log - _scales(others)[result.fabric]))
-    return found
+        others = [other for other in every if key(other.design, other.result) != key(design, result)]
+        errors.append(Blind(design, result, log - _scales(others)[result.fabric]))
+    return errors
 
 
 @cache
@@ -334,7 +337,9 @@ def report(clock: ClockModel) -> str:
         f"{'held-out error':14} {'clocks':>6} {'median ratio':>12} {'rms of ln':>10}   without the family: median, rms"
     )
     for family in dict.fromkeys(result.family for _, result, _ in unseen):
-        errors, others = ([each.error for each in of if each.result.family == family] for of in (unseen, unseen_family))
+        errors, others = (
+            [estimate.error for estimate in of if estimate.result.family == family] for of in (unseen, unseen_family)
+        )
         lines.append(f"{family:14} {len(errors):6} {_told(errors)}   {_told(others)}")
     for kind in FABRICS:
         net = net_delay(kind)

@@ -72,12 +72,15 @@ def kind_of(cell: Mapping[str, Any]) -> Kind:
     ('RAMB36E1', (('DOA_REG', '1'),))
     """
     base = _LIKE.get(cell["type"], cell["type"])
-    known = dict(cell["parameters"])
+    settings = dict(cell["parameters"])
     if cell["type"] == "DSP48E2":
-        known = {**dict.fromkeys(_REGISTERS, "1"), "USE_DPORT": str(known.get("AMULTSEL") == "AD").upper()} | known
+        settings = {
+            **dict.fromkeys(_REGISTERS, "1"),
+            "USE_DPORT": str(settings.get("AMULTSEL") == "AD").upper(),
+        } | settings
     if cell["type"] == "URAM288":  # no output register unless asked for
-        known = {f"DO{p}_REG": str(int(known.get(f"OREG_{p}", "FALSE") == "TRUE")) for p in "AB"}
-    return base, tuple((name, _value(known[name])) for name in _PARAMETERS.get(base, ()) if name in known)
+        settings = {f"DO{p}_REG": str(int(settings.get(f"OREG_{p}", "FALSE") == "TRUE")) for p in "AB"}
+    return base, tuple((name, _value(settings[name])) for name in _PARAMETERS.get(base, ()) if name in settings)
 
 
 def port_of(name: str) -> str:
@@ -111,17 +114,17 @@ def delays_of(kinds: Iterable[Kind], fabric: str = "xc7") -> dict[Kind, Delays]:
 def _delays(kinds: tuple[Kind, ...], fabric: str) -> dict[Kind, Delays]:
     plain = [kind for kind in kinds if kind[0] not in _IDEAL]
     modules = _specified(plain)
-    found = {}
+    by_kind = {}
     for index, kind in enumerate(plain):
         module = modules.get(modules["top"]["cells"][f"c{index}"]["type"])
-        found[kind] = Delays() if module is None else _read(kind, module)  # a black box ends and begins no path
+        by_kind[kind] = Delays() if module is None else _read(kind, module)  # a black box ends and begins no path
     if fabric == "xcup":
-        found = {kind: _ultrascale(kind, delays) for kind, delays in found.items()}
+        by_kind = {kind: _ultrascale(kind, delays) for kind, delays in by_kind.items()}
     for kind in kinds:
         if kind[0] in _IDEAL:
             source, target = _IDEAL[kind[0]]
-            found[kind] = Delays(arcs={(source, 0): {(target, 0): 0}})
-    return found
+            by_kind[kind] = Delays(arcs={(source, 0): {(target, 0): 0}})
+    return by_kind
 
 
 @cache
@@ -150,7 +153,7 @@ def _ultrascale(kind: Kind, like: Delays) -> Delays:
         return int(row["registered"]) if _registered(kind, pin) else own("launch", pin[0], ps)
 
     return Delays(
-        arcs={pin: {to: own("through", pin[0], ps) for to, ps in each.items()} for pin, each in like.arcs.items()},
+        arcs={pin: {to: own("through", pin[0], ps) for to, ps in ends.items()} for pin, ends in like.arcs.items()},
         launch={pin: launched(pin, ps) for pin, ps in like.launch.items()},
         setup={pin: own("setup", pin[0], ps) for pin, ps in like.setup.items()},
     )
@@ -212,12 +215,12 @@ def _read(kind: Kind, module: Mapping[str, Any]) -> Delays:
         sources = [pins.get(bit, []) for bit in wires["SRC"]]
         if cell["type"] == "$specrule":
             if numbers["TYPE"] == "$setup":
-                for pin in (pin for each in sources for pin in each):
+                for pin in (pin for pins in sources for pin in pins):
                     setup[pin] = max(ps, setup.get(pin, 0))
             continue
         targets = [pins.get(bit, []) for bit in wires["DST"]]
         if cell["type"] == "$specify3":
-            for pin in (pin for each in targets for pin in each):
+            for pin in (pin for pins in targets for pin in pins):
                 launch.setdefault(pin, []).append(ps)
             continue
         full = int(numbers["FULL"], 2)
@@ -227,12 +230,12 @@ def _read(kind: Kind, module: Mapping[str, Any]) -> Delays:
             row[target] = max(ps, row.get(target, 0))
     if kind[0] in _CONTROLLED and setup:
         _add_controls(kind, module, setup)
-    return Delays(arcs=arcs, launch={pin: _launched(kind, pin, each) for pin, each in launch.items()}, setup=setup)
+    return Delays(arcs=arcs, launch={pin: _launched(kind, pin, delays) for pin, delays in launch.items()}, setup=setup)
 
 
-def _launched(kind: Kind, pin: Pin, found: list[int]) -> int:
+def _launched(kind: Kind, pin: Pin, delays: list[int]) -> int:
     """Of a RAM's two delays the one with or without its output register."""
-    return min(found) if _registered(kind, pin) else max(found)
+    return min(delays) if _registered(kind, pin) else max(delays)
 
 
 def _registered(kind: Kind, pin: Pin) -> bool:

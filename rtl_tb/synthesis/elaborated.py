@@ -55,18 +55,18 @@ class Elaborated:
 
 def elaborated(design: str) -> dict[str, Elaborated]:
     """Return the modules of a design by name, in its order."""
-    found = {}
+    modules = {}
     for match in _MODULE.finditer(_LEFT_OUT.sub("", design)):
         attributes, name, body = match.groups()
         hdl_name = re.search(r'\\hdlname "(.*)"', attributes)
-        found[name] = Elaborated(
+        modules[name] = Elaborated(
             name=name,
             plain=hdl_name[1] if hdl_name else name.removeprefix("\\"),
             text=_renumbered(f"{attributes}module {name}\n{body}end\n"),
             children=tuple(sorted(set(_CELL.findall(body)))),
             stub=f"attribute \\blackbox 1\nmodule {name}\n{''.join(_PORT.findall(body))}end\n",
         )
-    return found
+    return modules
 
 
 def _renumbered(text: str) -> str:

@@ -63,7 +63,7 @@ def foreign_paths(design: OpenDesign, folder: Path) -> dict[str, Raw]:
         texts |= {path.name: path.read_text() for path in sorted((folder / design.include).glob("*.vh"))}
     if design.stub:
         texts = {"stub.v": design.stub, **texts}
-    found = {}
+    netlists = {}
     for family in sorted({result.fabric for result in design.results}):
         net = net_delay(family)
 
@@ -72,8 +72,8 @@ def foreign_paths(design: OpenDesign, folder: Path) -> dict[str, Raw]:
 
         (made,) = _analysed(design.top, design.parameters, family, texts, asked, net, ports=False, data=design.data)
         path = _path(made)
-        found[family] = Raw(path.cells_ps, round(path.nets_ps), path.luts)
-    return found
+        netlists[family] = Raw(path.cells_ps, round(path.nets_ps), path.luts)
+    return netlists
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ def module_paths(
     edits: Sequence[tuple[str, str, str]] = (),
     flat: bool = False,
     timeout_s: int = 7200,
-    told: Callable[[str], None] = lambda _: None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> list[ModulePath]:
     """Find the longest path into each instance below one of our modules or of a bench, and its widest net.
 
@@ -115,7 +115,7 @@ def module_paths(
         for scope, widest in netlist.widest_by_scope().items():
             while scope and scope not in paths:  # no path ends there: the instance around it
                 scope = scope.rpartition(".")[0]
-            nets[scope] = max(widest, nets.get(scope, widest), key=lambda each: each.loads)
+            nets[scope] = max(widest, nets.get(scope, widest), key=lambda net: net.loads)
         return [
             {
                 "module": netlist.scopes.get(scope, top),
@@ -127,7 +127,7 @@ def module_paths(
         ]
 
     def mapped(folder: Path) -> None:
-        _join(folder, top, parameters, family, texts, timeout_s, told)
+        _join(folder, top, parameters, family, texts, timeout_s, report)
 
     kept = _analysed(
         top,
@@ -142,12 +142,12 @@ def module_paths(
     )
     return [
         ModulePath(
-            module=each["module"],
-            instance=each["instance"],
-            path=_path(each["path"]),
-            net=Net(**each["net"]) if each["net"] else None,
+            module=cell["module"],
+            instance=cell["instance"],
+            path=_path(cell["path"]),
+            net=Net(**cell["net"]) if cell["net"] else None,
         )
-        for each in kept
+        for cell in kept
     ]
 
 
@@ -156,7 +156,7 @@ def _analysed(
     parameters: Mapping[str, int],
     family: str,
     texts: Mapping[str, str],
-    found: Callable[[Netlist], list[dict[str, Any]]],
+    read: Callable[[Netlist], list[dict[str, Any]]],
     question: object,
     *,
     ports: bool,
@@ -184,7 +184,7 @@ def _analysed(
                 ports=ports,
                 fabric=family,
             )
-            kept.write_text(json.dumps(found(netlist)))
+            kept.write_text(json.dumps(read(netlist)))
             shutil.rmtree(folder)
         answer: list[dict[str, Any]] = json.loads(kept.read_text())
     return answer
@@ -205,7 +205,7 @@ def _join(
     family: str,
     texts: Mapping[str, str],
     timeout_s: int,
-    told: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> None:
     """Map the modules below `top` one by one and join them to `netlist.json` of a folder."""
     read = f"{read_script(top, parameters, texts)}hierarchy -top {top}\nwrite_rtlil design.il\n"
@@ -213,7 +213,7 @@ def _join(
     modules = elaborated((folder / "design.il").read_text())
     netlists = {}
     for number, module in enumerate(modules.values(), start=1):
-        told(f"{module.plain}, {number} of {len(modules)}")
+        report(f"{module.plain}, {number} of {len(modules)}")
         stubs = "".join(modules[child].stub for child in module.children if child in modules)
         netlists[f"module_{number}.il"] = _mapped(module, stubs, family, timeout_s)
     read = "".join(f"read_rtlil {name}\n" for name in netlists)

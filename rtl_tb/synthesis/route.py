@@ -221,11 +221,13 @@ HEAD = (
 )
 
 
-def line_of(each: RouteResult, commit: str) -> str:
+def line_of(result: RouteResult, commit: str) -> str:
     """Format the line of a part in a table of Markdown: cells and wires with their shares."""
-    cells = [f"{used:,} ({100 * used / there:.0f} %)" for used, there in each.used.values()]
-    path = f"{each.logic_ns:.2f} | {each.wires_ns:.2f} ({each.wires_pct:.0f} %) | `{each.start}` > `{each.end}`"
-    return f"| {each.part} | {each.made_of} | {commit} | {ROUTER}, {each.seed} | {' | '.join(cells)} | {each.mhz:.1f} | {path} |\n"
+    cells = [f"{used:,} ({100 * used / there:.0f} %)" for used, there in result.used.values()]
+    path = (
+        f"{result.logic_ns:.2f} | {result.wires_ns:.2f} ({result.wires_pct:.0f} %) | `{result.start}` > `{result.end}`"
+    )
+    return f"| {result.part} | {result.made_of} | {commit} | {ROUTER}, {result.seed} | {' | '.join(cells)} | {result.mhz:.1f} | {path} |\n"
 
 
 def with_lines(page: str, lines: Sequence[str]) -> str:

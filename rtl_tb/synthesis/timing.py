@@ -132,7 +132,7 @@ def device_of(board: Board) -> tuple[str, int]:
     >>> device_of(load_board("zc706")), device_of(load_board("zcu104"))
     (('kintex7', 2), ('zynquplus', 2))
     """
-    family = next((known for part, known in _FABRIC.items() if board.part.startswith(part)), "")
+    family = next((fabric for part, fabric in _FABRIC.items() if board.part.startswith(part)), "")
     grade = re.search(r"-(\d)", board.part)
     if not family or not grade:
         raise ValueError(f"part must begin with one of {', '.join(_FABRIC)} and have a grade, not '{board.part}'")
@@ -165,17 +165,17 @@ def lines_of(
     slowest: dict[str, ModulePath] = {}
     luts = 0
     for top, parameters in parts.items():
-        paths = module_paths(top, parameters, fabric(family), net, edits=EDITS, flat=flat, told=_progress)
-        luts += max((found.path.luts for found in paths), default=0)
-        for found in paths:
-            other = slowest.setdefault(found.module, found)
-            longer = max(found, other, key=lambda each: each.path.ps)
-            slowest[found.module] = replace(longer, net=max(found.net, other.net, key=_loads))
+        paths = module_paths(top, parameters, fabric(family), net, edits=EDITS, flat=flat, report=_progress)
+        luts += max((path.path.luts for path in paths), default=0)
+        for slow in paths:
+            other = slowest.setdefault(slow.module, slow)
+            longer = max(slow, other, key=lambda candidate: candidate.path.ps)
+            slowest[slow.module] = replace(longer, net=max(slow.net, other.net, key=_loads))
     made = []
-    for found in slowest.values():
-        path = found.path
+    for slow in slowest.values():
+        path = slow.path
         low, mhz, high = clock.mhz(Raw(path.cells_ps, path.nets_ps, luts), family, grade)
-        made.append(ModuleTiming(design=name, board=board, path=found, low=low, mhz=mhz, high=high))
+        made.append(ModuleTiming(design=name, board=board, path=slow, low=low, mhz=mhz, high=high))
     return sorted(made, key=lambda line: line.mhz)
 
 
@@ -243,7 +243,7 @@ def write(slowest: Mapping[str, ModuleTiming], clock: ClockModel) -> None:
         }
         for name, line in slowest.items()
     }
-    missing = {one.board for one in SHIPPED if one.name not in designs}
+    missing = {design.board for design in SHIPPED if design.name not in designs}
     body = {
         "made_by": "python -m fluidnpu.rtl_tb.synthesis.timing --write",
         "rtl": digest,
@@ -277,15 +277,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         every = _small(clock)
         print(f"\n{table(every)}\n{widest(every)}")
     designs = PACKED if given.int8 else SHIPPED
-    chosen = [] if given.small else [one for one in designs if any(word in one.name for word in given.only)]
-    for one in chosen:
-        board, design = load_board(one.board), one.design()
-        found = lines_of(one.name, board, parts_of(design, board, core=one.core), clock, flat=given.flat)
-        slowest[one.name] = found[0]
-        every += found
-        print(f"\n{one.name}: <{design.t_r}, {design.t_p}, {design.t_c}> on {board.part}, {board.clock_hz / 1e6:g} MHz")
-        print(f"{table(found)}\n{widest(found)}")
-        print(f"slowest, by the interval of all designs: {found[0].mhz / clock.spread:.0f} MHz", flush=True)
+    chosen = [] if given.small else [design_ for design_ in designs if any(word in design_.name for word in given.only)]
+    for shipped in chosen:
+        board, design = load_board(shipped.board), shipped.design()
+        lines = lines_of(shipped.name, board, parts_of(design, board, core=shipped.core), clock, flat=given.flat)
+        slowest[shipped.name] = lines[0]
+        every += lines
+        print(
+            f"\n{shipped.name}: <{design.t_r}, {design.t_p}, {design.t_c}> on {board.part}, {board.clock_hz / 1e6:g} MHz"
+        )
+        print(f"{table(lines)}\n{widest(lines)}")
+        print(f"slowest, by the interval of all designs: {lines[0].mhz / clock.spread:.0f} MHz", flush=True)
     if given.write and chosen and not given.int8:
         write(slowest, clock)
     missed, wide = [line for line in every if 1e6 * line.mhz < line.board.clock_hz], too_wide(every)

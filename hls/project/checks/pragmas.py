@@ -127,7 +127,7 @@ BY_DIALECT = {Dialect.VIVADO_HLS: DIRECTIVES, Dialect.VITIS_HLS: VITIS_DIRECTIVE
 
 def check_pragmas(text: str, dialect: Dialect = Dialect.VIVADO_HLS) -> list[str]:
     """Check the pragmas of a C++ text: one sentence for each problem."""
-    known = BY_DIALECT[dialect]
+    options_of = BY_DIALECT[dialect]
     problems = []
     names = set(re.findall(r"[A-Za-z_]\w*", "\n".join(line for line in text.splitlines() if "#pragma" not in line)))
     for number, line in enumerate(text.splitlines(), 1):
@@ -136,11 +136,11 @@ def check_pragmas(text: str, dialect: Dialect = Dialect.VIVADO_HLS) -> list[str]
         words = line.split()
         if len(words) < 3 or words[0] != "#pragma" or words[1] != "HLS":
             problems.append(f"line {number}: a pragma must read '#pragma HLS DIRECTIVE', not '{line.strip()}'")
-        elif words[2] not in known:
+        elif words[2] not in options_of:
             problems.append(f"line {number}: there is no pragma HLS {words[2]}")
         else:
-            found = _check_options(words[2], known[words[2]], words[3:], names)
-            problems += [f"line {number}: {problem}" for problem in found]
+            options = _check_options(words[2], options_of[words[2]], words[3:], names)
+            problems += [f"line {number}: {problem}" for problem in options]
     return problems
 
 

@@ -221,17 +221,17 @@ def random_layer(
     """
     kernel, stride = kind
     while True:
-        some = list(tiles) or [rng.randrange(1, 2 * LANES + 2) for _ in range(rng.choice([1, 1, 2, 3]))]
+        widths = list(tiles) or [rng.randrange(1, 2 * LANES + 2) for _ in range(rng.choice([1, 1, 2, 3]))]
         shape = (samples or rng.choice([1, 1, 2, 3]), *(size or (rng.randrange(1, 7), rng.randrange(4, 9))))
         before, behind = (tuple(rng.randrange(max(kernel, 1)) for _ in range(2)) for _ in range(2))
         out = [(shape[1 + axis] + before[axis] + behind[axis] - kernel) // stride + 1 for axis in (0, 1)]
-        pitch = sum(-(-columns // LANES) for columns in some)
+        pitch = sum(-(-columns // LANES) for columns in widths)
         fits = pitch <= ROOM["windows"] and shape[2] * pitch <= ROOM["deep_rows" if kernel > 3 else "rows"]
         fits &= pitch * -(-kernel * kernel // TAPS) <= ROOM["weights"] and shape[0] <= SAMPLES
         if fits and min(out) > 0 and (tiles or pitch * math.prod(shape) <= 150):
             break
     source = np.random.default_rng(rng.getrandbits(32))
-    channels, most = sum(some), rng.choice([3, MOST + 1, MOST + 1])
+    channels, most = sum(widths), rng.choice([3, MOST + 1, MOST + 1])
     shift = rng.choice([0, 1, rng.randrange(2, 12), rng.randrange(12, 24), rng.randrange(24, 48)])
     bias = min(rng.choice([4, 1 << 20, 1 << (15 + shift), 1 << 45]), 1 << 45)
     lo, hi = rng.choice([(LEAST, MOST), (LEAST, MOST), (0, MOST), (-9, 5000 >> 16 - BITS), (-20000 >> 16 - BITS, -1)])
@@ -253,7 +253,7 @@ def random_layer(
         shift=shifts,
         lo=lo,
         hi=hi,
-        tiles=some,
+        tiles=widths,
         blocks=[math.prod(shape)] if whole else _blocks(rng, math.prod(shape)),
         row_lanes=rng.random() < 0.4 if row_lanes is None else row_lanes,
         rng=rng,

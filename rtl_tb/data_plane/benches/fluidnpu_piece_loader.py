@@ -161,7 +161,7 @@ def uses(rng: random.Random) -> list[tuple[ActivationCode, int, int, int]]:
     behind = (
         [(rows, table) for rows in (1, WEIGHTS, rng.randrange(1, WEIGHTS + 1)) for table in (0, 1)] if WEIGHTS else []
     )
-    filtered = [(use, pieces, *some) for some in behind for use, pieces in (plain[0], channels[1], every[-1])]
+    filtered = [(use, pieces, *filter_) for filter_ in behind for use, pieces in (plain[0], channels[1], every[-1])]
     whole = [*((use, pieces, 0, 0) for use, pieces in every), *filtered]
     return rng.sample(whole, len(whole))
 

@@ -51,11 +51,11 @@ async def plan_of(
         await RisingEdge(dut.clk_i)
         fault = FAULT.numbers(int(dut.bad_o.value))
         if fault["valid"] or dut.done_o.value:
-            told = ("bad", fault["cause"]) if fault["valid"] else ("done", int(dut.layer_o.value))
+            expected = ("bad", fault["cause"]) if fault["valid"] else ("done", int(dut.layer_o.value))
             await RisingEdge(dut.clk_i)
             assert not FAULT.numbers(int(dut.bad_o.value))["valid"], "an end is told for one cycle"
             assert not dut.done_o.value, "an end is told for one cycle"
-            return told
+            return expected
     raise AssertionError("neither done nor bad within 1500 cycles")
 
 
@@ -241,10 +241,10 @@ async def nonsense_is_refused(dut: Dut) -> None:
     values = DESCRIPTOR.unpack(sum(word << 32 * i for i, word in enumerate(good)))
     for change in spoils(values, case.run.mode):
         words = with_checksum(DESCRIPTOR.pack({**values, **change}))
-        told = await plan(dut, case, words)
-        assert told == ("bad", Cause.BAD_DESCRIPTOR), f"{change}: {told}"
-        told = await plan(dut, case, words, plan_bad=1)
-        assert told == ("bad", Cause.BAD_DESCRIPTOR if "magic" in change else Cause.BAD_FBCB), f"{change}: {told}"
+        outcome = await plan(dut, case, words)
+        assert outcome == ("bad", Cause.BAD_DESCRIPTOR), f"{change}: {outcome}"
+        outcome = await plan(dut, case, words, plan_bad=1)
+        assert outcome == ("bad", Cause.BAD_DESCRIPTOR if "magic" in change else Cause.BAD_FBCB), f"{change}: {outcome}"
     for bit in (0, 13, 31):
         bad = [*good]
         bad[rng.randrange(32)] ^= 1 << bit
@@ -365,8 +365,8 @@ async def a_pool_or_a_filter_behind_lanes_by_samples_is_refused(dut: Dut) -> Non
             met.add(case.run.row_lanes)
             values = DESCRIPTOR.unpack(sum(word << 32 * i for i, word in enumerate(case.descriptor.words())))
             for change in ({"pool_kernel": 3}, filtering(values)):
-                told = await plan(dut, case, with_checksum(DESCRIPTOR.pack({**values, **change})))
-                assert told[0] == "done" if case.run.row_lanes else told == ("bad", Cause.BAD_FBCB)
+                outcome = await plan(dut, case, with_checksum(DESCRIPTOR.pack({**values, **change})))
+                assert outcome[0] == "done" if case.run.row_lanes else outcome == ("bad", Cause.BAD_FBCB)
 
 
 @bench(20_000)

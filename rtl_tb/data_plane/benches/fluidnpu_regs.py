@@ -39,10 +39,10 @@ async def every_offset_answers(dut: Dut) -> None:
     rng = await begin(dut, counted_valid_i=1)
     lite = LiteMaster(dut, rng)
     shadow = {r.name: r.reset for r in SETTINGS}
-    known = {r.offset: r for r in REGISTERS}
+    by_offset = {r.offset: r for r in REGISTERS}
     offsets = [*range(WINDOW_BYTES), *range(WINDOW_BYTES, 4096, 252), 4095]
     for offset in rng.sample(offsets, len(offsets)):
-        entry = known.get(offset)
+        entry = by_offset.get(offset)
         data, response = await lite.read(offset)
         assert response == (OKAY if entry else SLVERR), f"read {offset:#x}"
         if entry and entry.name in shadow and entry.name != "FBCB_DATA":  # its word comes from the engine
