@@ -89,7 +89,7 @@ LOOPS := $(PY) .ci/compile.py "the loops of the cycle model and of the simulator
 # Numba files what it compiles under the path of the import, and tests import from the root.
 TESTED_LOOPS := $(PY) .ci/compile.py "the same loops and that of fleets for the tests (half a minute)" --tests
 $(VENV)/.installed-demo: $(DEPS) | $(PY)
-	@$(INSTALL) "what the demo needs: NumPy, ONNX, matplotlib, PYNQ, Numba (1 to 3 minutes)" -c constraints.txt -e ".[design,board,fast]"
+	@$(INSTALL) "what the demo needs: NumPy, ONNX, matplotlib, PYNQ, Numba (1 to 3 minutes)" -c constraints.txt -e ".[design,board]"
 	@$(INSTALL) $(ALONE)
 	@$(LOOPS)
 	@touch $@
