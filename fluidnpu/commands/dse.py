@@ -239,7 +239,8 @@ def _print_mix(out: Console, found: dse.Exploration) -> None:
     columns = ("network", "share %", "batch", "frames/s", "ms a batch", "limited by")
     out.print(show.table("Each network as if it were alone on this array", columns, rows))
     for part in found.parts:
-        out.print(f"{part.workload.name} alone: {served_at_rates(part)}")
+        if part.design.stages > 1:
+            out.print(f"{part.workload.name} alone: {served_at_rates(part)}")
 
 
 def workload_of(options: DseOptions) -> models.Workload:
@@ -275,7 +276,7 @@ def print_design(out: Console, found: dse.Exploration) -> None:
     )
     out.print("; ".join(facts))
     out.print(speed_table(found))
-    if not found.parts:
+    if not found.parts and found.design.stages > 1:
         out.print(served_at_rates(found))
     resources = found.fitted_resources
     parts = {"DSP": resources["dsp"], **show.memories(resources), "LUT": resources["lut"], "FF": resources["ff"]}
@@ -307,11 +308,10 @@ def speed_table(found: dse.Exploration) -> RenderableType:
 def served_at_rates(found: dse.Exploration) -> str:
     """Say what a server answers a second, where frames/s send every image through the whole network."""
     rates, capacity = found.design.exit_rates, comparison.design_capacity(found.design)
-    if capacity is None:
+    if capacity is None or rates is None:
         return "requests/s: not known, since exit rates are not (--data measures them, --exit-rates names them)"
-    left = "" if rates is None or found.design.stages == 1 else ", ".join(f"{100 * rate:.1f} %" for rate in rates)
-    where = f"at the exit rates {left} (frames/s: nobody leaves early)" if left else "and no early exits"
-    return f"requests/s: {quantities.plain(capacity, 4)}, predicted {where}"
+    left = ", ".join(f"{100 * rate:.1f} %" for rate in rates)
+    return f"requests/s: {quantities.plain(capacity, 4)}, predicted at the exit rates {left} (frames/s: nobody leaves early)"
 
 
 def how_far(found: dse.Exploration) -> str:

@@ -140,7 +140,7 @@ def _flows(
 def _head(sheet: _Sheet, fleet: placement.Fleet, plan: placement.Plan, card: _Card) -> None:
     sheet.box(card.x, card.y, card.w, card.h, "var(--paper)", "var(--faint)", 6)
     sheet.text(card.x + 12, card.y + 22, "front", size=14, font_weight="600")
-    sheet.text(card.x + 12, card.y + 42, f"{plain(plan.rate_per_s, 4)} requests/s")
+    sheet.text(card.x + 12, card.y + 42, f"planned {plain(plan.rate_per_s, 4)} requests/s")
     if not fleet.head:
         sheet.text(card.x + 12, card.y + 62, "its link is no limit", size=11, ink="var(--soft)")
         return

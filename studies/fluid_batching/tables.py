@@ -35,10 +35,10 @@ def tables_markdown(study: Body, command: str) -> str:
 
 def design_rows(parts: Body) -> dict[str, list[list[str]]]:
     """Give the tables of designs by title, as rows of text, the head first."""
-    found = [["network, board", "design", "designs", "DSPs %", "memory %", "FBCB % of registers"]]
-    for key, one in parts["Table I"].items():
-        numbers = [f"{one[name]:.2f}" for name in ("dsp_pct", "memory_pct", "fbcb_pct")]
-        found.append([key, f"<{', '.join(map(str, one['point']))}>", str(one["designs"]), *numbers])
+    rows = [["network, board", "design", "designs", "DSPs %", "memory %", "FBCB % of registers"]]
+    for key, entry in parts["Table I"].items():
+        numbers = [f"{entry[name]:.2f}" for name in ("dsp_pct", "memory_pct", "fbcb_pct")]
+        rows.append([key, f"<{', '.join(map(str, entry['point']))}>", str(entry["designs"]), *numbers])
     first = [["what", "serial", *(f"timeout {name[-1].upper()}" for name in ADAPTIVE)]]
     for name, lines in parts["Fig. 1a"].items():
         for label, row in lines.items():
@@ -48,7 +48,7 @@ def design_rows(parts: Body) -> dict[str, list[list[str]]]:
     first += [
         [f"{name}, GOP/s of parts 1 to 4", *(f"{x:.0f}" for x in ways[name])] for name in ("SERIAL", "FC", "R", "P")
     ]
-    return {TITLES["Table I"]: found, TITLES["Fig. 1"]: first}
+    return {TITLES["Table I"]: rows, TITLES["Fig. 1"]: first}
 
 
 def table2(part: Body) -> list[str]:
@@ -60,8 +60,8 @@ def table2(part: Body) -> list[str]:
         cells = []
         for row in rows:
             policies = part[row.name]["policies"]
-            one = policies[f"lazy:layers={row.layers}" if name == "lazy" else name]
-            cells.append(" / ".join(plus_minus(one[k], 1 if k == "violations_pct" else 0) for k in YARDSTICKS))
+            entry = policies[f"lazy:layers={row.layers}" if name == "lazy" else name]
+            cells.append(" / ".join(plus_minus(entry[k], 1 if k == "violations_pct" else 0) for k in YARDSTICKS))
         lines.append(table_row([f"`{name}`", *cells]))
     bounds = [plus_minus(part[row.name]["bound_pct"], 2) + " %" for row in rows]
     paper = [f"{row.fluid_violations_pct:g} % / {row.fluid_average_ms:g} ms" for row in rows]
@@ -136,20 +136,20 @@ def codesign(part: Body) -> list[str]:
 def accuracy(part: Body) -> list[str]:
     """Write the gain and cost of anytime answers by threshold."""
     lines = table_head(
-        ["threshold", "policy", "violations % / average ms / p99 ms", "early %", "accuracy %", "points lost"]
+        ["threshold", "policy", "violations % / average ms / p99 ms", "anytime %", "accuracy %", "points lost"]
     )
     for threshold in sorted(part, key=float):
-        for name, one in part[threshold]["policies"].items():
-            served = " / ".join(plus_minus(one[key], 2) for key in YARDSTICKS)
-            rest = [plus_minus(one[key], 2) for key in ("anytime_pct", "accuracy_pct", "accuracy_lost_points")]
+        for name, entry in part[threshold]["policies"].items():
+            served = " / ".join(plus_minus(entry[key], 2) for key in YARDSTICKS)
+            rest = [plus_minus(entry[key], 2) for key in ("anytime_pct", "accuracy_pct", "accuracy_lost_points")]
             lines.append(table_row([threshold, f"`{name}`", served, *rest]))
     return lines
 
 
 def _span(values: Sequence[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    if not known:
+    measured = [value for value in values if value is not None]
+    if not measured:
         return "unstable"
-    low, high = f"{min(known):.2f}", f"{max(known):.2f}"
+    low, high = f"{min(measured):.2f}", f"{max(measured):.2f}"
     text = low if low == high else f"{low}-{high}"
-    return text if len(known) == len(values) else f"{text} (unstable in {len(values) - len(known)})"
+    return text if len(measured) == len(values) else f"{text} (unstable in {len(values) - len(measured)})"
