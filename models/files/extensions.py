@@ -37,7 +37,7 @@ class Extension:
     @classmethod
     def of(cls, entry: EntryPoint) -> Extension:
         """Describe an entry point."""
-        facts = entry.dist.metadata if entry.dist is not None else {}
+        facts: Any = entry.dist.metadata if entry.dist is not None else {}
         package, version = (facts["Name"], facts["Version"]) if "Name" in facts else ("?", "?")
         return cls(group=entry.group, name=entry.name, value=entry.value, package=package, version=version)
 

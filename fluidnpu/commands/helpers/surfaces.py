@@ -48,7 +48,7 @@ SLO = click.option(
 )
 
 
-class DeviceChoice(click.Choice):
+class DeviceChoice(click.Choice):  # type: ignore[type-arg]  # that of click 8.1 takes none
     """Takes one of some kinds of devices, or the name of one that a package brings."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
