@@ -117,7 +117,7 @@ class Driver:
     ) -> None:
         self.programs = (program,) if isinstance(program, Program) else tuple(program)
         self.parts = tuple(design.part(index) for index in range(len(design.parts))) or (design,)
-        if [one.design_digest for one in self.programs] != [part.digest for part in self.parts]:
+        if [compiled.design_digest for compiled in self.programs] != [part.digest for part in self.parts]:
             raise DriverUsageError("the program must be compiled for this design, and it was compiled for another one")
         if not patience >= 1:
             raise DriverUsageError(f"patience must be at least 1, not {patience}")
@@ -125,7 +125,7 @@ class Driver:
         self.slots_of = _divided(slots, len(self.programs), design.b_max)
         self.slots = self.slots_of[-1].stop
         self._owner = [index for index, held in enumerate(self.slots_of) for _ in held]  # by slot: its program
-        self._stages = [(p, stage) for p, one in enumerate(self.programs) for stage in range(len(one.stages))]
+        self._stages = [(p, stage) for p, compiled in enumerate(self.programs) for stage in range(len(compiled.stages))]
         self._linked = link(self.programs)
         self.missed_interrupts = 0  # jobs that ended without an interrupt by the deadline
         self._bus = Bus(device)
@@ -300,9 +300,9 @@ class Driver:
         return self.programs[network].real_logits(stored, exit_index)
 
     def onward(self, slots: Sequence[int]) -> Stored:
-        """Read the tensor with which samples go on from a part, as stored: words (len(slots), H, W, C).
+        """Read the tensor with which samples continue from a part, as stored: words (len(slots), H, W, C).
 
-        Raises DriverUsageError for slots of a program that samples do not go on from.
+        Raises DriverUsageError for slots of a program that samples do not continue from.
         """
         self._check_slots(slots)
         tensors = []
@@ -321,14 +321,14 @@ class Driver:
         """
         network, stage = self._stages[stage]
         self._check_slots(slots, network)
-        program, found = self.programs[network], {}
+        program, outputs = self.programs[network], {}
         for output in program.outputs:
             if output.output.stage <= stage:
                 for slot in slots:
                     self._bus.invalidate(self._buffers[1], *self._bytes_of(slot, output.output.tensor))
                 tensors = [program.read_tensor(self._memory[slot], output.output.tensor) for slot in slots]
-                found[output.output.name] = output.output.arranged(np.stack(tensors))
-        return found
+                outputs[output.output.name] = output.output.arranged(np.stack(tensors))
+        return outputs
 
     def outputs(self, slots: Sequence[int], stage: int) -> dict[str, npt.NDArray[np.float32]]:
         """Read the outputs that are no exits after a stage in their unit, activations applied.
@@ -354,11 +354,11 @@ class Driver:
             for slot, image in zip(slots, batch, strict=True):
                 self.write_sample(slot, image)
             self.activate(slots)
-            for stage, found in enumerate(logits):
+            for stage, of_exit in enumerate(logits):
                 self.run_stage(stage)
-                found.append(self.logits(slots, stage))
+                of_exit.append(self.logits(slots, stage))
         self.activate(())
-        sure = sureness_of_exits([np.concatenate(found) for found in logits], self.program.check)
+        sure = sureness_of_exits([np.concatenate(of_exit) for of_exit in logits], self.program.check)
         left = decide_exits(sure, self.program.thresholds)
         return tuple(float(np.mean(left == index)) for index in range(len(sure)))
 
@@ -453,12 +453,12 @@ class Driver:
         start = self.device.clock.now_ns()
         if meanwhile is not None:
             meanwhile()
-        told, status = self._wait_job(start + 2 * limit_ns + _GRACE_NS)
+        interrupted, status = self._wait_job(start + 2 * limit_ns + _GRACE_NS)
         end = self.device.clock.now_ns()
         self._bus.write(_OFFSETS["IRQ_STATUS"], _EVENTS)
         failed = _STATUS.field("ERROR").get(status)
         done = _STATUS.field("DONE").get(status) and _STATUS.field("IDLE").get(status)
-        self.missed_interrupts += bool((failed or done) and not told and status != _SILENCE)
+        self.missed_interrupts += bool((failed or done) and not interrupted and status != _SILENCE)
         if failed:
             raise self._npu_error()
         if not done:
@@ -475,11 +475,11 @@ class Driver:
         A spurious interrupt is cleared.
         """
         while True:
-            told = self._bus.wait_interrupt(deadline_ns)
+            interrupted = self._bus.wait_interrupt(deadline_ns)
             status = self._bus.read(_OFFSETS["STATUS"])
             ended = _STATUS.field("ERROR").get(status) or _STATUS.field("DONE").get(status)
-            if ended or not told or self.device.clock.now_ns() >= deadline_ns:
-                return told, status
+            if ended or not interrupted or self.device.clock.now_ns() >= deadline_ns:
+                return interrupted, status
             self._bus.write(_OFFSETS["IRQ_STATUS"], _EVENTS)
             self.device.clock.sleep_until(self.device.clock.now_ns() + _SPURIOUS_NS)
 
@@ -506,8 +506,8 @@ class Driver:
                 raise IntegrityError(f"the NPU reports the end of layers {first}..{last}, and has written no results")
         expected = self._settings | {"FIRST_LAYER": first, "LAST_LAYER": last, "ACTIVE": self._active}
         for name, word in expected.items():
-            if (found := self._read(name)) != word:
-                raise IntegrityError(f"register {name} must hold {word:#x} as written, and it holds {found:#x}")
+            if (actual := self._read(name)) != word:
+                raise IntegrityError(f"register {name} must hold {word:#x} as written, and it holds {actual:#x}")
         self._bus.invalidate(self._buffers[0])
         code, _ = _aligned(self._buffers[0])
         if not np.array_equal(code[: len(self._image)], self._image):
@@ -583,27 +583,27 @@ class Driver:
     def _check_memory(self) -> None:
         self._bus.invalidate(self._buffers[0])
         code, _ = _aligned(self._buffers[0])
-        found, expected = (zlib.crc32(one.data) for one in (code[: len(self._image)], self._image))
-        if found != expected:
+        actual, expected = (zlib.crc32(words.data) for words in (code[: len(self._image)], self._image))
+        if actual != expected:
             raise IntegrityError(
-                f"descriptors and weights in the NPU's memory must have the CRC-32 {expected:#010x} of the bundle's, not {found:#010x}"
+                f"descriptors and weights in the NPU's memory must have the CRC-32 {expected:#010x} of the bundle's, not {actual:#010x}"
             )
 
     def _check_fbcb(self, places: Iterable[int]) -> None:
         for place in places:
             self._write("FBCB_INDEX", place)
-            found, expected = self._read("FBCB_DATA"), self._linked.fbcb_words[place]
-            if found != expected:
-                raise IntegrityError(f"FBCB word {place} must be {expected:#x} as written, and it is {found:#x}")
+            actual, expected = self._read("FBCB_DATA"), self._linked.fbcb_words[place]
+            if actual != expected:
+                raise IntegrityError(f"FBCB word {place} must be {expected:#x} as written, and it is {actual:#x}")
 
     def read_counts(self, first: int, last: int) -> list[LayerCounts]:
         """Read the counters of layers first..last, each of the last job that ran it to its end."""
-        found = []
+        layers = []
         for layer in range(first, last + 1):
             self._write("COUNTERS_LAYER", layer)
             counts = {counter.name.lower(): self._read(f"LAYER_{counter.name}") for counter in COUNTERS}
-            found.append(LayerCounts(**counts))
-        return found
+            layers.append(LayerCounts(**counts))
+        return layers
 
     def expected_counts(self, first: int, last: int) -> list[LayerCounts]:
         """Count layers first..last by the exact model, as one job on the active batch that ran just now.
@@ -663,10 +663,10 @@ class Driver:
     def _check_slots(self, slots: Iterable[int], network: int | None = None) -> None:
         if not len(self._memory):
             raise DriverUsageError("the program must be loaded first")
-        mine = range(self.slots) if network is None else self.slots_of[network]
+        own = range(self.slots) if network is None else self.slots_of[network]
         for slot in slots:
-            if slot not in mine:
-                raise DriverUsageError(f"a slot must lie in {mine.start}..{mine.stop - 1}, not {slot}")
+            if slot not in own:
+                raise DriverUsageError(f"a slot must lie in {own.start}..{own.stop - 1}, not {slot}")
 
     def _tensor(self, slot: int, tensor: str) -> Stored:
         return self.programs[self._owner[slot]].tensors[tensor].view(self._memory[slot])

@@ -1,4 +1,4 @@
-"""A link to a board that can be cut: nothing passes it, and neither end is told.
+"""A link to a board that can be cut: nothing passes it, and neither end is notified.
 
 For campaigns and tests: connections to `Cable.address` are carried to another one on this machine. While it
 is cut, bytes, ends and new connections wait, as behind a switch without power.
@@ -65,10 +65,10 @@ class Cable:
     def _mend(self, fate: Mended) -> None:
         if self._whole.is_set():
             return
-        for one in self._carried:
+        for carried in self._carried:
             if fate is Mended.CLOSED:
-                one.close()
-            one.dead = one.dead or fate is Mended.FORGOTTEN
+                carried.close()
+            carried.dead = carried.dead or fate is Mended.FORGOTTEN
         self._whole.set()
 
     def _do(self, work: Coroutine[Any, Any, Any]) -> Any:
@@ -77,24 +77,24 @@ class Cable:
     async def _end(self) -> None:
         assert self._server is not None
         self._server.close()
-        tasks = [one.task for one in self._carried if one.task is not None]
+        tasks = [carried.task for carried in self._carried if carried.task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        one = _Carried(self._whole, asyncio.current_task(), [writer])
-        self._carried.add(one)
+        carried = _Carried(self._whole, asyncio.current_task(), [writer])
+        self._carried.add(carried)
         try:
-            await one.may_pass()
+            await carried.may_pass()
             far_reader, far_writer = await asyncio.open_connection(self._host, self._port)
-            one.ends.append(far_writer)
-            await asyncio.gather(one.carry(reader, far_writer), one.carry(far_reader, writer))
+            carried.ends.append(far_writer)
+            await asyncio.gather(carried.carry(reader, far_writer), carried.carry(far_reader, writer))
         except (OSError, asyncio.CancelledError):  # an end has gone, or the cable does
             pass
         finally:
-            self._carried.discard(one)
-            one.close()
+            self._carried.discard(carried)
+            carried.close()
 
 
 class _Carried:

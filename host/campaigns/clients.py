@@ -144,16 +144,16 @@ class Asking:
                 ask_next()
         finally:
             asked.put(None)
-        for said in call:  # nothing is left to be answered
-            self._take(message("ModelStreamInferResponse").FromString(said), open_)
+        for response in call:  # nothing is left to be answered
+            self._take(message("ModelStreamInferResponse").FromString(response), open_)
 
-    def _take(self, said: Any, open_: dict[str, int]) -> None:
-        answer = said.infer_response
+    def _take(self, response: Any, open_: dict[str, int]) -> None:
+        answer = response.infer_response
         place = open_.pop(answer.id, None)
         if place is None:
             self.seen.doubled += 1
-        elif said.error_message:
-            self.seen.errors[said.error_message] += 1
+        elif response.error_message:
+            self.seen.errors[response.error_message] += 1
         else:
             rows = dict(zip((output.name for output in answer.outputs), answer.raw_output_contents, strict=True))
             exit, label = (int(np.frombuffer(rows[name], np.int32)[0]) for name in ("exit", "label"))

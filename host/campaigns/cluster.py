@@ -43,10 +43,10 @@ class LocalCluster:
 
     def __enter__(self) -> LocalCluster:
         with contextlib.ExitStack() as stack:
-            said = stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8"))
+            output = stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8"))
             for left in reversed(range(TRIES)):
                 try:
-                    self.address = self._start(said)
+                    self.address = self._start(output)
                     break
                 except BoardError as error:
                     if not left:
@@ -56,13 +56,13 @@ class LocalCluster:
             self._stack = stack.pop_all()
         return self
 
-    def _start(self, said: IO[str]) -> str:
+    def _start(self, output: IO[str]) -> str:
         """Start the process; what Ray has to say goes to a file. Raises BoardError."""
         self._process = subprocess.Popen(
             [sys.executable, "-m", "fluidnpu.host.campaigns.cluster", *self._words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=said,
+            stderr=output,
             text=True,
             env=environment(),
             start_new_session=True,  # Ctrl-C is for whoever asked for it
@@ -71,8 +71,8 @@ class LocalCluster:
             return str(self._answer()["address"])
         except ValueError:
             self._end()
-            said.seek(0)
-            lines = [line.strip() for line in said if line.strip()]
+            output.seek(0)
+            lines = [line.strip() for line in output if line.strip()]
             raise BoardError(lines[-1] if lines else f"it ended with {self._process.returncode}") from None
 
     def __exit__(self, *_: object) -> None:
@@ -87,8 +87,8 @@ class LocalCluster:
         """Read the next line. Raises ValueError at the end."""
         assert self._process is not None
         assert self._process.stdout is not None
-        found: dict[str, Any] = json.loads(self._process.stdout.readline())
-        return found
+        report: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return report
 
     def order(self, what: str, node: str = "") -> dict[str, Any]:
         """Do one of: lose, stop, go_on (a node by its id, which its shards know), add. Raises BoardError."""
@@ -96,12 +96,12 @@ class LocalCluster:
             assert self._process is not None
             try:
                 print(json.dumps([what, node]), file=self._process.stdin, flush=True)
-                said = self._answer()
+                answer = self._answer()
             except (OSError, ValueError):
                 raise BoardError("the Ray cluster of this machine must live, and it has ended") from None
-        if "error" in said:
-            raise BoardError(f"a node must be known to the cluster: {said['error']}")
-        return said
+        if "error" in answer:
+            raise BoardError(f"a node must be known to the cluster: {answer['error']}")
+        return answer
 
 
 def tree(pid: int) -> list[int]:
@@ -112,10 +112,10 @@ def tree(pid: int) -> list[int]:
             with contextlib.suppress(OSError):
                 facts = (entry / "stat").read_text().rpartition(")")[2].split()
                 parents.setdefault(int(facts[1]), []).append(int(entry.name))
-    found = [pid]
-    for one in found:
-        found += parents.get(one, ())
-    return found
+    pids = [pid]
+    for ancestor in pids:
+        pids += parents.get(ancestor, ())
+    return pids
 
 
 class _Nodes:
@@ -140,10 +140,10 @@ class _Nodes:
 
     def send(self, node: str, number: int) -> None:
         """Send a signal to all processes of a node. Raises LookupError."""
-        one = next((worker_node for worker_node in self._cluster.worker_nodes if worker_node.node_id == node), None)
-        if one is None:
+        worker = next((worker_node for worker_node in self._cluster.worker_nodes if worker_node.node_id == node), None)
+        if worker is None:
             raise LookupError(f"'{node}' is none")
-        for info in one.all_processes.get("raylet", ()):
+        for info in worker.all_processes.get("raylet", ()):
             for pid in tree(info.process.pid):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, number)
@@ -171,17 +171,17 @@ def main(words: Sequence[str] | None = None) -> None:
     print(json.dumps({"address": nodes.address}), file=answers, flush=True)
     for line in sys.stdin:
         what, node = json.loads(line)
-        said: dict[str, Any] = {}
+        facts: dict[str, Any] = {}
         try:
             if what == "add":
-                said["node"] = nodes.add()
+                facts["node"] = nodes.add()
             elif what == "lose":
                 nodes.lose(node)
             else:
                 nodes.send(node, {"stop": signal.SIGSTOP, "go_on": signal.SIGCONT}[what])
         except Exception as error:  # Ray has many; whoever ordered it hears of it
-            said = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps(said), file=answers, flush=True)
+            facts = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(facts), file=answers, flush=True)
     nodes.close()
 
 

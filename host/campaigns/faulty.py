@@ -57,7 +57,7 @@ class FaultyDevice:
         self.device = device
         self.struck: list[Mishap] = []
         self.jobs = 0  # started so far
-        self._due = sorted(mishaps, key=lambda one: one.job, reverse=True)
+        self._due = sorted(mishaps, key=lambda mishap: mishap.job, reverse=True)
         self._silent_until_ns = 0
         self._failing: set[Mischief] = set()  # bus failures that strike at the next access
         self._now: Mischief | None = None  # what ails the present job, where that is not a thing of the past
@@ -113,7 +113,7 @@ class FaultyDevice:
 
     def free(self, buffer: Buffer) -> None:
         """Free a buffer of `allocate`."""
-        self._buffers = [one for one in self._buffers if one is not buffer]
+        self._buffers = [other for other in self._buffers if other is not buffer]
         self.device.free(buffer)
 
     def wait_interrupt(self, deadline_ns: int) -> bool:

@@ -4,7 +4,7 @@
 
 Simulated boards run as processes of this machine, each behind a link of its own. Clients of both transports
 ask for answers that are known, to the bit; meanwhile boards get SIGKILL, or SIGSTOP for a while, and links
-are cut: nothing passes, and neither end is told. Every request must be answered, once. `--front` has the
+are cut: nothing passes, and neither end is notified. Every request must be answered, once. `--front` has the
 front in a process of its own, which is killed and started again, too; clients then ask again. `--lying` adds
 a board whose results are wrong. With `--engine ray` every board is a shard in an actor of Ray, on a node of
 its own: actors are struck, and nodes with all that runs on them. There is a node more than shards, so what
@@ -144,7 +144,7 @@ def run_campaign(
     `told`, now and then: right answers and faults so far. A KeyboardInterrupt ends it early.
     """
     bundle, began, stop = Bundle.read(folder), time.monotonic(), threading.Event()
-    rights, found = rights_of(bundle, images), FleetFindings()
+    rights, findings = rights_of(bundle, images), FleetFindings()
     options = options or FleetOptions(boards=BoardOptions(slo_ns=10**9))
     with ExitStack() as stack:
         if engine == "ray":
@@ -170,18 +170,18 @@ def run_campaign(
             )
             for index in range(clients)
         ]
-        threads = [threading.Thread(target=one.run, daemon=True) for one in asking]
+        threads = [threading.Thread(target=client.run, daemon=True) for client in asking]
         for thread in threads:
             thread.start()
         struck = strikes(fleet.ground, fleet.view, random.Random(seed), every_s)
         with contextlib.suppress(KeyboardInterrupt):  # which ends a campaign early, and not without its findings
             while any(thread.is_alive() for thread in threads):
-                count, right = sum(found.faults.values()), sum(one.seen.right for one in asking)
+                count, right = sum(findings.faults.values()), sum(client.seen.right for client in asking)
                 in_vain = not front and not fleet.view.resent() and count < MOST_STRIKES * faults
                 at_large = bool(lying) and fleet.dispatcher.leaves[-1].state is not BoardState.SICK
                 told(right, count)
                 if count < faults or in_vain:
-                    found.faults[next(struck)] += 1
+                    findings.faults[next(struck)] += 1
                 elif right >= requests and not (at_large and time.monotonic() - began < LONGEST_S):
                     break
                 else:
@@ -190,11 +190,11 @@ def run_campaign(
         stop.set()
         for thread in threads:
             thread.join(2 * LONGEST_S)
-        fleet.account(found)
-    for one in asking:
-        found.add(one.seen)
-    found.took_s = time.monotonic() - began
-    return found
+        fleet.account(findings)
+    for client in asking:
+        findings.add(client.seen)
+    findings.took_s = time.monotonic() - began
+    return findings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,20 +211,20 @@ class _Fleet:
         assert self.front is not None
         return self.front.dispatcher
 
-    def account(self, found: FleetFindings) -> None:
+    def account(self, findings: FleetFindings) -> None:
         """Take note of what the front counts."""
         if self.front is None:
             assert isinstance(self.ground, FrontAndBoards)
             page = self.ground.page()
-            found.counts = dict(page.get("counts", {}))
-            found.boards = {one["name"]: one for one in page.get("boards", [])}
+            findings.counts = dict(page.get("counts", {}))
+            findings.boards = {board["name"]: board for board in page.get("boards", [])}
             return
-        found.boards = {
+        findings.boards = {
             leaf.name: {"state": leaf.state.name, "reason": leaf.reason, **dict(sorted(leaf.counts.items()))}
             for leaf in self.dispatcher.leaves
         }
-        found.counts = dict(sorted(self.dispatcher.counts.items()))
-        found.noticed_s, found.served = self.dispatcher.noticed_s, self.front.counts[NAME].samples
+        findings.counts = dict(sorted(self.dispatcher.counts.items()))
+        findings.noticed_s, findings.served = self.dispatcher.noticed_s, self.front.counts[NAME].samples
 
 
 def _in_actors(stack: ExitStack, folder: Path, boards: int, options: FleetOptions) -> _Fleet:
@@ -310,7 +310,7 @@ def main(words: Sequence[str] | None = None) -> int:
     logging.getLogger("fluidnpu").setLevel(logging.CRITICAL)  # hundreds of failures are meant
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a campaign that is ended early tells what it found
     images = shipped_images(64).images
-    found = run_campaign(
+    findings = run_campaign(
         given.bundle,
         images,
         given.faults,
@@ -324,8 +324,8 @@ def main(words: Sequence[str] | None = None) -> int:
         engine=given.engine,
         told=_Telling(),
     )
-    print(json.dumps(found.summary(), indent=1))
-    return int(not found.clean)
+    print(json.dumps(findings.summary(), indent=1))
+    return int(not findings.clean)
 
 
 if __name__ == "__main__":

@@ -71,22 +71,22 @@ def broken(rng: random.Random, good: bytes) -> bytes:
 
 def talk(port: int, data: bytes, timeout_s: float = 20.0) -> bytes:
     """Send bytes on a connection of their own, half-close it, and read to its end. Raises TimeoutError."""
-    with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as one:
-        said = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as connection:
+        answer = b""
         try:
-            one.sendall(data)
-            one.shutdown(socket.SHUT_WR)
-            while part := one.recv(65_536):
-                said += part
+            connection.sendall(data)
+            connection.shutdown(socket.SHUT_WR)
+            while part := connection.recv(65_536):
+                answer += part
         except (ConnectionError, OSError) as error:
             if isinstance(error, TimeoutError):
                 raise
-        return said
+        return answer
 
 
 def send_malformed(server: NetworkServer, model: str, info: TensorInfo, requests: int, seed: int = 0) -> StatusCounts:
     """Send malformed requests, two of three over HTTP, and return what came back."""
-    rng, found = random.Random(seed), StatusCounts()
+    rng, counts = random.Random(seed), StatusCounts()
     shape = (1, *info.shape[1:])
     image = np.zeros(shape, np.uint8)
     body, head = _good_http(model, info.name, image)
@@ -98,38 +98,38 @@ def send_malformed(server: NetworkServer, model: str, info: TensorInfo, requests
         call = channel.unary_unary(f"/{SERVICE}/ModelInfer")
         for number in range(requests):
             if number % 3 == 2:
-                _over_grpc(call, broken(rng, good), found)
+                _over_grpc(call, broken(rng, good), counts)
             else:
-                _over_http(server.ports["http"], broken(rng, head) + broken(rng, body), found)
+                _over_http(server.ports["http"], broken(rng, head) + broken(rng, body), counts)
             if number % EVERY == EVERY - 1:
                 try:
                     npu.infer(image)
-                    found.good += 1
+                    counts.good += 1
                 except HostError:
-                    found.crashes += 1
-    return found
+                    counts.crashes += 1
+    return counts
 
 
-def _over_http(port: int, data: bytes, found: StatusCounts) -> None:
+def _over_http(port: int, data: bytes, counts: StatusCounts) -> None:
     try:
-        said = talk(port, data)
+        answer = talk(port, data)
     except TimeoutError:
-        found.stuck += 1
+        counts.stuck += 1
         return
-    status = said[9:12].decode("latin-1") if said.startswith(b"HTTP/1.") else "closed"
-    found.http[status] += 1
-    found.crashes += status in ("500", "501") and b'"type": "Unsupported' not in said
+    status = answer[9:12].decode("latin-1") if answer.startswith(b"HTTP/1.") else "closed"
+    counts.http[status] += 1
+    counts.crashes += status in ("500", "501") and b'"type": "Unsupported' not in answer
 
 
-def _over_grpc(call: Any, data: bytes, found: StatusCounts) -> None:
+def _over_grpc(call: Any, data: bytes, counts: StatusCounts) -> None:
     try:
         call(data, timeout=20.0)
-        found.grpc["OK"] += 1
+        counts.grpc["OK"] += 1
     except grpc.RpcError as error:
         code = error.code()
-        found.grpc[code.name] += 1
-        found.stuck += code is grpc.StatusCode.DEADLINE_EXCEEDED
-        found.crashes += code in (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN)
+        counts.grpc[code.name] += 1
+        counts.stuck += code is grpc.StatusCode.DEADLINE_EXCEEDED
+        counts.crashes += code in (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN)
 
 
 def _good_http(model: str, name: str, image: np.ndarray[Any, Any]) -> tuple[bytes, bytes]:
@@ -162,17 +162,17 @@ def main(words: Sequence[str] | None = None) -> int:
     models, began = Models({NAME: given.bundle}, ModelOptions()), time.monotonic()
     limits = Limits(head_s=2.0, body_s=2.0)
     with in_background(models, ServeOptions(http=0, grpc=0, limits=limits)) as server:
-        found = send_malformed(server, NAME, input_of(models.find(NAME).bundle.program), given.requests, given.seed)
+        counts = send_malformed(server, NAME, input_of(models.find(NAME).bundle.program), given.requests, given.seed)
         left = models.find(NAME).server.waiting
     print(
         json.dumps(
             {
                 "requests": given.requests,
-                "http": dict(found.http.most_common()),
-                "grpc": dict(found.grpc.most_common()),
-                "good_answered": found.good,
-                "crashes": found.crashes,
-                "stuck": found.stuck,
+                "http": dict(counts.http.most_common()),
+                "grpc": dict(counts.grpc.most_common()),
+                "good_answered": counts.good,
+                "crashes": counts.crashes,
+                "stuck": counts.stuck,
                 "without_an_answer_at_the_end": left,
                 "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
                 "seconds": round(time.monotonic() - began, 1),
@@ -180,7 +180,7 @@ def main(words: Sequence[str] | None = None) -> int:
             indent=1,
         )
     )
-    return int(bool(found.crashes or found.stuck or left))
+    return int(bool(counts.crashes or counts.stuck or left))
 
 
 if __name__ == "__main__":

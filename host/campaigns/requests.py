@@ -106,7 +106,7 @@ def run_campaign(
         return npus[-1]
 
     options = ModelOptions(guarded=True, opened=opened, slo_ns=10**9, attempts=3, warm=False)
-    found, began = Findings(), time.monotonic()
+    findings, began = Findings(), time.monotonic()
     with in_background(Models({NAME: Path(folder)}, options), ServeOptions(http=0, grpc=0)) as server:
         npu, stop = npus[0], threading.Event()
         watch = _Watch(npu)
@@ -122,7 +122,7 @@ def run_campaign(
             )
             for index in range(clients)
         ]
-        threads = [threading.Thread(target=one.run, daemon=True) for one in asking]
+        threads = [threading.Thread(target=client.run, daemon=True) for client in asking]
         if nuisance:
             threads.append(threading.Thread(target=_nuisance, args=(server.ports["http"], stop, seed), daemon=True))
         for thread in threads:
@@ -133,16 +133,16 @@ def run_campaign(
         stop.set()
         for thread in threads:
             thread.join(2 * LONGEST_S)
-        found.reopened = len(server.models.find(NAME).npu.recoveries)
-    for one in asking:
-        found.right += one.found.right
-        found.wrong += one.found.wrong
-        found.unanswered += one.found.unanswered
-        found.errors += one.found.errors
-    found.struck = Counter(one.kind.name.lower() for one in npu.struck)
-    found.recovered_ms = watch.recovered_ms
-    found.took_s = time.monotonic() - began
-    return found
+        findings.reopened = len(server.models.find(NAME).npu.recoveries)
+    for client in asking:
+        findings.right += client.found.right
+        findings.wrong += client.found.wrong
+        findings.unanswered += client.found.unanswered
+        findings.errors += client.found.errors
+    findings.struck = Counter(fault.kind.name.lower() for fault in npu.struck)
+    findings.recovered_ms = watch.recovered_ms
+    findings.took_s = time.monotonic() - began
+    return findings
 
 
 def endure(
@@ -158,7 +158,7 @@ def endure(
     `expected`: the answer to each image, of which exit and logits must come. Times of recovery are on the
     device's clock. Raises DeviceError for a device that does not come back.
     """
-    began, found, slo_ns = time.monotonic(), Findings(), 10**12
+    began, findings, slo_ns = time.monotonic(), Findings(), 10**12
     driver = Driver(npu, bundle.program, bundle.design, guarded=True, patience=patience)
     _until_it_answers(npu, driver.load)
     rates = (1 / bundle.design.stages,) * bundle.design.stages
@@ -175,7 +175,7 @@ def endure(
         try:
             fates = runtime.step(closed=True)
         except GaveUpError as error:
-            found.errors["GaveUpError"] += len(error.request_ids)
+            findings.errors["GaveUpError"] += len(error.request_ids)
             for id in error.request_ids:
                 del asked[id]
             _until_it_answers(npu, driver.recover)
@@ -192,14 +192,14 @@ def endure(
             assert fate.logits is not None
             assert right.logits is not None
             if fate.exit == right.exit and np.array_equal(fate.logits, right.logits):
-                found.right += 1
-                found.recovered_ms += [(npu.clock.now_ns() - at) / 1e6 for at in since]
+                findings.right += 1
+                findings.recovered_ms += [(npu.clock.now_ns() - at) / 1e6 for at in since]
                 since.clear()
             else:
-                found.wrong += 1
-    found.struck = Counter(one.kind.name.lower() for one in npu.struck)
-    found.took_s = time.monotonic() - began
-    return found
+                findings.wrong += 1
+    findings.struck = Counter(fault.kind.name.lower() for fault in npu.struck)
+    findings.took_s = time.monotonic() - began
+    return findings
 
 
 def _until_it_answers(npu: FaultyDevice, work: Callable[[], None]) -> None:
@@ -302,13 +302,13 @@ def _over_grpc(call: Any, input: str, image: Image) -> tuple[int, int]:
     asked.inputs.add(name=input, datatype="UINT8", shape=(1, *image.shape))
     asked.raw_input_contents.append(image.tobytes())
     try:
-        said = message("ModelInferResponse").FromString(call(asked.SerializeToString(), timeout=LONGEST_S))
+        response = message("ModelInferResponse").FromString(call(asked.SerializeToString(), timeout=LONGEST_S))
     except grpc.RpcError as error:
         if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
             raise RemoteError(f"the server must answer within {LONGEST_S} s") from None
         kind = dict(error.trailing_metadata() or ()).get("error-type", "")
         raise error_named(str(kind), str(error.details())) from None
-    rows = dict(zip((output.name for output in said.outputs), said.raw_output_contents, strict=True))
+    rows = dict(zip((output.name for output in response.outputs), response.raw_output_contents, strict=True))
     return int(np.frombuffer(rows["exit"], np.int32)[0]), int(np.frombuffer(rows["label"], np.int32)[0])
 
 
@@ -319,17 +319,17 @@ def _nuisance(port: int, stop: threading.Event, seed: int) -> None:
     kept: list[socket.socket] = []
     while not stop.wait(0.02):
         with contextlib.suppress(OSError):
-            one = socket.create_connection(("127.0.0.1", port), timeout=5)
-            one.sendall((head + rng.choice(["", "\r\n", "\r\n{", "\r\n" + "x" * 200])).encode())
+            connection = socket.create_connection(("127.0.0.1", port), timeout=5)
+            connection.sendall((head + rng.choice(["", "\r\n", "\r\n{", "\r\n" + "x" * 200])).encode())
             if rng.random() < 0.5:  # gone, with a reset in place of a farewell
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                one.close()
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                connection.close()
             else:
-                kept.append(one)
+                kept.append(connection)
         while len(kept) > 20:
             kept.pop(0).close()
-    for one in kept:
-        one.close()
+    for connection in kept:
+        connection.close()
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -343,13 +343,13 @@ def main(words: Sequence[str] | None = None) -> int:
     logging.getLogger("fluidnpu").setLevel(logging.CRITICAL)  # thousands of failures are meant
     images = shipped_images(64).images
     if given.device == "simulated":
-        found = run_campaign(given.bundle, images, given.faults, seed=given.seed)
+        findings = run_campaign(given.bundle, images, given.faults, seed=given.seed)
     else:  # it keeps its own time, which no client shares
         bundle, mishaps = Bundle.read(given.bundle), random_mishaps(given.faults, random.Random(given.seed))
         with open_device(given.device, bundle, given.bundle) as device:
-            found = endure(FaultyDevice(device, mishaps), bundle, images, answers_of(bundle, images))
-    print(json.dumps(found.summary(), indent=1))
-    return int(bool(found.wrong or found.unanswered))
+            findings = endure(FaultyDevice(device, mishaps), bundle, images, answers_of(bundle, images))
+    print(json.dumps(findings.summary(), indent=1))
+    return int(bool(findings.wrong or findings.unanswered))
 
 
 if __name__ == "__main__":

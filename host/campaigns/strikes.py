@@ -101,7 +101,10 @@ class BoardProcesses:
     kinds: Sequence[str] = ("killed", "stopped", "cut")
 
     def __init__(self, model: str, folder: Path, options: Sequence[BoardOptions]) -> None:
-        self._processes = {f"board-{i}": Process(f"board-{i}", {model: folder}, one) for i, one in enumerate(options)}
+        self._processes = {
+            f"board-{i}": Process(f"board-{i}", {model: folder}, board_options)
+            for i, board_options in enumerate(options)
+        }
         self._stack, self.cables = contextlib.ExitStack(), dict[str, Cable]()
 
     def __enter__(self) -> BoardProcesses:
@@ -110,7 +113,7 @@ class BoardProcesses:
             pool = stack.enter_context(ThreadPoolExecutor(len(self._processes)))
             stack.callback(lambda: [*pool.map(Process.close, self._processes.values())])
             for name, address in zip(
-                self._processes, pool.map(lambda one: one.start(), self._processes.values()), strict=True
+                self._processes, pool.map(lambda process: process.start(), self._processes.values()), strict=True
             ):
                 self.cables[name] = stack.enter_context(Cable(address))
             self._stack = stack.pop_all()
@@ -182,7 +185,7 @@ class FrontAndBoards:
         """Ask the front's live page; none is ready while the front does not answer."""
         rows = self.page().get("boards", [])
         ready = [row for row in rows if row["state"] == BoardState.READY.name]
-        return [one["name"] for one in ready], [one["name"] for one in ready if one["open"]]
+        return [board["name"] for board in ready], [board["name"] for board in ready if board["open"]]
 
     def resent(self) -> int:
         """Return how many requests this front has sent again."""
@@ -192,8 +195,8 @@ class FrontAndBoards:
         """Return the numbers of the front's live page, none where it does not answer."""
         try:
             with urlopen(f"http://127.0.0.1:{self.http}/live.json", timeout=5) as answer:
-                found: dict[str, Any] = json.loads(answer.read())
-                return found
+                numbers: dict[str, Any] = json.loads(answer.read())
+                return numbers
         except (URLError, OSError, ValueError):
             return {}
 
@@ -250,9 +253,9 @@ def _signal(pid: int, number: int) -> None:
 
 
 def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 def main(words: Sequence[str]) -> None:

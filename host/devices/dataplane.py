@@ -118,7 +118,7 @@ class LayerStep:
     def regions(self) -> tuple[TensorRegion, ...]:
         """All that are read or written."""
         every = (self.input, self.residual, self.output)
-        return () if self.layer is None else tuple(one for one in every if one is not None)
+        return () if self.layer is None else tuple(region for region in every if region is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,16 +206,16 @@ class DataPlane:
 
     def checked(self, fetch: Fetch, slots: Slots) -> Checked | None:
         """Return the layers of a job that was kept, if every byte that they came from is as it was."""
-        known = self._checked.get(fetch)
-        if known is None or known.generation != self._memory.generation:
+        kept = self._checked.get(fetch)
+        if kept is None or kept.generation != self._memory.generation:
             return None
         first, last = slots.active[0], slots.active[-1]
-        low, high = known.reach
+        low, high = kept.reach
         try:
             self._memory.view(slots.base + first * slots.stride + low, (last - first) * slots.stride + high - low)
         except BusError:
             return None
-        return known if all((view == copy).all() for view, copy in known.sources) else None
+        return kept if all((view == copy).all() for view, copy in kept.sources) else None
 
     def keep(self, fetch: Fetch, steps: list[LayerStep]) -> Checked:
         """Keep the layers of a job that passed `check`."""
@@ -333,7 +333,7 @@ class DataPlane:
         residual = region(offset=d.residual_offset, shape=shape, row=d.residual_row_bytes, pixel=d.residual_pixel_bytes)
         if d.residual_spread:
             residual = replace(residual, channel=0)
-        if not all(one.aligned for one in (source, target, residual)):
+        if not all(region.aligned for region in (source, target, residual)):
             raise LayerError(Cause.BAD_DESCRIPTOR)
         try:
             return LayerStep(

@@ -111,8 +111,8 @@ def _of_package(kind: str, bundle: Bundle, folder: Path | None, clock: Clock | N
     """Open the device of a package, which the stack closes. Raises DriverUsageError."""
     opener = DEVICE_EXTENSIONS.find(kind)
     if opener is None:
-        known = ", ".join([*KINDS, *DEVICE_EXTENSIONS.names])
-        raise DriverUsageError(f"a device must be one of {known}, not '{kind}'")
+        kinds = ", ".join([*KINDS, *DEVICE_EXTENSIONS.names])
+        raise DriverUsageError(f"a device must be one of {kinds}, not '{kind}'")
     try:
         device = stack.enter_context(opener(bundle, folder, clock))
     except HostError:

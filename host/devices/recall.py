@@ -44,45 +44,47 @@ class Recall:
         """Write the results of all steps into every active slot; return the number of saturated outputs."""
         plan = self._plan(steps)
         memory = [plane.slot(slots, index) for index in range(len(slots.active))]
-        keys = [(plan.number, b"".join([region.inside(one).tobytes() for region in plan.reads])) for one in memory]
-        found = [self._results.get(key) for key in keys]
-        if all(one is not None for one in found):
+        keys = [
+            (plan.number, b"".join([region.inside(sample).tobytes() for region in plan.reads])) for sample in memory
+        ]
+        stored = [self._results.get(key) for key in keys]
+        if all(kept is not None for kept in stored):
             self.recalled += len(keys)
-            for one, key, results in zip(memory, keys, found, strict=True):
+            for sample, key, results in zip(memory, keys, stored, strict=True):
                 self._results.move_to_end(key)
                 assert results is not None
                 for region, values in zip(plan.writes, results, strict=True):
-                    region.inside(one)[...] = values
+                    region.inside(sample)[...] = values
             return 0
         self.computed += len(keys)
         saturated = sum(plane.run(step, slots) for step in steps)
         if not saturated:
-            for one, key in zip(memory, keys, strict=True):
-                self._keep(key, [region.inside(one).copy() for region in plan.writes])
+            for sample, key in zip(memory, keys, strict=True):
+                self._keep(key, [region.inside(sample).copy() for region in plan.writes])
         return saturated
 
     def _plan(self, steps: Sequence[LayerStep]) -> _Plan:
-        known = tuple(map(id, steps))
-        if known not in self._plans:
+        identity = tuple(map(id, steps))
+        if identity not in self._plans:
             reads: list[TensorRegion] = []
             writes: list[TensorRegion] = []
             for step in steps:
                 for region in (step.input, step.residual):
-                    if region is not None and not any(_overlap(region, one) for one in (*writes, *reads)):
+                    if region is not None and not any(_overlap(region, other) for other in (*writes, *reads)):
                         reads.append(region)
                 writes.append(step.output)
             number = len(self._plans)
-            self._plans[known] = _Plan(number=number, steps=tuple(steps), reads=tuple(reads), writes=tuple(writes))
-        return self._plans[known]
+            self._plans[identity] = _Plan(number=number, steps=tuple(steps), reads=tuple(reads), writes=tuple(writes))
+        return self._plans[identity]
 
     def _keep(self, key: Key, results: list[Stored]) -> None:
         self._held_bytes += len(key[1]) + sum(result.nbytes for result in results)
         if (before := self._results.pop(key, None)) is not None:
-            self._held_bytes -= len(key[1]) + sum(one.nbytes for one in before)
+            self._held_bytes -= len(key[1]) + sum(array.nbytes for array in before)
         self._results[key] = results
         while self._held_bytes > self._most_bytes:
             oldest, gone = self._results.popitem(last=False)
-            self._held_bytes -= len(oldest[1]) + sum(one.nbytes for one in gone)
+            self._held_bytes -= len(oldest[1]) + sum(array.nbytes for array in gone)
 
 
 def _overlap(a: TensorRegion, b: TensorRegion) -> bool:

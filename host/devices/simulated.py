@@ -129,7 +129,7 @@ class SimulatedNpu:
             "CYCLES_HI": lambda: self._count_cycles() >> 32,
             "SATURATIONS": lambda: min(self._saturations, _WORD),
             "FBCB_DATA": self._read_fbcb,
-            **{f"LAYER_{one.name}": partial(self._counter, place) for place, one in enumerate(COUNTERS)},
+            **{f"LAYER_{counter.name}": partial(self._counter, place) for place, counter in enumerate(COUNTERS)},
         }
         self._writers: dict[str, Callable[[int], None]] = {
             "CTRL": self._command,
@@ -354,9 +354,9 @@ class SimulatedNpu:
         layers: list[Descriptor] = []
         job = _Job(first=first, slots=slots, start_ns=start, fetch=fetch, steps=[], descriptors=layers, ends_ns=[])
         job.end_ns = start + times[-1]
-        known = None if fault is not None else self._plane.checked(fetch, slots)
-        if known is not None:
-            job.steps, job.descriptors, job.ends_ns = known.steps, known.descriptors, [start + end for end in times]
+        checked = None if fault is not None else self._plane.checked(fetch, slots)
+        if checked is not None:
+            job.steps, job.descriptors, job.ends_ns = checked.steps, checked.descriptors, [start + end for end in times]
             return self._watch(job)
         for index, end in zip(range(first, last + 1), times, strict=True):
             try:

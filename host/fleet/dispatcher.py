@@ -41,7 +41,7 @@ from ..oip.interface import OF_PARTS
 from .boards.leaf import RETURNING, BoardState, Leaf, Times
 from .boards.link import write_request
 from .duties import Duty
-from .fronts.homes import key_of_piece, ranked
+from .fronts.homes import key_of_piece, rank_homes
 from .piece import Piece
 from .reference import JUDGED, Reference
 
@@ -249,7 +249,7 @@ class Dispatcher:
         try:
             if len(pieces) == 1:
                 return await pieces[0].future
-            return _joined(await asyncio.gather(*(piece.future for piece in pieces)))
+            return _join_answers(await asyncio.gather(*(piece.future for piece in pieces)))
         finally:
             self.end(pieces)
 
@@ -288,7 +288,7 @@ class Dispatcher:
         if wishes.key is not None:  # cut alike at every front
             most = min(leaf.batch(call.model) for leaf in serving)
         while not first or first < count:
-            leaf = self._drawn(call.model, serving, 1)[0]
+            leaf = self._draw(call.model, serving, 1)[0]
             rows = min(leaf.batch(call.model) if leaf.duties and wishes.key is None else most, count - first)
             inputs = call.inputs
             if rows < count:
@@ -300,7 +300,7 @@ class Dispatcher:
             yield Piece(call, inputs, first, max(1, rows), wishes, loop.time(), key, future, drawn=leaf.name)
             first += max(1, rows)
 
-    def _drawn(self, model: str, leaves: Sequence[Leaf], count: int) -> list[Leaf]:
+    def _draw(self, model: str, leaves: Sequence[Leaf], count: int) -> list[Leaf]:
         """Draw so many boards, each at most once: by their planned rates, or alike where there is no plan."""
         count, drawn = min(count, len(leaves)), list[Leaf]()
         left = [(leaf, leaf.duties[model].rate_per_s) for leaf in leaves if model in leaf.duties]
@@ -317,7 +317,7 @@ class Dispatcher:
         self._held.pop(piece, None)
         if piece.future.done():
             return
-        if (error := self._expired(piece)) is not None:
+        if (error := self._expiry(piece)) is not None:
             self._fail(piece, error)
             return
         model = piece.call.model
@@ -338,14 +338,14 @@ class Dispatcher:
         model = piece.call.model
         first = [leaf for leaf in fit if leaf.name == piece.drawn and not piece.sent]
         others = [leaf for leaf in fit if leaf not in first]
-        two = [*first, *self._drawn(model, others, 2 - len(first))]
+        two = [*first, *self._draw(model, others, 2 - len(first))]
         return min(two, key=lambda leaf: leaf.finish_s(model, piece.count))
 
     def _home(self, piece: Piece, fit: Sequence[Leaf]) -> Leaf:
         """Return the board at which every front asks for this piece."""
         model = piece.call.model
         rates = {leaf.name: leaf.duties[model].rate_per_s if model in leaf.duties else 0.0 for leaf in fit}
-        home = ranked(piece.key, rates)[0]
+        home = rank_homes(piece.key, rates)[0]
         return next(leaf for leaf in fit if leaf.name == home)
 
     def _time_out(self, piece: Piece) -> None:
@@ -401,16 +401,16 @@ class Dispatcher:
             answer = await leaf.link.infer(asked, 2 * limit_s + 1, piece.call.trace)
         except HostError as error:
             self._take_back(attempt)
-            self._refused(attempt, error)
+            self._take_refusal(attempt, error)
         except asyncio.CancelledError:
             self._take_back(attempt)
             raise
         except Exception as error:  # such as an answer that cannot be read: never leave a piece without an owner
             self._take_back(attempt)
-            self._refused(attempt, BoardError(f"its answer cannot be read: {error}"))
+            self._take_refusal(attempt, BoardError(f"its answer cannot be read: {error}"))
         else:
             self._take_back(attempt)
-            self._answered(attempt, answer)
+            self._take_answer(attempt, answer)
 
     def _message(self, piece: Piece, leaf: Leaf, limit_s: float) -> Any:
         """Return the request with the time that is left to it, and all outputs where it is judged."""
@@ -430,7 +430,7 @@ class Dispatcher:
             parameters.setdefault("criteria", criteria)
         outputs = call.outputs
         if outputs and (piece.audited or piece.wishes.key is not None):  # a repeat must ask for the same
-            outputs = tuple(dict.fromkeys((*outputs, *self._judged(call.model))))
+            outputs = tuple(dict.fromkeys((*outputs, *self._judged_outputs(call.model))))
         return write_request(call.model, piece.key, piece.inputs, outputs, parameters)
 
     def _slo_ns(self, piece: Piece) -> int:
@@ -454,7 +454,7 @@ class Dispatcher:
             attempt.timer.cancel()
         self._pump(leaf)
 
-    def _answered(self, attempt: _Attempt, answer: ModelAnswer) -> None:
+    def _take_answer(self, attempt: _Attempt, answer: ModelAnswer) -> None:
         piece, leaf = attempt.piece, attempt.leaf
         leaf.since, leaf.strikes = asyncio.get_running_loop().time(), 0
         leaf.learn(leaf.since - attempt.sent_at, attempt.predicted_s)
@@ -484,7 +484,7 @@ class Dispatcher:
         outputs = {name: answer.outputs[name] for name in wanted}
         return ModelAnswer(piece.call.model, answer.version, piece.call.id, outputs, parameters)
 
-    def _refused(self, attempt: _Attempt, error: HostError) -> None:
+    def _take_refusal(self, attempt: _Attempt, error: HostError) -> None:
         """Ask another board, unless the refusal is the client's to hear."""
         piece, leaf = attempt.piece, attempt.leaf
         if isinstance(error, BoardError):
@@ -553,7 +553,7 @@ class Dispatcher:
         return max(0.0, min(limits_s))
 
     def _give_up(self, piece: Piece) -> None:
-        error: HostError | None = self._expired(piece)
+        error: HostError | None = self._expiry(piece)
         if error is None:
             states = ", ".join(f"'{leaf.name}' {leaf.state.value}" for leaf in self._serving[piece.call.model])
             waited_s = asyncio.get_running_loop().time() - piece.born
@@ -562,7 +562,7 @@ class Dispatcher:
             )
         self._fail(piece, error)
 
-    def _expired(self, piece: Piece) -> ExpiredError | None:
+    def _expiry(self, piece: Piece) -> ExpiredError | None:
         waited_ns = round(1e9 * (asyncio.get_running_loop().time() - piece.born))
         if piece.wishes.timeout_ns is None or waited_ns < piece.wishes.timeout_ns:
             return None
@@ -720,7 +720,7 @@ class Dispatcher:
 
     # -- audits ----------------------------------------------------------------------------------------------
 
-    def _judged(self, model: str) -> tuple[str, ...]:
+    def _judged_outputs(self, model: str) -> tuple[str, ...]:
         """Return the outputs that an audit of a model looks at."""
         return self._references[model].judged if model in self._references else JUDGED
 
@@ -744,7 +744,7 @@ class Dispatcher:
         duty = leaf.duties.get(piece.call.model)
         if criteria := piece.call.parameters.get("criteria", None if duty is None else duty.criteria):
             parameters["criteria"] = criteria
-        judged = self._judged(piece.call.model)
+        judged = self._judged_outputs(piece.call.model)
         asked = write_request(piece.call.model, f"{piece.key}.audit", piece.inputs, judged, parameters)
         try:
             second = await other.link.infer(asked, self.options.hold_s)
@@ -802,7 +802,7 @@ def _samples(call: Call) -> int:
     return int(counts.pop())
 
 
-def _joined(answers: Sequence[ModelAnswer]) -> ModelAnswer:
+def _join_answers(answers: Sequence[ModelAnswer]) -> ModelAnswer:
     """Join the answers of a call's pieces; parameters as one board gives them for a batch."""
     first = answers[0]
     outputs = {name: np.concatenate([answer.outputs[name] for answer in answers]) for name in first.outputs}

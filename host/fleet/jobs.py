@@ -52,7 +52,7 @@ class RayEngine:
             self._join(ray)
         places: dict[Any, int] = {}
         try:
-            done = ray.remote(max_retries=-1)(_called)
+            done = ray.remote(max_retries=-1)(_call)
             for part in comparison.in_parts(len(jobs)):
                 places |= {done.remote(jobs[place]): place for place in part}
                 while places:
@@ -81,7 +81,7 @@ class RayEngine:
                 return
 
 
-def _called(job: Callable[[], T]) -> T:
+def _call(job: Callable[[], T]) -> T:
     return job()
 
 

@@ -34,9 +34,9 @@ class Reference:
         """Return the logits of one image (H, W, C) at every exit, float32 (classes,). Raises
         DriverUsageError.
         """
-        return [values.astype(np.float32) for values in self.computed(image)[0]]
+        return [values.astype(np.float32) for values in self.compute(image)[0]]
 
-    def computed(self, image: Array) -> tuple[list[npt.NDArray[np.float64]], Array | None]:
+    def compute(self, image: Array) -> tuple[list[npt.NDArray[np.float64]], Array | None]:
         """Return the logits (classes,) of one image (H, W, C) at every exit, and of a part its onward tensor.
 
         Raises DriverUsageError.
@@ -64,7 +64,7 @@ class Reference:
         """
         tensors = iter(outputs.get("onward", ()))
         for row, (image, exit) in enumerate(zip(images, outputs["exit"], strict=True)):
-            logits, onward = self.computed(image)
+            logits, onward = self.compute(image)
             if not 0 <= exit < len(logits):
                 return f"sample {row} left at exit {exit}, which there is not"
             right = logits[exit]

@@ -145,11 +145,11 @@ class FleetFile:
         path = Path(path)
         bundles: dict[Path, Bundle] = {}
 
-        def opened(folder: Path) -> placement.Profile:
+        def read_profile(folder: Path) -> placement.Profile:
             bundles[folder] = Bundle.read(folder)
             return bundles[folder].profile
 
-        return cls(fleet=placement.read_fleet(path, bundle=opened), folder=path.parent, bundles=bundles)
+        return cls(fleet=placement.read_fleet(path, bundle=read_profile), folder=path.parent, bundles=bundles)
 
     def exit_rates(self, network: str) -> tuple[float, ...]:
         """Return the exit rates of the file, or else of a design, or else equal ones."""
@@ -323,7 +323,7 @@ def disagreement(a: Bundle, b: Bundle) -> str:
         return f"thresholds {limits[0]} and {limits[1]}"
     here, there, rng = Reference(a), Reference(b), np.random.default_rng(0)
     for image in first.random_samples(rng, _PROBES):
-        (logits, onward), (others, there_onward) = here.computed(image), there.computed(image)
+        (logits, onward), (others, there_onward) = here.compute(image), there.compute(image)
         for name, x, y in zip(names[0], logits, others, strict=True):
             if not np.array_equal(x, y):
                 return f"the logits of exit '{name}' on a random image"

@@ -113,7 +113,7 @@ class Bench:
         problem, samples = self.problem, self.check(len(matrices))
         scores = []
         for index, matrix in enumerate(matrices):
-            step = partial(_told, progress, index * samples, len(matrices) * samples)
+            step = partial(_report, progress, index * samples, len(matrices) * samples)
             took = self._took_ns(problem, matrix, step)
             planned = problem.shared(matrix).rate
             scores.append(Score(matrix=matrix, measured_per_s=self.samples * NS / took, planned_per_s=planned))
@@ -176,7 +176,7 @@ class Bench:
         return list(program.random_samples(np.random.default_rng(self.seed), count))
 
 
-def _told(progress: Progress, before: int, of: int, done: int) -> None:
+def _report(progress: Progress, before: int, of: int, done: int) -> None:
     progress(before + done, of)
 
 

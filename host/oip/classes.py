@@ -1,6 +1,6 @@
 """Classes by their names: an answer's `class_name`, and Triton's classification extension.
 
->>> classified(np.array([[0.5, 2.0, 1.0]], np.float32), 2, ("ant", "bee", "cat")).tolist()
+>>> classify(np.array([[0.5, 2.0, 1.0]], np.float32), 2, ("ant", "bee", "cat")).tolist()
 [['2.000000:1:bee', '1.000000:2:cat']]
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ProtocolError
-from .parameters import shown
+from .parameters import abbreviate
 from .tensors import Array
 
 CLASS_NAME = "class_name"  # the output beside `label`
@@ -37,11 +37,11 @@ def read_classification(output: str, parameters: Mapping[str, Any]) -> int | Non
     if output != CLASSIFIED:
         raise ProtocolError(f"the {_PARAMETER} must be of the output '{CLASSIFIED}', not of '{output:.60}'")
     if type(count) is not int or count < 1:
-        raise ProtocolError(f"the {_PARAMETER} must be a number of classes from 1, not {shown(count)}")
+        raise ProtocolError(f"the {_PARAMETER} must be a number of classes from 1, not {abbreviate(count)}")
     return count
 
 
-def classified(logits: Array, count: int, class_names: Sequence[str]) -> Array:
+def classify(logits: Array, count: int, class_names: Sequence[str]) -> Array:
     """Return the best classes of each row as Triton writes them, "logit:number:name" (N, count), best first.
 
     The name and its colon are left out where it is not known; a network of fewer classes gives them all.

@@ -137,7 +137,7 @@ class Client:
         ProtocolError, UnknownModelError, QueueFullError, ShedError, ExpiredError, ModelUnavailableError,
         DeviceError, AccessError and RemoteError.
         """
-        array, info = self._batched(np.asarray(image)), self._metadata()
+        array, info = self._batch_of(np.asarray(image)), self._metadata()
         parameters: dict[str, Any] = {"binary_data_output": True}
         if slo_ms is not None:
             parameters["slo_ms"] = slo_ms
@@ -264,7 +264,7 @@ class Client:
 
     # -- transport -------------------------------------------------------------------------------------------
 
-    def _batched(self, array: Array) -> Array:
+    def _batch_of(self, array: Array) -> Array:
         if array.ndim == 3:
             array = array[None]
         if array.ndim != 4 or array.dtype not in DTYPES.values():

@@ -54,7 +54,7 @@ class InferencePlane(Protocol):
     async def infer(self, call: Call) -> ModelAnswer:
         """Answer a call."""
 
-    def refused(self, name: str, error: Exception) -> None:
+    def count_refusal(self, name: str, error: Exception) -> None:
         """Count a request to a model that could not be read, by its error."""
 
     def statistics(self, name: str = "", version: str = "") -> dict[str, Any]:

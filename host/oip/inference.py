@@ -42,9 +42,9 @@ from ..serving.versions import Versions
 from .admission.limits import Bounds, Limits, bounds_of
 from .bodies import ExitsChange, Feedback, LoadOrder, SharesChange, TenantsChange
 from .calls import Call, ModelAnswer, Parameter, Wishes, read_wishes
-from .classes import CLASS_NAME, CLASSIFIED, classified, names_of
+from .classes import CLASS_NAME, CLASSIFIED, classify, names_of
 from .edges.openapi import document
-from .interface import called, input_of, named_classes, outputs_of, tail_names
+from .interface import input_of, named_classes, output_name, outputs_of, tail_names
 from .observing.metric_table import Row
 from .observing.metrics import model_rows
 from .observing.page import live_page, snapshot
@@ -223,14 +223,14 @@ class InferenceService:
     # -- inference -------------------------------------------------------------------------------------------
 
     async def infer(self, call: Call) -> ModelAnswer:
-        """Answer a call and count it, as `_answered`, whose errors are raised.
+        """Answer a call and count it, as `_answer`, whose errors are raised.
 
         Of a model with several versions, that which answers counts it.
         """
         model = self.models.choose(call.model, call.version)
         began = time.perf_counter_ns()
         try:
-            answer, model = await self._answered(call, model)
+            answer, model = await self._answer(call, model)
         except BaseException as error:  # also when the client has gone
             counts = self._counts(model)
             counts.errors[type(error).__name__] += 1
@@ -244,7 +244,7 @@ class InferenceService:
         counts.tail_ns += 1_000 * int(answer.parameters.get("tail_us", 0))
         return with_best(answer, call, model.bundle)
 
-    def refused(self, name: str, error: Exception) -> None:
+    def count_refusal(self, name: str, error: Exception) -> None:
         """Count a request to a model that could not be read, by its error."""
         if any(model.name == name for model in self.models):
             self._counts(self.models.find(name)).errors[type(error).__name__] += 1
@@ -252,7 +252,7 @@ class InferenceService:
     def _counts(self, model: ServedNetwork) -> _Counts:
         return self._counted.setdefault(model.label, _Counts())
 
-    async def _answered(self, call: Call, model: ServedNetwork) -> tuple[ModelAnswer, ServedNetwork]:
+    async def _answer(self, call: Call, model: ServedNetwork) -> tuple[ModelAnswer, ServedNetwork]:
         """Split a call into samples, serve them and join their answers; a repeat gets the first answer.
 
         The version that answered the first comes with it.
@@ -262,14 +262,14 @@ class InferenceService:
         """
         wishes = read_wishes(call.parameters)
         if wishes.key is None:
-            return await self._served(call, wishes, model), model
+            return await self._serve(call, wishes, model), model
         every = self.models.of(call.model)
         repeats = self.repeats.setdefault(call.model, Repeats())
         owner = wishes.tenant, sum(version.npu.loads for version in every)
-        answer = await repeats.once(wishes.key, call, lambda: self._served(call, wishes, model), owner)
+        answer = await repeats.once(wishes.key, call, lambda: self._serve(call, wishes, model), owner)
         return answer, next((version for version in every if version.version == answer.version), model)
 
-    async def _served(self, call: Call, wishes: Wishes, model: ServedNetwork) -> ModelAnswer:
+    async def _serve(self, call: Call, wishes: Wishes, model: ServedNetwork) -> ModelAnswer:
         self.trials.check(call)
         terms = Terms(
             slo_ns=wishes.slo_ns if wishes.slo_ns is not None else wishes.timeout_ns,
@@ -280,7 +280,7 @@ class InferenceService:
             tenant=model.check_tenant(wishes.tenant),
         )
         face = self._face(model)
-        samples, wanted = self._samples(model, call, face.input), _wanted(call, face.outputs)
+        samples, wanted = self._samples(model, call, face.input), _wanted_outputs(call, face.outputs)
         futures: list[Future[Reply]] = []
         try:
             for sample in samples:
@@ -293,10 +293,12 @@ class InferenceService:
         replies = [future.result() for future in futures]
         face = self._face_of(model, face, replies)
         if not set(wanted) <= set(face.outputs):
-            raise _exchanged(model)
+            raise _exchange_error(model)
         parameters = parameters_of(replies, model.energy_nj) | _numbers(model, replies)
         names = face.bundle.program.class_names
-        made = joined(replies, [name for name in wanted if name not in face.tails], face.others, face.onward, names)
+        made = join_outputs(
+            replies, [name for name in wanted if name not in face.tails], face.others, face.onward, names
+        )
         if ended := {name: face.tails[name] for name in wanted if name in face.tails}:
             began = time.perf_counter_ns()
             work = partial(tail_outputs, face.bundle.program, replies, ended.values(), face.engine)
@@ -332,7 +334,7 @@ class InferenceService:
             program = None if newest.engine is None else newest.bundle.program
             if all(reply.program is program for reply in replies):
                 return newest
-        raise _exchanged(model)
+        raise _exchange_error(model)
 
     def _samples(self, model: ServedNetwork, call: Call, expected: TensorInfo) -> list[Array]:
         if len(call.inputs) != 1 or expected.name not in call.inputs:
@@ -359,7 +361,7 @@ class InferenceService:
         arrived = asyncio.get_running_loop().create_future()
         left, lock = len(futures), threading.Lock()
 
-        def told(done: Future[Reply]) -> None:
+        def note(done: Future[Reply]) -> None:
             nonlocal left
             with lock:
                 left -= 1
@@ -368,7 +370,7 @@ class InferenceService:
                 self.mailbox.put(arrived)
 
         for future in futures:
-            future.add_done_callback(told)
+            future.add_done_callback(note)
         await arrived
         for future in futures:
             if future.done() and (error := future.exception()) is not None:
@@ -517,11 +519,11 @@ def extensions(limits: Limits) -> list[str]:
     return [*EXTENSIONS, *(["system_shared_memory"] if limits.shared_bytes else [])]
 
 
-def _exchanged(model: ServedNetwork) -> ModelUnavailableError:
+def _exchange_error(model: ServedNetwork) -> ModelUnavailableError:
     return ModelUnavailableError(f"model '{model.name}' was loaded anew while the request waited: send it again")
 
 
-def joined(
+def join_outputs(
     replies: Sequence[Reply],
     wanted: Sequence[str],
     others: Sequence[Output] = (),
@@ -543,7 +545,7 @@ def joined(
             none = np.zeros((0, *onward.shape[1:]), DTYPES[onward.datatype])
             outputs[name] = np.stack(tensors) if tensors else none
         else:
-            outputs[name] = _stacked(name, replies, others)
+            outputs[name] = _stack(name, replies, others)
     return outputs
 
 
@@ -556,12 +558,12 @@ def with_best(answer: ModelAnswer, call: Call, bundle: Bundle) -> ModelAnswer:
         return answer
     if isinstance(bundle.program.check, MapCheck):
         raise ProtocolError(f"the classification must be of a classifier's logits, and '{call.model}' gives maps")
-    best = classified(answer.outputs[CLASSIFIED], call.best, bundle.program.class_names)
+    best = classify(answer.outputs[CLASSIFIED], call.best, bundle.program.class_names)
     return replace(answer, outputs={**answer.outputs, CLASSIFIED: best})
 
 
-def _stacked(name: str, replies: Sequence[Reply], others: Sequence[Output]) -> Array:
-    output = next(other for other in others if called(other.name) == name)
+def _stack(name: str, replies: Sequence[Reply], others: Sequence[Output]) -> Array:
+    output = next(other for other in others if output_name(other.name) == name)
     none = np.full(output.shape, np.nan, np.float32)
     return np.stack([reply.outputs.get(output.name, none) for reply in replies])
 
@@ -577,7 +579,7 @@ _OWN: dict[str, Callable[[Sequence[Reply]], Array]] = {
 }
 
 
-def _wanted(call: Call, names: tuple[str, ...]) -> tuple[str, ...]:
+def _wanted_outputs(call: Call, names: tuple[str, ...]) -> tuple[str, ...]:
     for name in call.outputs:
         if name not in names:
             raise ProtocolError(f"an output must be one of {', '.join(names)}, not '{name:.60}'")

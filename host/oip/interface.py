@@ -26,13 +26,13 @@ def input_of(program: Program) -> TensorInfo:
     """
     if not program.takes_images:
         place = program.tensors[program.input]
-        return TensorInfo(program.input, _stored(program), (-1, place.height, place.width, place.channels))
+        return TensorInfo(program.input, _stored_datatype(program), (-1, place.height, place.width, place.channels))
     height, width, channels = program.input_intake.shape
     resized = program.input_intake.preprocessing.resize != "none"
     return TensorInfo(program.input, PIXELS, (-1, -1 if resized else height, -1 if resized else width, channels))
 
 
-def _stored(program: Program) -> str:
+def _stored_datatype(program: Program) -> str:
     """Return the datatype of activations, in the NPU's own format."""
     return f"INT{program.bits}"
 
@@ -60,16 +60,18 @@ def outputs_of(program: Program) -> tuple[TensorInfo, ...]:
 
 
 def _of_outputs(program: Program) -> list[TensorInfo]:
-    return [TensorInfo(called(output.output.name), "FP32", (-1, *output.output.shape)) for output in program.outputs]
+    return [
+        TensorInfo(output_name(output.output.name), "FP32", (-1, *output.output.shape)) for output in program.outputs
+    ]
 
 
 def _of_tail(program: Program) -> list[TensorInfo]:
     """Return the user's outputs that the host makes, with the counts of their rows."""
     datatypes, infos = {dtype.name: datatype for datatype, dtype in DTYPES.items()}, []
     for output in () if program.tail is None else program.tail.outputs:
-        infos.append(TensorInfo(called(output.name), datatypes[output.dtype], (-1, *output.row)))
+        infos.append(TensorInfo(output_name(output.name), datatypes[output.dtype], (-1, *output.row)))
         if not output.batched:
-            infos.append(TensorInfo(called(output.name) + ROWS, "INT64", (-1,)))
+            infos.append(TensorInfo(output_name(output.name) + ROWS, "INT64", (-1,)))
     return infos
 
 
@@ -88,7 +90,7 @@ def _of_parts(program: Program) -> tuple[TensorInfo, ...]:
         return ()
     place = program.tensors[program.onward]
     shape = (-1, place.height, place.width, place.channels)
-    return (TensorInfo("goes_on", "BOOL", (-1,)), TensorInfo("onward", _stored(program), shape))
+    return (TensorInfo("goes_on", "BOOL", (-1,)), TensorInfo("onward", _stored_datatype(program), shape))
 
 
 def _of_maps(program: Program) -> tuple[TensorInfo, ...]:
@@ -105,12 +107,12 @@ def tail_names(program: Program) -> dict[str, str]:
     """Return the names of what the host's tail makes, by their names among the outputs of the model."""
     outputs = () if program.tail is None else program.tail.outputs
     return {
-        called(output.name) + end: output.name + end
+        output_name(output.name) + end: output.name + end
         for output in outputs
         for end in ("", *([] if output.batched else [ROWS]))
     }
 
 
-def called(name: str) -> str:
+def output_name(name: str) -> str:
     """Return the name of an output that is no exit, beside those that models have of their own."""
     return f"output.{name}" if name in (*OWN, *OF_NAMES, *OF_MAPS, *OF_PARTS) else name

@@ -16,7 +16,7 @@ from ..errors import ProtocolError, UnsupportedError
 from .admission.access import acting
 from .bodies import FLEET, SERVER, Body, ExitsChange, Feedback, LoadOrder, SharesChange, TenantsChange, parse_body
 from .front import BoardAdmin, Front, ModelAdmin
-from .parameters import shown
+from .parameters import abbreviate
 
 ACTS = ("drain", "restore", "reload")  # on a board
 
@@ -69,7 +69,7 @@ class Operation:
         if self.body is LoadOrder:
             asked = asked.get("parameters") or {}
             if not isinstance(asked, Mapping):
-                raise ProtocolError(f"parameters must be an object, not {shown(asked)}")
+                raise ProtocolError(f"parameters must be an object, not {abbreviate(asked)}")
         if self.body is not None:
             return [parse_body(self.body, asked, FLEET if isinstance(front, BoardAdmin) else SERVER)]
         return [asked["act"]] if self.needs is BoardAdmin else []

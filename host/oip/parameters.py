@@ -40,7 +40,7 @@ class RequestParameter:
     def check(self, name: str, value: Any) -> None:
         """Raise ProtocolError for a value that is not what it must be."""
         if not self.good(value):
-            raise ProtocolError(f"{name} must be {self.must}, not {shown(value)}")
+            raise ProtocolError(f"{name} must be {self.must}, not {abbreviate(value)}")
         if self.item is not None:
             rows = value.items() if isinstance(value, Mapping) else enumerate(value)
             for key, item in rows:
@@ -54,10 +54,10 @@ class RequestParameter:
         return schema | ({"description": self.meaning} if self.meaning else {})
 
 
-def shown(value: Any) -> str:
+def abbreviate(value: Any) -> str:
     """Return a value of a request in few characters, for a refusal.
 
-    >>> shown([[]] * 1000), shown("a" * 1000)
+    >>> abbreviate([[]] * 1000), abbreviate("a" * 1000)
     ('a list of 1000', "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'")
     """
     if isinstance(value, list | tuple | dict):
@@ -160,7 +160,7 @@ def _check_other(name: str, value: Any) -> None:
     close = difflib.get_close_matches(name[:60], PARAMETERS, 1, _ALIKE)
     if close or not (1 <= len(name) <= LONGEST_ID and name.isascii() and name.isprintable()):
         hint = f"; did you mean '{close[0]}'?" if close else ""
-        raise ProtocolError(f"a parameter must be one of {', '.join(PARAMETERS)}, not {shown(name)}{hint}")
+        raise ProtocolError(f"a parameter must be one of {', '.join(PARAMETERS)}, not {abbreviate(name)}{hint}")
     if isinstance(value, str):
         good = len(value) <= LONGEST_CRITERIA and not any("\ud800" <= sign <= "\udfff" for sign in value)
     else:
@@ -168,7 +168,7 @@ def _check_other(name: str, value: Any) -> None:
     if not good:
         raise ProtocolError(
             f"parameter '{name:.60}' must be true, false, a number of 64 bits or a text of at most {LONGEST_CRITERIA} "
-            f"characters, not {shown(value)}"
+            f"characters, not {abbreviate(value)}"
         )
 
 

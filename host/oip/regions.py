@@ -22,7 +22,7 @@ from urllib.parse import unquote
 from ..errors import AccessError, ConflictError, ProtocolError, TooLargeError, UnknownRegionError, UnsupportedError
 from .admission.access import is_loopback
 from .local import ADDRESS
-from .parameters import LONGEST_ID, is_whole, shown
+from .parameters import LONGEST_ID, abbreviate, is_whole
 
 OBJECTS = Path("/dev/shm")  # where Linux has them as files
 MOST_REGIONS = 64
@@ -62,10 +62,10 @@ def read_place(tensor: str, parameters: Mapping[str, Any]) -> RegionPlace | None
         return None
     region, offset, size = (parameters.get(key, default) for key, default in ((_REGION, ""), (_OFFSET, 0), (_SIZE, 0)))
     if not isinstance(region, str) or not 1 <= len(region) <= LONGEST_ID:
-        raise ProtocolError(f"tensor '{tensor:.60}' must name its {_REGION}, not {shown(region)}")
+        raise ProtocolError(f"tensor '{tensor:.60}' must name its {_REGION}, not {abbreviate(region)}")
     for key, value, least in ((_OFFSET, offset, 0), (_SIZE, size, 1)):
         if not is_whole(value) or not least <= value < 1 << 62:
-            raise ProtocolError(f"tensor '{tensor:.60}' must have a {key} from {least}, not {shown(value)}")
+            raise ProtocolError(f"tensor '{tensor:.60}' must have a {key} from {least}, not {abbreviate(value)}")
     return RegionPlace(region, int(offset), int(size))
 
 
@@ -76,10 +76,10 @@ def is_local(address: str) -> bool:
     [True, True, True, True, False]
     """
     host = unquote(address.removeprefix("ipv4:").removeprefix("ipv6:")).strip("[]")
-    return address == ADDRESS or is_loopback(host) or _mapped(host)
+    return address == ADDRESS or is_loopback(host) or _is_mapped_loopback(host)
 
 
-def _mapped(host: str) -> bool:
+def _is_mapped_loopback(host: str) -> bool:
     """Tell if an address is the loopback of IPv4, as an IPv6 socket shows it."""
     try:
         address = ipaddress.ip_address(host)
@@ -114,11 +114,11 @@ class Regions:
         if not 1 <= len(name) <= LONGEST_ID or not name.isprintable():
             raise ProtocolError(f"a region must have a name of 1 to {LONGEST_ID} printable characters")
         if not isinstance(key, str) or not 1 <= len(_plain(key)) <= LONGEST_KEY or set(_plain(key)) & {"/", "\0"}:
-            raise ProtocolError(f"the key of region '{name:.60}' must be the name of an object, not {shown(key)}")
+            raise ProtocolError(f"the key of region '{name:.60}' must be the name of an object, not {abbreviate(key)}")
         for what, value, least in (("offset", offset, 0), ("byte_size", size, 1)):
             if not is_whole(value) or not least <= value < 1 << 62:
                 raise ProtocolError(
-                    f"the {what} of region '{name:.60}' must be a whole number from {least}, not {shown(value)}"
+                    f"the {what} of region '{name:.60}' must be a whole number from {least}, not {abbreviate(value)}"
                 )
         if name in self._known:
             raise ConflictError(f"a region must be registered once, and '{name:.60}' is")
@@ -129,7 +129,7 @@ class Regions:
             raise TooLargeError(
                 f"all regions must have at most {self._most} bytes, and with '{name:.60}' they have {held + int(size)}"
             )
-        file = _opened(name, _plain(key))
+        file = _open_object(name, _plain(key))
         region = _Region(key, int(offset), int(size), file)
         try:
             _check_size(name, region)
@@ -149,7 +149,7 @@ class Regions:
     def status(self, who: str, name: str = "") -> list[dict[str, Any]]:
         """Return name, key, offset and size of a region, or of all. Raises AccessError, ProtocolError."""
         _check_local(who)
-        chosen = {name: self._found(name)} if name else self._known
+        chosen = {name: self._find(name)} if name else self._known
         return [
             {"name": region_name, "key": region.key, "offset": region.offset, "byte_size": region.size}
             for region_name, region in chosen.items()
@@ -169,7 +169,7 @@ class Regions:
         Raises AccessError, ProtocolError, TooLargeError.
         """
         with self._files:
-            region = self._checked(who, place)
+            region = self._find_checked(who, place)
             if place.size > most:
                 raise TooLargeError(f"a tensor in a region must have at most {most} bytes, not {place.size}")
             parts, at = list[bytes](), 0
@@ -183,11 +183,11 @@ class Regions:
 
     def check(self, who: str, place: RegionPlace) -> None:
         """Refuse a place that could not be written. Raises AccessError, ProtocolError."""
-        self._checked(who, place)
+        self._find_checked(who, place)
 
     def write(self, who: str, tensor: str, place: RegionPlace, data: bytes) -> None:
         """Write a tensor's bytes to a place. Raises AccessError, ProtocolError."""
-        region = self._checked(who, place)
+        region = self._find_checked(who, place)
         if len(data) > place.size:
             raise ProtocolError(
                 f"output '{tensor:.60}' must have room for its {len(data)} bytes in region '{place.region:.60}', and has "
@@ -206,15 +206,15 @@ class Regions:
         """Forget all regions."""
         self.unregister(ADDRESS)
 
-    def _found(self, name: str) -> _Region:
+    def _find(self, name: str) -> _Region:
         region = self._known.get(name)
         if region is None:
             raise UnknownRegionError(f"a region must be registered before it is named, and '{name:.60}' is not")
         return region
 
-    def _checked(self, who: str, place: RegionPlace) -> _Region:
+    def _find_checked(self, who: str, place: RegionPlace) -> _Region:
         _check_local(who)
-        region = self._found(place.region)
+        region = self._find(place.region)
         if place.offset + place.size > region.size:
             raise ProtocolError(
                 f"a tensor must lie in the {region.size} bytes of region '{place.region:.60}', not in "
@@ -250,7 +250,7 @@ def _plain(key: str) -> str:
     return key[1:] if key.startswith("/") else key
 
 
-def _opened(name: str, key: str) -> int:
+def _open_object(name: str, key: str) -> int:
     """Open an object that the server's own user could use without privileges. Raises ProtocolError.
 
     A server that runs as root could otherwise be made to read and write anybody's.

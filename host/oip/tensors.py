@@ -75,7 +75,7 @@ class TensorInfo:
         return {"name": self.name, "datatype": self.datatype, "shape": list(self.shape)}
 
 
-def checked_shape(name: str, shape: Any, most: int = MOST_ELEMENTS) -> tuple[int, ...]:
+def check_shape(name: str, shape: Any, most: int = MOST_ELEMENTS) -> tuple[int, ...]:
     """Return a shape of at most `most` elements. Raises ProtocolError, TooLargeError."""
     if not isinstance(shape, Sequence) or isinstance(shape, str) or not 1 <= len(shape) <= MOST_DIMENSIONS:
         raise ProtocolError(f"tensor '{name}' must have a shape of 1 to {MOST_DIMENSIONS} dimensions")
@@ -134,7 +134,7 @@ def from_bytes(name: str, datatype: Any, shape: Any, raw: bytes | memoryview, mo
 
     Raises ProtocolError.
     """
-    sizes = checked_shape(name, shape, most)
+    sizes = check_shape(name, shape, most)
     if datatype == "BYTES":
         return _texts(name, sizes, raw)
     dtype = _dtype(name, datatype)
@@ -153,7 +153,7 @@ def from_list(name: str, datatype: Any, shape: Any, data: Any, most: int = MOST_
 
     NumPy sees nothing but numbers, and no more of them than the shape has: it would pad texts to the longest.
     """
-    dtype, sizes = _dtype(name, datatype), checked_shape(name, shape, most)
+    dtype, sizes = _dtype(name, datatype), check_shape(name, shape, most)
     if not isinstance(data, list):
         raise ProtocolError(f"tensor '{name}' must have its data as a list, not {type(data).__name__}")
     count = math.prod(sizes)
@@ -167,17 +167,17 @@ def from_list(name: str, datatype: Any, shape: Any, data: Any, most: int = MOST_
     if not kinds <= {int, float, bool}:
         raise ProtocolError(f"tensor '{name}' must have data that are numbers in a regular list")
     _check_count(name, sizes, len(data))
-    return _converted(name, datatype, dtype, sizes, data, kinds)
+    return _convert(name, datatype, dtype, sizes, data, kinds)
 
 
 def from_contents(name: str, datatype: Any, shape: Any, contents: Any, most: int = MOST_ELEMENTS) -> Array:
     """Return the array, of this shape, of an InferTensorContents. Raises ProtocolError."""
-    dtype, sizes = _dtype(name, datatype), checked_shape(name, shape, most)
+    dtype, sizes = _dtype(name, datatype), check_shape(name, shape, most)
     if datatype not in CONTENTS:
         raise ProtocolError(f"tensor '{name}' must come as raw bytes, since {datatype} has no field in the contents")
     data = getattr(contents, CONTENTS[datatype])
     _check_count(name, sizes, len(data))
-    return _converted(name, datatype, dtype, sizes, data, {{"b": bool, "f": float}.get(dtype.kind, int)})
+    return _convert(name, datatype, dtype, sizes, data, {{"b": bool, "f": float}.get(dtype.kind, int)})
 
 
 def _check_count(name: str, sizes: tuple[int, ...], count: int) -> None:
@@ -187,7 +187,7 @@ def _check_count(name: str, sizes: tuple[int, ...], count: int) -> None:
         )
 
 
-def _converted(
+def _convert(
     name: str, datatype: str, dtype: np.dtype[Any], sizes: tuple[int, ...], data: Sequence[Any], kinds: set[type]
 ) -> Array:
     """Check kind and range of numbers, and convert them without losing anything but float digits."""

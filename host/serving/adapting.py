@@ -47,7 +47,7 @@ def certified_exits(driver: Driver, criteria: Criteria) -> ActiveExits:
     return ActiveExits(times, ExitSet((1.0,) * early), (0.0,) * early + (1.0,), criteria.obey)
 
 
-def described_exits(
+def describe_exits(
     program: Program, active: ActiveExits, adaptation: Adaptation | None, adoption_ns: Sequence[int]
 ) -> dict[str, Any]:
     """Return the active exits as an object for people and programs; shares are of 1, times in ms."""
@@ -86,7 +86,7 @@ def described_exits(
     return report
 
 
-def changed_exits(program: Program, active: ActiveExits, thresholds: Mapping[str, float | None]) -> ExitSet:
+def with_thresholds(program: Program, active: ActiveExits, thresholds: Mapping[str, float | None]) -> ExitSet:
     """Return the present set with thresholds of exits by name. Raises SchedulerError for an unknown name."""
     names = [exit.name for exit in program.exits[:-1]]
     exits = active.latest.exits

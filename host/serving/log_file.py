@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 RETRY_S = 1.0  # from a failure to the next attempt
 
 
-def opened(file: Path) -> BinaryIO:
+def open_part(file: Path) -> BinaryIO:
     """Open a new file that its owner alone may read, since logs name tenants. Raises OSError."""
     return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb", buffering=0)
 
@@ -122,4 +122,4 @@ class LogFile:
                     newer.replace(older)
         self._file.parent.mkdir(parents=True, exist_ok=True)
         self._bytes = 0
-        self._out = opened(self._file)
+        self._out = open_part(self._file)

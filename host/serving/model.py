@@ -67,10 +67,10 @@ from .options import (
     ModelOptions,
     criteria_of,
     joined_design,
-    measured_on,
     modes_of,
     profile_of,
     setting_of,
+    with_measurements,
 )
 from .replies import Image, Observer, Reply
 from .sampled import Sampler
@@ -242,7 +242,7 @@ class Model(ServedNetwork):
 
     def profile(self, design: Design, network: int) -> ExitProfile:
         """Return the profile of a network's exits, with what its recorded samples say."""
-        return measured_on(profile_of(design, self.options.power), self._recorded(network))
+        return with_measurements(profile_of(design, self.options.power), self._recorded(network))
 
     # -- requests --------------------------------------------------------------------------------------------
 
@@ -327,7 +327,7 @@ class Model(ServedNetwork):
             self.loads += 1
             _log.info("model '%s' is served: %s", self.name, bundles[0].design.hardware_digest[:12])
 
-    def unchanged(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Tell if the model is served as its folder has it. Raises BundleError."""
         if not self.ready:
             return False
@@ -490,7 +490,7 @@ class Model(ServedNetwork):
         """Return the table of active exits, and begin to adapt it where that is asked for."""
         plan, design = self.options.adapt, driver.design
         if self.options.certify is not None:
-            return self._certified(driver, criteria[0], self.options.certify)
+            return self._certify(driver, criteria[0], self.options.certify)
         ends = zip(driver.program.stages, driver.program.segments, strict=True)
         fixed = len(self.names) > 1 or design.stages == 1 or self._usual[0] is not None
         if fixed or any(end < first for (first, _), end in ends):
@@ -501,7 +501,7 @@ class Model(ServedNetwork):
         self.adaptation = Adaptation(active, plan, self.options.watching, told=self._tell)
         return active
 
-    def _certified(self, driver: Driver, criteria: Criteria, promise: Promise) -> ActiveExits:
+    def _certify(self, driver: Driver, criteria: Criteria, promise: Promise) -> ActiveExits:
         """Return the table that a certificate sets; one of the same program goes on, after a failure, too."""
         active = certified_exits(driver, criteria)
         before = self.certifier if driver.program.digest == self._certified_program else None

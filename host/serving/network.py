@@ -17,7 +17,7 @@ from fluidnpu.scheduler.tenants import Tenant, described
 
 from ..bundle import Bundle
 from ..errors import ConflictError, ModelUnavailableError, ProtocolError
-from .adapting import changed_exits, described_exits
+from .adapting import describe_exits, with_thresholds
 from .options import default_slo_ns
 from .replies import Image, Reply
 from .server import Server
@@ -169,7 +169,7 @@ class ServedNetwork(ABC):
 
         Raises ProtocolError, ModelUnavailableError.
         """
-        report = described_exits(self.bundle.program, self.active, self.npu.adaptation, self.server.adoption_ns)
+        report = describe_exits(self.bundle.program, self.active, self.npu.adaptation, self.server.adoption_ns)
         return report if self.npu.certifier is None else report | {"certificate": self.npu.certifier.report()}
 
     def change_exits(self, thresholds: Mapping[str, float | None], why: str) -> None:
@@ -184,7 +184,7 @@ class ServedNetwork(ABC):
                 f"the thresholds of model '{self.name}' must be those of its certificate, not set by hand"
             )
         try:
-            active.change(changed_exits(self.bundle.program, active, thresholds), why)
+            active.change(with_thresholds(self.bundle.program, active, thresholds), why)
         except SchedulerError as error:
             raise ProtocolError(str(error)) from None
 

@@ -96,7 +96,7 @@ def modes_of(
     Fronts need the recorded confidences of labelled samples.
     """
     modes = {}
-    profile = measured_on(profile, recorded)
+    profile = with_measurements(profile, recorded)
     for tenant in tenants:
         usual = parse_criterion("false") if tenant.criterion is None else tenant.criterion
         Bound(usual, profile)
@@ -105,7 +105,7 @@ def modes_of(
     return modes
 
 
-def measured_on(profile: ExitProfile, recorded: Recorded | None) -> ExitProfile:
+def with_measurements(profile: ExitProfile, recorded: Recorded | None) -> ExitProfile:
     """Return the profile with the accuracies that recorded samples have, if there are any.
 
     Raises SchedulerError for samples of another network.
@@ -136,7 +136,7 @@ def criteria_of(
 
     `recorded`: labelled samples, for criteria over accuracy. Raises CriterionError, SchedulerError.
     """
-    profile = measured_on(profile_of(driver.parts[network], power), recorded)
+    profile = with_measurements(profile_of(driver.parts[network], power), recorded)
     return usual_criteria(driver, profile, network) if text is None else Criteria(profile, text)
 
 

@@ -186,7 +186,7 @@ class Runtime:
         if isinstance(action, Run):
             fates = self._run(now, action)
         elif isinstance(action, Answer):
-            fates = [self._answered(sample) for sample in ledger.answer(now, action)]
+            fates = [self._answer_early(sample) for sample in ledger.answer(now, action)]
         else:
             fates = [_refusal(sample) for sample in ledger.shed(now, action)]
         for observer in self._observers:
@@ -220,7 +220,7 @@ class Runtime:
         check = self.driver.programs[network].check
         sures, labels = (values.tolist() for values in stated(logits, check))
         plain = check is ExitCheck.TOP or isinstance(check, MapCheck)
-        checked = sures if plain else self._checked(batch, logits, check)
+        checked = sures if plain else self._check_exits(batch, logits, check)
         if stage in self._last:
             reasons = self._at_the_end(network, checked)
         else:
@@ -245,7 +245,7 @@ class Runtime:
         leaves = f"confidence > {limit:g}"
         return [leaves if exceeds_threshold(sure, limit) else GOES_ON for sure in checked]
 
-    def _checked(self, batch: Sequence[Sample], logits: Image, check: Check) -> list[float]:
+    def _check_exits(self, batch: Sequence[Sample], logits: Image, check: Check) -> list[float]:
         """Return what the network's own exit check makes of the logits; some look at the exit before, too.
 
         That is the last exit whose head ran, which may differ in a batch whose exits have just changed.
@@ -347,7 +347,7 @@ class Runtime:
         self._any_suspect = any(sample.suspect for sample in self.ledger.flights.values())
         return job
 
-    def _answered(self, sample: Sample) -> Reply:
+    def _answer_early(self, sample: Sample) -> Reply:
         """Return the reply of a sample that leaves with the exit that it passed last."""
         assert sample.logits is not None, "an exit was asked"
         sure, label = (values[0] for values in stated(sample.logits[None], self._check_of(sample.request)))

@@ -391,7 +391,7 @@ class Server:
     def _resolve(self, fate: Fate) -> None:
         with self._changed:
             ticket = self._pop(fate.request_id)
-        self._end(ticket, fate if isinstance(fate, Reply) else _refused(fate))
+        self._end(ticket, fate if isinstance(fate, Reply) else _refusal_error(fate))
 
     def _end(self, ticket: _Ticket, fate: Reply | BaseException) -> None:
         """Tell a client the fate of its request, if it has not left meanwhile."""
@@ -458,7 +458,7 @@ class Server:
                 self._end(ticket, reply)
 
 
-def _refused(refusal: Refusal) -> ShedError:
+def _refusal_error(refusal: Refusal) -> ShedError:
     waited_ms = refusal.latency_ns / 1e6
     if refusal.reason == EXPIRED:
         return ExpiredError(f"{EXPIRED}: {waited_ms:.1f} ms", refusal.latency_ns)

@@ -69,7 +69,7 @@ def serve_requests(
     if any((a.arrival_ns, a.id) >= (b.arrival_ns, b.id) for a, b in itertools.pairwise(requests)):
         raise DriverUsageError("requests must be sorted by arrival and id, and they are not")
     with claims.claimed(driver.device, driver):
-        return _served(
+        return _serve(
             requests,
             images,
             Runtime(
@@ -87,7 +87,7 @@ def serve_requests(
         )
 
 
-def _served(
+def _serve(
     requests: Sequence[Request],
     images: Sequence[Image] | Image,
     runtime: Runtime,

@@ -76,7 +76,7 @@ class Versions:
 
     def __init__(self, name: str, folder: Path, options: ModelOptions) -> None:
         self.name, self._folder, self._options = name, folder, options
-        self.models = {version: self._made(version, path) for version, path in self._scanned().items()}
+        self.models = {version: self._make_model(version, path) for version, path in self._scan().items()}
         self._shares = self._of_file(list(self.models))
         self._before: dict[str, float] | None = None
         self._work = threading.Lock()  # held by whoever loads or unloads
@@ -127,7 +127,7 @@ class Versions:
         """
         if shares is None and self._before is None:
             raise ConflictError(f"the shares of model '{self.name}' must have been changed to go back, and were not")
-        asked = self._checked(shares if shares is not None else self._before or {}, "shares")
+        asked = self._check_shares(shares if shares is not None else self._before or {}, "shares")
         if idle := [version for version, share in asked.items() if share and not self.models[version].takes]:
             raise ConflictError(
                 f"version {idle[0]} of model '{self.name}' must take requests to get a share, and it is "
@@ -139,7 +139,7 @@ class Versions:
         if shares.of != self._shares.of:
             self._before, self._shares = self._shares.of, shares
 
-    def _checked(self, asked: Mapping[str, Any], what: str, versions: Sequence[str] = ()) -> dict[str, float]:
+    def _check_shares(self, asked: Mapping[str, Any], what: str, versions: Sequence[str] = ()) -> dict[str, float]:
         """Return positive shares of known versions. Raises ProtocolError."""
         names = versions or list(self.models)
         for version, share in asked.items():
@@ -157,7 +157,7 @@ class Versions:
         path = self._folder / FILE
         try:
             raw = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {versions[-1]: 1.0}
-            return VersionShares(self._checked(raw, f"'{path}'", versions))
+            return VersionShares(self._check_shares(raw, f"'{path}'", versions))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ProtocolError) as error:
             raise BundleError(f"'{path}' must be readable shares: {error}") from None
 
@@ -177,14 +177,16 @@ class Versions:
 
     def _load(self) -> Exception | None:
         """Load what is to be loaded; return the first error of a version."""
-        folders = self._scanned()
+        folders = self._scan()
         shares = self._of_file(list(folders))
-        kept = {version: self.models.get(version) or self._made(version, path) for version, path in folders.items()}
+        kept = {
+            version: self.models.get(version) or self._make_model(version, path) for version, path in folders.items()
+        }
         self.models = {**self.models, **kept}
         failed: Exception | None = None
         for version, model in kept.items():
             try:
-                if not model.unchanged():
+                if not model.is_unchanged():
                     model.load()
             except (ValueError, HostError) as error:
                 _log.error("version %s of model '%s' is not loaded: %s", version, self.name, error)
@@ -202,7 +204,7 @@ class Versions:
             for model in self.models.values():
                 model.close()
 
-    def _scanned(self) -> dict[str, Path]:
+    def _scan(self) -> dict[str, Path]:
         folders = _numbered(self._folder)
         if not 1 <= len(folders) <= MOST_VERSIONS:
             raise DriverUsageError(
@@ -210,5 +212,5 @@ class Versions:
             )
         return folders
 
-    def _made(self, version: str, path: Path) -> Model:
+    def _make_model(self, version: str, path: Path) -> Model:
         return Model(self.name, path, self._options, version=version)

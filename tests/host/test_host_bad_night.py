@@ -112,8 +112,8 @@ def test_the_disk_is_full(session: Session, tmp_path: Path, monkeypatch: pytest.
                 raise OSError(28, "No space left on device")
             return int(self._file.write(data))
 
-    real = log_file.opened
-    monkeypatch.setattr(log_file, "opened", lambda file: Full(real(file)))
+    real = log_file.open_part
+    monkeypatch.setattr(log_file, "open_part", lambda file: Full(real(file)))
     monkeypatch.setattr(log_file, "RETRY_S", 0.0)
     with served(tmp_path, decisions=folder) as s:
         asked(s)

@@ -42,7 +42,7 @@ from fluidnpu.host.oip.interface import input_of, outputs_of
 from fluidnpu.host.oip.tensors import from_bytes
 from fluidnpu.models import golden
 from fluidnpu.scheduler import SchedulerError
-from fluidnpu.scheduler.placement import place, fleet_with_rates
+from fluidnpu.scheduler.placement import fleet_with_rates, place
 
 MS = 1_000_000
 EASY, HARD = 0.8, 0.2  # of all samples leave at the first exit
@@ -185,7 +185,7 @@ class Virtual(FollowingFront):
     def _leaf(self, seat: Seat, roster: Roster) -> Leaf:
         board = self.boards.setdefault(seat.name, Board(seat.name, seat))
         leaf = Leaf(name=seat.name, address=seat.name, link=board, times=roster.times(seat), duties=seat.duties)  # type: ignore[arg-type]
-        leaf.timed = self._timed
+        leaf.timed = self._note_time
         return leaf
 
     async def _begin(self, seat: Seat) -> None:

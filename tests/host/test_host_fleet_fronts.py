@@ -24,7 +24,7 @@ from fluidnpu.host.fleet import Leaf
 from fluidnpu.host.fleet.boards.children import environment
 from fluidnpu.host.fleet.boards.leaf import BoardState
 from fluidnpu.host.fleet.dispatcher import Dispatcher
-from fluidnpu.host.fleet.fronts.homes import ranked
+from fluidnpu.host.fleet.fronts.homes import rank_homes
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "three-servers.md").read_text(encoding="utf-8")
@@ -80,11 +80,11 @@ def test_a_repeat_at_another_front_asks_the_same_board_for_the_same() -> None:
 
 def test_keys_have_homes_all_over_the_boards_and_few_move() -> None:
     boards = {f"board-{number}": 0.0 for number in range(5)}
-    homes = {f"key-{number}": ranked(f"key-{number}", boards)[0] for number in range(1000)}
+    homes = {f"key-{number}": rank_homes(f"key-{number}", boards)[0] for number in range(1000)}
     assert all(150 < count < 250 for count in Counter(homes.values()).values())
     fewer = {name: rate for name, rate in boards.items() if name != "board-3"}
-    assert all(home == "board-3" or ranked(key, fewer)[0] == home for key, home in homes.items())
-    planned = Counter(ranked(key, {"fast": 3.0, "slow": 1.0})[0] for key in homes)
+    assert all(home == "board-3" or rank_homes(key, fewer)[0] == home for key, home in homes.items())
+    planned = Counter(rank_homes(key, {"fast": 3.0, "slow": 1.0})[0] for key in homes)
     assert 700 < planned["fast"] < 800
 
 

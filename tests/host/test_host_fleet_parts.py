@@ -29,7 +29,7 @@ from fluidnpu.host.fleet.fronts.relay import Relay
 from fluidnpu.host.fleet.parts import part_of
 from fluidnpu.host.fleet.reference import Reference
 from fluidnpu.host.oip.calls import Call, ModelAnswer, Wishes, read_wishes
-from fluidnpu.host.oip.inference import joined, parameters_of
+from fluidnpu.host.oip.inference import join_outputs, parameters_of
 from fluidnpu.host.oip.interface import outputs_of
 from fluidnpu.host.oip.tensors import from_bytes
 from fluidnpu.host.serving.stream import serve_requests
@@ -84,7 +84,7 @@ async def computes(link: Scripted, request: Any) -> ModelAnswer:
     replies = serve_requests(requests, samples, make_policy("serial"), driver).answers
     faces = outputs_of(bundle.program)
     onward = next((one for one in faces if one.name == "onward"), None)
-    outputs = joined(replies, [one.name for one in faces], (), onward)
+    outputs = join_outputs(replies, [one.name for one in faces], (), onward)
     if link.wrong and len(outputs.get("onward", ())):
         outputs["onward"][-1, 0, 0, 0] ^= 1
     return ModelAnswer(request.model_name, "1", request.id, outputs, parameters_of(replies))

@@ -127,9 +127,9 @@ def test_requests_are_spread_by_planned_rates_and_cut_to_planned_batches() -> No
     duties = {"a": {"small": Duty(batch=3, rate_per_s=3.0)}, "b": {"small": Duty(batch=1, rate_per_s=1.0)}}
 
     async def work(dispatcher: Dispatcher) -> None:
-        drawn = Counter(dispatcher._drawn("small", dispatcher.leaves, 1)[0].name for _ in range(2000))
+        drawn = Counter(dispatcher._draw("small", dispatcher.leaves, 1)[0].name for _ in range(2000))
         assert 1400 < drawn["a"] < 1600
-        both = [leaf.name for leaf in dispatcher._drawn("small", dispatcher.leaves, 2)]
+        both = [leaf.name for leaf in dispatcher._draw("small", dispatcher.leaves, 2)]
         assert sorted(both) == ["a", "b"]
         answer = await ask(dispatcher, call(*range(40), model="small"))
         assert logits(answer) == [[2.0 * k, 2.0 * k + 2] for k in range(40)]
@@ -253,7 +253,7 @@ def test_a_board_without_a_planned_rate_is_not_drawn_beside_one_that_has() -> No
     duties = {"a": {"small": Duty(batch=1, rate_per_s=0.0)}, "b": {"small": Duty(batch=1, rate_per_s=1.0)}}
 
     async def work(dispatcher: Dispatcher) -> None:
-        drawn = [dispatcher._drawn("small", dispatcher.leaves, 1)[0].name for _ in range(300)]
+        drawn = [dispatcher._draw("small", dispatcher.leaves, 1)[0].name for _ in range(300)]
         assert set(drawn) == {"b"}
         assert np.array(logits(await ask(dispatcher, call(1, model="small")))).shape == (1, 2)
 

@@ -21,8 +21,8 @@ class Disk:
     """A disk with room for so many bytes, and files on it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
-        self.room, self._really = room, log_file.opened
-        monkeypatch.setattr(log_file, "opened", self.opened)
+        self.room, self._really = room, log_file.open_part
+        monkeypatch.setattr(log_file, "open_part", self.opened)
         monkeypatch.setattr(log_file, "RETRY_S", 0.0)
 
     def opened(self, file: Path) -> Any:

@@ -108,7 +108,7 @@ def test_a_newer_watcher_has_the_place_of_an_idle_one(tmp_path: Path, monkeypatc
     assert health.WATCHERS > 1
 
 
-def reflected(channel: grpc.Channel, service: str, *asked: dict[str, str], token: str = TOKEN) -> list[Any]:
+def reflect(channel: grpc.Channel, service: str, *asked: dict[str, str], token: str = TOKEN) -> list[Any]:
     response = message("ServerReflectionResponse", REFLECTION)
     call = channel.stream_stream(f"/{service}/ServerReflectionInfo", bytes_of, response.FromString)
     requests = iter([message("ServerReflectionRequest", REFLECTION)(**one) for one in asked])
@@ -117,18 +117,18 @@ def reflected(channel: grpc.Channel, service: str, *asked: dict[str, str], token
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_reflection_describes_every_service_and_message(channel: grpc.Channel, service: str) -> None:
-    (said,) = reflected(channel, service, {"list_services": "*"})
+    (said,) = reflect(channel, service, {"list_services": "*"})
     names = [each.name for each in said.list_services_response.service]
     assert names == [SERVICE, f"{HEALTH}.Health", SERVICES[0]]
     symbols = [*names, f"{SERVICE}.ModelInfer", "inference.ModelInferRequest.InferInputTensor"]
     for symbol, answer in zip(
-        symbols, reflected(channel, service, *({"file_containing_symbol": each} for each in symbols)), strict=True
+        symbols, reflect(channel, service, *({"file_containing_symbol": each} for each in symbols)), strict=True
     ):
         (file,) = map(
             descriptor_pb2.FileDescriptorProto.FromString, answer.file_descriptor_response.file_descriptor_proto
         )
         assert symbol.startswith(file.package)
-        (again,) = reflected(channel, service, {"file_by_filename": file.name})
+        (again,) = reflect(channel, service, {"file_by_filename": file.name})
         assert again.file_descriptor_response == answer.file_descriptor_response
 
 
@@ -144,7 +144,7 @@ def test_reflection_describes_every_service_and_message(channel: grpc.Channel, s
 def test_what_reflection_does_not_know_is_an_error_inside_the_stream(
     channel: grpc.Channel, asked: dict[str, str]
 ) -> None:
-    wrong, right = reflected(channel, SERVICES[0], asked, {"list_services": ""})
+    wrong, right = reflect(channel, SERVICES[0], asked, {"list_services": ""})
     assert wrong.error_response.error_code == grpc.StatusCode.NOT_FOUND.value[0]
     assert "must name a file or a symbol" in wrong.error_response.error_message
     assert right.list_services_response.service
@@ -152,4 +152,4 @@ def test_what_reflection_does_not_know_is_an_error_inside_the_stream(
 
 def test_reflection_wants_the_token(channel: grpc.Channel) -> None:
     with pytest.raises(grpc.RpcError, match="must carry this server's token"):
-        reflected(channel, SERVICES[0], {"list_services": ""}, token="wrong")
+        reflect(channel, SERVICES[0], {"list_services": ""}, token="wrong")

@@ -20,7 +20,7 @@ from fluidnpu.dse.design import Stack
 from fluidnpu.dse.testing import design_for
 from fluidnpu.hls import Program, ProgramError, compile_program
 from fluidnpu.host import Bundle, Driver, Reply, SimulatedNpu, serve_requests
-from fluidnpu.host.oip.inference import joined
+from fluidnpu.host.oip.inference import join_outputs
 from fluidnpu.models import QuantisedNetwork, golden, quantise
 from fluidnpu.models.zoo.patchwork import random_patchwork
 from fluidnpu.scheduler import make_policy, poisson
@@ -135,7 +135,7 @@ def test_the_protocol_gives_out_maps_and_nan_where_a_sample_left_before() -> Non
         )
         for index, exit in enumerate((0, 1))
     )  # fmt: skip
-    answer = joined([early, late], ["label", "map0", "map1"], outputs)
+    answer = join_outputs([early, late], ["label", "map0", "map1"], outputs)
     np.testing.assert_array_equal(answer["map0"], real["map0"])
     assert np.isnan(answer["map1"][0]).all()
     np.testing.assert_array_equal(answer["map1"][1], real["map1"][1])

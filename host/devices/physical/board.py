@@ -40,9 +40,9 @@ def region_for(target: CheckupTarget, places: Places = BOARD) -> Region:
 
     Raises DeviceAccessError where neither is there.
     """
-    found = usable_buffer(target, places)
-    if found is not None:
-        return DmaRegion(found)
+    buffer = usable_buffer(target, places)
+    if buffer is not None:
+        return DmaRegion(buffer)
     pl = PLATFORMS[target.family].pl_memory
     if not target.in_logic or pl is None:
         raise DeviceAccessError(

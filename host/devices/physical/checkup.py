@@ -127,10 +127,10 @@ def _status_steps(target: CheckupTarget, places: Places) -> Iterator[Step]:
         ("NPU reset", "out_of_reset", "the NPU must be out of reset, and it is not: load the bitstream again"),
     ]
     if target.in_logic:
-        said = (
+        sentence = (
             "the memory of the logic must be calibrated, and it is not: see that the SODIMM is seated, and load again"
         )
-        wanted.append(("calibration", "memory_ready", said))
+        wanted.append(("calibration", "memory_ready", sentence))
     for name, line, fault in wanted:
         yield Step(name=name, passed=lines[line], said=f"status line {line} is high" if lines[line] else fault)
         if not lines[line]:
@@ -139,11 +139,11 @@ def _status_steps(target: CheckupTarget, places: Places) -> Iterator[Step]:
 
 def _machine(family: str, places: Places) -> Step:
     """Compare this machine's device tree with a family; physical addresses of another mean something else."""
-    wanted, found = PLATFORMS[family].compatible, machine_family(places)
-    if found != family:
-        other = "none of the boards'" if found is None else PLATFORMS[found].compatible
-        said = f"the device tree of this machine must be compatible with '{wanted}', and it is {other}: run it on the board"
-        return Step(name="board", passed=False, said=said)
+    wanted, actual = PLATFORMS[family].compatible, machine_family(places)
+    if actual != family:
+        other = "none of the boards'" if actual is None else PLATFORMS[actual].compatible
+        sentence = f"the device tree of this machine must be compatible with '{wanted}', and it is {other}: run it on the board"
+        return Step(name="board", passed=False, said=sentence)
     return Step(name="board", passed=True, said=f"the device tree is compatible with '{wanted}'")
 
 
@@ -186,21 +186,21 @@ def _identity(target: CheckupTarget, registers: Words) -> Step:
     """Compare BUILD_ID and SHAPE with the bundle's design."""
     words = {name: registers.read(register(name).offset) for name in ("BUILD_ID", "SHAPE")}
     if words["BUILD_ID"] == words["SHAPE"] == _SILENCE:
-        said = (
+        sentence = (
             f"an NPU must answer at {target.registers:#010x}, and the bus is silent there (all ones): the bitstream has "
             "its registers elsewhere, or is another one"
         )
-        return Step(name="registers", passed=False, said=said)
+        return Step(name="registers", passed=False, said=sentence)
     if target.design is None:
         return Step(name="registers", passed=True, said=f"an NPU of build {words['BUILD_ID']:08x} answers")
     wanted = {"BUILD_ID": build_id_word(target.design), "SHAPE": shape_word(target.design)}
     for name, word in wanted.items():
         if words[name] != word:
-            said = (
+            sentence = (
                 f"{name} of the NPU must be {word:#010x}, that of the bundle, and it is {words[name]:#010x}: load the "
                 "bitstream of the same project, or build it again"
             )
-            return Step(name="registers", passed=False, said=said)
+            return Step(name="registers", passed=False, said=sentence)
     return Step(name="registers", passed=True, said=f"the NPU answers with the bundle's build {words['BUILD_ID']:08x}")
 
 
@@ -225,16 +225,18 @@ def _memory(target: CheckupTarget, places: Places) -> Step:
     except DeviceAccessError as error:
         return Step(name="memory", passed=False, said=str(error))
     if buffer is None:
-        said = f"a u-dma-buf in {where} must be there, and there is none: load u-dma-buf with software/fluidnpu.dtsi"
+        sentence = (
+            f"a u-dma-buf in {where} must be there, and there is none: load u-dma-buf with software/fluidnpu.dtsi"
+        )
         if target.in_logic:
-            said += "; it works without, through /dev/mem, a word at a time"
-        return Step(name="memory", passed=None if target.in_logic else False, said=said)
+            sentence += "; it works without, through /dev/mem, a word at a time"
+        return Step(name="memory", passed=None if target.in_logic else False, said=sentence)
     if buffer.size < target.bytes:
-        said = (
+        sentence = (
             f"'{buffer.name}' must have {target.bytes} bytes for the bundle's program and slots, and it has {buffer.size}: "
             "make it larger in the device tree"
         )
-        return Step(name="memory", passed=False, said=said)
+        return Step(name="memory", passed=False, said=sentence)
     note = ", and its sync_mode will be set to 2" if buffer.sync_mode & MODES == DEVICE_MEMORY else ""
     return Step(
         name="memory",
@@ -249,11 +251,11 @@ def _interrupt(target: CheckupTarget, registers: Words, places: Places) -> Step:
         (uio for uio in places.classes.glob("uio/uio*") if (uio / "name").read_text().strip() == _UIO_NAME), None
     )
     if node is None:
-        said = (
+        sentence = (
             f"no UIO device is named '{_UIO_NAME}', so no interrupt can be seen; the driver polls and needs none "
             "(software/fluidnpu.dtsi has the node)"
         )
-        return Step(name="interrupt", passed=None, said=said)
+        return Step(name="interrupt", passed=None, said=sentence)
     irq, enable, ctrl = (register(name).offset for name in ("IRQ_STATUS", "IRQ_ENABLE", "CTRL"))
     error, before = register("IRQ_STATUS").field("ERROR").mask, int((node / "event").read_text())
     (places.devices / node.name).write_bytes((1).to_bytes(4, "little"))  # lets the next interrupt through
@@ -268,11 +270,11 @@ def _interrupt(target: CheckupTarget, registers: Words, places: Places) -> Step:
                 return Step(name="interrupt", passed=True, said=f"'{node.name}' counts the NPU's interrupt")
             time.sleep(_IRQ_WAIT_S / _IRQ_LOOKS)
         number, flags = PLATFORMS[target.family].interrupt
-        said = (
+        sentence = (
             f"'{node.name}' must count the NPU's interrupt, and it did not: its node needs "
             f"interrupts = <0 {number} {flags}>; the driver polls and works without"
         )
-        return Step(name="interrupt", passed=False, said=said)
+        return Step(name="interrupt", passed=False, said=sentence)
     finally:
         registers.write(ctrl, register("CTRL").field("SOFT_RESET").mask)
         registers.write(irq, error)

@@ -64,13 +64,13 @@ class Rail:
 
     def watts(self) -> float:
         """Return the watts of the moment. Raises DeviceAccessError."""
-        found = 1
+        product = 1
         for file in self.files:
             try:
-                found *= int(file.read_text(encoding="ascii"))
+                product *= int(file.read_text(encoding="ascii"))
             except (OSError, ValueError) as error:
                 raise DeviceAccessError(f"the power sensor '{file}' must tell a whole number: {error}") from None
-        return found / MICRO
+        return product / MICRO
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,13 +94,13 @@ def find_meter(board: Board, places: Places = BOARD) -> RailMeter:
     """
     if not board.sensors:
         raise DeviceAccessError(f"the file of board '{board.name}' must name a power sensor, and it names none")
-    covers = "board" if any(one.covers == "board" for one in board.sensors) else "rails"
+    covers = "board" if any(sensor.covers == "board" for sensor in board.sensors) else "rails"
     rails, names = [], []
     for sensor in board.sensors:
         if sensor.covers == covers:
-            mine = _rails(sensor, _folder(sensor, places))
-            rails += mine
-            names.append(f"{sensor.chip} {', '.join(rail.label for rail in mine)}")
+            own_rails = _rails(sensor, _folder(sensor, places))
+            rails += own_rails
+            names.append(f"{sensor.chip} {', '.join(rail.label for rail in own_rails)}")
     return RailMeter(covers=covers, source="; ".join(names), rails=tuple(rails))
 
 
@@ -138,14 +138,14 @@ def _rails(sensor: Sensor, folder: Path) -> list[Rail]:
     if watts:
         return [Rail(label=label, files=(file,)) for label, file in watts.items()]
     pairs = {label: (file, inputs["curr"].get(label.replace("vout", "iout"))) for label, file in inputs["in"].items()}
-    found = [Rail(label=label, files=(v, a)) for label, (v, a) in pairs.items() if "vout" in label and a is not None]
-    if not found:
-        known = ", ".join([*inputs["in"], *inputs["curr"]]) or "nothing"
+    rails = [Rail(label=label, files=(v, a)) for label, (v, a) in pairs.items() if "vout" in label and a is not None]
+    if not rails:
+        labels = ", ".join([*inputs["in"], *inputs["curr"]]) or "nothing"
         raise DeviceAccessError(
-            f"the power sensor '{sensor.chip}' must tell watts, or volts and amps of the same rail, and it tells {known}: "
+            f"the power sensor '{sensor.chip}' must tell watts, or volts and amps of the same rail, and it tells {labels}: "
             "pair them in the board's file, such as rails = [['vout1', 'iout9']]"
         )
-    return found
+    return rails
 
 
 def _wanted(sensor: Sensor, rail: Sequence[str], inputs: dict[str, dict[str, Path]]) -> Rail:
@@ -153,8 +153,8 @@ def _wanted(sensor: Sensor, rail: Sequence[str], inputs: dict[str, dict[str, Pat
     files = []
     for kind, label in zip(kinds, rail, strict=True):
         if label not in inputs[kind]:
-            known = ", ".join(inputs[kind]) or "none"
-            raise DeviceAccessError(f"the power sensor '{sensor.chip}' must have '{label}', and it has {known}")
+            labels = ", ".join(inputs[kind]) or "none"
+            raise DeviceAccessError(f"the power sensor '{sensor.chip}' must have '{label}', and it has {labels}")
         files.append(inputs[kind][label])
     return Rail(label=rail[0], files=tuple(files))
 

@@ -110,7 +110,7 @@ def dma_buffers(places: Places = BOARD) -> Iterator[DmaBuffer]:
     """List the u-dma-bufs of this machine by name. Raises DeviceAccessError for attributes that make no
     sense.
     """
-    for attributes in sorted(found for name in (CLASS, "udmabuf") for found in (places.classes / name).glob("*")):
+    for attributes in sorted(entry for name in (CLASS, "udmabuf") for entry in (places.classes / name).glob("*")):
         try:
             base, size, mode = (
                 int((attributes / name).read_text(), base)
@@ -132,28 +132,28 @@ class DmaRegion:
     Raises DeviceAccessError when that cannot be had.
     """
 
-    def __init__(self, found: DmaBuffer) -> None:
-        self.base, self.size, self._attributes = found.base, found.size, found.attributes
-        if found.sync_mode & MODES == DEVICE_MEMORY:
-            self._set_write_combine(found)
+    def __init__(self, buffer: DmaBuffer) -> None:
+        self.base, self.size, self._attributes = buffer.base, buffer.size, buffer.attributes
+        if buffer.sync_mode & MODES == DEVICE_MEMORY:
+            self._set_write_combine(buffer)
         try:
-            fd = os.open(found.device, os.O_RDWR | os.O_SYNC)
+            fd = os.open(buffer.device, os.O_RDWR | os.O_SYNC)
             try:
-                self._map = mmap.mmap(fd, found.size)
+                self._map = mmap.mmap(fd, buffer.size)
             finally:
                 os.close(fd)
         except (OSError, ValueError, OverflowError) as error:
-            raise DeviceAccessError(f"'{found.device}' must be mapped, and it cannot be: {error}") from None
+            raise DeviceAccessError(f"'{buffer.device}' must be mapped, and it cannot be: {error}") from None
         self._bytes = np.frombuffer(self._map, np.uint8)
 
-    def _set_write_combine(self, found: DmaBuffer) -> None:
+    def _set_write_combine(self, buffer: DmaBuffer) -> None:
         """Set the mode in which unaligned accesses and memset work."""
         try:
-            (found.attributes / "sync_mode").write_text(f"{WRITE_COMBINE}")
+            (buffer.attributes / "sync_mode").write_text(f"{WRITE_COMBINE}")
         except OSError as error:
             raise DeviceAccessError(
-                f"'{found.name}' must have sync_mode {WRITE_COMBINE}, since an unaligned access is a bus error in mode "
-                f"{found.sync_mode}, and it cannot be set: {error.strerror}"
+                f"'{buffer.name}' must have sync_mode {WRITE_COMBINE}, since an unaligned access is a bus error in mode "
+                f"{buffer.sync_mode}, and it cannot be set: {error.strerror}"
             ) from None
 
     def buffer(self, offset: int, size: int) -> ArrayBuffer:

@@ -80,11 +80,11 @@ class FieldSetting:
 
     def fault(self, read: Read) -> str:
         """Say in one sentence that the value is another; empty when it is right."""
-        found = read(self.address) >> self.low & self.mask
-        if found == self.wanted:
+        value = read(self.address) >> self.low & self.mask
+        if value == self.wanted:
             return ""
         where = f"bits {self.low + self.mask.bit_length() - 1}:{self.low} of {self.address:#010x}"
-        return f"{self.sentence} ({where} are {found:#x}, not {self.wanted:#x})"
+        return f"{self.sentence} ({where} are {value:#x}, not {self.wanted:#x})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,9 +110,9 @@ class System:
         The sentence is empty where the step passes.
         """
         yield "clock", self.clock.fault(read)
-        yield "reset", next((said for field in self.gates if (said := field.fault(read))), "")
+        yield "reset", next((fault for field in self.gates if (fault := field.fault(read))), "")
         fields = [field for port in self.ports[:ports] for field in port.get(bits, ())]
-        yield "ports", next((said for field in fields if (said := field.fault(read))), "")
+        yield "ports", next((fault for field in fields if (fault := field.fault(read))), "")
 
 
 def _hp_port(number: int, base: int, values: Mapping[int, int], mask: int) -> Mapping[int, tuple[FieldSetting, ...]]:

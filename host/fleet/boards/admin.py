@@ -46,10 +46,10 @@ class AdminLink(BoardLink):
         try:
             return await call(asked, timeout=LOAD_S, metadata=self._metadata)
         except grpc.aio.AioRpcError as error:
-            raise _told(error_of(error)) from None
+            raise _explain(error_of(error)) from None
 
 
-def _told(error: HostError) -> HostError:
+def _explain(error: HostError) -> HostError:
     """Say of a link's error what it means here."""
     if isinstance(error, BoardError):
         return BoardError(f"its admin surface must answer, and it does not: {error}", silent=error.silent)

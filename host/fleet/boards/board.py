@@ -139,14 +139,14 @@ def _one_npu(lying: float, processor: bool) -> Callable[[Bundle], Device]:
     """Return the function that opens a bundle's device; all bundles of this board share its NPU's time."""
     occupancy = Occupancy()
 
-    def opened(bundle: Bundle) -> Device:
+    def open_npu(bundle: Bundle) -> Device:
         if lying:
             return LyingNpu(bundle, lying, occupancy=occupancy)
         if processor:
             return ProcessorNpu(bundle.design)
         return SimulatedNpu(bundle.design, clock=WallClock(), recall=Recall(256 << 20), occupancy=occupancy)
 
-    return opened
+    return open_npu
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -185,14 +185,14 @@ def main(words: Sequence[str] | None = None) -> None:
     surfaces = ServeOptions(http=None, grpc=given.port, admin_grpc=given.admin_port, limits=Limits(queue=given.queue))
     serving = threading.Event()
 
-    def told(server: NetworkServer) -> None:
+    def report(server: NetworkServer) -> None:
         serving.set()
         with contextlib.suppress(BrokenPipeError):  # nobody reads it: the end of standard input says so, too
             addresses = {"address": server.url("grpc"), "admin": server.url("admin_grpc"), "pid": os.getpid()}
             os.write(1, json.dumps(addresses).encode() + b"\n")
 
     threading.Thread(target=_until_alone, args=(serving,), name="stdin", daemon=True).start()
-    run_server(Models(named_folders(given.bundles), options), surfaces, told)
+    run_server(Models(named_folders(given.bundles), options), surfaces, report)
 
 
 def _until_alone(serving: threading.Event) -> None:

@@ -27,7 +27,7 @@ class Edition:
     reference: Reference
     facts: Mapping[str, str]  # that the board must show
 
-    def shown_by(self, facts: Mapping[str, str]) -> bool:
+    def is_shown_by(self, facts: Mapping[str, str]) -> bool:
         """Tell if a board that shows these facts serves it."""
         return all(facts.get(name) == value for name, value in self.facts.items())
 
@@ -58,7 +58,7 @@ class Editions:
             return None
         every: list[Edition] = [*self._known.get(folder, ()), await self.newest(seat, model)]
         for edition in every:
-            if edition.shown_by(facts):
+            if edition.is_shown_by(facts):
                 return edition
         return None
 

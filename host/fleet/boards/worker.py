@@ -60,14 +60,14 @@ def stage_times(bundle: Bundle, seconds: float, progress: Progress = lambda done
         took: list[list[int]] = []
         until = time.perf_counter() + seconds * design.stages
         while len(took) <= LEAST_RUNS or time.perf_counter() < until:
-            took.append([_timed(driver, stage) for stage in range(design.stages)])
+            took.append([_time_stages(driver, stage) for stage in range(design.stages)])
         for row, runs in zip(rows, zip(*took[1:], strict=True), strict=True):  # the first run decodes the layers
             row.append(max(1, round(median(runs))))
         progress(batch, design.b_max)
     return LatencyTable(ns=tuple(tuple(accumulate(row, max)) for row in rows))
 
 
-def _timed(driver: Driver, stage: int) -> int:
+def _time_stages(driver: Driver, stage: int) -> int:
     began = time.thread_time_ns()
     driver.run_stage(stage)
     return time.thread_time_ns() - began
@@ -102,10 +102,10 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=0.5, help="at least, a stage and batch size")
     given = parser.parse_args(words)
 
-    def told(done: int, of: int) -> None:
+    def report(done: int, of: int) -> None:
         print(json.dumps({"done": done}), flush=True)
 
-    times = stage_times(Bundle.read(given.bundle), given.seconds, told)
+    times = stage_times(Bundle.read(given.bundle), given.seconds, report)
     print(json.dumps({"ns": times.ns}))
 
 

@@ -1,7 +1,7 @@
 """Counts of one model at the front of a fleet; boards count what happens inside them.
 
 >>> counts = ModelCounts()
->>> counts.answered(2, 1_500_000, met=True)
+>>> counts.count_answer(2, 1_500_000, met=True)
 >>> counts.samples, counts.requests, counts.latency.cumulative()[-1], counts.violations
 (2, 1, 2, 0)
 """
@@ -26,7 +26,7 @@ class ModelCounts:
         self.last_ms = 0  # since the epoch
         self.recent: deque[tuple[int, int]] = deque(maxlen=RECENT)  # end and latency in us
 
-    def answered(self, count: int, latency_ns: int, *, met: bool) -> None:
+    def count_answer(self, count: int, latency_ns: int, *, met: bool) -> None:
         """Count an answer to a number of samples."""
         self.samples += count
         self.requests += 1

@@ -96,8 +96,8 @@ class Discovery:
             _device(
                 source,
                 f"{source.name}-{re.sub('[^A-Za-z0-9.]', '-', host)}",
-                _joined(host, int(port)),
-                _joined(host, source.admin_port) if source.admin_port else "",
+                _join_address(host, int(port)),
+                _join_address(host, source.admin_port) if source.admin_port else "",
             )
             for host in hosts
         ]
@@ -116,7 +116,7 @@ def _device(source: placement.DeviceSource, name: str, address: str, admin: str)
     )
 
 
-def _joined(host: str, port: int) -> str:
+def _join_address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

@@ -158,13 +158,13 @@ class FollowingFront(FleetFront):
 
     def _leaf(self, seat: Seat, roster: Roster) -> Leaf:
         leaf = super()._leaf(seat, roster)
-        leaf.timed = self._timed
+        leaf.timed = self._note_time
         return leaf
 
     def _seat(self, name: str) -> Seat:
         return self._seats[name]  # also of boards that the plan leaves out
 
-    def _timed(self, leaf: Leaf, model: str, answer: ModelAnswer) -> None:
+    def _note_time(self, leaf: Leaf, model: str, answer: ModelAnswer) -> None:
         """Keep the time that a board's NPU worked for an answer, beside that of the stages up to its exit."""
         bundle, parameters = self._seats[leaf.name].bundles.get(model), answer.parameters
         if bundle is None or "npu_us" not in parameters:
@@ -181,12 +181,12 @@ class FollowingFront(FleetFront):
     def _saw(self, first: int, exit: int, went: bool) -> None:
         self._seen.exits[first, exit, went] += 1
 
-    async def _served(self, call: Call, wishes: Wishes) -> ModelAnswer:
+    async def _serve(self, call: Call, wishes: Wishes) -> ModelAnswer:
         """Answer a call, and count the exits of its samples, which nobody need have asked for."""
         async with self._entered(wishes) as (wishes, relayed):
             hidden = bool(call.outputs) and _EXIT not in call.outputs and not relayed
             asked = replace(call, outputs=(*call.outputs, _EXIT)) if hidden else call
-            answer = await super()._served(asked, wishes)
+            answer = await super()._serve(asked, wishes)
         if not relayed:
             went = answer.parameters["outcome"] == _EXIT  # else somebody's time was up
             for exit in answer.outputs[_EXIT].tolist():
@@ -199,7 +199,7 @@ class FollowingFront(FleetFront):
     async def _entered(self, wishes: Wishes) -> AsyncIterator[tuple[Wishes, bool]]:
         """Wait while no part of the network may be asked, and count the request as under way."""
         if not self._gate.is_set():
-            wishes = await self._waited(wishes)
+            wishes = await self._wait_for_plan(wishes)
         generation = self._generation
         self._under_way[generation] += 1
         try:
@@ -207,7 +207,7 @@ class FollowingFront(FleetFront):
         finally:
             self._under_way[generation] -= 1
 
-    async def _waited(self, wishes: Wishes) -> Wishes:
+    async def _wait_for_plan(self, wishes: Wishes) -> Wishes:
         """Wait, and return what is left of a request's time. Raises ExpiredError."""
         loop = asyncio.get_running_loop()
         began, limit_ns = loop.time(), wishes.timeout_ns
@@ -305,18 +305,20 @@ class FollowingFront(FleetFront):
     def _alone(self, seat: Seat) -> set[str]:
         """Return the models that no other board would serve while this one changes."""
         now = self._seats.get(seat.name)
-        return {model for model in (() if now is None else now.bundles) if not self._served_by(model, but=seat.name)}
+        return {
+            model for model in (() if now is None else now.bundles) if not self._has_ready_board(model, but=seat.name)
+        }
 
     def _closes(self, seat: Seat) -> bool:
         """Tell if new requests need a model that no other board would serve while this one changes."""
         return bool(self._alone(seat) & {model for name in self.roster.models for model in self._networks(name)})
 
-    def _served_by(self, model: str, but: str = "") -> bool:
+    def _has_ready_board(self, model: str, but: str = "") -> bool:
         return any(leaf.ready and leaf.name != but for leaf in self.dispatcher.boards_of(model))
 
     def _hand_over(self, roster: Roster) -> bool:
         """Give new requests to a roster, if every model of it has a board."""
-        if all(map(self._served_by, roster.bundles)):
+        if all(map(self._has_ready_board, roster.bundles)):
             self._take(roster)
             self._gate.set()
             return True

@@ -93,8 +93,8 @@ class FleetFront:
         Raises BoardError for a board that cannot be started or reached, or is not the one of its bundle.
         """
         leaves = await self._open()
-        self._dispatcher = self._made(leaves)
-        self._dispatcher.follow = self._taken_up
+        self._dispatcher = self._make_dispatcher(leaves)
+        self._dispatcher.follow = self._adopt
         self._steering = Steering(self._dispatcher, self._seat, self._editions, self.options.guard_s)
         await self._dispatcher.start()
         for model, counts in self.counts.items():
@@ -145,7 +145,7 @@ class FleetFront:
                 bundle.write(folders[model])
         return folders
 
-    def _made(self, leaves: Sequence[Leaf]) -> Dispatcher:
+    def _make_dispatcher(self, leaves: Sequence[Leaf]) -> Dispatcher:
         """Return the dispatcher, which knows by what facts to tell the boards."""
         references = {model: Reference(next(iter(bundles.values()))) for model, bundles in self.roster.bundles.items()}
         dispatcher = Dispatcher(leaves, references, self.options.dispatch)
@@ -158,7 +158,7 @@ class FleetFront:
     def _seat(self, name: str) -> Seat:
         return next(seat for seat in self.roster.seats if seat.name == name)
 
-    async def _taken_up(self, leaf: Leaf, model: str, facts: Mapping[str, str]) -> bool:
+    async def _adopt(self, leaf: Leaf, model: str, facts: Mapping[str, str]) -> bool:
         """Take what a board shows where the folder of its bundle holds the same, and tell if it does."""
         if leaf.left:
             return False
@@ -293,13 +293,13 @@ class FleetFront:
             )
         wishes = read_wishes(call.parameters)
         if wishes.key is None:
-            answer = await self._served(call, wishes)
+            answer = await self._serve(call, wishes)
         else:
             repeats = self.repeats[call.model]
-            answer = await repeats.once(wishes.key, call, lambda: self._served(call, wishes), wishes.tenant)
+            answer = await repeats.once(wishes.key, call, lambda: self._serve(call, wishes), wishes.tenant)
         return answer if call.best is None else with_best(answer, call, self.bundle(call.model))
 
-    async def _served(self, call: Call, wishes: Wishes) -> ModelAnswer:
+    async def _serve(self, call: Call, wishes: Wishes) -> ModelAnswer:
         counts, began = self.counts[call.model], time.perf_counter_ns()
         count = max((array.shape[0] for array in call.inputs.values() if array.ndim), default=0)
         if count > self.limits.batch:
@@ -313,10 +313,10 @@ class FleetFront:
         except HostError as error:
             counts.errors[type(error).__name__] += 1
             raise
-        counts.answered(count, time.perf_counter_ns() - began, met=bool(answer.parameters["met"]))
+        counts.count_answer(count, time.perf_counter_ns() - began, met=bool(answer.parameters["met"]))
         return answer
 
-    def refused(self, name: str, error: Exception) -> None:
+    def count_refusal(self, name: str, error: Exception) -> None:
         """Count a request to a model that could not be read, by its error."""
         if name in self.counts:
             self.counts[name].errors[type(error).__name__] += 1
@@ -429,7 +429,7 @@ class FleetFront:
 def open_fleet(roster: Roster, options: FleetOptions | None = None) -> Any:
     """Return the function that `NetworkServer` makes its front with."""
 
-    def opened(limits: Limits, version: str) -> FleetFront:
+    def open_front(limits: Limits, version: str) -> FleetFront:
         return FleetFront(roster, options or FleetOptions(), limits, version)
 
-    return opened
+    return open_front

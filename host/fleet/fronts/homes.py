@@ -5,11 +5,11 @@ and Ravishankar, IEEE/ACM Transactions on Networking 6(1), 1998). So a repeat at
 board that has the first answer, under the same key; where that board is gone the next in rank is asked.
 
 >>> boards = {"a": 1.0, "b": 1.0, "c": 1.0}
->>> first = ranked("order-7", boards)
->>> first == ranked("order-7", dict(reversed(boards.items())))
+>>> first = rank_homes("order-7", boards)
+>>> first == rank_homes("order-7", dict(reversed(boards.items())))
 True
 >>> gone = first[0]
->>> ranked("order-7", {name: rate for name, rate in boards.items() if name != gone}) == first[1:]
+>>> rank_homes("order-7", {name: rate for name, rate in boards.items() if name != gone}) == first[1:]
 True
 """
 
@@ -22,7 +22,7 @@ from collections.abc import Mapping
 _BITS = 64
 
 
-def ranked(key: str, boards: Mapping[str, float]) -> list[str]:
+def rank_homes(key: str, boards: Mapping[str, float]) -> list[str]:
     """Return names of boards, the home of a key first. `boards`: rates by name, all alike where all are 0."""
     alike = not any(boards.values())
     score = {name: _score(key, name, 1.0 if alike else max(rate, 1e-9)) for name, rate in boards.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...oip.observing.page import assembled
+from ...oip.observing.page import assemble
 from ..dispatcher import Dispatcher
 from .counts import ModelCounts
 
@@ -14,7 +14,7 @@ _COUNTS = ("sent", "answers", "late", "overdue", "refused", "wrong", "ignored")
 
 def live_page() -> str:
     """Return the page."""
-    return assembled(__package__, "fleet.html")
+    return assemble(__package__, "fleet.html")
 
 
 def snapshot(

@@ -180,7 +180,7 @@ class _UnderWay:
         rng = self.dispatcher.rng
         work, first = [], 0
         while first < self.samples:
-            way = _drawn(ways, rng)
+            way = _draw_way(ways, rng)
             count = min(self.dispatcher.batch(way.models[0]), self.samples - first)
             rows = np.arange(first, first + count)
             work.append(self._through(way, 0, rows, image[first : first + count]))
@@ -263,7 +263,7 @@ class _UnderWay:
                 row.early, row.because = True, OVERDUE
 
 
-def _drawn(ways: Sequence[Way], rng: random.Random) -> Way:
+def _draw_way(ways: Sequence[Way], rng: random.Random) -> Way:
     rates = [way.rate_per_s for way in ways]
     return rng.choices(ways, rates if any(rates) else None)[0]
 

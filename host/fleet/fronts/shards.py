@@ -131,7 +131,7 @@ class ShardedFront(FleetFront):
         self._keepers = [loop.create_task(self._keep(leaf)) for leaf in leaves]
         return leaves
 
-    def _made(self, leaves: Sequence[Leaf]) -> Dispatcher:
+    def _make_dispatcher(self, leaves: Sequence[Leaf]) -> Dispatcher:
         return Dispatcher(leaves, {}, self.options.dispatch)
 
     def _begin(self) -> None:

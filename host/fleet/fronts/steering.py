@@ -99,7 +99,7 @@ class Steering:
 
     async def exits(self, model: str) -> dict[str, Any]:
         """Return the active exits of all boards that answer. Raises HostErrors, as boards do."""
-        leaves = [leaf for leaf in self._steered(model) if leaf.ready]
+        leaves = [leaf for leaf in self._steerable(model) if leaf.ready]
         answers = await asyncio.gather(*(_admin(leaf).exits(model) for leaf in leaves))
         return _of_all(leaves, answers)
 
@@ -125,7 +125,7 @@ class Steering:
                 raise
         return _of_all(leaves, answers)
 
-    def _steered(self, model: str) -> list[Leaf]:
+    def _steerable(self, model: str) -> list[Leaf]:
         """Return the boards of a model. Raises UnsupportedError where one cannot be steered."""
         leaves = list(self._dispatcher.boards_of(model))
         if not leaves:
@@ -138,7 +138,7 @@ class Steering:
 
     async def _all(self, model: str) -> list[Leaf]:
         """Return the boards of a model, which all answer. Raises UnsupportedError, ConflictError."""
-        leaves = self._steered(model)
+        leaves = self._steerable(model)
         if (away := await self._away(leaves)) is not None:
             raise ConflictError(f"every board of '{model}' must take requests, and '{away.name}' {away.state.value}")
         return leaves
@@ -200,7 +200,7 @@ class Steering:
                     with contextlib.suppress(HostError):  # a trial that nobody ends goes back by itself
                         await (admin.unload(model) if before is BoardState.AWAY else admin.load(model, "back"))
         try:
-            await self._returned(leaf, BoardState.READY if failed is None else before)
+            await self._wait_for_return(leaf, BoardState.READY if failed is None else before)
         finally:
             if failed is not None:
                 raise failed
@@ -209,13 +209,13 @@ class Steering:
         try:
             async with self._resting(leaf):
                 await _admin(leaf).load(model, "back")
-            await self._returned(leaf, BoardState.FOREIGN)  # or READY: this front may not know what it has now
+            await self._wait_for_return(leaf, BoardState.FOREIGN)  # or READY: this front may not know what it has now
         except HostError as error:
             _log.warning("board '%s' could not go back: %s", leaf.name, error, extra={"board": leaf.name})
             return False
         return True
 
-    async def _returned(self, leaf: Leaf, state: BoardState = BoardState.READY) -> None:
+    async def _wait_for_return(self, leaf: Leaf, state: BoardState = BoardState.READY) -> None:
         """Wait until a board is as it was. Raises BoardError."""
         until = asyncio.get_running_loop().time() + RETURN_S
         while not leaf.ready and leaf.state is not state:
@@ -239,7 +239,7 @@ class Steering:
             edition = await self._editions.newest(self._seat_of(leaf.name), model)
         except BundleError as error:
             raise BoardError(f"this front must have the bundle that it judges by: {error}") from None
-        if not edition.shown_by(facts):
+        if not edition.is_shown_by(facts):
             shown = facts.get("program", "an unknown one")[:12]
             raise BoardError(f"board '{leaf.name}' must load the bundle of its front's folder, not the program {shown}")
         for asked, parameters in _probes(edition, model):

@@ -27,15 +27,15 @@ from ..configuration import configuration
 from ..front import Front
 from ..observing.journal import Journal
 from ..operations import LOAD, OPERATIONS, UNLOAD, Operation
-from ..parameters import shown
+from ..parameters import abbreviate
 from ..regions import Fetch, Regions, Store, elsewhere, no_cuda, read_place
 from ..statuses import RETRY_MS, sentence_of, status_of
 from ..tensors import Array, check_datatype, datatype_of, from_bytes, from_contents, to_bytes
-from .health import WATCHERS, status_of_service, watched
+from .health import WATCHERS, status_of_service, watch_service
 from .http_body import read_json
 from .messages import HEALTH, REFLECTION, SERVICE, message, service
 from .reflection import SERVICES as REFLECTING
-from .reflection import reflected
+from .reflection import reflect
 from .rest import TRACEPARENT, InTime
 
 _log = logging.getLogger(__name__)
@@ -101,9 +101,11 @@ def _handlers(edge: _Edge) -> Any:
         codec = {"request_deserializer": _reader(asked), "response_serializer": response.SerializeToString}
         function = getattr(edge, method.name)
         if method.name == "ModelStreamInfer":
-            handlers[method.name] = grpc.stream_stream_rpc_method_handler(edge.ending(method.name, function), **codec)
+            handlers[method.name] = grpc.stream_stream_rpc_method_handler(
+                edge.end_errors(method.name, function), **codec
+            )
         else:
-            handlers[method.name] = grpc.stream_unary_rpc_method_handler(edge.guarded(method.name, function), **codec)
+            handlers[method.name] = grpc.stream_unary_rpc_method_handler(edge.guard(method.name, function), **codec)
     return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
 
@@ -112,8 +114,8 @@ def _own_handlers(edge: _Edge) -> Iterator[Any]:
     for operation in OPERATIONS:
         service_name, _, name = operation.rpc.partition("/")
         if name:
-            guarded = edge.guarded(name, partial(edge.operate, operation))
-            handler = grpc.stream_unary_rpc_method_handler(guarded, _raw)
+            method = edge.guard(name, partial(edge.operate, operation))
+            handler = grpc.stream_unary_rpc_method_handler(method, _raw)
             yield grpc.method_handlers_generic_handler(service_name, {name: handler})
 
 
@@ -125,8 +127,8 @@ def _standard_handlers(edge: _Edge) -> Iterator[Any]:
         "response_serializer": response.SerializeToString,
     }
     health = {
-        "Check": grpc.stream_unary_rpc_method_handler(edge.guarded("Check", edge.Check), **codec),
-        "Watch": grpc.stream_stream_rpc_method_handler(edge.ending("Watch", edge.Watch), **codec),
+        "Check": grpc.stream_unary_rpc_method_handler(edge.guard("Check", edge.Check), **codec),
+        "Watch": grpc.stream_stream_rpc_method_handler(edge.end_errors("Watch", edge.Watch), **codec),
     }
     yield grpc.method_handlers_generic_handler(f"{HEALTH}.Health", health)
     response = message("ServerReflectionResponse", REFLECTION)
@@ -137,7 +139,9 @@ def _standard_handlers(edge: _Edge) -> Iterator[Any]:
             "response_serializer": response.SerializeToString,
         },
     )
-    reflection = {name: grpc.stream_stream_rpc_method_handler(edge.ending(name, edge.ServerReflectionInfo), **codec)}
+    reflection = {
+        name: grpc.stream_stream_rpc_method_handler(edge.end_errors(name, edge.ServerReflectionInfo), **codec)
+    }
     for service_name in REFLECTING:
         yield grpc.method_handlers_generic_handler(service_name, reflection)
 
@@ -226,21 +230,21 @@ class _Edge:
         self.regions, self.journal = regions, journal
         self.watching = Budget("places to watch health", lambda: WATCHERS)
 
-    def guarded(self, name: str, function: Handler) -> Handler:
+    def guard(self, name: str, function: Handler) -> Handler:
         """Wrap a unary method: it asks for the token, and errors leave with their codes."""
 
         async def asked(requests: Any, context: Any) -> Any:
             holder = _Message(_address(context))
             try:
-                request = await self._arrived(context)
+                request = await self._receive(context)
                 self._hold(holder, request)
                 return await function(request.message, context)
             finally:
                 self.held.drop(holder)
 
-        return self.ending(name, asked)
+        return self.end_errors(name, asked)
 
-    def ending(self, name: str, function: Handler) -> Handler:
+    def end_errors(self, name: str, function: Handler) -> Handler:
         """Wrap a method that reads for itself: it asks for the token, and errors leave with their codes."""
 
         async def wrapped(requests: Any, context: Any) -> Any:
@@ -254,7 +258,7 @@ class _Edge:
 
         return wrapped
 
-    async def _arrived(self, context: Any) -> _Sent:
+    async def _receive(self, context: Any) -> _Sent:
         """Return the only message of a call. Raises ProtocolError, QueueFullError.
 
         Every call is a stream to gRPC, which would otherwise take in all messages of all clients at once.
@@ -291,30 +295,30 @@ class _Edge:
             self.access.check(name, token.encode() if isinstance(token, str) else token)
 
     async def ServerLive(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802  -- as the protocol has it
-        return _made("ServerLiveResponse", live=self.inference.live)
+        return _message_of("ServerLiveResponse", live=self.inference.live)
 
     async def ServerReady(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
-        return _made("ServerReadyResponse", ready=self.inference.ready)
+        return _message_of("ServerReadyResponse", ready=self.inference.ready)
 
     async def ModelReady(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         """Say it, and in the trailing metadata who says it: a fleet compares that with its bundles."""
         self.inference.check(request.name, request.version)
         facts = self.inference.identity(request.name)
         context.set_trailing_metadata(tuple((f"fluidnpu-{key}", value) for key, value in facts.items()))
-        return _made("ModelReadyResponse", ready=self.inference.is_ready(request.name, request.version))
+        return _message_of("ModelReadyResponse", ready=self.inference.is_ready(request.name, request.version))
 
     async def Check(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         return _health(status_of_service(self.inference, request.service))
 
     async def Watch(self, requests: Any, context: Any) -> None:  # noqa: N802
         """Say the status now and whenever it changes, until the client goes or the server drains."""
-        request, place = await self._arrived(context), _Watching(context)
+        request, place = await self._receive(context), _Watching(context)
         if request.message is None:
             raise ProtocolError("the message must be one of the protocol, and it cannot be read")
         if not self.watching.take(place, 1):
             raise QueueFullError(f"at most {WATCHERS} calls may watch health, and most of them are from this address")
         try:
-            async for status in watched(self.inference, request.message.service):
+            async for status in watch_service(self.inference, request.message.service):
                 await context.write(_health(status))
         except asyncio.CancelledError:
             if not place.evicted:
@@ -325,18 +329,18 @@ class _Edge:
 
     async def ServerReflectionInfo(self, requests: Any, context: Any) -> None:  # noqa: N802
         """Answer each message of a reflection stream with files of our descriptions."""
-        while (request := await self._arrived(context)) is not _END:
+        while (request := await self._receive(context)) is not _END:
             if request.message is None:
                 raise ProtocolError("the message must be one of the protocol, and it cannot be read")
-            await context.write(reflected(request.message))
+            await context.write(reflect(request.message))
 
     async def ServerMetadata(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
-        return _made("ServerMetadataResponse", **self.inference.server_metadata())
+        return _message_of("ServerMetadataResponse", **self.inference.server_metadata())
 
     async def ModelMetadata(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         metadata = self.inference.model_metadata(request.name, request.version)
         metadata.pop("class_names", None)  # for which the message has no field
-        return _made("ModelMetadataResponse", **metadata)
+        return _message_of("ModelMetadataResponse", **metadata)
 
     async def ModelConfig(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         metadata = self.inference.model_metadata(request.name, request.version)
@@ -344,7 +348,7 @@ class _Edge:
         return json_format.ParseDict({"config": config}, message("ModelConfigResponse")())
 
     async def ModelStatistics(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
-        return _made("ModelStatisticsResponse", **self.inference.statistics(request.name, request.version))
+        return _message_of("ModelStatisticsResponse", **self.inference.statistics(request.name, request.version))
 
     async def SystemSharedMemoryStatus(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         regions = {region["name"]: region for region in self.regions.status(_address(context), request.name)}
@@ -353,32 +357,32 @@ class _Edge:
     async def SystemSharedMemoryRegister(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         who = _address(context)
         self.regions.register(who, request.name, request.key, request.offset, request.byte_size)
-        return _made("SystemSharedMemoryRegisterResponse")
+        return _message_of("SystemSharedMemoryRegisterResponse")
 
     async def SystemSharedMemoryUnregister(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         self.regions.unregister(_address(context), request.name)
-        return _made("SystemSharedMemoryUnregisterResponse")
+        return _message_of("SystemSharedMemoryUnregisterResponse")
 
     async def CudaSharedMemoryStatus(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
-        return _made("CudaSharedMemoryStatusResponse")
+        return _message_of("CudaSharedMemoryStatusResponse")
 
     async def CudaSharedMemoryRegister(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         raise no_cuda()
 
     async def CudaSharedMemoryUnregister(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
-        return _made("CudaSharedMemoryUnregisterResponse")
+        return _message_of("CudaSharedMemoryUnregisterResponse")
 
     async def RepositoryIndex(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
-        return _made("RepositoryIndexResponse", models=self.inference.index(request.ready))
+        return _message_of("RepositoryIndexResponse", models=self.inference.index(request.ready))
 
     async def RepositoryModelLoad(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         asked = {"parameters": read_parameters(request.parameters)}
         await self._operate(LOAD, request.model_name, asked, context)
-        return _made("RepositoryModelLoadResponse")
+        return _message_of("RepositoryModelLoadResponse")
 
     async def RepositoryModelUnload(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         await self._operate(UNLOAD, request.model_name, {}, context)
-        return _made("RepositoryModelUnloadResponse")
+        return _message_of("RepositoryModelUnloadResponse")
 
     async def _operate(self, operation: Operation, name: str, asked: Mapping[str, Any], context: Any) -> Any:
         """Perform a call beside inference.
@@ -397,7 +401,7 @@ class _Edge:
         asked = read_json(request)
         name = asked.pop("model", None)
         if not isinstance(name, str):
-            raise ProtocolError(f"model must be the name of a model, not {shown(name)}")
+            raise ProtocolError(f"model must be the name of a model, not {abbreviate(name)}")
         return json.dumps(await self._operate(operation, name, asked, context)).encode()
 
     async def ModelInfer(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
@@ -413,7 +417,7 @@ class _Edge:
             return made
         except Exception as error:
             if call is None:
-                self.inference.refused(request.model_name, error)
+                self.inference.count_refusal(request.model_name, error)
             status, ended = status_of(error).grpc, error
             raise
         finally:
@@ -439,7 +443,7 @@ class _Edge:
 
         async def serve(request: _Sent) -> None:
             try:
-                done.put_nowait(await self._streamed(request, who, trace))
+                done.put_nowait(await self._answer_streamed(request, who, trace))
             finally:
                 room.release()
 
@@ -462,7 +466,7 @@ class _Edge:
             for task in tasks:
                 task.cancel()
 
-    async def _streamed(self, sent: _Sent, address: str, trace: str) -> ProtoMessage:
+    async def _answer_streamed(self, sent: _Sent, address: str, trace: str) -> ProtoMessage:
         began, status, call = time.perf_counter(), "OK", None
         ended: ModelAnswer | Exception | None = None
         request, holder = sent.message, _Message(address)
@@ -476,7 +480,7 @@ class _Edge:
         except Exception as error:
             _note(error)
             if call is None and request is not None:
-                self.inference.refused(request.model_name, error)
+                self.inference.count_refusal(request.model_name, error)
             status, ended = status_of(error).grpc, error
             id = "" if request is None else request.id
             made = _StreamResponse(error_message=f"[{type(error).__name__}] {sentence_of(error)}")
@@ -579,7 +583,7 @@ def _health(status: str) -> ProtoMessage:
     return made
 
 
-def _made(kind: str, /, **fields: Any) -> ProtoMessage:
+def _message_of(kind: str, /, **fields: Any) -> ProtoMessage:
     made: ProtoMessage = message(kind)(**fields)
     return made
 

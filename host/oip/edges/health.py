@@ -23,7 +23,7 @@ def status_of_service(front: Front, service: str) -> str:
     return "SERVING" if ready else "NOT_SERVING"
 
 
-async def watched(front: Front, service: str) -> AsyncIterator[str]:
+async def watch_service(front: Front, service: str) -> AsyncIterator[str]:
     """Yield the status of a service, and again whenever it changes; the last is that of a server that drains.
 
     A model that nobody knows is SERVICE_UNKNOWN, which may change.

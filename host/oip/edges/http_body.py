@@ -22,7 +22,7 @@ import numpy as np
 from ...errors import ProtocolError, TooLargeError
 from ..admission.limits import Bounds
 from ..calls import Call, ModelAnswer, read_id, read_names, read_output
-from ..parameters import shown
+from ..parameters import abbreviate
 from ..regions import Fetch, RegionPlace, Store, elsewhere, read_place
 from ..tensors import Array, check_datatype, datatype_of, from_bytes, from_list, to_bytes
 
@@ -65,9 +65,9 @@ def read_call(
     for tensor in tensors:
         name, place = tensor["name"], read_place(tensor["name"], _object(tensor, "parameters"))
         if place is None:
-            call.inputs[name], rest = _tensor(tensor, rest, bounds)
+            call.inputs[name], rest = _read_tensor(tensor, rest, bounds)
         else:
-            call.inputs[name] = _fetched(tensor, place, bounds, fetch)
+            call.inputs[name] = _fetch_tensor(tensor, place, bounds, fetch)
             call.fetched += place.size
     if len(rest):
         raise ProtocolError(f"the binary tensors must fill the body, and {len(rest)} bytes are left over")
@@ -93,7 +93,7 @@ def check_json(body: bytes, head_bytes: int | None, bounds: Bounds) -> int:
     return items
 
 
-def _tensor(tensor: dict[str, Any], rest: memoryview, bounds: Bounds) -> tuple[Array, memoryview]:
+def _read_tensor(tensor: dict[str, Any], rest: memoryview, bounds: Bounds) -> tuple[Array, memoryview]:
     """Return an input's array and the bytes behind it."""
     name, size = tensor["name"], _object(tensor, "parameters").get("binary_data_size")
     datatype, most = tensor.get("datatype"), bounds.elements
@@ -102,14 +102,14 @@ def _tensor(tensor: dict[str, Any], rest: memoryview, bounds: Bounds) -> tuple[A
         return from_list(name, datatype, tensor.get("shape"), tensor.get("data"), most), rest
     if type(size) is not int or not 0 <= size <= len(rest):
         raise ProtocolError(
-            f"tensor '{name}' must have a binary_data_size in 0..{len(rest)}, the bytes that came, not {shown(size)}"
+            f"tensor '{name}' must have a binary_data_size in 0..{len(rest)}, the bytes that came, not {abbreviate(size)}"
         )
     if "data" in tensor:
         raise ProtocolError(f"tensor '{name}' must have either data or a binary_data_size, and it has both")
     return from_bytes(name, datatype, tensor.get("shape"), rest[:size], most), rest[size:]
 
 
-def _fetched(tensor: dict[str, Any], place: RegionPlace, bounds: Bounds, fetch: Fetch) -> Array:
+def _fetch_tensor(tensor: dict[str, Any], place: RegionPlace, bounds: Bounds, fetch: Fetch) -> Array:
     """Return an input's array in shared memory."""
     name, datatype = tensor["name"], tensor.get("datatype")
     check_datatype(name, datatype, bounds.datatypes)
@@ -187,7 +187,7 @@ def _objects(raw: dict[str, Any], key: str) -> list[dict[str, Any]]:
 
 def _flag(value: Any, name: str) -> bool:
     if type(value) is not bool:
-        raise ProtocolError(f"parameter '{name}' must be true or false, not {shown(value)}")
+        raise ProtocolError(f"parameter '{name}' must be true or false, not {abbreviate(value)}")
     return value
 
 

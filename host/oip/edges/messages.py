@@ -25,7 +25,7 @@ def _descriptors() -> Iterator[descriptor_pb2.FileDescriptorProto]:
         yield from descriptor_pb2.FileDescriptorSet.FromString(compiled).file
 
 
-def _loaded() -> tuple[descriptor_pool.DescriptorPool, dict[str, Any]]:
+def _load() -> tuple[descriptor_pool.DescriptorPool, dict[str, Any]]:
     pool, names = descriptor_pool.DescriptorPool(), []
     for file in _descriptors():
         pool.Add(file)
@@ -33,7 +33,7 @@ def _loaded() -> tuple[descriptor_pool.DescriptorPool, dict[str, Any]]:
     return pool, message_factory.GetMessageClassesForFiles(names, pool)
 
 
-_pool, _classes = _loaded()
+_pool, _classes = _load()
 service = _pool.FindServiceByName(SERVICE)
 
 
@@ -51,7 +51,7 @@ def services() -> list[str]:
     return [f"{file.package}.{service.name}" for file in _descriptors() for service in file.service]
 
 
-def described(*, name: str = "", symbol: str = "") -> bytes:
+def describe_file(*, name: str = "", symbol: str = "") -> bytes:
     """Return the compiled file of a name, or of a symbol in it. Raises KeyError."""
     data: bytes = (_pool.FindFileByName(name) if name else _file_of(symbol)).serialized_pb
     return data

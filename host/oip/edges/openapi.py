@@ -268,7 +268,7 @@ def _schemas(
         "IndexQuery": schema_of(IndexQuery),
         "LoadOrder": {"type": "object", "properties": {"parameters": schema_of(LoadOrder, place)}},
         "ExitsChange": schema_of(ExitsChange, place, thresholds=_thresholds(programs), board={"enum": list(boards)}),
-        "TenantsChange": schema_of(TenantsChange, criteria=_criteria(), tenants=_named(tenants)),
+        "TenantsChange": schema_of(TenantsChange, criteria=_criteria(), tenants=_tenant_keys(tenants)),
         "SharesChange": schema_of(SharesChange, shares=_shares(versions)),
         "Feedback": schema_of(Feedback),
         "InferRequest": _infer_request(programs, tenants),
@@ -315,13 +315,13 @@ def _shares(versions: Sequence[str]) -> Schema:
 
 def _thresholds(programs: Programs) -> Schema:
     """Describe thresholds by the early exits of the first model that is loaded."""
-    program = _loaded(programs)
+    program = _first_loaded(programs)
     names = [] if program is None else [exit.name for exit in program.exits[:-1]]
     value = schema_of(ExitsChange)["properties"]["thresholds"]["additionalProperties"]
     return {"properties": dict.fromkeys(names, value), "additionalProperties": False}
 
 
-def _named(tenants: Sequence[str]) -> Schema:
+def _tenant_keys(tenants: Sequence[str]) -> Schema:
     """Describe keys of the tenants that there are."""
     return {"properties": {name: {"type": "object"} for name in tenants if name}, "additionalProperties": False}
 
@@ -341,18 +341,18 @@ def _criteria() -> Schema:
     }
 
 
-def _loaded(programs: Programs) -> Program | None:
+def _first_loaded(programs: Programs) -> Program | None:
     return next((program for program in programs.values() if program is not None), None)
 
 
 def _outputs(programs: Programs) -> tuple[TensorInfo, ...]:
-    program = _loaded(programs)
+    program = _first_loaded(programs)
     return () if program is None else outputs_of(program)
 
 
 def _image(programs: Programs) -> Schema:
     """Describe one image of the first model that is loaded, as JSON numbers."""
-    program = _loaded(programs)
+    program = _first_loaded(programs)
     if program is None:
         return _object({"name": _STRING, "datatype": {"enum": list(KNOWN)}, "shape": _list(_COUNT), "data": {}})
     info = input_of(program)
@@ -369,7 +369,7 @@ def _image(programs: Programs) -> Schema:
 
 
 def _example(programs: Programs) -> Schema:
-    program = _loaded(programs)
+    program = _first_loaded(programs)
     if program is None:
         return {}
     info = input_of(program)

@@ -2,7 +2,7 @@
 
 Source: gRPC's reflection protocol, github.com/grpc/grpc/blob/master/doc/server-reflection.md.
 
->>> said = reflected(message("ServerReflectionRequest", REFLECTION)(list_services="*"))
+>>> said = reflect(message("ServerReflectionRequest", REFLECTION)(list_services="*"))
 >>> [service.name for service in said.list_services_response.service][:2]
 ['inference.GRPCInferenceService', 'grpc.health.v1.Health']
 """
@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from .messages import REFLECTION, described, message, services
+from .messages import REFLECTION, describe_file, message, services
 
 SERVICES = (f"{REFLECTION}.ServerReflection", "grpc.reflection.v1alpha.ServerReflection")  # the same messages
 _NOT_FOUND = 5  # gRPC's number of the code
 
 
-def reflected(request: Any) -> Any:
+def reflect(request: Any) -> Any:
     """Return the response to one request of a stream; what is not there is an error inside it."""
     response = message("ServerReflectionResponse", REFLECTION)(valid_host=request.host, original_request=request)
     kind = request.WhichOneof("message_request")
@@ -27,9 +27,9 @@ def reflected(request: Any) -> Any:
         return response
     try:
         if kind == "file_by_filename":
-            file = described(name=request.file_by_filename)
+            file = describe_file(name=request.file_by_filename)
         elif kind == "file_containing_symbol":
-            file = described(symbol=request.file_containing_symbol)
+            file = describe_file(symbol=request.file_containing_symbol)
         else:
             raise KeyError(kind)  # proto3 has no extensions
     except KeyError:

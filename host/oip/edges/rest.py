@@ -99,7 +99,7 @@ def application(
     routes += [
         Route(operation.path, partial(edge.operate, operation), methods=[operation.verb]) for operation in OPERATIONS
     ]
-    handlers = {Exception: edge.failed, HostError: edge.failed, HTTPException: _http_failed}
+    handlers = {Exception: edge.answer_error, HostError: edge.answer_error, HTTPException: _http_failed}
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
     return _Guarded(app, edge)
@@ -184,7 +184,7 @@ class _Edge:
         name, asked = more.pop("name"), read_json(await self.body(request)) | more
         return JSONResponse(await operation.perform(self.inference, name, asked, _who(request.scope)) or {})
 
-    async def failed(self, request: Request, error: Exception) -> Response:
+    async def answer_error(self, request: Request, error: Exception) -> Response:
         if not isinstance(error, HostError):
             _log.exception("a request failed in a way that nobody foresaw", exc_info=error)
         if isinstance(error, AccessError):
@@ -260,7 +260,7 @@ class _Infer:
             if not isinstance(error, HostError):
                 _log.exception("an inference request failed in a way that nobody foresaw")
             if call is None:
-                inference.refused(name, error)
+                inference.count_refusal(name, error)
             status, content, ended = _status(error), body_of(error), error
             reply += _hints(error)
         reply.append((b"content-length", b"%d" % len(content)))
@@ -314,12 +314,12 @@ class _Watch:
     def begin(self) -> None:
         """Look at the client from now on."""
         self._task = asyncio.ensure_future(_until_gone(self._receive))
-        self._task.add_done_callback(self._ended)
+        self._task.add_done_callback(self._note_end)
 
     def end(self) -> None:
         """Look no longer."""
         if self._task is not None:
-            self._task.remove_done_callback(self._ended)
+            self._task.remove_done_callback(self._note_end)
             self._task.cancel()
 
     def forgive(self) -> None:
@@ -327,7 +327,7 @@ class _Watch:
         if hasattr(self._work, "uncancel"):
             self._work.uncancel()
 
-    def _ended(self, done: asyncio.Task[None]) -> None:
+    def _note_end(self, done: asyncio.Task[None]) -> None:
         if done.cancelled():
             return
         done.exception()  # a connection that broke is gone, too

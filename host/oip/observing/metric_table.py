@@ -134,9 +134,9 @@ FLEET = {
 }
 
 
-def _labelled(table: dict[str, Metric], label: str) -> dict[str, Metric]:
+def _with_labels(table: dict[str, Metric], label: str) -> dict[str, Metric]:
     return {name: replace(metric, labels=(label, *metric.labels)) for name, metric in table.items()}
 
 
-MODEL, BOARD = _labelled(_MODEL, "model"), _labelled(_BOARD, "board")
+MODEL, BOARD = _with_labels(_MODEL, "model"), _with_labels(_BOARD, "board")
 TABLE = MODEL | SERVER | BOARD | FLEET

@@ -14,7 +14,7 @@ SHOWN_RUNS = 240
 
 
 @cache
-def assembled(package: str, name: str) -> str:
+def assemble(package: str, name: str) -> str:
     """Return a page of a package, with the style and the script that all live pages share in its place."""
     page = resources.files(package).joinpath(name).read_text(encoding="utf-8")
     for part in ("live.css", "live.js"):
@@ -24,13 +24,13 @@ def assembled(package: str, name: str) -> str:
 
 def live_page() -> str:
     """Return the page."""
-    return assembled(__package__, "live.html")
+    return assemble(__package__, "live.html")
 
 
 def login_page(wrong: str = "") -> str:
     """Return the page that asks for the token, with a sentence about the one that was given."""
     sentence = f'<p class="wrong" role="alert">{html.escape(wrong)}</p>' if wrong else ""
-    return assembled(__package__, "login.html").replace("{wrong}", sentence)
+    return assemble(__package__, "login.html").replace("{wrong}", sentence)
 
 
 def snapshot(version: str, models: Models) -> dict[str, Any]:

@@ -26,13 +26,13 @@ def spans_to(url: str) -> OpenTracer:
     if re.fullmatch(r"https?://[^/\s]+[^\s]*", url) is None:
         raise DriverUsageError(f"spans must go to http://HOST:PORT or https://, not to '{url:.80}'")
 
-    def opened() -> OpenTelemetry:
+    def open_tracer() -> OpenTelemetry:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
         return OpenTelemetry(BatchSpanProcessor(OTLPSpanExporter(f"{url.rstrip('/')}/v1/traces")))
 
-    return opened
+    return open_tracer
 
 
 class OpenTelemetry:
