@@ -155,7 +155,7 @@ def build_project(options: BuildOptions, model: Path) -> None:
             (network, quantised(network, None, bits)) if compared is None else (compared.network, compared.qnet)
         )
         design = _design(out, network, board, options)
-        guard = _guarded(network, qnet, images, options.tolerance)
+        guard = _guarded(out, network, qnet, images, options.tolerance)
         network = _with_measured_rates(network, qnet, images, guard)
         design = with_rates_of(design, network)
         program = hls.compile_program(qnet, design)
@@ -208,12 +208,17 @@ def build_project(options: BuildOptions, model: Path) -> None:
 
 
 def _guarded(
-    network: models.Network, qnet: models.QuantisedNetwork, images: models.ImageSet | None, tolerance: float
+    out: Console,
+    network: models.Network,
+    qnet: models.QuantisedNetwork,
+    images: models.ImageSet | None,
+    tolerance: float,
 ) -> numeric.GuardReport | None:
     """Compare integers with float where there are labelled images; None where there are none."""
     if images is None or not images.labelled or network.exits[-1].logits is None:
         return None
-    return models.accuracy_guard(network, qnet, images.images, images.labels, tolerance)
+    with show.progress(out, f"measuring accuracy in float and int{qnet.bits}") as step:
+        return models.accuracy_guard(network, qnet, images.images, images.labels, tolerance, step)
 
 
 def _with_measured_rates(

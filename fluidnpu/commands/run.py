@@ -112,7 +112,7 @@ def command(options: RunOptions) -> None:
                 answer = {key: value for key, value in end.report.items() if key != "error"}
                 show.emit({"step": end.step, "error": end.report.get("error"), "answer": answer})
             raise
-        accuracy = measure_accuracy(log, plan)
+        accuracy = measure_accuracy(out, log, plan)
     summary = summary_of(log, plan, accuracy)
     if options.as_json:
         show.emit(summary)

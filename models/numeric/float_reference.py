@@ -165,12 +165,12 @@ def examine(
     )
 
 
-def run_float(network: Network, images: Images) -> list[Floats]:
+def run_float(network: Network, images: Images, progress: Progress | None = None) -> list[Floats]:
     """Return float32 logits (N, classes) of every exit for images as `Network.intake` takes them.
 
     That is uint8 or floats of the declared range, before the network's preprocessing. (N, 0) without classes.
     """
-    return list(examine(network, images).logits)
+    return list(examine(network, images, progress=progress).logits)
 
 
 def run_float_outputs(network: Network, images: Images) -> dict[str, Floats]:

@@ -18,6 +18,7 @@ from ..errors import NetworkError
 from ..exits.rule import confidence, decide_exits, early_exit_predictions
 from ..graph.network import Layer
 from ..graph.shapes import Kind
+from .float_reference import Progress
 from .integers import Images, QuantisedLayer, QuantisedNetwork
 from .words import INT16, Stored
 
@@ -191,7 +192,9 @@ def stored_logits(qnet: QuantisedNetwork, exit_index: int, tensors: dict[str, St
     return tensors[tensor].reshape(len(tensors[tensor]), math.prod(qnet.network.tensors[tensor]))
 
 
-def _run(qnet: QuantisedNetwork, images: Images) -> tuple[list[Stored], dict[str, int], dict[str, Stored]]:
+def _run(
+    qnet: QuantisedNetwork, images: Images, progress: Progress | None = None
+) -> tuple[list[Stored], dict[str, int], dict[str, Stored]]:
     """Return the logits of each exit, the saturations of each layer, and the tensors of the outputs."""
     logits: list[list[Stored]] = [[] for _ in qnet.exits]
     given: dict[str, list[Stored]] = {output.tensor: [] for output in qnet.network.outputs}
@@ -206,20 +209,24 @@ def _run(qnet: QuantisedNetwork, images: Images) -> tuple[list[Stored], dict[str
             logits[stage].append(stored_logits(qnet, stage, tensors))
         for name, batches in given.items():
             batches.append(tensors[name])
+        if progress is not None:
+            progress(min(start + step, len(images)), len(images))
     outputs = {name: np.concatenate(batches) for name, batches in given.items()}
     return [np.concatenate(part) for part in logits], counts, outputs
 
 
-def run(qnet: QuantisedNetwork, images: Images) -> list[Stored]:
+def run(qnet: QuantisedNetwork, images: Images, progress: Progress | None = None) -> list[Stored]:
     """Return stored logits (N, classes) of every exit for images that `quantise_input` takes; maps are flat,
     (N, height * width * channels).
     """
-    return _run(qnet, images)[0]
+    return _run(qnet, images, progress)[0]
 
 
-def run_counting(qnet: QuantisedNetwork, images: Images) -> tuple[list[Stored], dict[str, int]]:
+def run_counting(
+    qnet: QuantisedNetwork, images: Images, progress: Progress | None = None
+) -> tuple[list[Stored], dict[str, int]]:
     """Return `run`, and the saturations of each layer over all images."""
-    return _run(qnet, images)[:2]
+    return _run(qnet, images, progress)[:2]
 
 
 def run_outputs(qnet: QuantisedNetwork, images: Images) -> dict[str, Stored]:

@@ -201,19 +201,21 @@ def accuracy_guard(
     images: Images,
     labels: npt.NDArray[Any],
     tolerance_points: float = TOLERANCE_POINTS,
+    progress: Progress | None = None,
 ) -> GuardReport:
     """Compare integers with float on labelled images; AccuracyError when they lose more than
     `tolerance_points` points.
 
-    Raises NetworkError for labels that do not fit the exits.
+    `progress` goes over the images in float, then in integers. Raises NetworkError for labels that do not fit
+    the exits.
     """
     if len(images) != len(labels) or not len(labels):
         raise NetworkError(f"the accuracy guard needs images and as many labels, not {len(images)} and {len(labels)}")
     if not tolerance_points >= 0:
         raise NetworkError(f"the guard's tolerance must be a number of points of at least 0, not {tolerance_points}")
     check_labels(network, labels)
-    float_exits, float_answers, float_scores = _judged(network, run_float(network, images), labels)
-    stored, saturated = golden.run_counting(qnet, images)
+    float_exits, float_answers, float_scores = _judged(network, run_float(network, images, progress), labels)
+    stored, saturated = golden.run_counting(qnet, images, progress)
     real = [qnet.logits(index, words) for index, words in enumerate(stored)]
     exits, answers, picks = _judged(network, real, labels)
     report = GuardReport(

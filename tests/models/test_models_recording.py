@@ -11,7 +11,10 @@ def test_recorded_arrays_give_the_golden_exits_and_accuracy() -> None:
     with shipped_file("resnet8_fashion_mnist.onnx") as path:
         network = read_onnx(path)
     qnet, images = quantise(network), shipped_images(40)
-    confidences, correct = record_exits(qnet, images)
+    steps: list[tuple[int, int]] = []
+    confidences, correct = record_exits(qnet, images, lambda done, of: steps.append((done, of)))
+    assert steps == sorted(steps)
+    assert steps[-1] == (40, 40)
     exits, classes, sure = golden.early_exit(qnet, images.images)
     assert confidences.shape == correct.shape == (40, len(network.exits))
     chosen = decide_exits(list(confidences.T), network.thresholds)

@@ -30,7 +30,7 @@ KINDS = {"dsp": "DSP", "ramb18": "BRAM", "uram288": "URAM", "lut": "LUT", "ff": 
 ANY_POINTS = 100  # of accuracy: the network alone is measured, not refused
 
 
-def measure_accuracy(log: StepLog, plan: RunPlan) -> dict[str, Any]:
+def measure_accuracy(out: Console, log: StepLog, plan: RunPlan) -> dict[str, Any]:
     """Measure float and words of the whole network and of its exits, as shares; keep them in the log.
 
     Empty where the images have no labels, or the network names no classes.
@@ -50,7 +50,8 @@ def measure_accuracy(log: StepLog, plan: RunPlan) -> dict[str, Any]:
             return {"images": len(images), "float_accuracy": floating, "words_accuracy": words, "exits_accuracy": None}
         whole = of_width(model_exits.single_exit(network), plan.bits)
         qnet = quantised(whole, images, plan.bits)
-        alone = models.accuracy_guard(whole, qnet, images.images, images.labels, ANY_POINTS)
+        with show.progress(out, f"measuring the whole network in float and int{plan.bits}") as step:
+            alone = models.accuracy_guard(whole, qnet, images.images, images.labels, ANY_POINTS, step)
         return {
             "images": len(images),
             "float_accuracy": alone.float_accuracy,
@@ -167,7 +168,9 @@ def print_summary(out: Console, summary: dict[str, Any]) -> None:
     width = f"int{summary['word_bits']}"
     out.print()
     out.print(
-        show.table(f"{title}, {width} (simulated)", ("quantity", "", "meaning"), _rows(summary, width), left=1, prose=(2,))
+        show.table(
+            f"{title}, {width} (simulated)", ("quantity", "", "meaning"), _rows(summary, width), left=1, prose=(2,)
+        )
     )
     if summary["precision"] and summary["precision"]["why_none"]:
         out.print(f"[yellow]No early exit was chosen: {summary['precision']['why_none']}[/]")

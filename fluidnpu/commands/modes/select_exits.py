@@ -202,9 +202,9 @@ def _answers(
     """
     assert options.select is not None
     images = read_data(network, network.intake, options.select)
-    out.print(f"  [dim]running {len(images)} images in int16[/]")
     truths = images.labels
-    confidences, right, classes = numeric.record_scores(models.quantise(network), images)
+    with show.progress(out, "running every exit in int16") as step:
+        confidences, right, classes = numeric.record_scores(models.quantise(network), images, step)
     if not isinstance(network.check, MapCheck):
         right = classes == truths[:, None]
     if options.single is None:
@@ -212,7 +212,8 @@ def _answers(
         return answers, classes, truths, "the last exit"
     single = read_network(options.single)
     model_exits.check_labels(single, images.labels)
-    _, alone = numeric.record_exits(models.quantise(single), images)
+    with show.progress(out, "running the reference in int16") as step:
+        _, alone = numeric.record_exits(models.quantise(single), images, step)
     answers = tuning.Answers(confidence=confidences, right=right, reference=alone[:, -1])
     return answers, classes, truths, f"'{options.single}'"
 
