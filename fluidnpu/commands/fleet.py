@@ -345,5 +345,5 @@ def _served(leaf: fleet.Leaf, model: str) -> str:
         return model
     from fluidnpu.scheduler.policies import splits_text
 
-    turns = f", splits in turns {splits_text(duty.splits)}" if duty.splits else ""
+    turns = f", parts in turns {splits_text(duty.splits)}" if duty.splits else ""
     return f"{model} (batch {duty.batch}, {100 * duty.weight:.3g} % of its time{turns})"

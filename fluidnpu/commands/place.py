@@ -103,7 +103,7 @@ class PlaceOptions:
 @JSON
 @takes(PlaceOptions)
 def command(options: PlaceOptions) -> None:
-    """Plan what runs on which device of a fleet: whole networks, splits in turns, pipelines, or a mix.
+    """Plan what runs on which device of a fleet: whole networks, parts in turns, pipelines, or a mix.
 
     A fleet with several networks is an ensemble: each device takes turns among its networks by planned
     shares, and the rate is that of the whole.

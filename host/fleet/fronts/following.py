@@ -98,7 +98,7 @@ class Followed:
         if reached and (cut := [seat.name for seat in roster.seats if any(map(_is_part, seat.duties.values()))]):
             raise DriverUsageError(
                 f"boards with an address keep what they serve, so a plan that follows must give each the whole network, and "
-                f"'{cut[0]}' has a part or splits in turns"
+                f"'{cut[0]}' has a part or parts in turns"
             )
         if hidden := [seat.name for seat in roster.seats for duty in seat.duties.values() if duty.criteria is not None]:
             raise DriverUsageError(
