@@ -159,6 +159,15 @@ def test_each_extension_is_found_with_its_package() -> None:
         ("fluidnpu.quantities", "time_used", ""),
         ("fluidnpu.combiners", "product", ""),
     ]
+    (first, *_) = json.loads(run("doctor", "--json").stdout)["extensions"]
+    assert first == {
+        "group": "fluidnpu.operators",
+        "name": "com.microsoft.QuickGelu",
+        "value": "fluidnpu_example.operators:quick_gelu",
+        "package": "fluidnpu-example",
+        "version": "1.0",
+        "problem": None,
+    }
     assert [group.group for group in extension_groups()] == [f"fluidnpu.{kind}" for kind in KINDS]
 
 
