@@ -13,6 +13,7 @@ INTERVAL = {"mean", "low", "high"}
 Rows = dict[str, str]  # a path, and its unit
 
 
+@cache
 def read_rows() -> dict[str, Rows]:
     """The rows of each section of the page by its heading, in small letters."""
     sections: dict[str, Rows] = {}
@@ -35,7 +36,12 @@ def read_page() -> dict[str, Rows]:
 def inside(unit: str) -> str | None:
     """The section of the object that a row holds; None for a row of a value."""
     link = LINK.fullmatch(unit)
-    return None if link is None else link[1].replace("---", " --")
+    return None if link is None else next(name for name in read_rows() if anchor(name) == link[1])
+
+
+def anchor(heading: str) -> str:
+    """The anchor of a heading on the site."""
+    return re.sub(r"[^a-z0-9]+", "-", heading)
 
 
 def _expanded(rows: Rows, sections: dict[str, Rows]) -> Iterator[tuple[str, str]]:
