@@ -26,6 +26,7 @@ from fluidnpu.reports.device_pictures import clock_ruler, floorplan, slice_colum
 from fluidnpu.reports.layer_times import layer_times, shown_times
 from fluidnpu.reports.unchecked import unchecked
 from fluidnpu.scheduler import Serving
+from fluidnpu.studies.drawing import GREY, PALETTE
 
 WORK = Workload(
     name="two <layers>",  # a name may hold anything; the page must still be one
@@ -85,6 +86,7 @@ def test_the_report_holds_the_numbers_and_every_figure() -> None:
     assert "two <layers>" not in text
     assert "two &lt;layers&gt;" in text
     check_narrow(text)
+    assert set(re.findall(r"--c: (#\w+)", text)) <= {*PALETTE, GREY}
 
 
 def test_a_single_batch_size_is_enough() -> None:
