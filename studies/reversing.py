@@ -126,12 +126,12 @@ def _try(
         if all(rule is None or rule.done for rule in rules):
             return
         try:
-            found = verdicts(body)
+            stated = verdicts(body)
         except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError):
-            found = []
+            stated = []
         finally:
             _restore(undo)
-        for rule, verdict in zip(rules, found, strict=False):
+        for rule, verdict in zip(rules, stated, strict=False):
             if rule is None:
                 continue
             rule.see(verdict, before + name)
@@ -152,8 +152,8 @@ def _worlds(body: dict[str, Any]) -> Iterator[tuple[str, Undo]]:
     for keys, mappings in groups.items():
         yield f"{keys[0]} to {keys[-1]} in reverse", _replaced(mappings, dict(zip(keys, reversed(keys), strict=True)))
         pairs = combinations(keys, 2) if len(keys) <= MOST_SWAPS else pairwise(keys)
-        for one, other in pairs:
-            yield f"{one} and {other} exchanged", _replaced(mappings, {one: other, other: one})
+        for first, other in pairs:
+            yield f"{first} and {other} exchanged", _replaced(mappings, {first: other, other: first})
     for key, places in named.items():
         yield f"{key} turned over", _turned(places)
         yield f"{key} taken away, or put there", _taken(places)
@@ -170,10 +170,10 @@ def _worlds(body: dict[str, Any]) -> Iterator[tuple[str, Undo]]:
 
 def _by_key(value: Any) -> dict[str, list[Place]]:
     """Give the places of all values by the key that names them."""
-    found: dict[str, list[Place]] = {}
+    places: dict[str, list[Place]] = {}
     for container, key in _places(value):
-        found.setdefault(key, []).append((container, key))
-    return found
+        places.setdefault(key, []).append((container, key))
+    return places
 
 
 def _places(value: Any) -> Iterator[Place]:
@@ -182,8 +182,8 @@ def _places(value: Any) -> Iterator[Place]:
             yield value, key
             yield from _places(value[key])
     elif isinstance(value, list):
-        for one in value:
-            yield from _places(one)
+        for element in value:
+            yield from _places(element)
 
 
 def _leaves(container: Any, key: Any) -> Iterator[Place]:
@@ -233,16 +233,16 @@ def _taken(places: Sequence[Place]) -> Undo:
 
 def _alike(body: Any) -> dict[tuple[str, ...], list[dict[str, Any]]]:
     """Give all mappings with the same keys."""
-    found: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    rows: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     stack = [body]
     while stack:
         value = stack.pop()
         if isinstance(value, dict):
-            found.setdefault(tuple(sorted(value)), []).append(value)
+            rows.setdefault(tuple(sorted(value)), []).append(value)
             stack.extend(value.values())
         elif isinstance(value, list):
             stack.extend(value)
-    return {keys: mappings for keys, mappings in found.items() if len(keys) > 1}
+    return {keys: mappings for keys, mappings in rows.items() if len(keys) > 1}
 
 
 def _replaced(mappings: Sequence[dict[str, Any]], source: Mapping[str, str]) -> Undo:

@@ -49,7 +49,7 @@ def constrained(network: str, relative: float = RELATIVE) -> dict[str, Any]:
     target, unseen = relative * select.accuracy[-1], relative * test.accuracy[-1]
     body: dict[str, Any] = {"relative": relative, "last_pct": significant(100 * test.accuracy[-1])}
     for policy in POLICIES:
-        said = ""
+        advice = ""
         if policy == "oracle":
             exits = oracle_exits(test)
         else:
@@ -59,14 +59,14 @@ def constrained(network: str, relative: float = RELATIVE) -> dict[str, Any]:
                 criterion = NEVER
             else:
                 choice = choose(select, profiled, relative=relative, guarded=policy == "Pareto guarded")
-                criterion, said = choice.criterion, "" if choice.feasible else "infeasible"
+                criterion, advice = choice.criterion, "" if choice.feasible else "infeasible"
             exits = exits_of(criterion, test)
         accuracy = test.accuracy_pct_at(exits, np.arange(test.samples)) / 100
         body[policy] = {
             "energy": significant(mean_energy(exits) / mean_energy(np.full(1, profiled.exits - 1))),
             "accuracy_pct": significant(100 * accuracy),
             "met": bool(accuracy >= unseen),
-            "said": said,
+            "said": advice,
         }
     return body
 
@@ -86,18 +86,18 @@ def mean_energy(exits: np.ndarray[Any, Any]) -> float:
 
 def battery_level(network: str, level: str) -> dict[str, Any]:
     """Return what the guarded choice does when the battery's level asks for this much accuracy."""
-    found = constrained(network, LEVELS[level])
-    return {key: found["Pareto guarded"][key] for key in ("energy", "accuracy_pct", "met")}
+    solved = constrained(network, LEVELS[level])
+    return {key: solved["Pareto guarded"][key] for key in ("energy", "accuracy_pct", "met")}
 
 
 def lifetimes() -> dict[str, Any]:
     """Return for each rate and idle power how much longer a battery lasts than under the whole network."""
-    found = constrained("img1")
+    free = constrained("img1")
     body: dict[str, Any] = {}
     for rate in RATES[:2]:
         busy = rate * mean_energy(np.full(1, 3)) / 1e9  # watts of work under the whole network
         body[f"{rate:g}/s"] = {
-            policy: [significant((idle + busy) / (idle + busy * found[policy]["energy"])) for idle in IDLE_W]
+            policy: [significant((idle + busy) / (idle + busy * free[policy]["energy"])) for idle in IDLE_W]
             for policy in ("per-workload", "Pareto", "Pareto guarded")
         }
     return {"idle_w": list(IDLE_W), "active_over_idle_w": ACTIVE_OVER_IDLE_W, "ratios": body}

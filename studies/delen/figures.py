@@ -37,10 +37,10 @@ def rates(modes: Body) -> str:
     return curves(lines, panels, "requests a second", look=looks(DRAWN), columns=3)
 
 
-def lifetimes(found: Body) -> str:
+def lifetimes(energy: Body) -> str:
     """Draw how much longer a battery lasts than under the whole network, over idle power (modelled)."""
-    figure, axes = new_figure(WIDTH, 3.2, len(found["ratios"]))
-    for axis, (rate, rows) in zip(axes, found["ratios"].items(), strict=True):
+    figure, axes = new_figure(WIDTH, 3.2, len(energy["ratios"]))
+    for axis, (rate, rows) in zip(axes, energy["ratios"].items(), strict=True):
         for index, (policy, row) in enumerate(rows.items()):
             axis.plot(IDLE_W, row, color=PALETTE[index], marker="o", markersize=3, label=policy)
         axis.set_xlabel("idle power (W), where work adds 5 W", fontsize=9, color=INK)

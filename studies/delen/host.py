@@ -31,12 +31,12 @@ def host_bounds() -> dict[str, Any]:
     criteria = Criteria(facts, EITHER)
     requests, started = [Request(i, 0, 10**9) for i in range(BATCH)], [5] * BATCH
     sure = np.linspace(0.1, 0.6, BATCH).tolist()
-    found = {"ask": least_us(lambda: criteria.leaving(requests, started, 0, 10**6, sure)) / BATCH <= ASK_US}
+    checks = {"ask": least_us(lambda: criteria.leaving(requests, started, 0, 10**6, sure)) / BATCH <= ASK_US}
     for name, most_us in (("pareto", FRONT_US), ("per-workload", OTHER_US)):
         mode = make_mode(name, facts, NEVER, data)
         budgets = cycle((20e6, 30e6))
-        found[name] = least_us(lambda m=mode, b=budgets: criteria.set(m.criterion(next(b)), tenant="a")) <= most_us  # type: ignore[misc]
-    return found
+        checks[name] = least_us(lambda m=mode, b=budgets: criteria.set(m.criterion(next(b)), tenant="a")) <= most_us  # type: ignore[misc]
+    return checks
 
 
 def least_us(work: Callable[[], object], calls: int = CALLS) -> float:

@@ -46,9 +46,9 @@ def digits() -> ImageSet:
     """Load scikit-learn's 1,797 digits of 8 x 8 as uint8 images; they lie inside its wheel."""
     from sklearn.datasets import load_digits
 
-    found: Any = load_digits()
-    pixels = (found.images * (255 / 16)).round().astype(np.uint8)[..., None]
-    return ImageSet(images=pixels, labels=found.target.astype(np.int64), source="scikit-learn's digits")
+    digits: Any = load_digits()
+    pixels = (digits.images * (255 / 16)).round().astype(np.uint8)[..., None]
+    return ImageSet(images=pixels, labels=digits.target.astype(np.int64), source="scikit-learn's digits")
 
 
 def trained(name: str, data: ImageSet, *, epochs: int, seed: int, upright: bool, say: Callable[[str], None]) -> Network:
@@ -57,14 +57,14 @@ def trained(name: str, data: ImageSet, *, epochs: int, seed: int, upright: bool,
     shape = (height, width, channels)
     made = architecture(name, shape)
     shift, batch = (1, 64) if upright else (2, 128)
-    found = train(
+    trained = train(
         made, data, epochs=epochs, seed=seed, held_out=min(THRESHOLD, len(data) // 6), batch_size=batch,
         shift=shift, mirror=not upright,
     )  # fmt: skip
-    say(f"{name}: held out {[round(exit.accuracy or 0, 4) for exit in found.network.exits]}")
+    say(f"{name}: held out {[round(exit.accuracy or 0, 4) for exit in trained.network.exits]}")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
-        write_onnx(found.network, path, found.state)
+        write_onnx(trained.network, path, trained.state)
         return read_onnx(path)
 
 

@@ -34,7 +34,7 @@ def study_excerpt(study: Body) -> dict[str, Any]:
     """Give the part that documents quote: the modes at the usual rate, isolation, constraints."""
     parts = study["parts"]
     return {
-        "modes": {name: one for name, one in parts["modes"].items() if name.endswith(f", {RATE:g}")},
+        "modes": {name: entry for name, entry in parts["modes"].items() if name.endswith(f", {RATE:g}")},
         "isolation": parts["isolation"],
         "guarantee": parts["guarantee"],
     }

@@ -85,34 +85,34 @@ def _burst_once(cooperative: bool, seed: int) -> dict[str, dict[str, float]]:
     drawn = np.zeros(len(stream), np.int64)
     rows: dict[int, list[float]] = {}
     for index, name in enumerate(names):
-        mine = np.flatnonzero(owners == name)
+        own = np.flatnonzero(owners == name)
         test = samples(name, "test")
-        drawn[mine] = test.draw_samples(len(mine), np.random.default_rng([86, seed, index]))
-        rows |= dict(zip(mine.tolist(), np.asarray(test.confidences)[drawn[mine]].tolist(), strict=True))
+        drawn[own] = test.draw_samples(len(own), np.random.default_rng([86, seed, index]))
+        rows |= dict(zip(own.tolist(), np.asarray(test.confidences)[drawn[own]].tolist(), strict=True))
     criteria = Criteria(profile("img1"), NEVER)
     modes = {name: make_mode("pareto", profile(name), NEVER, samples(name, "select")) for name in names}
     policy = Shared(Tenancy(tenants=tenants), "serial", criteria=criteria, modes=modes)
     done = simulate(requests, policy, world(RuledExits(rule=criteria, confidences=rows), slots=len(names) + 1))
     left, start, end = (np.array(x) for x in (done.exit, done.start_ns, done.end_ns))
     arrival = np.array([request.arrival_ns for request in done.requests])
-    found: dict[str, dict[str, float]] = {}
+    shares: dict[str, dict[str, float]] = {}
     for label, low, high in (("before", 5, PHASE_S), ("during", PHASE_S + 3, 2 * PHASE_S)):
         within = (arrival >= low * 10**9) & (arrival < high * 10**9)
         for name in names:
-            mine = within & (owners == name)
-            found[f"{name} {label}"] = _phase(name, mine, left, start, end, arrival, drawn)
-    return found
+            own = within & (owners == name)
+            shares[f"{name} {label}"] = _phase(name, own, left, start, end, arrival, drawn)
+    return shares
 
 
 def _phase(
-    name: str, mine: NDArray[np.bool_], left: Any, start: Any, end: Any, arrival: Any, drawn: NDArray[np.int64]
+    name: str, own: NDArray[np.bool_], left: Any, start: Any, end: Any, arrival: Any, drawn: NDArray[np.int64]
 ) -> dict[str, float]:
     """Return service (NPU time of the exit), response and accuracy of some requests."""
     alone = np.asarray(profile(name).alone_ns) / 1e6
-    right = np.asarray(samples(name, "test").correct)[drawn[mine], left[mine]]
-    response = (end - arrival)[mine] / 1e6
+    right = np.asarray(samples(name, "test").correct)[drawn[own], left[own]]
+    response = (end - arrival)[own] / 1e6
     return {
-        "service_ms": float(alone[left[mine]].mean()),
+        "service_ms": float(alone[left[own]].mean()),
         "response_ms": float(response.mean()),
         "p99_ms": float(np.percentile(response, 99)),
         "accuracy_pct": 100 * float(right.mean()),
@@ -123,7 +123,7 @@ def isolation(flood_per_s: float, size: Size) -> dict[str, Any]:
     """Return a victim's p99 in ms beside a flood: with tenants, and with one queue for all."""
     test = samples("img1", "test")
     bound = criterion_of("Pareto", 4 * VICTIM_PER_S)  # it wants half of its share
-    found: dict[str, list[float]] = {"tenants": [], "one queue": []}
+    waits: dict[str, list[float]] = {"tenants": [], "one queue": []}
     for seed in seeds_of(size):
         rng = np.random.default_rng([87, seed])
         victims = poisson_ns(VICTIM_PER_S, FLOOD_S, rng)
@@ -139,8 +139,8 @@ def isolation(flood_per_s: float, size: Size) -> dict[str, Any]:
             criteria = Criteria(profile("img1"), "false")
             criteria.set(bound, tenant="victim")
             done = simulate(requests, policy, world(RuledExits(rule=criteria, confidences=confidences), slots=3))
-            found[key].append(measure_tenants(done)["victim"].p99_ms)
-    return {key: mean_low_high(interval(values)) for key, values in found.items()}
+            waits[key].append(measure_tenants(done)["victim"].p99_ms)
+    return {key: mean_low_high(interval(values)) for key, values in waits.items()}
 
 
 LONGEST_STAGE_MS = max(STAGES) * FULL_MS

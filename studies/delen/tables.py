@@ -107,27 +107,25 @@ def _heads(parts: Body) -> list[list[str]]:
 def _modes(parts: Body) -> list[list[str]]:
     rows = []
     for mode in MODES:
-        one = parts["modes"][f"{mode}, {RATE:g}"]
-        cells = [plus_minus(one[key], digits) for key, digits in (("answered_per_s", 1), ("accuracy_pct", 2))]
-        cells += [plus_minus(one[key], 0) for key in ("average_ms", "p99_ms")]
-        rows.append([mode, *cells, " / ".join(f"{share:.0f}" for share in one["exit_pct"])])
+        entry = parts["modes"][f"{mode}, {RATE:g}"]
+        cells = [plus_minus(entry[key], digits) for key, digits in (("answered_per_s", 1), ("accuracy_pct", 2))]
+        cells += [plus_minus(entry[key], 0) for key in ("average_ms", "p99_ms")]
+        rows.append([mode, *cells, " / ".join(f"{share:.0f}" for share in entry["exit_pct"])])
     return rows
 
 
 def _rates(parts: Body) -> list[list[str]]:
     def cell(mode: str, rate: float) -> str:
-        one = parts["modes"][f"{mode}, {rate:g}"]
-        return f"{plus_minus(one['accuracy_pct'])} ({one['average_ms'][0]:.0f})"
+        entry = parts["modes"][f"{mode}, {rate:g}"]
+        return f"{plus_minus(entry['accuracy_pct'])} ({entry['average_ms'][0]:.0f})"
 
     return [[mode, *(cell(mode, rate) for rate in RATES)] for mode in MODES]
 
 
 def _energy(parts: Body) -> list[list[str]]:
-    def cell(one: Body) -> str:
-        missed = "" if one["met"] else ", missed"
-        return (
-            f"{one['energy']:.2f}, {one['accuracy_pct']:.2f}{missed}{' (' + one['said'] + ')' if one['said'] else ''}"
-        )
+    def cell(mode_: Body) -> str:
+        missed = "" if mode_["met"] else ", missed"
+        return f"{mode_['energy']:.2f}, {mode_['accuracy_pct']:.2f}{missed}{' (' + mode_['said'] + ')' if mode_['said'] else ''}"
 
     return [[network, *(cell(parts["Fig. 8"][network][policy]) for policy in POLICIES)] for network in NETWORKS]
 
@@ -145,16 +143,16 @@ def _burst(parts: Body) -> list[list[str]]:
     rows = []
     for label, body in (("fixed", parts["Figs. 14, 15"]["alone"]), ("cooperative", parts["Figs. 14, 15"]["together"])):
         for key in sorted(body):
-            one = body[key]
-            cells = [plus_minus(one[name]) for name in ("service_ms", "response_ms", "p99_ms", "accuracy_pct")]
+            entry = body[key]
+            cells = [plus_minus(entry[name]) for name in ("service_ms", "response_ms", "p99_ms", "accuracy_pct")]
             rows.append([label, key, *cells])
     return rows
 
 
 def _isolation(parts: Body) -> list[list[str]]:
-    found = parts["isolation"]
+    isolation = parts["isolation"]
     return [
-        [f"{flood}/s", *(plus_minus(found[f"{flood:g}"][key], 0) for key in ("tenants", "one queue"))]
+        [f"{flood}/s", *(plus_minus(isolation[f"{flood:g}"][key], 0) for key in ("tenants", "one queue"))]
         for flood in FLOODS
     ]
 
@@ -162,7 +160,9 @@ def _isolation(parts: Body) -> list[list[str]]:
 def _guarantee(parts: Body) -> list[list[str]]:
     rows = []
     for network in NETWORKS:
-        one = parts["guarantee"][network]
-        cells = [f"{one[k]['missed']} of {one['splits']}, {plus_minus(one[k]['energy'], 3)}" for k in SPLIT_POLICIES]
+        entry = parts["guarantee"][network]
+        cells = [
+            f"{entry[k]['missed']} of {entry['splits']}, {plus_minus(entry[k]['energy'], 3)}" for k in SPLIT_POLICIES
+        ]
         rows.append([network, *cells])
     return rows

@@ -46,7 +46,7 @@ TITLES = {  # of the table or figure that has the numbers of a statement, by how
 def verdicts(study: Body) -> list[Verdict]:
     """Judge every statement, in the paper's order, then what is ours."""
     parts = study["parts"]
-    found = [
+    rules = [
         *table_1(parts["Table 1"]["criteria"]),
         *tables_2_3(parts["Table 3"]["bounds"]),
         *figure_3(parts["Fig. 3"]),
@@ -60,7 +60,7 @@ def verdicts(study: Body) -> list[Verdict]:
         *figure_16(parts["Fig. 16"]),
         *ours(parts),
     ]
-    return linked(found, TITLES)
+    return linked(rules, TITLES)
 
 
 def table_1(read: Mapping[str, bool]) -> Iterator[Verdict]:
@@ -270,9 +270,9 @@ def figure_9(part: Body) -> Iterator[Verdict]:
     )
 
 
-def figure_10(found: Body) -> Iterator[Verdict]:
+def figure_10(energy: Body) -> Iterator[Verdict]:
     """Judge lifetimes, as ratios over idle power."""
-    rows = found["ratios"]["10/s"]
+    rows = energy["ratios"]["10/s"]
     pareto, single = rows["Pareto"], rows["per-workload"]
     at = ", ".join(f"{p:.2f} at {w:g} W" for p, w in zip(pareto, IDLE_W, strict=True))
     yield Verdict(
@@ -390,9 +390,9 @@ def figures_14_15(part: Body) -> Iterator[Verdict]:
     )
 
 
-def figure_16(found: Body) -> Iterator[Verdict]:
+def figure_16(isolation: Body) -> Iterator[Verdict]:
     """Say what the exits themselves cost here."""
-    work, time = found["heads"], found["times"]
+    work, time = isolation["heads"], isolation["times"]
     yield Verdict(
         where="Fig. 16",
         statement="all exits cost time against a single-exit network",
@@ -429,10 +429,10 @@ def ours(parts: Body) -> Iterator[Verdict]:
         holds=[most <= 0.05],
         why="fixed-sequence testing along the front at a risk of 5 %; the splits share samples",
     )
-    found = parts["isolation"]
-    alone = mean(found["0"]["tenants"])
-    beside = {flood: mean(found[f"{flood:g}"]["tenants"]) for flood in FLOODS}
-    queue = {flood: mean(found[f"{flood:g}"]["one queue"]) for flood in FLOODS}
+    isolation = parts["isolation"]
+    alone = mean(isolation["0"]["tenants"])
+    beside = {flood: mean(isolation[f"{flood:g}"]["tenants"]) for flood in FLOODS}
+    queue = {flood: mean(isolation[f"{flood:g}"]["one queue"]) for flood in FLOODS}
     yield Verdict(
         where="ours: isolation",
         statement="a victim at 10/s waits a stage and a burst longer at most, whatever another asks for",

@@ -26,15 +26,15 @@ def rows_of(study: Body) -> dict[str, list[list[str]]]:
     for count in GPUS:
         row = [str(count)]
         for name in NAMES:
-            one = parts["table1"][f"{name} on {count}"]
-            row += ["-"] * len(ways) if one is None else [f"{one[way]:.4g}" for way in ways]
+            cells = parts["table1"][f"{name} on {count}"]
+            row += ["-"] * len(ways) if cells is None else [f"{cells[way]:.4g}" for way in ways]
         first.append(row)
     second = [["case", "planned rate", "bound", "gap %", "planned shares", "turns", "endless turns", "found by"]]
-    for key, one in parts["optimum"].items():
-        numbers = [f"{one[name]:.4g}" for name in ("rate", "bound", "gap", "shares", "turns", "endless turns")]
-        second.append([key, *numbers, one["method"]])
+    for key, cells in parts["optimum"].items():
+        numbers = [f"{cells[name]:.4g}" for name in ("rate", "bound", "gap", "shares", "turns", "endless turns")]
+        second.append([key, *numbers, cells["method"]])
     third = [["case", *next(iter(parts["table3"].values()))]]
-    third += [[key, *(f"{value:.4g}" for value in one.values())] for key, one in parts["table3"].items()]
+    third += [[key, *(f"{value:.4g}" for value in entry.values())] for key, entry in parts["table3"].items()]
     return {
         "Table I: samples a second of the ensemble": first,
         TITLES["Table II"]: _matrix(parts["table2"]["IMN4 on 4"]),
@@ -50,10 +50,10 @@ def _matrix(part: Body) -> list[list[str]]:
 
 
 def _shares(parts: Body) -> list[list[str]]:
-    drawn = [of_gpus(one) for one in parts["drawn"].values()]
+    drawn = [of_gpus(body) for body in parts["drawn"].values()]
     rows = [["where", "statement", "holds in"]]
     for place, example in enumerate(of_gpus(parts)):
-        kept = sum(all(one[place].holds) for one in drawn)
+        kept = sum(all(checks[place].holds) for checks in drawn)
         rows.append([example.where, example.statement, share_text(kept, len(drawn))])
     return rows
 
@@ -74,7 +74,7 @@ def study_figures(study: Body) -> dict[str, str]:
     for axis, name in zip(axes, ENSEMBLES, strict=True):
         for way in ways:
             points = [(count, part[f"{name} on {count}"]) for count in GPUS]
-            shown = [(count, one[way]) for count, one in points if one is not None]
+            shown = [(count, entry[way]) for count, entry in points if entry is not None]
             xs, ys = zip(*shown, strict=True)
             axis.plot(xs, ys, marker="o", markersize=3, color=look[way].colour, label=way)
         axis.set_title(name, fontsize=10, color=INK, loc="left")

@@ -31,9 +31,9 @@ def cell(ensemble: str, gpus: int, world: Gpus = MADE_UP) -> dict[str, Any] | No
         start = worst_fit(problem)
     except PlacementError:
         return None
-    found = [algorithm_2(problem, start, np.random.default_rng(seed)) for seed in range(SEEDS)]
-    rates = sorted(one.rate for one in found)
-    middle = min(found, key=lambda one: abs(one.rate - rates[SEEDS // 2]))
+    searches = [algorithm_2(problem, start, np.random.default_rng(seed)) for seed in range(SEEDS)]
+    rates = sorted(search.rate for search in searches)
+    middle = min(searches, key=lambda search: abs(search.rate - rates[SEEDS // 2]))
     slowest = int(problem.seconds[0, :, 0].argmax())
     return {
         "worst-fit": significant(bench(problem, start)),
@@ -41,7 +41,7 @@ def cell(ensemble: str, gpus: int, world: Gpus = MADE_UP) -> dict[str, Any] | No
         "rates": [significant(rate) for rate in rates],
         "spread": significant(100 * float(np.std(rates) / np.mean(rates))),
         "soft greedy": significant(bench(problem, soft_greedy(problem, start).matrix)),
-        "benches": int(np.median([one.benches for one in found])),
+        "benches": int(np.median([search.benches for search in searches])),
         "cpu used": bool((middle.matrix[-1] > 0).any()),
         "slowest": problem.networks[slowest],
         "instances": {name: int((middle.matrix[:, m] > 0).sum()) for m, name in enumerate(problem.networks)},
@@ -51,10 +51,10 @@ def cell(ensemble: str, gpus: int, world: Gpus = MADE_UP) -> dict[str, Any] | No
 def matrix(world: Gpus = MADE_UP) -> dict[str, list[int]]:
     """Table II: the matrix of IMN4 on four GPUs that algorithm 2 returns, a row a device."""
     problem = gpu_problem("IMN4", 4, world)
-    found = algorithm_2(problem, worst_fit(problem), np.random.default_rng(0)).matrix
+    matrix = algorithm_2(problem, worst_fit(problem), np.random.default_rng(0)).matrix
     return {
         "networks": list(problem.networks),
-        **{d: row.tolist() for d, row in zip(problem.devices, found, strict=True)},
+        **{d: row.tolist() for d, row in zip(problem.devices, matrix, strict=True)},
     }
 
 
@@ -70,8 +70,8 @@ def best_batch(ensemble: str, gpus: int, world: Gpus = MADE_UP) -> dict[str, Any
     out: dict[str, Any] = {"best batch": significant(bench(problem, own))}
     start = worst_fit(problem)
     for rounds in ROUNDS:
-        found = [algorithm_2(problem, start, np.random.default_rng(seed), rounds).rate for seed in range(SEEDS)]
-        out[f"bounded greedy, {rounds}"] = significant(float(np.median(found)))
+        rates = [algorithm_2(problem, start, np.random.default_rng(seed), rounds).rate for seed in range(SEEDS)]
+        out[f"bounded greedy, {rounds}"] = significant(float(np.median(rates)))
     return out
 
 
@@ -97,17 +97,17 @@ def optimum(kind: str, ensemble: str, devices: int) -> dict[str, Any]:
     Of a finite set, once by turns that conserve work, once by a deficit round robin of the planned shares.
     """
     problem = _make(kind)(ensemble, devices)
-    found = allocate(problem)
-    weights = problem.shared(found.matrix).weights
-    used = np.where(weights > NO_SHARE, found.matrix, 0)
+    allocation = allocate(problem)
+    weights = problem.shared(allocation.matrix).weights
+    used = np.where(weights > NO_SHARE, allocation.matrix, 0)
     return {
-        "rate": significant(found.rate),
-        "bound": significant(found.bound),
-        "gap": significant(found.gap_pct),
+        "rate": significant(allocation.rate),
+        "bound": significant(allocation.bound),
+        "gap": significant(allocation.gap_pct),
         "endless turns": significant(problem.turns(used)),
         "turns": significant(bench(problem, used, samples=LONG_RUN)),
         "shares": significant(bench(problem, used, weights, LONG_RUN)),
-        "method": found.method,
+        "method": allocation.method,
     }
 
 

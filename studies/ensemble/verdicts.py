@@ -33,7 +33,7 @@ TITLES = {  # of the table or figure that has the numbers of a statement, by how
 def verdicts(study: Body) -> list[Verdict]:
     """Judge every statement."""
     parts = study["parts"]
-    found = [
+    rules = [
         untested(
             "figures",
             "the server's processes, queues and messages",
@@ -50,21 +50,23 @@ def verdicts(study: Body) -> list[Verdict]:
         ),
         *ours(parts["optimum"]),
     ]
-    return linked(found, TITLES)
+    return linked(rules, TITLES)
 
 
 def swept(parts: Body) -> list[Verdict]:
     """Judge what the paper says of GPUs in every drawn world, by parts; the made-up one is the example."""
-    drawn = [of_gpus(one) for one in parts["drawn"].values()]
-    found = []
+    drawn = [of_gpus(body) for body in parts["drawn"].values()]
+    verdicts = []
     for place, example in enumerate(of_gpus(parts)):
-        rows = [one[place].holds for one in drawn]
-        said = (
+        rows = [checks[place].holds for checks in drawn]
+        text = (
             f"in full in {share_text(sum(map(all, rows)), len(rows))} drawn worlds; in the made-up one {example.ours}"
         )
         counts = [sum(part) for part in zip(*rows, strict=True)]
-        found.append(replace(example, ours=said, holds=[share_interval(n, len(rows))[0] >= MOST_LEAST for n in counts]))
-    return found
+        verdicts.append(
+            replace(example, ours=text, holds=[share_interval(n, len(rows))[0] >= MOST_LEAST for n in counts])
+        )
+    return verdicts
 
 
 def _said(where: str, statement: str, paper: str, ours: str, holds: Sequence[bool], why: str = MADE_UP) -> Verdict:
@@ -74,17 +76,17 @@ def _said(where: str, statement: str, paper: str, ours: str, holds: Sequence[boo
 def of_gpus(parts: Body) -> list[Verdict]:
     """Judge what the paper says of GPUs in one world."""
     table = parts["table1"]
-    cells = {key: one for key, one in table.items() if one is not None}
-    gain = {key: one["bounded greedy"] / one["worst-fit"] for key, one in cells.items()}
+    cells = {key: entry for key, entry in table.items() if entry is not None}
+    gain = {key: entry["bounded greedy"] / entry["worst-fit"] for key, entry in cells.items()}
     return [*_table_1(table, cells, gain), *_matrices(parts, cells), *_table_3(parts["table3"]), *_search(cells)]
 
 
 def _table_1(table: Body, cells: Body, gain: Mapping[str, float]) -> list[Verdict]:
-    worse = [key for key, one in cells.items() if one["bounded greedy"] < one["worst-fit"]]
+    worse = [key for key, entry in cells.items() if entry["bounded greedy"] < entry["worst-fit"]]
     lone = {name: gain.get(f"{name} on 16") for name in ("IMN1", "IMN12", "FOS14", "CIF36")}
     others = {name: value for name, value in lone.items() if name in ("FOS14", "CIF36") and value is not None}
     fits = {count: table[f"IMN12 on {count}"] is not None for count in (3, 4)}
-    one, many = (cells[f"IMN1 on {count}"]["bounded greedy"] for count in (1, 16))
+    alone, many = (cells[f"IMN1 on {count}"]["bounded greedy"] for count in (1, 16))
     return [
         _said(
             "Table I",
@@ -120,15 +122,15 @@ def _table_1(table: Body, cells: Body, gain: Mapping[str, float]) -> list[Verdic
             "IV.B",
             "Sixteen GPUs scale one network by 87 %",
             "87 %",
-            f"{100 * many / (16 * one):.0f} %",
-            [many / (16 * one) > 0.8],
+            f"{100 * many / (16 * alone):.0f} %",
+            [many / (16 * alone) > 0.8],
             "no queue and no shared memory is counted here; what is lost is the last batches of a finite set",
         ),
     ]
 
 
 def _matrices(parts: Body, cells: Body) -> list[Verdict]:
-    cpu = [key for key, one in cells.items() if key.startswith(("IMN1 ", "IMN4")) and one["cpu used"]]
+    cpu = [key for key, entry in cells.items() if key.startswith(("IMN1 ", "IMN4")) and entry["cpu used"]]
     roomy = [key for key in cells if key.startswith(("IMN1 ", "IMN4"))]
     eight = cells.get("IMN4 on 8", {"instances": {}, "slowest": ""})
     four = parts["table2"]["IMN4 on 4"]
@@ -179,8 +181,8 @@ def _mean(values: Sequence[int]) -> float:
 
 def _table_3(third: Body) -> list[Verdict]:
     ratios = {
-        key.split()[0]: [one[f"bounded greedy, {rounds}"] / one["best batch"] for rounds in (10, 20)]
-        for key, one in third.items()
+        key.split()[0]: [entry[f"bounded greedy, {rounds}"] / entry["best batch"] for rounds in (10, 20)]
+        for key, entry in third.items()
     }
     return [
         _said(
@@ -204,12 +206,12 @@ def _table_3(third: Body) -> list[Verdict]:
 
 def _search(cells: Body) -> list[Verdict]:
     spread = {
-        name: max((one["spread"] for key, one in cells.items() if key.startswith(name)), default=0.0)
+        name: max((entry["spread"] for key, entry in cells.items() if key.startswith(name)), default=0.0)
         for name in ("IMN12", "IMN1 ")
     }
     soft = {
-        key: 100 * (one["soft greedy"] / one["bounded greedy"] - 1)
-        for key, one in sorted(cells.items(), key=lambda item: int(item[0].split()[-1]))
+        key: 100 * (entry["soft greedy"] / entry["bounded greedy"] - 1)
+        for key, entry in sorted(cells.items(), key=lambda item: int(item[0].split()[-1]))
         if key.startswith("IMN12")
     }
     return [
@@ -250,10 +252,10 @@ def _overhead(part: Mapping[str, bool]) -> list[Verdict]:
 
 def ours(best: Body) -> list[Verdict]:
     """Judge what the paper does not have: a bound, and turns by planned shares."""
-    gaps = {key: one["gap"] for key, one in best.items()}
-    turns = {key: 100 * one["turns"] / one["shares"] for key, one in best.items()}
-    planned = {key: 100 * one["shares"] / one["rate"] for key, one in best.items()}
-    endless = [100 * one["endless turns"] / one["rate"] for one in best.values()]
+    gaps = {key: entry["gap"] for key, entry in best.items()}
+    turns = {key: 100 * entry["turns"] / entry["shares"] for key, entry in best.items()}
+    planned = {key: 100 * entry["shares"] / entry["rate"] for key, entry in best.items()}
+    endless = [100 * entry["endless turns"] / entry["rate"] for entry in best.values()]
 
     def by_kind(values: Mapping[str, float]) -> list[bool]:
         return [min(v for key, v in values.items() if kind in key) >= 100 * NEAR for kind in ("GPU", "board")]

@@ -67,12 +67,12 @@ def _proportional_load(row: PaperRow, serving: Serving, size: Size) -> RequestLo
 def table1(row: PrintedDesign) -> Answer:
     """Search a row of Table I by the `paper` model, and count what the FBCB of such an NPU would hold."""
     work, board = without_exits(row.network, row.board)
-    found = explore(work, board, b_max=B_MAX, memory=MEMORY, model="paper", core="rtl")
-    resources, best = found.published_resources, found.published
+    explored = explore(work, board, b_max=B_MAX, memory=MEMORY, model="paper", core="rtl")
+    resources, best = explored.published_resources, explored.published
     return {
         "point": [best.t_r, best.t_p, best.t_c],
-        "unique": bool(found.ranking.unique),
-        "designs": len(found.ranking),
+        "unique": bool(explored.ranking.unique),
+        "designs": len(explored.ranking),
         "dsp_pct": significant(resources["dsp"]["percent"]),
         "memory_pct": significant(resources["memory_bits"]["percent"]),
         "fbcb_pct": significant(100 * FBCB_BITS * len(work.layers) * B_MAX / board.ff),

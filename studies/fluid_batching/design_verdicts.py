@@ -27,8 +27,8 @@ def figure_1(parts: Body) -> Iterator[Verdict]:
         statement="batching improves the utilisation of the network without exits, and exits take that gain away",
         paper="improved significantly, and attenuated radically",
         ours="; ".join(
-            f"{name}: busy MAC efficiency x {one['without']:.2f} without exits, x {one['with exits']:.2f} with them"
-            for name, one in gains.items()
+            f"{name}: busy MAC efficiency x {entry['without']:.2f} without exits, x {entry['with exits']:.2f} with them"
+            for name, entry in gains.items()
         ),
         holds=[
             *(gain["without"] >= LEAST_GAIN for gain in gains.values()),
@@ -134,7 +134,7 @@ def fbcb(part: Body) -> Iterator[Verdict]:
 
 def figure_10(part: Body) -> Iterator[Verdict]:
     """Judge the ablation of the NPU, in the `paper` cycle model."""
-    best = {name: {kind: one["share_pct"] for kind, one in ways.items()} for name, ways in part.items()}
+    best = {name: {kind: entry["share_pct"] for kind, entry in ways.items()} for name, ways in part.items()}
     over_r = [max(a - b for a, b in zip(ways["fluid"], ways["R"], strict=True)) for ways in best.values()]
     over_p = [max(a - b for a, b in zip(ways["fluid"], ways["P"], strict=True)) for ways in best.values()]
     never_less = all(

@@ -86,7 +86,7 @@ def _line_looks(names: Sequence[str]) -> dict[str, Look]:
 
 
 def _fig10(part: Body) -> str:
-    panels = {name: {way: one["share_pct"] for way, one in ways.items()} for name, ways in part.items()}
+    panels = {name: {way: entry["share_pct"] for way, entry in ways.items()} for name, ways in part.items()}
     order = [name for row in table2_rows() for name in panels if name == row.name]
     return ablation_bars({name: panels[name] for name in order}, looks(["fluid + stackable", "fluid", "R", "P"]))
 

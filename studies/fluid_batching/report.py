@@ -39,7 +39,7 @@ def render_study(study: Body, command: str, figures: Mapping[str, str]) -> str:
         rows=table2_rows(),
         sweeps=sweeps(),
         figures={name: inline_figure(svg, name) for name, svg in figures.items()},
-        table2={name: {**one, "policies": _ordered(one["policies"])} for name, one in parts["table2"].items()},
+        table2={name: {**entry, "policies": _ordered(entry["policies"])} for name, entry in parts["table2"].items()},
         lazy=parts["lazy"],
         letters=", ".join(f"{letter} {name}" for name, letter in LETTERS.items()),
         drift=_drift(parts["drift"]),
@@ -73,9 +73,9 @@ def study_excerpt(study: Body) -> dict[str, Any]:
             for name, row in parts["table2"].items()
         },
         "frontier": {name: cells_of(policies) for name, policies in parts["frontier"].items()},
-        "drift_over_fluid": {name: one["over_fluid"] for name, one in parts["drift"].items()},
+        "drift_over_fluid": {name: entry["over_fluid"] for name, entry in parts["drift"].items()},
         "codesign": parts["codesign"],
-        "accuracy": {name: cells_of(one["policies"], *of_accuracy) for name, one in parts["accuracy"].items()},
+        "accuracy": {name: cells_of(entry["policies"], *of_accuracy) for name, entry in parts["accuracy"].items()},
     }
 
 
@@ -101,7 +101,7 @@ def codesign_gain(part: Body) -> str:
         change = "unstable" if first is None or last is None else f"average {100 * (last[0] / first[0] - 1):+.1f} %"
         moved.append(f"{row.name} ends at another design ({change} against w_b = 1)")
     text = f"{len(same)} of {len(same) + len(moved)} designs stay as they are, so the loop ends where it began."
-    return " ".join([text, *(f"{one}." for one in moved)])
+    return " ".join([text, *(f"{sentence}." for sentence in moved)])
 
 
 def _shown() -> list[dict[str, Any]]:

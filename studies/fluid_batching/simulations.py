@@ -162,9 +162,10 @@ def fig1a(row: PaperRow, slo_ms: int, size: Size) -> Answer:
     none = dataclasses.replace(serving, exit_rates=(0.0,) * (serving.latency.stages - 1) + (1.0,))
     load = RequestLoad.of_sweep(FIG_1_PER_S, slo_ms * 10**6, size)
     out: Answer = {}
-    for name, one in (("with exits", serving), ("without", none)):
+    for name, table in (("with exits", serving), ("without", none)):
         merged = {
-            policy: merge_metrics(runs) for policy, runs in compare_at(load, one, ("serial", *ADAPTIVE)).metrics.items()
+            policy: merge_metrics(runs)
+            for policy, runs in compare_at(load, table, ("serial", *ADAPTIVE)).metrics.items()
         }
         out[name] = {
             policy: {key: mean_low_high(metrics[key]) for key in ("busy_mac_efficiency_pct", "mean_batch")}
@@ -179,8 +180,8 @@ def least_loads(kinds: Mapping[str, BatchingHardware], rate_per_s: float) -> dic
     """
     fluid = kinds["fluid"].serving
     single = dataclasses.replace(fluid, latency=LatencyTable(ns=tuple(row[:1] for row in fluid.latency.ns)))
-    servings = {kind: one.serving for kind, one in kinds.items()} | {"SERIAL": single}
-    return {kind: significant(one.least_load(rate_per_s)) for kind, one in servings.items()}
+    servings = {kind: kind_.serving for kind, kind_ in kinds.items()} | {"SERIAL": single}
+    return {kind: significant(serving_.least_load(rate_per_s)) for kind, serving_ in servings.items()}
 
 
 def map_column(row: PaperRow, load: float, size: Size) -> Answer:

@@ -70,13 +70,13 @@ def headline(parts: Body) -> Iterator[Verdict]:
         ("lower average latency than streaming systems of the day", HEADLINE_LATENCY, slower),
         ("fewer violations of a tail objective than those", HEADLINE_VIOLATIONS, later),
     ):
-        known = [math.log(ratio) for ratio in ratios if 0 < ratio < math.inf]
-        mean = math.exp(sum(known) / max(1, len(known)))
+        logs = [math.log(ratio) for ratio in ratios if 0 < ratio < math.inf]
+        mean = math.exp(sum(logs) / max(1, len(logs)))
         yield Verdict(
             where="abstract",
             statement=statement,
             paper=f"{paper:g} times on average",
-            ours=f"{mean:.2f} times, the geometric mean of {len(known)} points of six adaptive lines; {len(ratios) - len(known)} points "
+            ours=f"{mean:.2f} times, the geometric mean of {len(logs)} points of six adaptive lines; {len(ratios) - len(logs)} points "
             "have no ratio (unstable, or nobody late)",
             holds=[mean > 1, mean >= paper * (2 - SIMILAR)],
             why="over every rate of Figs. 7 and 8, and every objective of Fig. 9; the paper does not say over what it averages, "
@@ -153,7 +153,7 @@ def _lazy_violations(where: str, paper: float, free: Sequence[float], lazy: Body
 
 def scheduler_calls(lazy: Body) -> Iterator[Verdict]:
     """Judge the number of questions to each scheduler."""
-    calls = {name: one["calls_over_fluid"] for name, one in lazy.items()}
+    calls = {name: entry["calls_over_fluid"] for name, entry in lazy.items()}
     resnet = [value for name, value in calls.items() if name.startswith("ResNet")]
     yield Verdict(
         where="Section III-B, calls",
@@ -184,7 +184,7 @@ def figure_7_or_8(sweep: Sweep, part: Body) -> Iterator[Verdict]:
     where = f"{sweep.figures[0]}: {sweep.row.name}, {sweep.slo_ms} ms"
     first = next(iter(lines.values()))
     lowest = f"at {next(iter(lines)):g}/s"
-    average = {name: _mean(one, "average_ms") for name, one in first.items()}
+    average = {name: _mean(entry, "average_ms") for name, entry in first.items()}
     waits = {name: average[name] for name in ("R-s", "R-m", "R-l", "fluid")}
     yield Verdict(
         where=where,
@@ -195,7 +195,7 @@ def figure_7_or_8(sweep: Sweep, part: Body) -> Iterator[Verdict]:
         why="a timeout that is a share of the objective is waited for whenever the batch does not fill",
     )
     others = min(v for k, v in average.items() if k not in ("serial", "credit", "guarded"))
-    efficiency = {name: one["busy_mac_efficiency_pct"][0] for name, one in first.items()}
+    efficiency = {name: entry["busy_mac_efficiency_pct"][0] for name, entry in first.items()}
     on_same = {k: efficiency[k] for k in ("serial", "greedy", "fluid")}
     yield Verdict(
         where=where,
@@ -236,8 +236,8 @@ def _similar_to_serial(where: str, sweep: Sweep, lines: Mapping[float, Body]) ->
 
 def _high_rates(where: str, sweep: Sweep, part: Body) -> Iterator[Verdict]:
     lines = _lines(part)
-    some = part[min(part, key=float)]
-    limit = {kind: some["rate_per_s"] / load for kind, load in some["least_load"].items()}
+    lightest = part[min(part, key=float)]
+    limit = {kind: lightest["rate_per_s"] / load for kind, load in lightest["least_load"].items()}
     yield Verdict(
         where=where,
         statement="FC-only batching reaches its limit first, then R; Fluid goes furthest",

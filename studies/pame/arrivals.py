@@ -43,10 +43,10 @@ def from_arrival(name: str, load: float, size: Size) -> Answer:
     table, answers = table_of(name), shuffled(name).answers()
     cut = 3 * len(answers) // 4
     goal, choosing = Goal(eta=ETA, batch=BATCH), traffic_at(table, load, CHOOSING_SEED, size.sweep_requests)
-    one, other = answers[:cut], answers[cut:]
+    proposing, other = answers[:cut], answers[cut:]
     chains = {
-        "in service": guaranteed(table, one, goal).chain,
-        "from arrival": guaranteed(table, one, goal, traffic=choosing).chain,
+        "in service": guaranteed(table, proposing, goal).chain,
+        "from arrival": guaranteed(table, proposing, goal, traffic=choosing).chain,
     }
     return _served(table, other, load, size, {key: chain or () for key, chain in chains.items()})
 
@@ -71,10 +71,10 @@ def _served(table: CandidateTable, answers: Answers, load: float, size: Size, ch
         rows[key] = {
             "chain": chain_list(chain),
             "in_service_change_pct": significant(100 * (outcome(table, answers, chain, BATCH).average_ns / alone - 1)),
-            "average_change_pct": _change([one.average_ns for one in served], [one.average_ns for one in single]),
-            "p99_change_pct": _change([one.p99_ns for one in served], [one.p99_ns for one in single]),
-            "average_ms": significant(float(np.mean([one.average_ns for one in served])) / 1e6),
-            "met_pct": significant(100 * float(np.mean([one.met for one in served]))),
+            "average_change_pct": _change([run.average_ns for run in served], [run.average_ns for run in single]),
+            "p99_change_pct": _change([run.p99_ns for run in served], [run.p99_ns for run in single]),
+            "average_ms": significant(float(np.mean([run.average_ns for run in served])) / 1e6),
+            "met_pct": significant(100 * float(np.mean([run.met for run in served]))),
         }
     return {
         "load": load,
@@ -83,8 +83,8 @@ def _served(table: CandidateTable, answers: Answers, load: float, size: Size, ch
         "policy": POLICY,
         "streams": count,
         "requests": size.sweep_requests,
-        "single_average_ms": significant(float(np.mean([one.average_ns for one in single])) / 1e6),
-        "single_met_pct": significant(100 * float(np.mean([one.met for one in single]))),
+        "single_average_ms": significant(float(np.mean([run.average_ns for run in single])) / 1e6),
+        "single_met_pct": significant(100 * float(np.mean([run.met for run in single]))),
         "rows": rows,
     }
 

@@ -34,14 +34,14 @@ def photographs() -> tuple[Floats, ...]:
     """Return scikit-image's photographs in grey, each with a value of 0..255 a pixel."""
     from skimage import color, data, transform
 
-    found = []
+    composites = []
     for name in PHOTOGRAPHS:
         picture = np.asarray(getattr(data, name)(), np.float64)
         grey = 255 * color.rgb2gray(picture / 255) if picture.ndim == 3 else picture
         scale = 160 / min(grey.shape)
         sizes = [round(side * scale) for side in grey.shape]
-        found.append(np.asarray(transform.resize(grey, sizes, anti_aliasing=True), np.float64))  # type: ignore[no-untyped-call]
-    return tuple(found)
+        composites.append(np.asarray(transform.resize(grey, sizes, anti_aliasing=True), np.float64))  # type: ignore[no-untyped-call]
+    return tuple(composites)
 
 
 def background(rng: np.random.Generator, seen: bool) -> Floats:

@@ -25,12 +25,12 @@ def study_figures(study: Body) -> dict[str, str]:
 
 def _accuracy(part: Body) -> str:
     figure, axes = new_figure(11, 3.0, 2)
-    for axis, (name, one) in zip(axes, sorted(part.items(), reverse=True), strict=True):
-        blocks = one["blocks"]
-        axis.plot(blocks, one["exits_pct"][:-1], "o-", color=PALETTE[0], label="early exits")
-        axis.axhline(one["exits_pct"][-1], color=PALETTE[2], linewidth=1, label="last exit")
+    for axis, (name, entry) in zip(axes, sorted(part.items(), reverse=True), strict=True):
+        blocks = entry["blocks"]
+        axis.plot(blocks, entry["exits_pct"][:-1], "o-", color=PALETTE[0], label="early exits")
+        axis.axhline(entry["exits_pct"][-1], color=PALETTE[2], linewidth=1, label="last exit")
         axis.axhline(
-            one["reference_pct"], color=INK, linewidth=0.8, linestyle="--", label="single exit trained as long"
+            entry["reference_pct"], color=INK, linewidth=0.8, linestyle="--", label="single exit trained as long"
         )
         axis.set_title(f"{NAMES[name]}: accuracy (%) by block", fontsize=10, color=INK, loc="left")
         axis.set_xticks(blocks)
@@ -52,14 +52,14 @@ def _alone(part: Body) -> str:
 
 def _maps(part: Body) -> str:
     figure, axes = new_figure(11, 3.0, 2)
-    for axis, (name, said) in zip(axes, MAPS.items(), strict=True):
-        one = part[name]
-        blocks = one["blocks"]
-        axis.plot(blocks, one["checks"]["count 0.5"], "o-", color=PALETTE[0], label="the surest half leaves")
-        axis.plot(blocks, one["checks"]["random"], "x--", color=PALETTE[3], label="a random half leaves")
-        axis.plot(blocks, one["exits_pct"][:-1], "o:", color=PALETTE[2], label="all leave")
-        axis.axhline(one["exits_pct"][-1], color=INK, linewidth=0.8, linestyle="--")
-        axis.set_title(f"{said}: score (%) by block", fontsize=10, color=INK, loc="left")
+    for axis, (name, title) in zip(axes, MAPS.items(), strict=True):
+        entry = part[name]
+        blocks = entry["blocks"]
+        axis.plot(blocks, entry["checks"]["count 0.5"], "o-", color=PALETTE[0], label="the surest half leaves")
+        axis.plot(blocks, entry["checks"]["random"], "x--", color=PALETTE[3], label="a random half leaves")
+        axis.plot(blocks, entry["exits_pct"][:-1], "o:", color=PALETTE[2], label="all leave")
+        axis.axhline(entry["exits_pct"][-1], color=INK, linewidth=0.8, linestyle="--")
+        axis.set_title(f"{title}: score (%) by block", fontsize=10, color=INK, loc="left")
         axis.set_xticks(blocks)
     axes[0].legend(frameon=False, fontsize=9, labelcolor=INK)
     return to_svg(figure)
@@ -81,10 +81,10 @@ def _splits(rows: list[Body]) -> str:
     figure, axes = new_figure(11, 3.0)
     axis = axes[0]
     for which, colour in (("naive", PALETTE[3]), ("guaranteed", PALETTE[0])):
-        found = [row[which] for row in rows if row[which] is not None]
+        drawn_rows = [row[which] for row in rows if row[which] is not None]
         axis.plot(
-            [one["kept_pct"] for one in found],
-            [one["average_change_pct"] for one in found],
+            [row["kept_pct"] for row in drawn_rows],
+            [row["average_change_pct"] for row in drawn_rows],
             "o",
             color=colour,
             markersize=3.5,

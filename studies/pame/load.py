@@ -26,8 +26,8 @@ SIDES = ("fixed", "adapted")
 @lru_cache
 def plan_of(name: str) -> AdaptationPlan:
     """Return the plan that a selection on one half of the unseen images gives, eta of the own last exit."""
-    found, table = shuffled(name), table_of(name)
-    answers, goal = found.answers(own_last=True), Goal(eta=ETA, batch=BATCH)
+    shuffled_answers, table = shuffled(name), table_of(name)
+    answers, goal = shuffled_answers.answers(own_last=True), Goal(eta=ETA, batch=BATCH)
     part = slice(0, len(answers) // 2)
     chain, _ = greedy(table, answers[part], goal)
     return AdaptationPlan(
@@ -35,8 +35,8 @@ def plan_of(name: str) -> AdaptationPlan:
         goal=goal,
         chain=chain,
         confidence=answers.confidence[part],
-        classes=found.classes[part],
-        truths=found.labels[part],
+        classes=shuffled_answers.classes[part],
+        truths=shuffled_answers.labels[part],
         reference=answers.reference[part],
         times=table,
     )
@@ -71,10 +71,10 @@ def adaptation(name: str, size: Size) -> Answer:
     phases: dict[str, dict[str, Answer]] = {
         side: {
             phase.name: {
-                "early_pct": mean_low_high(interval([100 * one.early for one in same])),
-                "kept_pct": mean_low_high(interval([100 * one.kept for one in same])),
-                "average_ms": mean_low_high(interval([one.average_ms for one in same])),
-                "p99_ms": mean_low_high(interval([one.p99_ms for one in same])),
+                "early_pct": mean_low_high(interval([100 * run.early for run in same])),
+                "kept_pct": mean_low_high(interval([100 * run.kept for run in same])),
+                "average_ms": mean_low_high(interval([run.average_ms for run in same])),
+                "p99_ms": mean_low_high(interval([run.p99_ms for run in same])),
             }
             for same in zip(*(getattr(stream, side) for stream in streams), strict=True)
             for phase in same[:1]

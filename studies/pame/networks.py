@@ -27,8 +27,8 @@ def without_candidates(name: str) -> Network:
     """Return a network of the study with one exit, without weights."""
     if name == "resnet101":
         return full_size(name)
-    known = {"fashion": FASHION, "digits": DIGITS}
-    return single_exit(skeleton(known[name])) if name in known else dense_skeleton(name)
+    by_name = {"fashion": FASHION, "digits": DIGITS}
+    return single_exit(skeleton(by_name[name])) if name in by_name else dense_skeleton(name)
 
 
 @lru_cache

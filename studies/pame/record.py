@@ -88,9 +88,9 @@ def _probabilities(network: Network, images: ImageSet) -> npt.NDArray[np.float64
     return np.asarray(powers / powers.sum(axis=-1, keepdims=True), np.float64)
 
 
-def joined(one: ImageSet, other: ImageSet) -> ImageSet:
+def joined(first: ImageSet, other: ImageSet) -> ImageSet:
     """Return the images of both sets, the first set's first."""
-    images, labels = (np.concatenate(pair) for pair in ((one.images, other.images), (one.labels, other.labels)))
+    images, labels = (np.concatenate(pair) for pair in ((first.images, other.images), (first.labels, other.labels)))
     return ImageSet(images=images, labels=labels, source="unseen images")
 
 
@@ -98,10 +98,10 @@ def digits() -> ImageSet:
     """Return scikit-learn's 1,797 digits of 8 x 8, in a fixed random order, as uint8."""
     from sklearn.datasets import load_digits
 
-    found = load_digits()
-    order = np.random.default_rng(SEED).permutation(len(found.target))
-    pixels = np.rint(found.images[order] * 255 / 16).astype(np.uint8)[..., None]
-    return ImageSet(images=pixels, labels=found.target[order].astype(np.int64), source="digits")
+    digits = load_digits()
+    order = np.random.default_rng(SEED).permutation(len(digits.target))
+    pixels = np.rint(digits.images[order] * 255 / 16).astype(np.uint8)[..., None]
+    return ImageSet(images=pixels, labels=digits.target[order].astype(np.int64), source="digits")
 
 
 def main() -> None:

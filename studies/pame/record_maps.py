@@ -44,15 +44,15 @@ def record(name: str, learn: ImageSet, unseen: ImageSet, work: Path) -> dict[str
     write_onnx(long.network, work / f"{name}.reference.onnx")
     values, check = _values(tuned.network, unseen)
     reference, _ = _values(long.network, unseen)
-    found = {
+    recorded = {
         "score": np.stack([scores(value, unseen.labels, check) for value in values], 1),
         "reference": scores(reference[-1], unseen.labels, check),
         "mean": np.stack([principal_values(value, check).mean(axis=1) for value in values], 1),
     }
     for count in COUNTS:
         counted = replace(check, count=count)
-        found[f"count {count:g}"] = np.stack([map_sureness(value, counted) for value in values], 1)
-    return {key: np.rint(one * LEVELS).astype(np.uint16) for key, one in found.items()} | {
+        recorded[f"count {count:g}"] = np.stack([map_sureness(value, counted) for value in values], 1)
+    return {key: np.rint(shares * LEVELS).astype(np.uint16) for key, shares in recorded.items()} | {
         "exits": np.array([exit.name for exit in tuned.network.exits]),
         "learned": np.array([tuned.learned, tuned.held_out]),
     }
@@ -62,7 +62,7 @@ def _values(network: Network, pictures: ImageSet) -> tuple[list[npt.NDArray[np.f
     """Return the values of every exit of the int16 network, (pictures, n) each, and its check."""
     assert isinstance(network.check, MapCheck)
     qnet = quantise(network)
-    return [qnet.logits(exit, one) for exit, one in enumerate(golden.run(qnet, pictures.images))], network.check
+    return [qnet.logits(exit, words) for exit, words in enumerate(golden.run(qnet, pictures.images))], network.check
 
 
 def _single(name: str, learn: ImageSet, path: Path) -> Network:

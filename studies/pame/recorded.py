@@ -38,13 +38,13 @@ class PameRecording:
 def recording(name: str) -> PameRecording:
     """Load the recording of that name."""
     file = resources.files(__package__).joinpath("data").joinpath(f"{name}.npz")
-    with resources.as_file(file) as path, np.load(path, allow_pickle=False) as found:
+    with resources.as_file(file) as path, np.load(path, allow_pickle=False) as archive:
         return PameRecording(
-            labels=found["labels"].astype(np.int64),
-            classes=found["classes"].astype(np.int64),
-            reference=found["reference"].astype(np.int64),
-            shares={check: found[check].astype(np.float64) / LEVELS for check in CHECKS},
-            learned=int(found["learned"][0]),
+            labels=archive["labels"].astype(np.int64),
+            classes=archive["classes"].astype(np.int64),
+            reference=archive["reference"].astype(np.int64),
+            shares={check: archive[check].astype(np.float64) / LEVELS for check in CHECKS},
+            learned=int(archive["learned"][0]),
         )
 
 
@@ -73,24 +73,24 @@ class MapRecording:
 def map_recording(name: str) -> MapRecording:
     """Load the recording of a dense task."""
     file = resources.files(__package__).joinpath("data").joinpath(f"{name}.npz")
-    with resources.as_file(file) as path, np.load(path, allow_pickle=False) as found:
+    with resources.as_file(file) as path, np.load(path, allow_pickle=False) as archive:
         return MapRecording(
-            score=found["score"].astype(np.float64) / LEVELS,
-            reference=found["reference"].astype(np.float64) / LEVELS,
-            sure={check: found[check].astype(np.float64) / LEVELS for check in MAP_CHECKS},
-            learned=int(found["learned"][0]),
+            score=archive["score"].astype(np.float64) / LEVELS,
+            reference=archive["reference"].astype(np.float64) / LEVELS,
+            sure={check: archive[check].astype(np.float64) / LEVELS for check in MAP_CHECKS},
+            learned=int(archive["learned"][0]),
         )
 
 
 @lru_cache
 def shuffled(name: str) -> PameRecording:
     """Return the recording in a fixed random order, so that every part is like the whole."""
-    found = recording(name)
-    order = np.random.default_rng(0).permutation(len(found.labels))
+    stored = recording(name)
+    order = np.random.default_rng(0).permutation(len(stored.labels))
     return PameRecording(
-        labels=found.labels[order],
-        classes=found.classes[order],
-        reference=found.reference[order],
-        shares={check: values[order] for check, values in found.shares.items()},
-        learned=found.learned,
+        labels=stored.labels[order],
+        classes=stored.classes[order],
+        reference=stored.reference[order],
+        shares={check: values[order] for check, values in stored.shares.items()},
+        learned=stored.learned,
     )

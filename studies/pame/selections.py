@@ -9,16 +9,16 @@ from fluidnpu.scheduler.tuning import Chain, ChainOutcome
 from ..writing import significant
 
 
-def judged(found: ChainOutcome, alone: int) -> dict[str, Any]:
+def judged(outcome: ChainOutcome, alone: int) -> dict[str, Any]:
     """Write an outcome beside the single-exit network's time."""
     return {
-        "average_change_pct": significant(100 * (found.average_ns / alone - 1)),
-        "tail_change_pct": significant(100 * (found.tail_ns / alone - 1)),
-        "p99_change_pct": significant(100 * (found.p99_ns / alone - 1)),
-        "late_batches": significant(found.late_batches),
-        "late_samples": significant(found.late_samples),
-        "kept_pct": significant(100 * found.kept),
-        "rates": [significant(rate) for rate in found.rates],
+        "average_change_pct": significant(100 * (outcome.average_ns / alone - 1)),
+        "tail_change_pct": significant(100 * (outcome.tail_ns / alone - 1)),
+        "p99_change_pct": significant(100 * (outcome.p99_ns / alone - 1)),
+        "late_batches": significant(outcome.late_batches),
+        "late_samples": significant(outcome.late_samples),
+        "kept_pct": significant(100 * outcome.kept),
+        "rates": [significant(rate) for rate in outcome.rates],
     }
 
 

@@ -42,8 +42,8 @@ SHOWN_SHARE = 0.5  # of samples that leave, where checks are compared
 
 def accuracies(name: str) -> Answer:
     """Give the accuracy of every exit, of the last and of the reference on unseen images (Figs. 2, 11)."""
-    found = shuffled(name)
-    answers = found.answers()
+    answers_ = shuffled(name)
+    answers = answers_.answers()
     early = answers.right[:, :-1]
     best = early[:, int(early.mean(axis=0).argmax())].astype(float)
     reference = float(answers.reference.mean())
@@ -51,7 +51,7 @@ def accuracies(name: str) -> Answer:
     return {
         "images": len(answers),
         "best_over_reference_pct": mean_low_high(over),
-        "learned": found.learned,
+        "learned": answers_.learned,
         "exits_pct": [significant(100 * float(share)) for share in answers.right.mean(axis=0)],
         "reference_pct": significant(100 * float(answers.reference.mean())),
         "blocks": list(block_numbers(name)),
@@ -99,7 +99,7 @@ def selection(name: str, eta: float) -> Answer:
     """
     table, answers = table_of(name), _some(name, 100_000, own_last=True)
     goal, alone = Goal(eta=eta, batch=BATCH), table.single_ns(BATCH)
-    single, one = greedy(table, answers, goal, later=False)
+    single, early = greedy(table, answers, goal, later=False)
     chain, many = greedy(table, answers, goal)
     swapped, better = greedy(table, answers, goal, exchange=True)
     part = answers[: PROOF_SAMPLES // BATCH * BATCH]
@@ -115,7 +115,7 @@ def selection(name: str, eta: float) -> Answer:
             }
             for row in first_exits(table, answers, goal)
         ],
-        "first": {"chain": chain_list(single), **judged(one, alone)},
+        "first": {"chain": chain_list(single), **judged(early, alone)},
         "greedy": {"chain": chain_list(chain), **judged(many, alone)},
         "exchanged": {"chain": chain_list(swapped), **judged(better, alone)},
         "proven": {
@@ -137,15 +137,15 @@ def splits(name: str, eta: float, group: int, count: int) -> Answer:
     rows = []
     for index in range(count):
         order = np.random.default_rng([group, index]).permutation(len(answers))
-        one, other = answers[order[: 3 * len(order) // 4]], answers[order[3 * len(order) // 4 :]]
-        found = guaranteed(table, one, goal, seed=index)
-        naive = outcome(table, other, found.naive, BATCH)
-        ours = None if found.chain is None else outcome(table, other, found.chain, BATCH)
+        proposing, other = answers[order[: 3 * len(order) // 4]], answers[order[3 * len(order) // 4 :]]
+        selected = guaranteed(table, proposing, goal, seed=index)
+        naive = outcome(table, other, selected.naive, BATCH)
+        ours = None if selected.chain is None else outcome(table, other, selected.chain, BATCH)
         rows.append(
             {
                 "naive": judged(naive, alone),
                 "guaranteed": None if ours is None else judged(ours, alone),
-                "chain": None if found.chain is None else chain_list(found.chain),
+                "chain": None if selected.chain is None else chain_list(selected.chain),
             }
         )
     return {"rows": rows}
@@ -153,12 +153,12 @@ def splits(name: str, eta: float, group: int, count: int) -> Answer:
 
 def drift(name: str) -> Answer:
     """Serve easy and hard images with exits chosen on the mix (Fig. 16), then raise the thresholds."""
-    found, table = shuffled(name), table_of(name)
-    answers = found.answers(own_last=True)
+    answers_, table = shuffled(name), table_of(name)
+    answers = answers_.answers(own_last=True)
     goal, alone = Goal(eta=0.99, batch=BATCH), table.single_ns(BATCH)
     half = len(answers) // 2
     chain, _ = greedy(table, answers[:half], goal)
-    rest, easy = answers[half:], np.isin(found.labels[half:], EASY)
+    rest, easy = answers[half:], np.isin(answers_.labels[half:], EASY)
     parts = {"mix": rest, "easy": rest[np.flatnonzero(easy)], "hard": rest[np.flatnonzero(~easy)]}
     result: Answer = {"chain": chain_list(chain)}
     for label, part in parts.items():
@@ -166,7 +166,8 @@ def drift(name: str) -> Answer:
     raised = chain
     while raised and outcome(table, parts["hard"], raised, BATCH).kept < goal.eta:
         higher = [
-            (exit, min((one for one in goal.thresholds if one > threshold), default=1.0)) for exit, threshold in raised
+            (exit, min((higher for higher in goal.thresholds if higher > threshold), default=1.0))
+            for exit, threshold in raised
         ]
         raised = tuple(higher)
         if all(threshold == 1.0 for _, threshold in raised):
@@ -179,21 +180,21 @@ def drift(name: str) -> Answer:
 
 def checks(name: str) -> Answer:
     """Compare exit checks at one share of leavers with random leavers, for each exit alone."""
-    found = shuffled(name)
+    answers_ = shuffled(name)
     rows: dict[str, list[float | None]] = {}
     for check in CHECKS:
-        answers = found.answers(check)
+        answers = answers_.answers(check)
         rows[check] = [
             significant(100 * _kept_at(answers, exit, answers.confidence[:, exit])) for exit in range(answers.exits)
         ]
-    answers = found.answers()
+    answers = answers_.answers()
     agreeing = [
-        np.where(found.classes[:, exit] == found.classes[:, exit - 1], answers.confidence[:, exit], 0.0)
+        np.where(answers_.classes[:, exit] == answers_.classes[:, exit - 1], answers.confidence[:, exit], 0.0)
         for exit in range(1, answers.exits)
     ]
     rows["agreement"] = [
         None,
-        *(significant(100 * _kept_at(answers, exit, one)) for exit, one in enumerate(agreeing, 1)),
+        *(significant(100 * _kept_at(answers, exit, agreement)) for exit, agreement in enumerate(agreeing, 1)),
     ]
     mean = answers.right.mean(axis=0)
     random = SHOWN_SHARE * mean[:-1] + (1 - SHOWN_SHARE) * mean[-1]  # the expectation, so that no draw blurs it

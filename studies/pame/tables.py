@@ -54,9 +54,11 @@ def resnet101(parts: Body) -> list[str]:
 def heads(parts: Body) -> list[str]:
     """Write what a head costs: in time and in multiply-accumulates, and the Simple head's by arithmetic."""
     lines = table_head(["head", "of the time of a sample that moves on %", "of the backbone's MACs %"])
-    for name, one in parts["Fig. 17"].items():
+    for name, entry in parts["Fig. 17"].items():
         lines.append(
-            table_row([f"{name}, candidate {one['candidate']}", f"{one['time_pct']:.1f}", f"{one['macs_pct']:.1f}"])
+            table_row(
+                [f"{name}, candidate {entry['candidate']}", f"{entry['time_pct']:.1f}", f"{entry['macs_pct']:.1f}"]
+            )
         )
     simple = parts["resnet101"]["simple"]
     lines.append(table_row(["Simple, as printed", "-", f"{simple['printed_pct']:.1f}"]))
@@ -81,10 +83,12 @@ def selections(part: Body) -> list[str]:
         best = part[key]["proven"]
         above = {"greedy": f"{best['greedy_above_pct']:.2f}", "exchanged": f"{best['exchanged_above_pct']:.2f}"}
         for label, which in (("first exit", "first"), ("one by one", "greedy"), ("exchanged", "exchanged")):
-            one = part[key][which]
-            average, tail = (f"{one[name]:.1f}" for name in ("average_change_pct", "tail_change_pct"))
-            late, kept = f"{100 * one['late_batches']:.1f}", f"{one['kept_pct']:.2f}"
-            lines.append(table_row([key, label, _chain(one["chain"]), average, above.get(which, ""), tail, late, kept]))
+            entry = part[key][which]
+            average, tail = (f"{entry[name]:.1f}" for name in ("average_change_pct", "tail_change_pct"))
+            late, kept = f"{100 * entry['late_batches']:.1f}", f"{entry['kept_pct']:.2f}"
+            lines.append(
+                table_row([key, label, _chain(entry["chain"]), average, above.get(which, ""), tail, late, kept])
+            )
         label, gap = f"best found on {best['samples']}", f"gap at most {best['gap_pct']:.2f}"
         average = f"{best['average_change_pct']:.1f}"
         lines.append(table_row([key, label, _chain(best["chain"]), average, gap, "", "", ""]))
@@ -130,11 +134,11 @@ def arrivals(part: Body) -> list[str]:
         ]
     )
     for key in sorted(part):
-        for chosen, one in part[key]["rows"].items():
+        for chosen, entry in part[key]["rows"].items():
             changes = ("in_service_change_pct", "average_change_pct", "p99_change_pct")
-            cells = [f"{one[name]:.1f}" if name.startswith("in_") else plus_minus(one[name]) for name in changes]
-            times = [f"{one['met_pct']:.1f}", f"{part[key]['single_met_pct']:.1f}"]
-            lines.append(table_row([key, chosen, _chain(one["chain"]), *cells, *times]))
+            cells = [f"{entry[name]:.1f}" if name.startswith("in_") else plus_minus(entry[name]) for name in changes]
+            times = [f"{entry['met_pct']:.1f}", f"{part[key]['single_met_pct']:.1f}"]
+            lines.append(table_row([key, chosen, _chain(entry["chain"]), *cells, *times]))
     return lines
 
 
@@ -154,31 +158,31 @@ def drift(part: Body) -> list[str]:
     """Write a row a load."""
     lines = table_head(["images", "average %", "late batches %", "precision kept %", "leave at the first exit %"])
     for label in ("mix", "easy", "hard", "hard, raised"):
-        one = part[label]
-        rates = f"{100 * one['rates'][0]:.1f}"
-        late = f"{100 * one['late_batches']:.1f}"
-        lines.append(table_row([label, f"{one['average_change_pct']:.1f}", late, f"{one['kept_pct']:.2f}", rates]))
+        entry = part[label]
+        rates = f"{100 * entry['rates'][0]:.1f}"
+        late = f"{100 * entry['late_batches']:.1f}"
+        lines.append(table_row([label, f"{entry['average_change_pct']:.1f}", late, f"{entry['kept_pct']:.2f}", rates]))
     return lines
 
 
 def maps(part: Body) -> list[str]:
     """Write a row a selection of a dense task, with random leavers at the same rates beside it."""
     lines = table_head(["task, eta", "exits", "average %", "tail %", "kept %", "random leavers %"])
-    for name, said in MAPS.items():
-        for eta, one in part[name]["selected"].items():
-            if one is None:
-                lines.append(table_row([f"{said}, {eta}", "none keeps it", "", "", "", ""]))
+    for name, title in MAPS.items():
+        for eta, entry in part[name]["selected"].items():
+            if entry is None:
+                lines.append(table_row([f"{title}, {eta}", "none keeps it", "", "", "", ""]))
                 continue
-            held = one["held_out"]
+            held = entry["held_out"]
             cells = [f"{held[key]:.1f}" for key in ("average_change_pct", "tail_change_pct")]
-            kept = [f"{held['kept_pct']:.2f}", f"{one['random_kept_pct']:.2f}"]
-            lines.append(table_row([f"{said}, {eta}", _chain(one["chain"]), *cells, *kept]))
+            kept = [f"{held['kept_pct']:.2f}", f"{entry['random_kept_pct']:.2f}"]
+            lines.append(table_row([f"{title}, {eta}", _chain(entry["chain"]), *cells, *kept]))
         sure = part[name]["guaranteed"]
         if sure is None:
-            lines.append(table_row([f"{said}, guaranteed", "none proven", "", "", "", ""]))
+            lines.append(table_row([f"{title}, guaranteed", "none proven", "", "", "", ""]))
         else:
             cells = [f"{sure[key]:.1f}" for key in ("average_change_pct", "tail_change_pct")]
-            named = f"{said}, {sure['eta']:g} of the single exit guaranteed"
+            named = f"{title}, {sure['eta']:g} of the single exit guaranteed"
             lines.append(table_row([named, _chain(sure["chain"]), *cells, f"{sure['kept_pct']:.2f}", ""]))
     return lines
 
@@ -186,13 +190,13 @@ def maps(part: Body) -> list[str]:
 def map_checks(part: Body) -> list[str]:
     """Write a row a check of principal values, a column an exit, random leavers last."""
     lines = []
-    for name, said in MAPS.items():
-        one = part[name]
-        count = len(one["checks"]["random"])
-        lines += ["", *table_head([said, *(f"H{index}" for index in range(1, count + 1)), "last", "single exit"])]
-        scores = [f"{share:.2f}" for share in (*one["exits_pct"], one["reference_pct"])]
+    for name, title in MAPS.items():
+        entry = part[name]
+        count = len(entry["checks"]["random"])
+        lines += ["", *table_head([title, *(f"H{index}" for index in range(1, count + 1)), "last", "single exit"])]
+        scores = [f"{share:.2f}" for share in (*entry["exits_pct"], entry["reference_pct"])]
         lines.append(table_row(["each exit alone", *scores]))
-        for check, values in one["checks"].items():
+        for check, values in entry["checks"].items():
             lines.append(table_row([check, *(f"{value:.2f}" for value in values), "", ""]))
     return lines[1:]
 
@@ -201,9 +205,9 @@ def adaptation(part: Body) -> list[str]:
     """Write a row a third of the streams, with fixed exits and adapting."""
     lines = table_head(["exits", "load", "left early %", "kept %", "average ms", "p99 ms"])
     for side, phases in part["phases"].items():
-        for name, one in phases.items():
-            cells = [plus_minus(one["early_pct"]), plus_minus(one["kept_pct"], 2)]
-            cells += [plus_minus(one[key], 3) for key in ("average_ms", "p99_ms")]
+        for name, entry in phases.items():
+            cells = [plus_minus(entry["early_pct"]), plus_minus(entry["kept_pct"], 2)]
+            cells += [plus_minus(entry[key], 3) for key in ("average_ms", "p99_ms")]
             lines.append(table_row([side, name, *cells]))
     single = plus_minus(part["single_average_ms"], 3)
     lines.append(table_row(["none", "all thirds", "", "", single, ""]))

@@ -30,8 +30,8 @@ MAPS = ("landmarks", "segmentation")
 def study_tasks(size: Size) -> list[StudyTask]:
     """Give every piece of the study, the longest first; few seeds mean few splits."""
     groups = min(GROUPS, max(1, size.seeds // 3))
-    each = SPLITS // GROUPS if size.seeds >= GROUPS else 2
-    tasks = [StudyTask("splits", f"{group}", splits, ("fashion", 0.99, group, each)) for group in range(groups)]
+    per_group = SPLITS // GROUPS if size.seeds >= GROUPS else 2
+    tasks = [StudyTask("splits", f"{group}", splits, ("fashion", 0.99, group, per_group)) for group in range(groups)]
     tasks += [StudyTask("resnet101", "times", resnet101, (size,)), StudyTask("resnet101", "simple", simple_head, ())]
     tasks += [StudyTask("Fig. 18", f"{tau}", parallel_batches, (tau, size)) for tau in TAUS]
     tasks += [StudyTask("Fig. 17", name, head_costs, (name,)) for name in ("resnet101", "landmarks")]

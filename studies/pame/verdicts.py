@@ -64,7 +64,7 @@ TITLES = {  # of the table or figure that has the numbers of a statement, by how
 def verdicts(study: Body) -> list[Verdict]:
     """Judge every statement, in the paper's order."""
     parts = study["parts"]
-    found = [
+    rules = [
         *_motivation(parts),
         *_latency(parts),
         *_arrival(parts),
@@ -75,7 +75,7 @@ def verdicts(study: Body) -> list[Verdict]:
         *_adaptation(parts),
         *_overheads(parts),
     ]
-    return linked(found, TITLES)
+    return linked(rules, TITLES)
 
 
 def _unmeasured() -> Iterator[Verdict]:
@@ -126,13 +126,13 @@ def mean_of(rows: Sequence[Body], which: str, key: str) -> float:
 
 def _motivation(parts: Body) -> Iterator[Verdict]:
     yield from _unmeasured()
-    best = {name: one["best_over_reference_pct"] for name, one in sorted(parts["accuracy"].items())}
-    said = ", ".join(f"{NAMES[name]} {plus_minus(share)} %" for name, share in best.items())
+    best = {name: entry["best_over_reference_pct"] for name, entry in sorted(parts["accuracy"].items())}
+    text = ", ".join(f"{NAMES[name]} {plus_minus(share)} %" for name, share in best.items())
     yield Verdict(
         where="Fig. 2, section 3.1",
         statement="the precision of some early exits is close to the original",
         paper="98 % of the last exit's at half of SST-2's blocks",
-        ours=f"best early exit, of the single-exit network trained as long: {said}",
+        ours=f"best early exit, of the single-exit network trained as long: {text}",
         holds=[*(share[1] >= 100 * CLOSE for share in best.values())],
         why="int16, images that nothing learned from; the reference was trained as long, the paper's was not",
     )
@@ -140,7 +140,7 @@ def _motivation(parts: Body) -> Iterator[Verdict]:
         where="Fig. 2, section 3.1",
         statement="an early exit can be above the original network",
         paper="+3 % on Cityscapes from block 28",
-        ours=said,
+        ours=text,
         holds=[*(share[1] > 100 for share in best.values())],
         why="the paper's reference is the published network; fine-tuning counts as the exits' gain there",
     )
@@ -218,14 +218,14 @@ def _latency(parts: Body) -> Iterator[Verdict]:
         "so that a second batch delays the first and wins nothing but full batches",
     )
     for name in NAMES:
-        one = parts["selection"][f"{name}, 0.99"]["greedy"]
+        entry = parts["selection"][f"{name}, 0.99"]["greedy"]
         yield Verdict(
             where=f"Fig. 9, {NAMES[name]}",
             statement="the average falls and no tail grows",
             paper="-39.9 % on average, tail not increased",
-            ours=f"{one['average_change_pct']:.1f} % average, {one['tail_change_pct']:.1f} % tail, "
-            f"{100 * one['late_batches']:.1f} % late batches",
-            holds=[one["average_change_pct"] < 0, one["late_batches"] <= LATE and one["tail_change_pct"] <= 0],
+            ours=f"{entry['average_change_pct']:.1f} % average, {entry['tail_change_pct']:.1f} % tail, "
+            f"{100 * entry['late_batches']:.1f} % late batches",
+            holds=[entry["average_change_pct"] < 0, entry["late_batches"] <= LATE and entry["tail_change_pct"] <= 0],
             why="in-sample, eta 0.99 of the own last exit; simulated",
         )
 
@@ -233,15 +233,15 @@ def _latency(parts: Body) -> Iterator[Verdict]:
 def _arrival(parts: Body) -> Iterator[Verdict]:
     part = parts["arrival"]
     loads = [f"{load:g}" for load in LOADS]
-    said = f"{', '.join(loads[:-1])} and {loads[-1]} of what one exit answers"
+    text = f"{', '.join(loads[:-1])} and {loads[-1]} of what one exit answers"
     paper = [part[f"resnet101, {load}"]["rows"]["H_13"] for load in loads]
-    average, tail = ([one[key] for one in paper] for key in ("average_change_pct", "p99_change_pct"))
+    average, tail = ([entry[key] for entry in paper] for key in ("average_change_pct", "p99_change_pct"))
     falls = [all(value[2] < 0 for value in values) for values in (average, tail)]
     yield Verdict(
         where="Fig. 9, from arrival",
         statement="average and tail fall for requests that arrive one by one, too",
         paper="-41 % average, -23.7 % tail, from the start of batches that are always full",
-        ours=f"ResNet-101's times with the paper's movers, from arrival at {said}: {_listed(average)} % average, "
+        ours=f"ResNet-101's times with the paper's movers, from arrival at {text}: {_listed(average)} % average, "
         f"{_listed(tail)} % p99 ({paper[0]['in_service_change_pct']:.1f} % in service)",
         holds=falls,
         why=f"Poisson arrivals, policy {part[f'resnet101, {loads[0]}']['policy']}; under a load most of a request's time is "
@@ -255,7 +255,7 @@ def _arrival(parts: Body) -> Iterator[Verdict]:
         where="our promise, from arrival, Fashion-MNIST",
         statement="the guaranteed selection lowers the average from arrival by as much as in service",
         paper="-",
-        ours=f"in service {service:.1f} %; from arrival at {said}: {_listed(before)} %",
+        ours=f"in service {service:.1f} %; from arrival at {text}: {_listed(before)} %",
         holds=[all(value[2] < 0 for value in before), all(value[0] <= service for value in before)],
         why="selected on three quarters of the unseen images, served are the others; at a low load batches are small",
     )
@@ -327,7 +327,7 @@ def _selection(parts: Body) -> Iterator[Verdict]:
             holds=[bool(late), best_alone is not None and best_alone > 1],
             why="a data set that the first block nearly solves; the violations need exits at which nearly all stay",
         )
-        v1, v2 = (max(abs(one) for one in parts["matrices"][name][v]) for v in ("1", "2"))
+        v1, v2 = (max(abs(change) for change in parts["matrices"][name][v]) for v in ("1", "2"))
         yield Verdict(
             where=f"Fig. 12, {NAMES[name]}",
             statement="estimates from the matrices are within 5 %",
@@ -337,15 +337,15 @@ def _selection(parts: Body) -> Iterator[Verdict]:
             why="Eq. 2 takes a bin's lower edge; times add up on an NPU, so v = 1 needs no profiling",
         )
         best = {eta: parts["selection"][f"{name}, {eta}"]["proven"] for eta in ETAS}
-        above = {eta: one["greedy_above_pct"] for eta, one in best.items()}
-        after = {eta: one["exchanged_above_pct"] for eta, one in best.items()}
+        above = {eta: entry["greedy_above_pct"] for eta, entry in best.items()}
+        after = {eta: entry["exchanged_above_pct"] for eta, entry in best.items()}
         yield Verdict(
             where=f"section 6.1, {NAMES[name]}",
             statement="choosing exits one by one is near the optimum",
             paper="near-optimal",
             ours=f"greedy is {', '.join(f'{value:.2f} % at {eta}' for eta, value in above.items())} above the best found for "
-            f"{len(at['alone'])} candidates, which is at most {max(one['gap_pct'] for one in best.values()):.2f} % above any "
-            f"(up to {max(one['nodes'] for one in best.values())} prefixes, {best['0.99']['samples']} images)",
+            f"{len(at['alone'])} candidates, which is at most {max(entry['gap_pct'] for entry in best.values()):.2f} % above any "
+            f"(up to {max(entry['nodes'] for entry in best.values())} prefixes, {best['0.99']['samples']} images)",
             holds=[*(value <= NEAR_BEST_PCT for value in above.values())],
             why="search with bounds over all chains and thresholds, eta of the own last exit",
         )
@@ -372,34 +372,34 @@ def _selection(parts: Body) -> Iterator[Verdict]:
 
 
 def _maps(parts: Body) -> Iterator[Verdict]:
-    for name, said in MAPS.items():
-        one = parts["maps"][name]
-        found = one["selected"]["0.99"]
-        if found is None:
+    for name, title in MAPS.items():
+        entry = parts["maps"][name]
+        selected = entry["selected"]["0.99"]
+        if selected is None:
             ours = "no exit keeps 0.99 of the last one's score"
         else:
-            held = found["held_out"]
+            held = selected["held_out"]
             ours = (
                 f"{held['average_change_pct']:.1f} % average, {held['tail_change_pct']:.1f} % tail at "
-                f"{held['kept_pct']:.2f} % of the last exit's score (random leavers {found['random_kept_pct']:.2f} %)"
+                f"{held['kept_pct']:.2f} % of the last exit's score (random leavers {selected['random_kept_pct']:.2f} %)"
             )
         yield Verdict(
-            where=f"Fig. 9, {said}",
+            where=f"Fig. 9, {title}",
             statement="average and tail fall on a dense task, at 0.99 of its precision",
             paper=PAPER_MAPS[name],
             ours=ours,
             holds=[
-                found is not None and found["held_out"]["average_change_pct"] < 0,
-                found is not None and found["held_out"]["tail_change_pct"] <= 0,
-                found is not None and found["held_out"]["kept_pct"] >= 99,
+                selected is not None and selected["held_out"]["average_change_pct"] < 0,
+                selected is not None and selected["held_out"]["tail_change_pct"] <= 0,
+                selected is not None and selected["held_out"]["kept_pct"] >= 99,
             ],
             why="garments pasted on photographs, 40 x 40; chosen on one half of the unseen pictures, judged on the other; "
             "heads of maps are dear",
         )
-        rows = one["checks"]
+        rows = entry["checks"]
         gain = [sure - dice for sure, dice in zip(rows["count 0.5"], rows["random"], strict=True)]
         yield Verdict(
-            where=f"section 5.3, {said}",
+            where=f"section 5.3, {title}",
             statement="the count of principal values above a confidence says which samples may leave",
             paper="Fig. 6; never tested on Cityscapes, where all leave at the first exit",
             ours="half leaving, points above random leavers: "
@@ -422,13 +422,13 @@ def _maps(parts: Body) -> Iterator[Verdict]:
 
 def _load(parts: Body) -> Iterator[Verdict]:
     moving = {eta: parts["selection"][f"fashion, {eta}"]["first"]["rates"][-1] for eta in ETAS}
-    said = ", ".join(f"{100 * share:.1f} % at {eta}" for eta, share in moving.items())
+    text = ", ".join(f"{100 * share:.1f} % at {eta}" for eta, share in moving.items())
     ordered = list(moving.values())
     yield Verdict(
         where="Fig. 14, Fashion-MNIST",
         statement="fewer move on behind the first exit when eta is lower, below half at 0.995",
         paper="12.6 % at 0.98, 21.6 % at 0.99",
-        ours=said,
+        ours=text,
         holds=[ordered == sorted(ordered), ordered[-1] < 0.5],
         why="eta of the own last exit, in-sample",
     )
@@ -444,7 +444,7 @@ def _load(parts: Body) -> Iterator[Verdict]:
         why="points of the single-exit time",
     )
     drift = parts["drift"]["fashion"]
-    late = max(drift[one]["late_batches"] for one in ("easy", "hard"))
+    late = max(drift[phase]["late_batches"] for phase in ("easy", "hard"))
     yield Verdict(
         where="Fig. 16, case 1",
         statement="another load makes batches late",
@@ -465,54 +465,54 @@ def _load(parts: Body) -> Iterator[Verdict]:
 
 
 def _adaptation(parts: Body) -> Iterator[Verdict]:
-    one = parts["adaptation"]["fashion"]
-    noticed = [count for count in one["noticed"] if count is not None]
-    soon = len(noticed) == one["streams"] and max(noticed) <= SOON
+    entry = parts["adaptation"]["fashion"]
+    noticed = [count for count in entry["noticed"] if count is not None]
+    soon = len(noticed) == entry["streams"] and max(noticed) <= SOON
     yield Verdict(
         where="our promise, section 7.6",
         statement="a drift to hard classes is noticed within 100 requests, at a stated distance of false alarms",
         paper="-",
         ours=f"after {min(noticed)} to {max(noticed)} requests, {sum(noticed) / len(noticed):.0f} on average, in "
-        f"{len(noticed)} of {one['streams']} streams; {one['alarms_before']} alarms in {one['requests_before']} requests "
-        f"before, at {one['distance']} asked"
+        f"{len(noticed)} of {entry['streams']} streams; {entry['alarms_before']} alarms in {entry['requests_before']} requests "
+        f"before, at {entry['distance']} asked"
         if noticed
         else "never",
         holds=[bool(noticed) and sum(noticed) / len(noticed) <= SOON, soon],
         why="leave rates alone, no labels; samples drawn from those that the exits were selected on. A change holds from "
         "the next batch on; `benchmarks/adaptation.py` measures the time on a host",
     )
-    fixed, adapted = (one["phases"][side]["during"] for side in ("fixed", "adapted"))
-    after = one["phases"]["adapted"]["after"]
+    fixed, adapted = (entry["phases"][side]["during"] for side in ("fixed", "adapted"))
+    after = entry["phases"]["adapted"]["after"]
     yield Verdict(
         where="section 7.6, served",
         statement="raising thresholds while serving brings precision back, and latency stays lower than without exits",
         paper="97.8 -> 99.2 %",
         ours=f"during the hard third {plus_minus(fixed['kept_pct'], 2)} % kept with fixed exits, {plus_minus(adapted['kept_pct'], 2)} % adapting "
-        f"({plus_minus(one['kept_gain_points'], 2, sign=True)} points, stream by stream); average {plus_minus(fixed['average_ms'], 3)}, "
-        f"{plus_minus(adapted['average_ms'], 3)} and without exits {plus_minus(one['single_average_ms'], 3)} ms; "
-        f"{plus_minus(one['shadow_pct'])} % more work on samples that ran on; {plus_minus(after['kept_pct'], 2)} % kept after it",
+        f"({plus_minus(entry['kept_gain_points'], 2, sign=True)} points, stream by stream); average {plus_minus(fixed['average_ms'], 3)}, "
+        f"{plus_minus(adapted['average_ms'], 3)} and without exits {plus_minus(entry['single_average_ms'], 3)} ms; "
+        f"{plus_minus(entry['shadow_pct'])} % more work on samples that ran on; {plus_minus(after['kept_pct'], 2)} % kept after it",
         holds=[
-            one["kept_gain_points"][1] > 0,
+            entry["kept_gain_points"][1] > 0,
             adapted["kept_pct"][1] >= 99,
-            adapted["average_ms"][2] < one["single_average_ms"][1],
+            adapted["average_ms"][2] < entry["single_average_ms"][1],
         ],
         why="brought back: the whole interval at 99 % or more; the rule by symptom (ADR 34), judged by samples that run on; in-sample, simulated",
     )
 
 
 def _overheads(parts: Body) -> Iterator[Verdict]:
-    for name, said, where, most in (
+    for name, title, where, most in (
         ("resnet101", "an exit of ImageNet's network costs little", "Fig. 17, ImageNet", 8.9),
         ("landmarks", "an exit with maps costs a quarter of the time", "Fig. 17, composited landmarks", 27.9),
     ):
-        one = parts["Fig. 17"][name]
+        entry = parts["Fig. 17"][name]
         yield Verdict(
             where=where,
-            statement=said,
+            statement=title,
             paper=f"{most:g} % of the model time",
-            ours=f"candidate {one['candidate']}: {one['time_pct']:.1f} % of the time of a sample that moves on, from {one['macs_pct']:.1f} % of the "
-            "backbone's multiply-accumulates",
-            holds=[one["time_pct"] <= most * (1 + SHARE_WITHIN)],
+            ours=f"candidate {entry['candidate']}: {entry['time_pct']:.1f} % of the time of a sample that moves on, "
+            f"from {entry['macs_pct']:.1f} % of the backbone's multiply-accumulates",
+            holds=[entry["time_pct"] <= most * (1 + SHARE_WITHIN)],
             why="bridge and head of a batch of 16, over both stages with the paper's share of movers; at most the paper's share, within a tenth",
         )
     for name in NAMES:

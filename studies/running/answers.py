@@ -5,9 +5,9 @@ answers of another question, or of other sources, are never taken, and never los
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as scratch:
-...     kept = Answers.open(Path(scratch), "toy", "2 seeds")
+...     kept = AnswerFile.open(Path(scratch), "toy", "2 seeds")
 ...     kept.keep("part", "key", [1, 2])
-...     Answers.open(Path(scratch), "toy", "2 seeds").found
+...     AnswerFile.open(Path(scratch), "toy", "2 seeds").answers
 {('part', 'key'): [1, 2]}
 """
 
@@ -32,7 +32,7 @@ class AnswerFile:
     """A file of answers, and those found in it by part and key."""
 
     path: Path
-    found: dict[tuple[str, str], Any]
+    answers: dict[tuple[str, str], Any]
 
     @classmethod
     def open(cls, folder: Path, study: str, size: str) -> AnswerFile:
@@ -41,18 +41,18 @@ class AnswerFile:
         Raises FileError.
         """
         path = folder / f"answers-{digest_of(study, size)}.jsonl"
-        found, whole = {}, 0
+        answers, whole = {}, 0
         with files.naming(path):
             for line in path.read_bytes().splitlines(keepends=True) if path.is_file() else ():
                 read = _read(line)
                 if read is None:
                     break
-                found[read[0], read[1]] = read[2]
+                answers[read[0], read[1]] = read[2]
                 whole += len(line)
             if path.is_file() and path.stat().st_size > whole:
                 with path.open("r+b") as file:
                     file.truncate(whole)
-        return cls(path, found)
+        return cls(path, answers)
 
     def keep(self, part: str, key: str, answer: Any) -> None:
         """Add an answer in plain JSON types. Raises FileError or WriteError."""

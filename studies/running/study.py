@@ -112,8 +112,8 @@ def run_tasks(
     answers: AnswerFile | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Run the tasks, and file their answers by part and key."""
-    known = {} if answers is None else answers.found
-    done = {index: known[task.part, task.key] for index, task in enumerate(tasks) if (task.part, task.key) in known}
+    stored = {} if answers is None else answers.answers
+    done = {index: stored[task.part, task.key] for index, task in enumerate(tasks) if (task.part, task.key) in stored}
     progress(len(done), len(tasks))
     wanted = [index for index in range(len(tasks)) if index not in done]
     with closing(engine.results([tasks[index] for index in wanted])) as results:

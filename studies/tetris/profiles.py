@@ -70,14 +70,14 @@ def drawn_gpus(seed: int) -> GpuTimes:
         return float(np.exp(rng.uniform(np.log(low), np.log(high))))
 
     fixed = between(*FIXED_MS)
-    each = fixed * between(*EACH_OVER_FIXED)
-    layers = {"V100": (fixed, each)}
+    per_sample = fixed * between(*EACH_OVER_FIXED)
+    layers = {"V100": (fixed, per_sample)}
     for kind, (*first, low, high) in SLOWER.items():
-        layers[kind] = (fixed * between(*first), each * between(low, high))
+        layers[kind] = (fixed * between(*first), per_sample * between(low, high))
     if layers["K80"][1] < layers["P100"][1]:
         layers["P100"], layers["K80"] = layers["K80"], layers["P100"]
     share = between(*HEAD_SHARE)
-    return GpuTimes(layer_ms=layers, head_ms=(share * fixed, share * each))
+    return GpuTimes(layer_ms=layers, head_ms=(share * fixed, share * per_sample))
 
 
 def patience_rates(patience: int) -> tuple[float, ...]:
@@ -105,26 +105,26 @@ def mix_rates(easy: float, tolerance: float = 0.4) -> tuple[float, ...]:
     late = np.array([0] * 6 + [1, 1, 2, 2, 3, 6], float)
     rates = easy * early / early.sum() + (1 - easy) * late / late.sum()
     moved = max(0.0, min(1.0, (0.4 - tolerance) / 0.2))  # share that misses its ramp and takes the next but two
-    found = np.zeros(RAMPS)
+    shares = np.zeros(RAMPS)
     for ramp, rate in enumerate(rates):
-        found[ramp] += rate * (1 - moved)
-        found[min(RAMPS - 1, ramp + 3)] += rate * moved
+        shares[ramp] += rate * (1 - moved)
+        shares[min(RAMPS - 1, ramp + 3)] += rate * moved
     if tolerance > 0.4:
         share = min(1.0, (tolerance - 0.4) / 0.2)
         for ramp in range(1, RAMPS):
-            back = found[ramp] * share * 0.5
-            found[ramp] -= back
-            found[ramp - 1] += back
-    return tuple(float(x) for x in found / found.sum())
+            back = shares[ramp] * share * 0.5
+            shares[ramp] -= back
+            shares[ramp - 1] += back
+    return tuple(float(x) for x in shares / shares.sum())
 
 
 def gpu_profile(kind: str, gpus: GpuTimes = MADE_UP, layers: int = RAMPS) -> Profile:
     """BERT-like: equal layers, each with a ramp."""
-    (fixed, each), (head_fixed, head_each) = gpus.layer_ms[kind], gpus.head_ms
+    (fixed, per_sample), (head_fixed, head_each) = gpus.layer_ms[kind], gpus.head_ms
     blocks = tuple(
         Block(
             name=f"layer{k}",
-            ns=tuple(round(1e6 * (fixed + each * b)) for b in range(1, B_MAX + 1)),
+            ns=tuple(round(1e6 * (fixed + per_sample * b)) for b in range(1, B_MAX + 1)),
             head_ns=tuple(round(1e6 * (head_fixed + head_each * b)) for b in range(1, B_MAX + 1)),
             exit=f"ramp{k}",
             cut_bytes=CUT_BYTES,

@@ -46,10 +46,13 @@ def rows_of(study: Body) -> dict[str, Rows]:
 
 
 def _forecasts(part: Body) -> Rows:
-    names = list(dict.fromkeys(name for one in part.values() for name in one))
+    names = list(dict.fromkeys(name for entry in part.values() for name in entry))
     cells = {
-        key: [f"{plus_minus(one[name]['mean'])} / {one[name]['worst']:.1f}" if name in one else "-" for name in names]
-        for key, one in part.items()
+        key: [
+            f"{plus_minus(entry[name]['mean'])} / {entry[name]['worst']:.1f}" if name in entry else "-"
+            for name in names
+        ]
+        for key, entry in part.items()
     }
     return [["", *names], *([key, *row] for key, row in cells.items())]
 
@@ -60,14 +63,14 @@ def _ramps(left: list[float]) -> Rows:
 
 def _kept(part: Body) -> Rows:
     fleets = list(next(iter(part.values())))
-    return [["", *fleets], *([name, *("yes" if one[f] else "no" for f in fleets)] for name, one in part.items())]
+    return [["", *fleets], *([name, *("yes" if entry[f] else "no" for f in fleets)] for name, entry in part.items())]
 
 
 def _shares(parts: Body) -> Rows:
-    drawn = [of_gpus(one) for one in parts["drawn"].values()]
+    drawn = [of_gpus(body) for body in parts["drawn"].values()]
     rows = [["where", "statement", "holds on"]]
     for place, example in enumerate(of_gpus(parts)):
-        kept = sum(all(one[place].holds) for one in drawn)
+        kept = sum(all(checks[place].holds) for checks in drawn)
         rows.append([example.where, example.statement, share_text(kept, len(drawn))])
     return rows
 
@@ -93,7 +96,9 @@ def _nested(part: Body, inner: tuple[str, ...]) -> Rows:
         [
             key,
             *(
-                " / ".join(_text(part[key].get(name, {}).get(one)) for one in inner if one in part[key].get(name, {}))
+                " / ".join(
+                    _text(part[key].get(name, {}).get(key_)) for key_ in inner if key_ in part[key].get(name, {})
+                )
                 for name in columns
             ),
         ]

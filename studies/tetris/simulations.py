@@ -54,7 +54,7 @@ def rates_of(fleet: placement.Fleet, batch: int, slo_ms: float = SLO_MS) -> dict
     space = space_of(fleet, sizes, slo_ms, **PAPER)
     line, wide = placement.best_pipeline(space), placement.best_pipeline(space_of(fleet, sizes, slo_ms))
     black = placement.best_pipeline(space_of(fleet, sizes, slo_ms, serial=False, ramps=("on",)))
-    found = {
+    rates = {
         "stock": whole(space_of(fleet, sizes, slo_ms), "none"),
         "exits, all must leave": all_leave(space_of(fleet, sizes, slo_ms), batch),
         "exits, shrinking": whole(space_of(fleet, sizes, slo_ms), "on"),
@@ -62,7 +62,7 @@ def rates_of(fleet: placement.Fleet, batch: int, slo_ms: float = SLO_MS) -> dict
         "TETRIS, black box": 0.0 if black is None else black.rate,
         "ours, one pipeline": 0.0 if wide is None else wide.rate,
     }
-    return {name: significant(rate) for name, rate in found.items()}
+    return {name: significant(rate) for name, rate in rates.items()}
 
 
 def whole(space: placement.Space, ramps: str) -> float:
@@ -76,7 +76,7 @@ def whole(space: placement.Space, ramps: str) -> float:
             and whole_option.chain[0].ramps == ramps
             and whole_option.latency_ns(kind.count) <= space.slo_ns
         ]
-        total += max((one.rate for one in able), default=0.0) * kind.count
+        total += max((option.rate for option in able), default=0.0) * kind.count
     return total
 
 
@@ -156,18 +156,18 @@ def cost_point(batch: int, gpus: GpuTimes = MADE_UP) -> dict[str, Any]:
     rate, sizes = 6000.0, range(1, batch + 1)
     homogeneous = gpu_fleet({"V100": 40}, mix_rates(0.5), gpus)
     mixed = gpu_fleet({"V100": 12, "P100": 14, "K80": 16}, mix_rates(0.5), gpus)
-    each = {
+    fleets = {
         "stock": whole(space_of(homogeneous, sizes), "none") / 40,
         "exits, all must leave": all_leave(space_of(homogeneous, sizes), batch) / 40,
     }
-    found: dict[str, Any] = {}
+    planned: dict[str, Any] = {}
     price = homogeneous.types["V100"].cost_micros / 1e6
-    for name, one in each.items():
-        count = int(np.ceil(rate / one)) if one else None
-        found[name] = {"gpus": count, "cost": None if count is None else significant(count * price)}
+    for name, fleet_ in fleets.items():
+        count = int(np.ceil(rate / fleet_)) if fleet_ else None
+        planned[name] = {"gpus": count, "cost": None if count is None else significant(count * price)}
     line = placement.cheapest_pipeline(space_of(homogeneous, sizes, **PAPER), rate)
     wide = placement.cheapest_pipeline(space_of(mixed, sizes, **PAPER), rate)
-    found["TETRIS"] = {
+    planned["TETRIS"] = {
         "gpus": None if line is None else line.used,
         "cost": None if line is None else significant(line.used * price),
     }
@@ -176,11 +176,11 @@ def cost_point(batch: int, gpus: GpuTimes = MADE_UP) -> dict[str, Any]:
         if wide is None
         else sum(mixed.types[space_kind(mixed, s.kind)].cost_micros * s.devices for s in wide.stages)
     )
-    found["TETRIS, mixed types"] = {
+    planned["TETRIS, mixed types"] = {
         "gpus": None if wide is None else wide.used,
         "cost": None if cost is None else significant(cost / 1e6),
     }
-    return found
+    return planned
 
 
 def space_kind(fleet: placement.Fleet, index: int) -> str:
@@ -192,8 +192,10 @@ def heterogeneity_point(batch: int, gpus: GpuTimes = MADE_UP) -> dict[str, Any]:
     """Fig. 16: 16 V100 against 6 V100, 8 P100 and 15 K80 at equal cost, in the paper's space."""
     out = {}
     for name, counts in (("16 V100", V100S), ("6 V100, 8 P100, 15 K80", MIXED)):
-        found = placement.best_pipeline(space_of(gpu_fleet(counts, mix_rates(0.5), gpus), range(1, batch + 1), **PAPER))
-        out[name] = significant(0.0 if found is None else found.rate)
+        pipeline = placement.best_pipeline(
+            space_of(gpu_fleet(counts, mix_rates(0.5), gpus), range(1, batch + 1), **PAPER)
+        )
+        out[name] = significant(0.0 if pipeline is None else pipeline.rate)
     return out
 
 
@@ -253,23 +255,23 @@ def board_point(zc706: int, zcu104: int, easy: bool, size: Size) -> dict[str, An
     out: dict[str, Any] = {}
     for name, bytes_per_s in (("1 GbE", GIGABIT), ("10 GbE", TEN_GIGABIT)):
         fleet = board_fleet(zc706, zcu104, EXITS_EASY if easy else EXITS_FLUID, bytes_per_s)
-        found: dict[str, Any] = {}
+        rates: dict[str, Any] = {}
         for form in ("stock", "data parallel", "serial", "pipeline"):
             settings: dict[str, Any] = {"slo_ns": 200_000_000, "batches": (1, 2, 4, 8)}
             if form == "pipeline":
                 space = space_of(fleet, (1, 2, 4, 8), 200, **PAPER)
-                found[form] = {"planned": significant(split_rate(space))}
+                rates[form] = {"planned": significant(split_rate(space))}
                 continue
             answer = placement.place(fleet, forms=[form], headroom=0.0, **settings)
             served = placement.goodput(fleet, answer.plan, count=size.sweep_requests, steps=8)
-            found[form] = {"planned": significant(answer.plan.rate_per_s), "twin": significant(served)}
-        out[name] = found
+            rates[form] = {"planned": significant(answer.plan.rate_per_s), "twin": significant(served)}
+        out[name] = rates
     return out
 
 
 def split_rate(space: placement.Space) -> float:
     """The best rate of a pipeline that crosses the link at least once."""
-    pieces = {key: some for key, some in space.pieces.items() if (key[1], key[2]) != (0, space.blocks)}
+    pieces = {key: options for key, options in space.pieces.items() if (key[1], key[2]) != (0, space.blocks)}
     split = placement.Space(
         network=space.network,
         kinds=space.kinds,
@@ -279,8 +281,8 @@ def split_rate(space: placement.Space) -> float:
         ramps=space.ramps,
     )
     split.__dict__["pieces"] = pieces
-    found = placement.best_pipeline(split)
-    return 0.0 if found is None else found.rate
+    pipeline = placement.best_pipeline(split)
+    return 0.0 if pipeline is None else pipeline.rate
 
 
 def forecast_point(world: str, samples: int) -> dict[str, Any]:

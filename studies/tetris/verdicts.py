@@ -68,23 +68,25 @@ def spoken(values: Mapping[str, float], what: str = "") -> str:
 def verdicts(study: Body) -> list[Verdict]:
     """Judge every statement."""
     parts = study["parts"]
-    found = [*_shown_elsewhere(), *_batches(parts), *swept(parts), *_table_1(parts["Table 1"])]
-    found += [*_adapted(parts["adapt"]["mixes"]), *_space(parts["space"]), *_boards(parts["boards"]), *_forecast(parts)]
-    return linked(found, TITLES)
+    rules = [*_shown_elsewhere(), *_batches(parts), *swept(parts), *_table_1(parts["Table 1"])]
+    rules += [*_adapted(parts["adapt"]["mixes"]), *_space(parts["space"]), *_boards(parts["boards"]), *_forecast(parts)]
+    return linked(rules, TITLES)
 
 
 def swept(parts: Body) -> list[Verdict]:
     """Judge what the paper says of GPUs on every drawn profile, by parts; the made-up one is the example."""
-    drawn = [of_gpus(one) for one in parts["drawn"].values()]
-    found = []
+    drawn = [of_gpus(body) for body in parts["drawn"].values()]
+    verdicts = []
     for place, example in enumerate(of_gpus(parts)):
-        rows = [one[place].holds for one in drawn]
+        rows = [checks[place].holds for checks in drawn]
         ours = (
             f"in full on {share_text(sum(map(all, rows)), len(rows))} drawn profiles; on the made-up one {example.ours}"
         )
         counts = [sum(part) for part in zip(*rows, strict=True)]
-        found.append(replace(example, ours=ours, holds=[share_interval(n, len(rows))[0] >= MOST_LEAST for n in counts]))
-    return found
+        verdicts.append(
+            replace(example, ours=ours, holds=[share_interval(n, len(rows))[0] >= MOST_LEAST for n in counts])
+        )
+    return verdicts
 
 
 def of_gpus(parts: Body) -> list[Verdict]:
@@ -204,7 +206,7 @@ def _mixes(part: Body) -> list[Verdict]:
 
 
 def _adapted(adapt: Body) -> list[Verdict]:
-    lost = {mix: 100 * (1 - one["plan of 0.8"] / one["own plan"]) for mix, one in adapt.items()}
+    lost = {mix: 100 * (1 - entry["plan of 0.8"] / entry["own plan"]) for mix, entry in adapt.items()}
     return [
         _said(
             "Fig. 11, a plan",
@@ -237,14 +239,14 @@ def _table_1(part: Body) -> list[Verdict]:
 
 def _cost(part: Body) -> list[Verdict]:
     cheaper = {
-        key: 100 * (1 - one["TETRIS, mixed types"]["cost"] / one[LEAVE]["cost"])
-        for key, one in sorted(part.items(), key=lambda item: float(item[0]))
-        if one["TETRIS, mixed types"]["cost"] and one[LEAVE]["cost"]
+        key: 100 * (1 - entry["TETRIS, mixed types"]["cost"] / entry[LEAVE]["cost"])
+        for key, entry in sorted(part.items(), key=lambda item: float(item[0]))
+        if entry["TETRIS, mixed types"]["cost"] and entry[LEAVE]["cost"]
     }
     fewer = all(
-        one["TETRIS"]["gpus"] <= min(one[STOCK]["gpus"], one[LEAVE]["gpus"])
-        for one in part.values()
-        if one["TETRIS"]["gpus"] and one[STOCK]["gpus"] and one[LEAVE]["gpus"]
+        entry["TETRIS"]["gpus"] <= min(entry[STOCK]["gpus"], entry[LEAVE]["gpus"])
+        for entry in part.values()
+        if entry["TETRIS"]["gpus"] and entry[STOCK]["gpus"] and entry[LEAVE]["gpus"]
     )
     return [
         _said(
@@ -271,13 +273,13 @@ def _small(parts: Body) -> list[Verdict]:
     slo = gains(parts["objective"], LEAVE)
     parallel = parts["parallel"]
     on = {
-        key: 100 * (one["pipelined"] / one["off, with a barrier"] - 1)
-        for key, one in sorted(parallel.items(), key=lambda i: float(i[0]))
+        key: 100 * (entry["pipelined"] / entry["off, with a barrier"] - 1)
+        for key, entry in sorted(parallel.items(), key=lambda i: float(i[0]))
     }
     patience = gains(parts["patience"], LEAVE)
     turns = {
-        key: 100 * (one["in turns, without a barrier"] / one["pipelined"] - 1)
-        for key, one in sorted(parallel.items(), key=lambda i: float(i[0]))
+        key: 100 * (entry["in turns, without a barrier"] / entry["pipelined"] - 1)
+        for key, entry in sorted(parallel.items(), key=lambda i: float(i[0]))
     }
     return [
         _said(
@@ -329,8 +331,8 @@ def _small(parts: Body) -> list[Verdict]:
 
 
 def _space(part: Body) -> list[Verdict]:
-    more = {name: 100 * (one["mix"] / one["one pipeline"] - 1) for name, one in part.items()}
-    gap = {name: 100 * (one["bound"] / one["mix"] - 1) for name, one in part.items()}
+    more = {name: 100 * (entry["mix"] / entry["one pipeline"] - 1) for name, entry in part.items()}
+    gap = {name: 100 * (entry["bound"] / entry["mix"] - 1) for name, entry in part.items()}
     return [
         _said(
             "Fig. 5",
@@ -367,7 +369,7 @@ def _boards(part: Body) -> list[Verdict]:
 
 def _batches(parts: Body) -> list[Verdict]:
     left = parts["batches"]["left"]["left"]
-    over = {key: one[LEAVE] / one[STOCK] for key, one in parts["homogeneous"].items()}
+    over = {key: entry[LEAVE] / entry[STOCK] for key, entry in parts["homogeneous"].items()}
     return [
         _said(
             "Fig. 2",
@@ -393,21 +395,23 @@ def _batches(parts: Body) -> list[Verdict]:
 
 
 def _forecast(parts: Body) -> list[Verdict]:
-    rows = {key: {name: one["mean"] for name, one in found.items()} for key, found in parts["forecast"].items()}
-    found = "; ".join(
-        f"{key}: " + ", ".join(f"{n} {plus_minus(v)}" for n, v in one.items()) for key, one in rows.items()
+    rows = {
+        key: {name: by_name["mean"] for name, by_name in by_name.items()} for key, by_name in parts["forecast"].items()
+    }
+    text = "; ".join(
+        f"{key}: " + ", ".join(f"{n} {plus_minus(v)}" for n, v in entry.items()) for key, entry in rows.items()
     )
     none = [math.inf] * 3
 
-    def near(one: Body, others: Sequence[str]) -> bool:
-        return bool(one.get("arima", none)[0] <= ARIMA_WITHIN * min(one[other][0] for other in others))
+    def near(mean: Body, others: Sequence[str]) -> bool:
+        return bool(mean.get("arima", none)[0] <= ARIMA_WITHIN * min(mean[other][0] for other in others))
 
     return [
         _said(
             "3.1",
             "ARIMA predicts the batch profile with high confidence",
             "yes",
-            f"mean error in points: {found}",
+            f"mean error in points: {text}",
             [near(row, ("last", "ewma")) for row in rows.values()],
             f"in each world as good as the better of the last window and a mean, within {100 * (ARIMA_WITHIN - 1):.0f} %. At a step every "
             "forecast is wrong for a window, so a detector on the counts asks for a plan"

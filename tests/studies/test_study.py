@@ -145,13 +145,13 @@ def test_a_stopped_study_goes_on_where_it_was(tmp_path: Path) -> None:
     assert ran == [0, 1, 2]
     (file,) = tmp_path.iterdir()
     file.write_bytes(file.read_bytes()[:-3])  # killed while the last line was written
-    assert AnswerFile.open(tmp_path, "toy", "6").found == {}
+    assert AnswerFile.open(tmp_path, "toy", "6").answers == {}
     told: list[tuple[int, int]] = []
     body = run_study(toy(tasks), size, HERE, lambda *at: told.append(at), AnswerFile.open(tmp_path, "toy", "5"))
     assert ran == [0, 1, 2, 2, 3, 4]
     assert told == [(2, 5), (3, 5), (4, 5), (5, 5)]
     assert dumps(body) == dumps(run_study(toy(tasks), size, HERE, silent))
-    assert len(AnswerFile.open(tmp_path, "toy", "5").found) == 5
+    assert len(AnswerFile.open(tmp_path, "toy", "5").answers) == 5
     AnswerFile.open(tmp_path, "toy", "5").forget()
     assert not list(tmp_path.iterdir())
 
@@ -177,7 +177,7 @@ def test_the_command_says_where_a_stopped_study_goes_on(tmp_path: Path, monkeypa
     (file,) = (tmp_path / "out").iterdir()
     second = CliRunner().invoke(main, words)
     assert second.exit_code == 0, second.output
-    assert "going on with the 1 answers" in " ".join(second.output.split())
+    assert "resuming with the 1 answers" in " ".join(second.output.split())
     assert not file.exists()
     assert json.loads((tmp_path / "out" / "study.json").read_text())["parts"]["squares"]["2"]["square"][0] == 4
 
