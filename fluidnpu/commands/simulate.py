@@ -416,8 +416,10 @@ def _ran(study: studies.Study, size: studies.Size, options: SimulateOptions, out
         done, total = now, of
         bar(now, of)
 
-    if answers.found:
-        out.print(f"going on with the {len(answers.found)} answers that a run which was stopped left in {answers.path}")
+    if answers.answers:
+        out.print(
+            f"resuming with the {len(answers.answers)} answers that a run which was stopped left in {answers.path}"
+        )
     with show.progress(out, "serving the study") as bar:
         try:
             return studies.run_study(study, size, engine_of(options), step, answers)
