@@ -122,7 +122,7 @@ class Driver:
         if not patience >= 1:
             raise DriverUsageError(f"patience must be at least 1, not {patience}")
         self.device, self.program, self.design = device, self.programs[0], design
-        self.slots_of = _divided(slots, len(self.programs), design.b_max)
+        self.slots_of = _divide_slots(slots, len(self.programs), design.b_max)
         self.slots = self.slots_of[-1].stop
         self._owner = [index for index, held in enumerate(self.slots_of) for _ in held]  # by slot: its program
         self._stages = [(p, stage) for p, compiled in enumerate(self.programs) for stage in range(len(compiled.stages))]
@@ -159,7 +159,7 @@ class Driver:
         self._buffers.append(self._bus.allocate(len(self._image) + _ALIGNMENT))
         size = self.slots * self._linked.slot_bytes
         self._buffers.append(self._bus.allocate(size + _ALIGNMENT))
-        data, _ = _aligned(self._buffers[1])
+        data, _ = _align(self._buffers[1])
         self._memory = data[:size].view(self.program.dtype).reshape(self.slots, -1)
         self._fill_halos()
         self._bus.flush(self._buffers[1])
@@ -185,7 +185,7 @@ class Driver:
             self.programs[owner].fill_halos(slot)
 
     def _configure(self) -> None:
-        (code, code_at), (_, data_at) = (_aligned(buffer) for buffer in self._buffers)
+        (code, code_at), (_, data_at) = (_align(buffer) for buffer in self._buffers)
         code[: len(self._image)] = self._image
         self._bus.flush(self._buffers[0])
         addresses = dict(zip(_ADDRESSES, (code_at, code_at + self._linked.weights_offset, data_at), strict=True))
@@ -241,10 +241,10 @@ class Driver:
         words (int16 or int8) as stored. The network's preprocessing is applied to pixels and floats, so they
         may also come as (C, H, W), and in another size where it resizes. Raises DriverUsageError.
         """
-        stored = self._stored(image, network)
+        stored = self._to_stored(image, network)
         return stored.copy() if stored is image else stored
 
-    def _stored(self, image: npt.NDArray[np.generic], network: int) -> Stored:
+    def _to_stored(self, image: npt.NDArray[np.generic], network: int) -> Stored:
         """Convert as `encode` does, without a copy of what is as stored already."""
         program = self.programs[network]
         intake = program.input_intake
@@ -273,7 +273,7 @@ class Driver:
         """Write one image (H, W, C) into a slot of its network. Raises as `encode`, and DriverUsageError."""
         self._check_slots((slot,))
         program = self.programs[self._owner[slot]]
-        program.write_tensor(self._memory[slot], program.input, self._stored(image, self._owner[slot]))
+        program.write_tensor(self._memory[slot], program.input, self._to_stored(image, self._owner[slot]))
         self._bus.flush(self._buffers[1], *self._bytes_of(slot, program.input))
 
     def stored_logits(self, slots: Sequence[int], exit_index: int) -> Stored:
@@ -509,7 +509,7 @@ class Driver:
             if (actual := self._read(name)) != word:
                 raise IntegrityError(f"register {name} must hold {word:#x} as written, and it holds {actual:#x}")
         self._bus.invalidate(self._buffers[0])
-        code, _ = _aligned(self._buffers[0])
+        code, _ = _align(self._buffers[0])
         if not np.array_equal(code[: len(self._image)], self._image):
             raise IntegrityError("the program in the NPU's memory must equal the bundle's, and it is damaged")
         batch = self._active.bit_count()
@@ -582,7 +582,7 @@ class Driver:
 
     def _check_memory(self) -> None:
         self._bus.invalidate(self._buffers[0])
-        code, _ = _aligned(self._buffers[0])
+        code, _ = _align(self._buffers[0])
         actual, expected = (zlib.crc32(words.data) for words in (code[: len(self._image)], self._image))
         if actual != expected:
             raise IntegrityError(
@@ -612,9 +612,9 @@ class Driver:
         board the core is the design's, and the phase of the refresh is unknown and taken as zero. Raises
         DesignError where the design carries no facts of its board.
         """
-        return self.counted_job(first, last).counts(self.design, self.core)
+        return self.describe_job(first, last).counts(self.design, self.core)
 
-    def counted_job(self, first: int, last: int, slots: Sequence[int] | None = None) -> CountedJob:
+    def describe_job(self, first: int, last: int, slots: Sequence[int] | None = None) -> CountedJob:
         """Describe layers first..last to the exact model, which may count them later.
 
         `slots`: of the batch, by default those of the active one.
@@ -687,7 +687,7 @@ class Driver:
         return mask
 
 
-def _divided(slots: int | Sequence[int] | None, programs: int, b_max: int) -> tuple[range, ...]:
+def _divide_slots(slots: int | Sequence[int] | None, programs: int, b_max: int) -> tuple[range, ...]:
     """The slots of each program; a network alone has a batch at least. Raises DriverUsageError."""
     if slots is None:
         slots = (min(b_max, MASK_SLOTS // programs),) * programs
@@ -715,7 +715,7 @@ def _cause(code: int) -> Cause:
     return Cause(code) if code in set(Cause) else Cause.NONE
 
 
-def _aligned(buffer: Buffer) -> tuple[npt.NDArray[np.uint8], int]:
+def _align(buffer: Buffer) -> tuple[npt.NDArray[np.uint8], int]:
     """The buffer from its first 64-byte boundary on, and that address."""
     skip = -buffer.physical_address % _ALIGNMENT
     return buffer.array[skip:], buffer.physical_address + skip

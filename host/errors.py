@@ -143,7 +143,7 @@ class NpuTimeout(DeviceError):  # noqa: N818  -- named as what happened
     def __init__(self, *, waited_ns: int, layer_index: int, layer: str, slots: tuple[int, ...]) -> None:
         super().__init__(
             f"no answer from the NPU within {waited_ns / 1e6:.3f} ms; it stands in layer {layer_index} ('{layer}') "
-            f"with slots {_listed(slots)} active"
+            f"with slots {_list_slots(slots)} active"
         )
         self.waited_ns, self.layer_index, self.layer, self.slots = waited_ns, layer_index, layer, slots
 
@@ -158,7 +158,7 @@ class NpuError(DeviceError):
 
     def __init__(self, *, cause: Cause, layer_index: int, layer: str, slots: tuple[int, ...]) -> None:
         super().__init__(
-            f"the NPU reports {cause.name} in layer {layer_index} ('{layer}') with slots {_listed(slots)} active"
+            f"the NPU reports {cause.name} in layer {layer_index} ('{layer}') with slots {_list_slots(slots)} active"
         )
         self.cause, self.layer_index, self.layer, self.slots = cause, layer_index, layer, slots
 
@@ -188,5 +188,5 @@ class GaveUpError(DeviceError):
         self.request_ids = request_ids
 
 
-def _listed(slots: tuple[int, ...]) -> str:
+def _list_slots(slots: tuple[int, ...]) -> str:
     return ", ".join(map(str, slots)) or "none"

@@ -41,7 +41,7 @@ class Cable:
     def __enter__(self) -> Cable:
         """Listen on a free port."""
         self._thread.start()
-        self._server = self._do(asyncio.start_server(self._connected, "127.0.0.1", 0))
+        self._server = self._do(asyncio.start_server(self._connect, "127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         return self
 
@@ -82,7 +82,7 @@ class Cable:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         carried = _Carried(self._whole, asyncio.current_task(), [writer])
         self._carried.add(carried)
         try:

@@ -81,7 +81,7 @@ class Asking:
 
     def _one_by_one(self) -> None:
         with connect(self._url, self._model, timeout_s=LONGEST_S) as client:
-            for turn in _counted(self._stop):
+            for turn in _count(self._stop):
                 place = self._place(turn)
                 try:
                     answer = self._answer(client, place)
@@ -104,7 +104,7 @@ class Asking:
     def _streamed(self) -> None:
         """Keep a window of requests open; another stream takes it over where one breaks."""
         open_: dict[str, int] = {}
-        turns, until = _counted(self._stop), time.monotonic() + LONGEST_S
+        turns, until = _count(self._stop), time.monotonic() + LONGEST_S
         while True:
             before = self.seen.right
             try:
@@ -167,7 +167,7 @@ class Asking:
             self.seen.wrong += 1
 
 
-def _counted(stop: threading.Event) -> Iterator[int]:
+def _count(stop: threading.Event) -> Iterator[int]:
     turn = 0
     while not stop.is_set():
         yield turn

@@ -231,12 +231,12 @@ class _Watch:
         self.recovered_ms: list[float] = []
         strike = npu._strike
 
-        def noted(mishap: Mishap) -> None:
+        def note(mishap: Mishap) -> None:
             with self._lock:
                 self._since.append(time.monotonic_ns())
             strike(mishap)
 
-        npu._strike = noted  # type: ignore[method-assign]
+        npu._strike = note  # type: ignore[method-assign]
 
     def right(self) -> None:
         """Take a right answer: it ends the recovery from all failures before it."""

@@ -136,7 +136,7 @@ class BoardProcesses:
         if kind == "cut":
             cable.cut()
             return partial(cable.mend, rng.choice(tuple(Mended)))
-        return _signalled(kind, partial(_signal, pid))
+        return _signal_process(kind, partial(_signal, pid))
 
 
 class FrontAndBoards:
@@ -212,8 +212,8 @@ class Actors:
     def strike(self, kind: str, name: str, rng: random.Random) -> Ends | None:
         """Kill or stop an actor, or all that runs on its node; another node replaces one that is killed."""
         if kind.startswith("node"):
-            return _signalled(kind, partial(self._node, self._front.nodes[name]))
-        return _signalled(kind, partial(_signal, self._front.pids[name]))
+            return _signal_process(kind, partial(self._node, self._front.nodes[name]))
+        return _signal_process(kind, partial(_signal, self._front.pids[name]))
 
     def _node(self, node: str, number: signal.Signals) -> None:
         order = {signal.SIGKILL: "lose", signal.SIGSTOP: "stop", signal.SIGCONT: "go_on"}[number]
@@ -239,7 +239,7 @@ class FrontHere:
         return self._front.dispatcher.counts["resent"]
 
 
-def _signalled(kind: str, send: Callable[[signal.Signals], object]) -> Ends | None:
+def _signal_process(kind: str, send: Callable[[signal.Signals], object]) -> Ends | None:
     if kind.endswith("killed"):
         send(signal.SIGKILL)
         return None

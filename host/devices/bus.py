@@ -21,42 +21,42 @@ class Bus:
         try:
             return self._device.read(offset)
         except OSError as error:
-            raise _failed(f"reading {_NAMES.get(offset)}", error) from error
+            raise _failure(f"reading {_NAMES.get(offset)}", error) from error
 
     def write(self, offset: int, value: int) -> None:
         """Write the 32-bit register at `offset`. Raises DeviceAccessError."""
         try:
             self._device.write(offset, value)
         except OSError as error:
-            raise _failed(f"writing {_NAMES.get(offset)}", error) from error
+            raise _failure(f"writing {_NAMES.get(offset)}", error) from error
 
     def allocate(self, size: int) -> Buffer:
         """Allocate at least `size` zeroed bytes. Raises DeviceAccessError, OutOfMemory."""
         try:
             return self._device.allocate(size)
         except OSError as error:
-            raise _failed(f"allocating {size} bytes", error) from error
+            raise _failure(f"allocating {size} bytes", error) from error
 
     def free(self, buffer: Buffer) -> None:
         """Give a buffer back. Raises DeviceAccessError."""
         try:
             self._device.free(buffer)
         except OSError as error:
-            raise _failed("freeing memory", error) from error
+            raise _failure("freeing memory", error) from error
 
     def flush(self, buffer: Buffer, start: int = 0, stop: int | None = None) -> None:
         """Let the NPU see the host's writes to bytes start..stop of a buffer. Raises DeviceAccessError."""
         try:
             buffer.flush(start, stop)
         except OSError as error:
-            raise _failed("handing memory to the NPU", error) from error
+            raise _failure("handing memory to the NPU", error) from error
 
     def invalidate(self, buffer: Buffer, start: int = 0, stop: int | None = None) -> None:
         """Let the host see the NPU's writes to bytes start..stop of a buffer. Raises DeviceAccessError."""
         try:
             buffer.invalidate(start, stop)
         except OSError as error:
-            raise _failed("taking memory back from the NPU", error) from error
+            raise _failure("taking memory back from the NPU", error) from error
 
     def wait_interrupt(self, deadline_ns: int) -> bool:
         """Return True once the interrupt line is high, False when it is still low at `deadline_ns`.
@@ -66,8 +66,8 @@ class Bus:
         try:
             return self._device.wait_interrupt(deadline_ns)
         except OSError as error:
-            raise _failed("waiting for the interrupt", error) from error
+            raise _failure("waiting for the interrupt", error) from error
 
 
-def _failed(what: str, error: OSError) -> DeviceAccessError:
+def _failure(what: str, error: OSError) -> DeviceAccessError:
     return DeviceAccessError(f"the device failed while {what}: {error}")

@@ -65,10 +65,10 @@ class SimulatedMemory:
             array[:] = 0
         buffer = ArrayBuffer(array, address)
         self._buffers.insert(index, buffer)
-        self._changed()
+        self._note_change()
         return buffer
 
-    def _changed(self) -> None:
+    def _note_change(self) -> None:
         self.generation += 1
         self._spans = [
             (buffer.physical_address, buffer.physical_address + len(buffer.array), buffer.array)
@@ -78,7 +78,7 @@ class SimulatedMemory:
     def free(self, buffer: Buffer) -> None:
         """Free a buffer; access to its addresses is a bus error from now on."""
         self._buffers = [b for b in self._buffers if b.physical_address != buffer.physical_address]
-        self._changed()
+        self._note_change()
 
     def view(self, address: int, size: int) -> Bytes:
         """Return a view of `size` bytes at an address. Raises BusError unless they lie inside one buffer."""

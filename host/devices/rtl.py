@@ -75,13 +75,13 @@ class RtlDevice:
 
     def read(self, offset: int) -> int:
         """Read the 32-bit register at `offset`."""
-        return self.npu.read(_checked(offset))
+        return self.npu.read(_check_offset(offset))
 
     def write(self, offset: int, value: int) -> None:
         """Write the 32-bit register at `offset`. Raises ValueError for a wrong value or offset."""
         if not 0 <= value <= _WORD:
             raise ValueError(f"a register takes 32 bits, so {value:#x} does not fit")
-        self.npu.write(_checked(offset), value)
+        self.npu.write(_check_offset(offset), value)
 
     def allocate(self, size: int) -> ArrayBuffer:
         """Allocate zeroed bytes of the model's DRAM. Raises OutOfMemory."""
@@ -110,7 +110,7 @@ def rtl_device(design: Design, dram: DramModel | None = None, *, core: str = "rt
     return RtlDevice(npu, design.clock_hz, core)
 
 
-def _checked(offset: int) -> int:
+def _check_offset(offset: int) -> int:
     if offset % 4 or not 0 <= offset < WINDOW_BYTES:
         raise ValueError(f"a register's offset must be a multiple of 4 in 0..{WINDOW_BYTES - 4:#x}, not {offset:#x}")
     return offset

@@ -239,11 +239,11 @@ class SimulatedNpu:
         if job is None:
             return 0
         if job.counts is None:
-            job.counts = self._counted(job)
+            job.counts = self._count_layers(job)
         index = layer - job.first
         return job.counts[index].numbers[place] & _WORD if index < len(job.counts) else 0
 
-    def _counted(self, job: _Job) -> list[LayerCounts]:
+    def _count_layers(self, job: _Job) -> list[LayerCounts]:
         """Count the layers that ran; if the one fetched meanwhile was refused, another stands for it."""
         ran, legal = job.ran, len(job.steps)
         places = [min(place, legal - 1) for place in range(min(ran + 1, len(job.fetch.words)))]
@@ -350,7 +350,7 @@ class SimulatedNpu:
         if self._occupancy is not None:
             start = self._occupancy.reserve(start, times[-1])
             self._clock.sleep_until(start)
-        fetch = self._fetched(first, last, slots)
+        fetch = self._fetch_layers(first, last, slots)
         layers: list[Descriptor] = []
         job = _Job(first=first, slots=slots, start_ns=start, fetch=fetch, steps=[], descriptors=layers, ends_ns=[])
         job.end_ns = start + times[-1]
@@ -377,7 +377,7 @@ class SimulatedNpu:
             self._plane.keep(fetch, job.steps)
         return self._watch(job)
 
-    def _fetched(self, first: int, last: int, slots: Slots) -> Fetch:
+    def _fetch_layers(self, first: int, last: int, slots: Slots) -> Fetch:
         b_max, batch = self.design.b_max, len(slots.active)
         return Fetch(
             program=self._address("PROGRAM") + first * DESCRIPTOR_BYTES,

@@ -8,7 +8,7 @@ A board serves a whole network under its name, or a part of it under one that sa
 >>> duties = duties_of(place_together(fleet, slo_ns=10**9), fleet)
 >>> sorted(duties), round(sum(one.weight for one in duties["board-0"].values()), 3)
 (['board-0', 'board-1', 'board-2'], 1.0)
->>> named("demo", Stages(first=1, last=3, exits=(1, 3)))
+>>> part_name("demo", Stages(first=1, last=3, exits=(1, 3)))
 'demo.1-3.x2'
 """
 
@@ -83,7 +83,7 @@ def duties_of(plan: placement.Plan, fleet: placement.Fleet) -> dict[str, dict[st
                 splits=_splits(jobs, profile),
             )
             for device in pool.devices:
-                duties.setdefault(device, {})[named(network, stages)] = duty
+                duties.setdefault(device, {})[part_name(network, stages)] = duty
     return duties
 
 
@@ -98,7 +98,7 @@ def ways_of(plan: placement.Plan, fleet: placement.Fleet) -> dict[str, tuple[Way
         for index in route.pools:
             pool = plan.pools[index]
             stages = _stages(pool.jobs_of(route.network), fleet.types[pool.type].profiles[route.network])
-            models.append(named(route.network, stages))
+            models.append(part_name(route.network, stages))
         ways = rates.setdefault(route.network, {})
         ways[tuple(models)] = ways.get(tuple(models), 0.0) + route.rate_per_s
     return {
@@ -108,7 +108,7 @@ def ways_of(plan: placement.Plan, fleet: placement.Fleet) -> dict[str, tuple[Way
     }
 
 
-def named(network: str, stages: Stages | None) -> str:
+def part_name(network: str, stages: Stages | None) -> str:
     """Return the name under which boards serve some stages of a network; `x` are exits without heads."""
     if stages is None:
         return network
@@ -122,7 +122,7 @@ def _runs_through(jobs: Sequence[placement.Job], profile: placement.Profile) -> 
 
 
 def _splits(jobs: Sequence[placement.Job], profile: placement.Profile) -> tuple[tuple[int, int], ...]:
-    """Return the splits in turns, by the stages of what the board serves: one ends at each exit that runs."""
+    """Return the parts in turns, by the stages of what the board serves: one ends at each exit that runs."""
     if len(jobs) == 1:
         return ()
     parts, stage = [], 0

@@ -14,7 +14,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, ClassVar, TypeVar
 
 from ..errors import ProtocolError, UnsupportedError
-from .parameters import FLAG, RequestParameter, bounded_text, bounded_whole, is_whole
+from .parameters import FLAG, LONGEST_CRITERIA, RequestParameter, bounded_text, bounded_whole, is_whole
 
 LONGEST_WHY = 200  # characters of the reason for a change of exits
 LONGEST_GUARD_MS = 600_000
@@ -38,8 +38,7 @@ def _row(default: Any = MISSING, place: str = "", **row: Any) -> Any:
     return field(default=default, metadata={"row": RequestParameter(**row), "place": place})
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+_OBJECT: dict[str, Any] = {"schema": {"type": "object"}, "good": lambda value: isinstance(value, dict)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +85,7 @@ class ExitsChange(Body):
         item=RequestParameter(
             must="a number in 0..1, or null",
             schema={"type": ["number", "null"], "minimum": 0, "maximum": 1},
-            good=lambda value: value is None or (_is_number(value) and 0 <= value <= 1),
+            good=lambda value: value is None or (type(value) in (int, float) and 0 <= value <= 1),
         ),
     )
     why: str = _row("by hand", **bounded_text(LONGEST_WHY), meaning="the reason, as the exits report it")
@@ -99,23 +98,14 @@ class TenantsChange(Body):
 
     what = "a change"
     criteria: str | None = _row(
-        None,
-        must="a text",
-        schema={"type": "string"},
-        good=lambda value: isinstance(value, str),
-        meaning="when a request leaves that names no criteria",
+        None, **bounded_text(LONGEST_CRITERIA), meaning="when a request leaves that names no criteria"
     )
     tenants: Mapping[str, Mapping[str, Any]] | None = _row(
         None,
         must="an object with an object for each tenant by its name",
-        schema={"type": "object"},
-        good=lambda value: isinstance(value, dict),
+        **_OBJECT,
         meaning="the keys of each tenant that change, as its file has them",
-        item=RequestParameter(
-            must="an object with keys of the tenants' file",
-            schema={"type": "object"},
-            good=lambda value: isinstance(value, dict),
-        ),
+        item=RequestParameter(must="an object with keys of the tenants' file", **_OBJECT),
     )
 
 
@@ -128,8 +118,7 @@ class SharesChange(Body):
     shares: Mapping[str, Any] | None = _row(
         None,
         must="an object with a number for each version",
-        schema={"type": "object"},
-        good=lambda value: isinstance(value, dict),
+        **_OBJECT,
         meaning="the share of each version; a version without one gets no requests",
     )
     back: bool | None = _row(

@@ -73,7 +73,7 @@ class Sampler(Observer):
         self._compares = has_numba()
         if self._compares:
             try:
-                driver.counted_job(0, 0, [0]).counts(driver.design, driver.core)
+                driver.describe_job(0, 0, [0]).counts(driver.design, driver.core)
             except DesignError as error:
                 _log.info("counters of layers are not compared: %s", error)
                 self._compares = False
@@ -102,7 +102,7 @@ class Sampler(Observer):
             _log.warning("the counters of a job were not read: %s", error)
             return
         if self._compares:
-            work = (counts, self._driver.counted_job(*job.layers))
+            work = (counts, self._driver.describe_job(*job.layers))
             self._comparing = threading.Thread(target=self._compare, args=work, name="npu-counters", daemon=True)
             self._comparing.start()
         else:

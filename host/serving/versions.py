@@ -37,10 +37,10 @@ MOST_VERSIONS = 16
 
 def is_versioned(folder: Path) -> bool:
     """Tell if a folder holds versions in place of a bundle."""
-    return not (folder / "design.json").exists() and bool(_numbered(folder))
+    return not (folder / "design.json").exists() and bool(_number_folders(folder))
 
 
-def _numbered(folder: Path) -> dict[str, Path]:
+def _number_folders(folder: Path) -> dict[str, Path]:
     """Return the folders of versions by their numbers, the smallest first."""
     inner = {path.name: path for path in folder.iterdir() if path.is_dir()} if folder.is_dir() else {}
     names = sorted((name for name in inner if name.isdecimal() and str(int(name)) == name and name != "0"), key=int)
@@ -205,7 +205,7 @@ class Versions:
                 model.close()
 
     def _scan(self) -> dict[str, Path]:
-        folders = _numbered(self._folder)
+        folders = _number_folders(self._folder)
         if not 1 <= len(folders) <= MOST_VERSIONS:
             raise DriverUsageError(
                 f"'{self._folder}' must hold 1 to {MOST_VERSIONS} folders named by a version's number, not {len(folders)}"

@@ -24,7 +24,7 @@ from fluidnpu.host.errors import BoardError, ExpiredError, ProtocolError
 from fluidnpu.host.fleet import BoardOptions, DispatchOptions, Leaf, Roster
 from fluidnpu.host.fleet.boards.leaf import BoardState, Times
 from fluidnpu.host.fleet.dispatcher import Dispatcher
-from fluidnpu.host.fleet.duties import Duty, Way, duties_of, named, ways_of
+from fluidnpu.host.fleet.duties import Duty, Way, duties_of, part_name, ways_of
 from fluidnpu.host.fleet.fronts.relay import Relay
 from fluidnpu.host.fleet.parts import part_of
 from fluidnpu.host.fleet.reference import Reference
@@ -55,7 +55,7 @@ def part(stages: Stages) -> Bundle:
 
 
 def model(stages: Stages) -> str:
-    return named(NAME, stages)
+    return part_name(NAME, stages)
 
 
 def right(images: Any) -> tuple[list[int], list[int], list[bytes]]:

@@ -60,6 +60,9 @@ def test_the_document_of_the_admin_surface_holds(s: Served) -> None:
     admin = s.server.url("admin")
     paths = {path for word in ("/exits", "/tenants", "/feedback") for _, path in ask(admin, 10, word)}
     assert paths == {f"/v2/models/{{name}}/{word}" for word in ("exits", "tenants", "feedback")}
+    status, _, headers = s.exchange("DELETE", f"/v2/models/{NAME}/tenants", b"", "admin")
+    assert (status, {*headers["allow"].split(", ")}) == (405, {"GET", "HEAD", "POST"})
+    assert s.exchange("HEAD", f"/v2/models/{NAME}/tenants", b"", "admin")[0] == 200
     body = s.exchange("GET", "/openapi.json", b"", "admin")[1]
     assert json.loads(body)["components"]["schemas"]["TenantsChange"]["properties"]["tenants"]["properties"] == {}
 

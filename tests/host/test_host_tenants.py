@@ -289,7 +289,7 @@ def test_a_mode_and_its_target_are_set_live(tmp_path: Any) -> None:
     ("body", "says"),
     [
         ({"shares": {}}, "a change may have criteria and tenants, not shares"),
-        ({"criteria": 3}, "criteria must be a text, not 3"),
+        ({"criteria": 3}, "criteria must be a text of at most 4096 characters, not 3"),
         ({"criteria": "sure"}, "a criterion must have"),
         ({"criteria": "energy > 1mJ"}, "power model of the board"),
         ({"tenants": [1]}, "an object for each tenant by its name"),

@@ -59,14 +59,14 @@ class DevMemNpu:
 
     def read(self, offset: int) -> int:
         """Read the 32-bit register at `offset`."""
-        return self._registers.read(self._checked(offset))
+        return self._registers.read(self._check_offset(offset))
 
     def write(self, offset: int, value: int) -> None:
         """Write the 32-bit register at `offset`."""
-        self._registers.write(self._checked(offset), value)
+        self._registers.write(self._check_offset(offset), value)
 
     @staticmethod
-    def _checked(offset: int) -> int:
+    def _check_offset(offset: int) -> int:
         if offset % 4 or not 0 <= offset < WINDOW_BYTES:
             raise ValueError(
                 f"a register's offset must be a multiple of 4 in 0..{WINDOW_BYTES - 4:#x}, not {offset:#x}"

@@ -133,7 +133,7 @@ def _rails(sensor: Sensor, folder: Path) -> list[Rail]:
         if (match := _INPUT.fullmatch(file.name)) is not None:
             inputs[match[1]][_label(folder, match[1] + match[2])] = file
     if sensor.rails:
-        return [_wanted(sensor, rail, inputs) for rail in sensor.rails]
+        return [_find_rail(sensor, rail, inputs) for rail in sensor.rails]
     watts = {label: file for label, file in inputs["power"].items() if label != "pin"}  # not what goes in and out
     if watts:
         return [Rail(label=label, files=(file,)) for label, file in watts.items()]
@@ -148,7 +148,7 @@ def _rails(sensor: Sensor, folder: Path) -> list[Rail]:
     return rails
 
 
-def _wanted(sensor: Sensor, rail: Sequence[str], inputs: dict[str, dict[str, Path]]) -> Rail:
+def _find_rail(sensor: Sensor, rail: Sequence[str], inputs: dict[str, dict[str, Path]]) -> Rail:
     kinds = ("power",) if len(rail) == 1 else ("in", "curr")
     files = []
     for kind, label in zip(kinds, rail, strict=True):

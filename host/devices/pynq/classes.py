@@ -122,9 +122,9 @@ class SimulatedPynqDevice(pynq.Device):  # type: ignore[misc]
 
     def npu_wait(self, deadline_ns: int) -> bool:
         """Wait for the NPU's interrupt line as `Device.wait_interrupt` does."""
-        return self._loaded().wait_interrupt(deadline_ns)
+        return self._load_npu().wait_interrupt(deadline_ns)
 
-    def _loaded(self) -> SimulatedNpu:
+    def _load_npu(self) -> SimulatedNpu:
         if self.npu is None:
             raise HostError("an overlay must be downloaded to the simulated device before its NPU answers")
         return self.npu
@@ -136,7 +136,7 @@ class SimulatedPynqDevice(pynq.Device):  # type: ignore[misc]
 
     def _word(self, address: int) -> int:
         if 0 <= address - self._npu_base < NPU_RANGE:
-            return self._loaded().read(address - self._npu_base)
+            return self._load_npu().read(address - self._npu_base)
         return self._registers.get(address, 0)
 
     def write_registers(self, address: int, data: bytes) -> None:
@@ -144,7 +144,7 @@ class SimulatedPynqDevice(pynq.Device):  # type: ignore[misc]
         for at in range(0, len(data), _WORD_BYTES):
             word = int.from_bytes(data[at : at + _WORD_BYTES], "little")
             if 0 <= address + at - self._npu_base < NPU_RANGE:
-                self._loaded().write(address + at - self._npu_base, word)
+                self._load_npu().write(address + at - self._npu_base, word)
             else:
                 self._registers[address + at] = word
 

@@ -96,9 +96,10 @@ def application(
             Route(f"{prefix}/stats", edge.statistics),
             Route(f"{prefix}/infer", _Infer(edge), methods=["POST"]),
         ]
-    routes += [
-        Route(operation.path, partial(edge.operate, operation), methods=[operation.verb]) for operation in OPERATIONS
-    ]
+    by_path: dict[str, dict[str, Operation]] = {}
+    for operation in OPERATIONS:
+        by_path.setdefault(operation.path, {})[operation.verb] = operation
+    routes += [Route(path, partial(edge.operate, verbs), methods=list(verbs)) for path, verbs in by_path.items()]
     handlers = {Exception: edge.answer_error, HostError: edge.answer_error, HTTPException: _http_failed}
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
@@ -171,11 +172,12 @@ class _Edge:
         query = parse_body(IndexQuery, read_json(await self.body(request)))
         return JSONResponse(self.inference.index(query.ready))
 
-    async def operate(self, operation: Operation, request: Request) -> Response:
+    async def operate(self, verbs: Mapping[str, Operation], request: Request) -> Response:
         """Perform a call beside inference; parts of its path count as fields of its body.
 
         Raises AccessError off the admin surface, and as `Operation.perform`.
         """
+        operation = verbs["GET" if request.method == "HEAD" else request.method]
         if operation.admin:
             if not self.admin:
                 raise AccessError(f"{operation.admin} on the admin surface (--admin), not here", known=True)
