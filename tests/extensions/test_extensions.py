@@ -42,6 +42,7 @@ from fluidnpu.scheduler.placement import Rule
 EXAMPLE = Path(__file__).parent / "fluidnpu-example"
 PAGE = read_page(DOCS / "how-to" / "extend.md")
 KINDS = ("operators", "devices", "policies", "quantities", "combiners")
+FLEET = "together.toml"  # of the page, and of no package
 Packages = Callable[..., None]
 
 
@@ -128,7 +129,7 @@ def run(*words: str) -> Result:
 
 
 def test_the_page_shows_the_files_of_the_package() -> None:
-    shown = {block.file: block.text for block in PAGE.blocks if block.file}
+    shown = {block.file: block.text for block in PAGE.blocks if block.file and block.file != FLEET}
     files = [path for path in (*EXAMPLE.glob("*.toml"), *EXAMPLE.rglob("*.py")) if path.name != "__init__.py"]
     assert shown == {path.relative_to(EXAMPLE).as_posix(): path.read_text() for path in files}
 
@@ -137,11 +138,13 @@ def test_the_page_shows_the_files_of_the_package() -> None:
 @pytest.mark.usefixtures("example")
 def test_the_commands_of_the_page_run(here: Path) -> None:
     session = Session(here)
+    (fleet,) = [block for block in PAGE.blocks if block.file == FLEET]
+    session.run(fleet)
     blocks = [block for block in PAGE.blocks if block.exempt and "runs the commands" in block.exempt]
     for block in blocks:
         session.console(block)
     ran = [words.split()[1] for block in blocks for words, _ in commands(block.text) if words.startswith("fluidnpu")]
-    assert ran == ["doctor", "check", "stream", "simulate", "simulate"]
+    assert ran == ["doctor", "check", "stream", "simulate", "simulate", "place"]
     lines = (here / "trace.txt").read_text().splitlines()
     assert re.fullmatch(r"(read|write) 0x[0-9a-f]{4} 0x[0-9a-f]{8}", lines[0])
     assert len(lines) > 20
@@ -419,6 +422,14 @@ def test_a_rule_combines() -> None:
     tally.add("a", 0, np.array([[4, 3, -6]]))
     tally.add("b", 0, np.array([[0, 2, 1]]))
     assert tally.labels.tolist() == [1]
+
+
+def test_a_fleet_file_without_the_package_is_refused(here: Path) -> None:
+    (fleet,) = [block for block in PAGE.blocks if block.file == FLEET]
+    (here / FLEET).write_text(fleet.text)
+    done = run("place", FLEET)
+    assert done.exit_code == 2
+    assert re.search(r"one of average, weighted, majority, or of a package .*, not 'product'", done.stderr)
 
 
 # -- what every group refuses ----------------------------------------------------------------------------

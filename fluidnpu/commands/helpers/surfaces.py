@@ -21,7 +21,7 @@ from .configuration import COMMANDS
 *_BUT_LAST, _LAST = sorted(POLICY_FILES)
 PORT = click.IntRange(0, 65535)
 POLICIES = (
-    f"{', '.join(_BUT_LAST)} or {_LAST}; each also with :drain=1, :shed=1 and :anytime=3%; docs/explanation/scheduling "
+    f"{', '.join(_BUT_LAST)}, {_LAST} or a package's; each also with :drain=1, :shed=1 and :anytime=3%; docs/explanation/scheduling "
     "says more"
 )
 CRITERIA = click.option(
