@@ -218,6 +218,25 @@ def test_a_function_of_the_file_comes_before_the_packages(tmp_path: Path) -> Non
     assert not [layer for layer in read_onnx(tmp_path / "net.onnx").layers if layer.activation is not None]
 
 
+NESTED = """
+from onnx.parser import parse_function
+
+def outer(node):
+    return parse_function('<opset_import: ["" : 13, "my" : 1], domain: "x"> F (x) => (y) { y = my.Inner (x) }')
+
+def inner(node):
+    return parse_function('<opset_import: ["" : 13], domain: "x"> F (x) => (y) { y = Relu (x) }')
+"""
+
+
+def test_an_operator_may_be_made_of_another(here: Path, packages: Packages) -> None:
+    packages("nest", "operators", NESTED, **{"com.microsoft.QuickGelu": "nest:outer", "my.Inner": "nest:inner"})
+    assert len(read_onnx(here / "quick_gelu.onnx").layers) == 3
+    packages("nest", "operators", NESTED, **{"com.microsoft.QuickGelu": "nest:outer", "my.Inner": "nest:outer"})
+    with pytest.raises(UnsupportedOperatorError, match=r"my\.Inner is not supported"):
+        read_onnx(here / "quick_gelu.onnx")
+
+
 def test_without_the_package_the_operator_is_refused(here: Path) -> None:
     with pytest.raises(UnsupportedOperatorError, match=r"com\.microsoft\.QuickGelu is not supported") as refused:
         read_onnx(here / "quick_gelu.onnx")

@@ -46,18 +46,21 @@ def with_functions(file: OnnxFile) -> OnnxFile:
         return file
     model = onnx.ModelProto()
     model.CopyFrom(file.model)
+    opsets = {opset.domain: opset for opset in file.model.opset_import}
     for index, name in calls.items():
         node = model.graph.node[index]
         function = onnx.FunctionProto()
         function.CopyFrom(_function(name, node))
         function.domain = node.domain = _DOMAIN
         function.name = node.op_type = f"{node.op_type}_{index}"
+        others = [opset for opset in function.opset_import if opset.domain not in opsets]
         del function.opset_import[:]
-        function.opset_import.extend(file.model.opset_import)  # its nodes are read as the file's are
+        function.opset_import.extend([*opsets.values(), *others])  # its nodes are read as the file's are
         given = {attribute.name for attribute in node.attribute}
         node.attribute.extend(usual for usual in function.attribute_proto if usual.name not in given)
         model.functions.append(function)
-    model.opset_import.append(onnx.helper.make_opsetid(_DOMAIN, 1))
+    if _DOMAIN not in opsets:
+        model.opset_import.append(onnx.helper.make_opsetid(_DOMAIN, 1))
     return OnnxFile(file.path, model)
 
 

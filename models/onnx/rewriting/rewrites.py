@@ -25,8 +25,10 @@ def rewrite(file: OnnxFile) -> OnnxFile:
     """Return a file as the walk reads it; the same one where nothing is to be done. Raises ModelFileError."""
     if file.model.functions:
         file = _inlined(file)
-    called = with_functions(file)
-    if called is not file:
+    for _ in range(MOST_DEEP):  # a package's operator may be made of others
+        called = with_functions(file)
+        if called is file:
+            break
         file = _inlined(called)
     images = [value for value in file.model.graph.input if value.name not in file.protos]
     if len(images) > 1:
