@@ -12,6 +12,7 @@ from fluidnpu.scheduler.comparison import design_capacity
 from fluidnpu.studies.drawing import inline_figure, inline_panels, page_template
 
 from .. import words
+from ..quantities import plain
 from .device_pictures import USES, clock_ruler, floorplan, slice_columns, slices_beside, uses_of
 from .figures import WALLS, RoofPoint, heat_map, pareto_front, roofline, speed_panels
 from .layer_times import layer_times, roof_of, shown_times
@@ -103,9 +104,9 @@ def _exit_rows(exploration: Exploration) -> list[dict[str, Any]]:
     """Return a row an exit: shares of samples that leave and reach it, and times up to it."""
     design = exploration.design
     rates = design.exit_rates
-    told = [("-", "-")] * design.stages
+    shown = [("-", "-")] * design.stages
     if rates is not None:
-        told = [
+        shown = [
             (f"{100 * rate:.1f} %", f"{100 * reach:.1f} %") for rate, reach in zip(rates, _reach(rates), strict=True)
         ]
     return [
@@ -116,7 +117,7 @@ def _exit_rows(exploration: Exploration) -> list[dict[str, Any]]:
             "to_here_ms": design.latency.between(0, stage, 1) / 1e6,
             "stage_ns": design.latency.ns[stage],
         }
-        for stage, (name, (leave, reach)) in enumerate(zip(design.exits, told, strict=True))
+        for stage, (name, (leave, reach)) in enumerate(zip(design.exits, shown, strict=True))
     ]
 
 
@@ -126,7 +127,7 @@ def _tiles(exploration: Exploration, clock: str, resources: Sequence[dict[str, A
     yield f"{exploration.frames_per_second[-1]:,.0f}", f"frames/s, whole network, batches of {most}"
     if design.stages > 1 and (capacity := design_capacity(design)) is not None:
         yield f"{capacity:,.0f}", "requests/s at the exit rates, predicted capacity"
-    yield f"{exploration.batch_ms[0]:.3g} ms", "one image through the whole network"
+    yield f"{plain(exploration.batch_ms[0], 3)} ms", "one image through the whole network"
     if walls is not None:
         yield walls.first, f"limits batches of {most}: {100 * getattr(walls, walls.first):.0f} % of the cycles"
     value, _, origin = clock.partition(" (")
@@ -154,7 +155,7 @@ def _roof(exploration: Exploration, batch: int) -> tuple[str, str]:
         if (per_word := exploration.layer_operations_per_word(time.index, batch))
     ]
     title = f"Roofline at batch {batch}"
-    slope = f"memory {gwords_per_s:.3g} Gwords/s"
+    slope = f"memory {plain(gwords_per_s, 3)} Gwords/s"
     return title, roofline(points, design.peak_gops, gwords_per_s, f"operations a word {words_counted}", slope, title)
 
 

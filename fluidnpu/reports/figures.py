@@ -12,6 +12,8 @@ from typing import Any
 
 from fluidnpu.studies.drawing import GRID, HALF, INK, ON_COLOUR, PALETTE, WIDTH, YELLOW, logarithmic, new_figure, to_svg
 
+from ..quantities import plain
+
 DASHES = ("-", "--", "-", "--", ":")  # lines that lie on each other are distinguished
 LIGHT = {PALETTE[1], PALETTE[4], PALETTE[5], YELLOW}  # too light for white letters
 ROOF_NAME, LETTER = (-6.0, 5.0), 5.4  # points: of a roof's name from its place; of a letter
@@ -194,7 +196,7 @@ def roofline(
     axis.set_xlim(low, high)
     limits = (*axis.get_xlim(), *axis.get_ylim())
     words = {"textcoords": "offset points", "fontsize": 9, "color": INK}
-    roofs = {(high, peak_gops): f"array {peak_gops:.4g} GOP/s"} if knee < high else {}
+    roofs = {(high, peak_gops): f"array {plain(peak_gops, 4)} GOP/s"} if knee < high else {}
     if knee > 1.5 * low:
         middle = low**0.35 * min(knee, high) ** 0.65  # where a name has room at the left
         roofs[middle, middle * gwords_per_s] = slope
