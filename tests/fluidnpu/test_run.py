@@ -164,6 +164,9 @@ def test_a_network_that_names_no_classes_is_built_without_exits(here: Path) -> N
     assert "no exits are attached" in result.stdout
     assert [line[0] for line in commands(result.stdout)] == ["check", "prepare", "dse", "build"]
     assert "accuracy: that needs labelled images" in " ".join(result.stdout.split())
+    built = json.loads(Path("mine", steps.LOG).read_text())["build"]["report"]["int16"]["answers"]
+    worst = f"{100 * max(answer['rms'] for answer in built):.2g} %"
+    assert re.search(rf"^int16 off float +{re.escape(worst)} ", result.stdout, re.MULTILINE)
 
 
 def test_it_serves_what_it_built(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,12 +97,21 @@ def summary_of(log: StepLog, plan: RunPlan, accuracy: dict[str, Any]) -> dict[st
         "mean_ms": sum(rate * end for rate, end in zip(rates, ends, strict=True)),
         "worst_ms": ends[-1],
         "accuracy": accuracy or None,
+        "words": _words_error(reports["build"][f"int{plan.bits}"]),
         "precision": _precision(reports, plan),
         "limits": _limits(reports["dse"], best),
         "verified": reports.get("verify") if plan.verified else None,
         "not_checked": _unchecked(design, plan, reports, accuracy),
         "serve": plan.serving.line,
     }
+
+
+def _words_error(comparison: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Give the answer whose words are farthest from float; None where no images were compared."""
+    if comparison is None:
+        return None
+    worst = max(comparison["answers"], key=lambda answer: answer["rms"])
+    return {"images": comparison["images"]} | {key: worst[key] for key in ("name", "rms", "same_class")}
 
 
 def _precision(reports: dict[str, dict[str, Any]], plan: RunPlan) -> dict[str, Any] | None:
@@ -217,6 +226,10 @@ def _rows(summary: dict[str, Any], width: str) -> list[tuple[str, str, str]]:
         ]
         if accuracy["exits_accuracy"] is not None:
             rows.append(("accuracy, exits", f"{100 * accuracy['exits_accuracy']:.2f} %", f"{width}, with early exits"))
+    if (words := summary["words"]) is not None:
+        same = "" if words["same_class"] is None else f", same class on {100 * words['same_class']:.3g} %"
+        meaning = f"of float's spread at '{words['name']}', {words['images']} images{same}"
+        rows.append((f"{width} off float", f"{100 * words['rms']:.2g} %", meaning))
     if precision is not None:
         rows.append(
             (
