@@ -1,5 +1,6 @@
 from .catalogue import STUDIES as STUDIES
 from .catalogue import find_study as find_study
+from .fluid_batching.paper import TABLE_1 as TABLE_1
 from .running.answers import AnswerFile as AnswerFile
 from .running.study import Size as Size
 from .running.study import Study as Study

@@ -102,7 +102,7 @@ def question_of(
 
 def is_published(found: dse.Exploration) -> bool:
     """Tell if Table I of Fluid Batching has a design for this network and board, which ours compares with."""
-    from fluidnpu.studies.fluid_batching.paper import TABLE_1
+    from fluidnpu.studies import TABLE_1
 
     asked = (found.workload.name.replace("_", ""), found.board.name)
     return any((row.network, row.board) == asked for row in TABLE_1)
