@@ -1,34 +1,39 @@
 """One event loop over many boards, compiled by Numba: deliveries, decisions, hand-overs, losses.
 
-A board is a `State` of its own, cut out of arrays that all share, and its policy is a twin as `loop.py` runs
-it, so one board alone behaves as in the simulator. Requests are named by their place in the stream. A request
-visits the pools of its route; `Stream.leaves` is its exit in the table of the pool where it is.
-
-Events at one nanosecond come in the order: a board is lost or returns, a request is delivered, a board is
-asked.
+It serves as `scheduler/simulation/fleet.py` does, and its tests hold it to that, event for event. A board is
+a `State` of its own, cut out of arrays that all share, and its policy is a twin as `loop.py` runs it.
+Requests are named by their place in the stream. `Stream.leaves` is a request's exit in the table of the pool
+where it is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from fluidnpu.dse import Jit
+
+from ..simulation.fleet import FleetPool, FrontPlan
 from .borrowing import borrowed
 from .loop import act
 from .state import at, decide, deepest, jit, oldest_first, run
-from .twin import ACTION, COUNTS, NEVER, RUN, WAIT, Ints, Npu, Records, State, Stream
+from .twin import ACTION, COUNTS, NEVER, RUN, WAIT, Compiled, Ints, Npu, Records, State, Stream
 from .wrappers import answer_early, shed_hopeless
 
-DONE, REFUSED, OVERFLOW = range(3)
-FAULT, DELIVER, ASK = range(3)  # kinds of an event, in their order at one time
-BITS = 2
+# A call hands on every array of a `FleetRun`, which costs as much as an event unless the callee is inlined.
+inlined = Jit("fluidnpu.scheduler.compiled", error_model="numpy", forceinline=True)
+DONE, REFUSED, FULL = range(3)
+BACK, NOTICED, LOST, DELIVER, ASK = range(5)  # kinds of an event, as `simulation.fleet.Event`
+BITS = 3  # of a kind
 KINDS = 1 << BITS
 BOARD_BITS = 20
 BOARDS_MOST = 1 << BOARD_BITS  # that an event can name, one of which is nobody
 NOBODY = -1
-LOST, BACK = 0, 1  # kinds of a fault
+EVENTS, DECISIONS, AGAIN, RUNS = range(4)  # places in the tally
 SHARES = 2**31 - 1  # of which routes have theirs
+END_OF_TIME = 2**62  # ns
 CACHE_LINE = 64  # bytes
 ROOT = 3  # place of the first event
 EVENT = np.dtype([("key", "i8"), ("who", "i8")])
@@ -43,10 +48,11 @@ BOARD = np.dtype(
     + [(name, "i4") for name in ["alive", "known"]]
     + [("unused", "i8")]
 )
+PROGRESS = np.dtype([(name, "i8") for name in ["arrived", "head", "full"]])
 
 
 class TurnsTwin(NamedTuple):
-    """The policy of a plan: splits in turns, each at its own full batch.
+    """The policy of a plan: parts in turns, each at its own full batch.
 
     `begins[stage]`: 1 where a split begins, so samples of several runs may be fused there; elsewhere the
     batch in flight goes on. `batch[stage]`: the full batch of the split. `patience`: objectives after which
@@ -106,11 +112,14 @@ class Boards(NamedTuple):
     of: Records
 
     @classmethod
-    def empty(cls, pool: Ints, each: Ints, stages: int, slots: int, queue: int) -> Boards:
-        """Return idle boards with room for `queue` waiting requests each."""
-        n, wide = len(pool), max(queue, slots + 1)
-        of = lined(n, BOARD)
-        of.pool, of.each, of.asked, of.alive, of.known = pool, each, NEVER, 1, 1
+    def idle(cls, pools: Sequence[FleetPool], queue: int) -> Boards:
+        """Return boards on which nothing waits, with room for `queue` requests each in front of them."""
+        n, stages = sum(len(pool.boards) for pool in pools), max(pool.latency.stages for pool in pools)
+        slots = max(pool.slots for pool in pools)
+        wide, of = max(queue, slots + 1), lined(n, BOARD)
+        of.asked, of.alive, of.known = NEVER, 1, 1
+        for number, pool in enumerate(pools):
+            of.pool[list(pool.boards)], of.each[list(pool.boards)] = number, pool.each_ns
         return cls(
             queue=np.empty((n, queue), np.int64),
             line=np.empty((n, stages, slots + 1), np.int64),
@@ -144,12 +153,47 @@ class Pools(NamedTuple):
     hop_ns: Ints
     local: Ints
 
+    @classmethod
+    def of(cls, pools: Sequence[FleetPool]) -> Pools:
+        """Return the tables of pools."""
+        stages, b_max = [pool.latency.stages for pool in pools], [pool.latency.b_max for pool in pools]
+        believed = np.ones((len(pools), max(stages), max(b_max)), np.int64)
+        took = believed.copy()
+        for number, pool in enumerate(pools):
+            believed[number, : stages[number], : b_max[number]] = pool.latency.ns
+            took[number] = believed[number] + pool.overhead_ns
+
+        def column(values: Sequence[object]) -> Ints:
+            return np.array(values, np.int64)
+
+        return cls(
+            stages=column(stages),
+            believed=believed,
+            took=took,
+            b_max=column(b_max),
+            slots=column([pool.slots for pool in pools]),
+            first=column([0, *np.cumsum([len(pool.boards) for pool in pools])]),
+            members=column([board for pool in pools for board in pool.boards]),
+            in_ns=column([pool.in_ns for pool in pools]),
+            out_ns=column([pool.out_ns for pool in pools]),
+            answer_ns=column([pool.answer_ns for pool in pools]),
+            hop_ns=column([pool.hop_ns for pool in pools]),
+            local=column([pool.local for pool in pools]),
+        )
+
 
 class Routes(NamedTuple):
     """Pools by route and hop, -1 past the end; `until[r]`: shares of the routes, summed, of SHARES."""
 
     pools: Ints
     until: Ints
+
+    @classmethod
+    def of(cls, front: FrontPlan) -> Routes:
+        """Return the routes of a front."""
+        longest = max(map(len, front.routes))
+        rows = [[*route, *[-1] * (longest - len(route))] for route in front.routes]
+        return cls(np.array(rows, np.int64), np.array(front.until, np.int64))
 
 
 class FrontSettings(NamedTuple):
@@ -201,12 +245,48 @@ class Heap(NamedTuple):
         return cls(words, np.full(1, ROOT, np.int64))
 
 
-@jit
-def push(heap: Heap, time: int, kind: int, board: int, request: int) -> bool:
-    """Add an event; False when the heap is full."""
-    k, words = heap.size[0], heap.words
+class FleetRun(NamedTuple):
+    """All that one run of the loop works on.
+
+    `progress`: one PROGRESS: requests that have arrived, the time from which the front's own link is idle,
+    and 1 once a heap or queue had no room, from when on nothing counts. `tally`: events, decisions, requests
+    sent again, and from RUNS on the number of runs by pool and batch.
+    """
+
+    stream: Stream
+    requests: Requests
+    boards: Boards
+    pools: Pools
+    routes: Routes
+    front: FrontSettings
+    heap: Heap
+    progress: Records
+    tally: Ints
+
+    @classmethod
+    def new(cls, front: FrontPlan, arrival: Ints, deadline: Ints, exits: Ints, queue: int, heap: int) -> FleetRun:
+        """Return a run that has not begun, with room for `queue` requests a board and `heap` events."""
+        pools, requests = Pools.of(front.pools), Requests.new(exits)
+        return cls(
+            stream=Stream(arrival, deadline, requests.leaves),
+            requests=requests,
+            boards=Boards.idle(front.pools, queue),
+            pools=pools,
+            routes=Routes.of(front),
+            front=FrontSettings(front.head_ns, front.notice_ns, front.seed, front.choices),
+            heap=Heap.empty(heap),
+            progress=np.zeros(1, PROGRESS).view(np.recarray),
+            tally=np.zeros(RUNS + pools.believed[:, 0].size, np.int64),
+        )
+
+
+@inlined
+def push(world: FleetRun, time: int, kind: int, board: int, request: int) -> None:
+    """Add an event."""
+    k, words = world.heap.size[0], world.heap.words
     if 2 * k == len(words):
-        return False
+        world.progress[0].full = 1
+        return
     key, who = time * KINDS + kind, (request << BOARD_BITS) + board + 1
     while k > ROOT:
         above = (k >> 2) + 2
@@ -215,13 +295,18 @@ def push(heap: Heap, time: int, kind: int, board: int, request: int) -> bool:
         words[2 * k], words[2 * k + 1] = words[2 * above], words[2 * above + 1]
         k = above
     words[2 * k], words[2 * k + 1] = key, who
-    heap.size[0] += 1
-    return True
+    world.heap.size[0] += 1
 
 
-@jit
-def pop(heap: Heap) -> tuple[int, int, int]:
-    """Take the first event: time and kind, board, request."""
+@inlined
+def is_due(world: FleetRun, time: int, kind: int) -> bool:
+    """Tell if the first event is not later than a time, and at that time no later kind."""
+    return world.heap.size[0] > ROOT and world.heap.words[2 * ROOT] <= time * KINDS + kind  # type: ignore[no-any-return]
+
+
+@inlined
+def pop(heap: Heap) -> tuple[int, int, int, int]:
+    """Take the first event: time, kind, board, request."""
     words, n = heap.words, heap.size[0] - 1
     first, named = words[2 * ROOT], words[2 * ROOT + 1]
     heap.size[0] = n
@@ -241,10 +326,11 @@ def pop(heap: Heap) -> tuple[int, int, int]:
         words[2 * k], words[2 * k + 1] = soonest, words[2 * least + 1]
         k = least
     words[2 * k], words[2 * k + 1] = key, who
-    return first, (named & (BOARDS_MOST - 1)) - 1, named >> BOARD_BITS
+    # Shifts, since a division takes as long as much of an event.
+    return first >> BITS, first & (KINDS - 1), (named & (BOARDS_MOST - 1)) - 1, named >> BOARD_BITS
 
 
-@jit
+@inlined
 def drawn(seed: int, request: int, salt: int) -> int:
     """A number of 0..SHARES - 1 that depends on nothing but its arguments; 64 bits hold every product."""
     h = folded(request * 64 + salt + 1)
@@ -253,7 +339,7 @@ def drawn(seed: int, request: int, salt: int) -> int:
     return folded((h ^ (h >> 13)) * 48271 + salt)
 
 
-@jit
+@inlined
 def folded(x: int) -> int:
     """The remainder of 0 <= x < 2^61 by SHARES, a Mersenne prime, without a division."""
     x = (x & SHARES) + (x >> 31)
@@ -261,7 +347,7 @@ def folded(x: int) -> int:
     return x - SHARES if x >= SHARES else x
 
 
-@jit
+@inlined
 def state_of(boards: Boards, b: int, stages: int) -> State:
     """Cut one board's state out of the arrays."""
     return State(
@@ -275,95 +361,102 @@ def state_of(boards: Boards, b: int, stages: int) -> State:
     )
 
 
-@jit
+@inlined
 def npu_of(pools: Pools, p: int) -> Npu:
     """Cut one pool's table out of the arrays."""
     stages, b_max = pools.stages[p], pools.b_max[p]
     return Npu(pools.believed[p, :stages, :b_max], pools.took[p, :stages, :b_max], b_max, pools.slots[p])
 
 
-@jit
-def pick(boards: Boards, pools: Pools, front: FrontSettings, now: int, pool: int, request: int, salt: int) -> int:
-    """The board of a pool whose predicted finish is first among a few drawn; NOBODY where none is known."""
+@inlined
+def finish_ns(boards: Boards, b: int, now: int) -> int:
+    """Predict as the front does when all that a board owes is done."""
+    board = boards.of[b]
+    return max(board.busy, board.free, now) + board.owed * board.each  # type: ignore[no-any-return]
+
+
+@inlined
+def pick(world: FleetRun, choices: int, now: int, pool: int, request: int, salt: int) -> int:
+    """Return the board of a pool that will be free first, among a few drawn, or among all if none is known.
+
+    NOBODY where no board of the pool is known.
+    """
+    boards, pools = world.boards, world.pools
     first, last = pools.first[pool], pools.first[pool + 1]
     best, finish = NOBODY, 0
-    for k in range(front.choices):
-        b = pools.members[first + drawn(front.seed, request, salt + k) % (last - first)]
-        if not boards.of[b].known:
-            continue
-        here = max(boards.of[b].busy, boards.of[b].free, now) + boards.of[b].owed * boards.of[b].each
-        if best == NOBODY or here < finish:
-            best, finish = b, here
+    for k in range(choices):
+        b = pools.members[first + drawn(world.front.seed, request, salt + k) % (last - first)]
+        if boards.of[b].known:
+            here = finish_ns(boards, b, now)
+            if best == NOBODY or here < finish:
+                best, finish = b, here
     if best == NOBODY:
         for k in range(first, last):
             b = pools.members[k]
-            here = max(boards.of[b].busy, boards.of[b].free, now) + boards.of[b].owed * boards.of[b].each
-            if boards.of[b].known and (best == NOBODY or here < finish):
-                best, finish = b, here
+            if boards.of[b].known:
+                here = finish_ns(boards, b, now)
+                if best == NOBODY or here < finish:
+                    best, finish = b, here
     return best
 
 
-@jit
-def send(
-    boards: Boards,
-    pools: Pools,
-    routes: Routes,
-    front: FrontSettings,
-    requests: Requests,
-    heap: Heap,
-    head: Ints,
-    now: int,
-    request: int,
-) -> bool:
-    """Send a request to a board of the pool where its route goes on; False when the heap is full.
+@inlined
+def pick_first(world: FleetRun, now: int, request: int) -> int:
+    """Choose the route of a request at the front: the best of a few drawn. Return the board, or NOBODY."""
+    front, routes, own = world.front, world.routes, world.requests.of[request]
+    best, finish = NOBODY, 0
+    for k in range(front.choices):
+        salt = (own.sent % 8) * 8 + 2 * k
+        share, r = drawn(front.seed, request, salt), 0
+        while routes.until[r] <= share:
+            r += 1
+        b = pick(world, 1, now, routes.pools[r, 0], request, salt + 1)
+        if b != NOBODY:
+            here = finish_ns(world.boards, b, now)
+            if best == NOBODY or here < finish:
+                best, finish, own.route = b, here, r
+    for r in range(len(routes.pools)):
+        if best == NOBODY:
+            best, own.route = pick(world, front.choices, now, routes.pools[r, 0], request, 7), r
+    return best
+
+
+@inlined
+def send(world: FleetRun, now: int, request: int) -> None:
+    """Send a request to a board of the pool where its route goes on.
 
     Where no board of the pool is known, the front tries again after its time of notice.
     """
-    hop = requests.of[request].hop
-    leaves_front = hop == 0
-    if leaves_front:
-        best, finish, chosen = NOBODY, 0, 0
-        for k in range(front.choices):
-            salt = (requests.of[request].sent % 8) * 8 + 2 * k
-            share, r = drawn(front.seed, request, salt), 0
-            while routes.until[r] <= share:
-                r += 1
-            b = pick(boards, pools, FrontSettings(0, 0, front.seed, 1), now, routes.pools[r, 0], request, salt + 1)
-            if b == NOBODY:
-                continue
-            here = max(boards.of[b].busy, boards.of[b].free, now) + boards.of[b].owed * boards.of[b].each
-            if best == NOBODY or here < finish:
-                best, finish, chosen = b, here, r
-        for r in range(len(routes.pools)):
-            if best == NOBODY:
-                best, chosen = pick(boards, pools, front, now, routes.pools[r, 0], request, 7), r
-        requests.of[request].route = chosen
+    own, front, progress = world.requests.of[request], world.front, world.progress[0]
+    if own.hop == 0:
+        best = pick_first(world, now, request)
     else:
-        pool = routes.pools[requests.of[request].route, hop]
-        best = pick(boards, pools, front, now, pool, request, 32 + hop)
-    requests.of[request].sent += 1
+        best = pick(world, front.choices, now, world.routes.pools[own.route, own.hop], request, 32 + own.hop)
+    own.sent += 1
     if best == NOBODY:
-        return push(heap, now + front.notice_ns, DELIVER, NOBODY, request)
-    pool = boards.of[best].pool
-    leaving = now
-    if leaves_front and front.head_ns:
-        head[0] = max(head[0], now) + front.head_ns
-        leaving = head[0]
-    boards.of[best].free = max(boards.of[best].free, leaving) + pools.in_ns[pool]
-    boards.of[best].owed += 1
-    return push(heap, boards.of[best].free + pools.hop_ns[pool], DELIVER, best, request)
+        push(world, now + front.notice_ns, DELIVER, NOBODY, request)
+        return
+    board, leaving = world.boards.of[best], now
+    if own.hop == 0 and front.head_ns:
+        progress.head = max(progress.head, now) + front.head_ns
+        leaving = progress.head
+    board.free = max(board.free, leaving) + world.pools.in_ns[board.pool]
+    board.owed += 1
+    push(world, board.free + world.pools.hop_ns[board.pool], DELIVER, best, request)
 
 
-@jit
-def admit(boards: Boards, b: int, request: int) -> bool:
-    """Put a request into a board's queue, in order of the stream; False when the queue is full."""
+@inlined
+def admit(world: FleetRun, b: int, request: int) -> None:
+    """Put a request into a board's queue, in order of the stream."""
+    boards = world.boards
     counts, queue, many = boards.counts[b], boards.queue, boards.many[b, 0]
     head = counts.head
     if many == 0:  # a queue that has run empty begins anew, so that it stays within a cache line or two
         counts.head = head = 0
     if head + many == queue.shape[1]:
         if head == 0:
-            return False
+            world.progress[0].full = 1
+            return
         for k in range(many):
             queue[b, k] = queue[b, head + k]
         counts.head = head = 0
@@ -373,212 +466,211 @@ def admit(boards: Boards, b: int, request: int) -> bool:
         k -= 1
     queue[b, head + k] = request
     boards.many[b, 0] = many + 1
-    return True
 
 
-@jit
-def finished(
-    boards: Boards,
-    pools: Pools,
-    routes: Routes,
-    front: FrontSettings,
-    requests: Requests,
-    stream: Stream,
-    heap: Heap,
-    head: Ints,
-    b: int,
-    now: int,
-) -> bool:
+@inlined
+def ask_at(world: FleetRun, time: int, b: int) -> None:
+    """Ask a board at a time, whatever was planned before."""
+    world.boards.of[b].asked = time
+    push(world, time, ASK, b, 0)
+
+
+@inlined
+def answer_back(world: FleetRun, b: int, request: int, now: int) -> None:
+    """Let an answer go back to the front."""
+    pools, board = world.pools, world.boards.of[b]
+    board.owed -= 1
+    world.requests.of[request].answered = now + pools.answer_ns[board.pool] + pools.hop_ns[board.pool]
+
+
+@inlined
+def finish(world: FleetRun, b: int, now: int) -> None:
     """End a board's run: answers go back to the front, samples that are not done go on to the next pool."""
-    pool, action = boards.of[b].pool, boards.action[b]
+    board, action = world.boards.of[b], world.boards.action[b]
     for k in range(action.samples):
-        request = boards.gone[b, k]
-        if stream.leaves[request] != action.stage:
+        request = world.boards.gone[b, k]
+        if world.stream.leaves[request] != action.stage:
             continue
-        boards.of[b].owed -= 1
-        if pools.local[pool, requests.of[request].exit] >= 0:
-            requests.of[request].left = requests.of[request].exit
-            requests.of[request].answered = now + pools.answer_ns[pool] + pools.hop_ns[pool]
-            continue
-        requests.of[request].hop += 1
-        if not send(boards, pools, routes, front, requests, heap, head, now + pools.out_ns[pool], request):
-            return False
+        own = world.requests.of[request]
+        if world.pools.local[board.pool, own.exit] >= 0:
+            own.left = own.exit
+            answer_back(world, b, request, now)
+        else:
+            board.owed -= 1
+            own.hop += 1
+            send(world, now + world.pools.out_ns[board.pool], request)
     action.samples = 0
-    return True
 
 
-@jit
-def lose(
-    boards: Boards,
-    pools: Pools,
-    front: FrontSettings,
-    requests: Requests,
-    stream: Stream,
-    heap: Heap,
-    b: int,
-    now: int,
-) -> bool:
+@inlined
+def lose(world: FleetRun, b: int, now: int) -> None:
     """Lose a board with all that waits and runs on it; the front sends them again when it has noticed."""
-    stages = pools.stages[boards.of[b].pool]
-    state = state_of(boards, b, stages)
+    board = world.boards.of[b]
+    if not board.alive:
+        return
+    stages = world.pools.stages[board.pool]
+    state = state_of(world.boards, b, stages)
     action, counts = state.action[0], state.counts[0]
-    again = now + front.notice_ns
+    again = now + world.front.notice_ns
     for k in range(action.samples):  # of the run in progress; those that stay stand in a line
         request = state.gone[k]
-        if stream.leaves[request] == action.stage:
-            one = requests.of[request]
-            one.start = one.end = one.left = one.outcome = -1
-            if not push(heap, again, DELIVER, NOBODY, request):
-                return False
+        if world.stream.leaves[request] == action.stage:
+            own = world.requests.of[request]
+            own.start = own.end = own.left = own.outcome = -1
+            push(world, again, DELIVER, NOBODY, request)
     for stage in range(stages):
         for k in range(state.many[stage]):
             request = at(state, stage, k)
-            requests.of[request].start = -1
-            if not push(heap, again, DELIVER, NOBODY, request):
-                return False
+            world.requests.of[request].start = -1
+            push(world, again, DELIVER, NOBODY, request)
         state.many[stage] = 0
     counts.head, counts.held, action.samples = 0, 0, 0
-    boards.of[b].alive, boards.of[b].asked, boards.of[b].busy, boards.of[b].owed = 0, NEVER, now, 0
-    return push(heap, again, FAULT, b, -2)
+    board.alive, board.asked, board.busy, board.owed = 0, NEVER, now, 0
+    push(world, again, NOTICED, b, 0)
 
 
-@jit
-def wake(boards: Boards, pools: Pools, heap: Heap, now: int) -> bool:
-    """Ask every board that waits for an arrival, once no further one will come."""
-    for b in range(len(boards.of)):
-        waiting = boards.counts[b].held
-        for stage in range(pools.stages[boards.of[b].pool]):
-            waiting += boards.many[b, stage]
-        if boards.of[b].alive and boards.of[b].busy <= now and boards.of[b].asked == NEVER and waiting:
-            boards.of[b].asked = now
-            if not push(heap, now, ASK, b, 0):
-                return False
+@inlined
+def arrive(world: FleetRun) -> None:
+    """Send the next request of the stream; after the last, ask the boards that wait for one more."""
+    progress, boards = world.progress[0], world.boards
+    request = progress.arrived
+    now = world.stream.arrival[request]
+    progress.arrived += 1
+    send(world, now, request)
+    if progress.arrived == len(world.stream.arrival):
+        for b in range(len(boards.of)):
+            waiting = boards.counts[b].held
+            for stage in range(world.pools.stages[boards.of[b].pool]):
+                waiting += boards.many[b, stage]
+            if boards.of[b].alive and boards.of[b].busy <= now and boards.of[b].asked == NEVER and waiting:
+                ask_at(world, now, b)
+
+
+@inlined
+def deliver(world: FleetRun, b: int, request: int, now: int) -> bool:
+    """Put a request into a board's queue; what comes back to the front, or to a lost board, is sent again.
+
+    True when the board is to be asked now, before any other event.
+    """
+    own = world.requests.of[request]
+    if b == NOBODY:
+        world.tally[AGAIN] += 1
+        own.hop = 0
+        send(world, now, request)
+        return False
+    board = world.boards.of[b]
+    if not board.alive:
+        board.owed = 0
+        push(world, now + world.front.notice_ns, DELIVER, NOBODY, request)
+        return False
+    leave = world.pools.local[board.pool, own.exit]
+    world.stream.leaves[request] = leave if leave >= 0 else world.pools.stages[board.pool] - 1
+    admit(world, b, request)
+    if board.busy > now or board.asked == now:
+        return False
+    # The question comes after all that happens in this nanosecond; most often nothing does.
+    if is_due(world, now, ASK) or next_arrival(world) <= now:
+        ask_at(world, now, b)
+        return False
+    board.asked = now
     return True
 
 
-@jit.entry
-def serve_fleet(
-    stream: Stream,
-    requests: Requests,
-    boards: Boards,
-    pools: Pools,
-    routes: Routes,
-    front: FrontSettings,
-    policies: Any,
-    faults: Ints,
-    heap: Heap,
-    tally: Ints,
-) -> int:
-    """Serve the stream; DONE, REFUSED or OVERFLOW (more room is needed).
+@inlined
+def next_arrival(world: FleetRun) -> int:
+    """Return the time of the next arrival at the front; after the last, the end of time."""
+    arrived, arrival = world.progress[0].arrived, world.stream.arrival
+    return arrival[arrived] if arrived < len(arrival) else END_OF_TIME
 
-    `faults`: rows of time, board and kind. `tally`: events, decisions, requests sent again, and then the
-    number of runs by pool and batch.
-    """
-    stream, requests, boards, pools = borrowed(stream), borrowed(requests), borrowed(boards), borrowed(pools)
-    routes, policies, heap, tally = borrowed(routes), borrowed(policies), borrowed(heap), borrowed(tally)
-    own = np.zeros(1, np.int64)
-    head = borrowed(own)
-    n, arrived = len(stream.arrival), 0
-    for k in range(len(faults)):
-        if not push(heap, faults[k, 0], FAULT, faults[k, 1], -1 if faults[k, 2] == LOST else -3):
-            return OVERFLOW
-    while True:
-        due = heap.size[0] > ROOT
-        if arrived < n and (not due or stream.arrival[arrived] * KINDS + DELIVER <= heap.words[2 * ROOT]):
-            now, request = stream.arrival[arrived], arrived
-            arrived += 1
-            tally[0] += 1
-            if not send(boards, pools, routes, front, requests, heap, head, now, request):
-                return OVERFLOW
-            if arrived == n and not wake(boards, pools, heap, now):
-                return OVERFLOW
-            continue
-        if not due:
-            return DONE
-        key, b, request = pop(heap)
-        now, kind = key >> BITS, key & (KINDS - 1)  # shifts, since a division takes as long as much of an event
-        tally[0] += 1
-        if kind == FAULT:
-            if request == -1:
-                if boards.of[b].alive and not lose(boards, pools, front, requests, stream, heap, b, now):
-                    return OVERFLOW
-            elif request == -2:
-                boards.of[b].known = boards.of[b].alive
-            else:
-                boards.of[b].alive = boards.of[b].known = 1
-            continue
-        if kind == DELIVER:
-            if b == NOBODY:
-                tally[2] += 1
-                requests.of[request].hop = 0
-                if not send(boards, pools, routes, front, requests, heap, head, now, request):
-                    return OVERFLOW
-            elif not boards.of[b].alive:
-                boards.of[b].owed = 0
-                if not push(heap, now + front.notice_ns, DELIVER, NOBODY, request):
-                    return OVERFLOW
-            else:
-                pool = boards.of[b].pool
-                leave = pools.local[pool, requests.of[request].exit]
-                stream.leaves[request] = leave if leave >= 0 else pools.stages[pool] - 1
-                if not admit(boards, b, request):
-                    return OVERFLOW
-                if boards.of[b].busy <= now and boards.of[b].asked != now:
-                    boards.of[b].asked = now
-                    # The question comes after all that happens in this nanosecond; most often nothing does.
-                    if (heap.size[0] > ROOT and heap.words[2 * ROOT] <= now * KINDS + ASK) or (
-                        arrived < n and stream.arrival[arrived] <= now
-                    ):
-                        if not push(heap, now, ASK, b, 0):
-                            return OVERFLOW
-                    else:
-                        kind = ASK
-                        tally[0] += 1
-            if kind != ASK:
-                continue
-        if boards.of[b].asked != now or not boards.of[b].alive:
-            continue
-        pool = boards.of[b].pool
-        state, npu = state_of(boards, b, pools.stages[pool]), npu_of(pools, pool)
-        counts, action = state.counts[0], state.action[0]
-        counts.now, counts.closed = now, np.int64(arrived == n)
-        if action.samples and not finished(boards, pools, routes, front, requests, stream, heap, head, b, now):
-            return OVERFLOW
-        # What left the front at this very nanosecond is in the queue before the policy is asked.
-        if heap.size[0] > ROOT and heap.words[2 * ROOT] <= now * KINDS + DELIVER:
-            if not push(heap, now, ASK, b, 0):
-                return OVERFLOW
-            continue
-        boards.of[b].asked = NEVER
-        while state.many[0] or counts.held:
-            tally[1] += 1
-            policy = policies[pool]
-            wrappers = policy.wrappers
-            if not (wrappers.shed and shed_hopeless(state, npu, stream)):
-                decide(policy.twin, state, npu, stream)
-                if wrappers.anytime > 0:
-                    answer_early(state, npu, stream, wrappers)
-            if action.kind == WAIT:
-                if counts.closed and action.until == NEVER:
-                    return REFUSED
-                action.samples = 0
-                if action.until != NEVER:
-                    if action.until <= now:
-                        return REFUSED
-                    boards.of[b].asked = action.until
-                    if not push(heap, action.until, ASK, b, 0):
-                        return OVERFLOW
-                break
-            if not act(state, npu, stream, requests.fates):
-                return REFUSED
-            if action.kind == RUN:
-                tally[3 + pool * pools.believed.shape[2] + action.samples - 1] += 1
-                boards.of[b].busy = boards.of[b].asked = action.end
-                if not push(heap, action.end, ASK, b, 0):
-                    return OVERFLOW
-                break
-            for k in range(action.samples):
-                request = state.gone[k]
-                boards.of[b].owed -= 1
-                requests.of[request].answered = now + pools.answer_ns[pool] + pools.hop_ns[pool]
+
+@inlined
+def ask(world: FleetRun, policies: Any, b: int, now: int) -> bool:
+    """End a board's run, and ask its policy until it runs or waits; False when the engine would refuse it."""
+    board = world.boards.of[b]
+    if board.asked != now or not board.alive:
+        return True  # the question was put off, or is that of a board which was lost since
+    pool, closed = board.pool, world.progress[0].arrived == len(world.stream.arrival)
+    state, npu = state_of(world.boards, b, world.pools.stages[pool]), npu_of(world.pools, pool)
+    counts, action = state.counts[0], state.action[0]
+    counts.now, counts.closed = now, np.int64(closed)
+    if action.samples:
+        finish(world, b, now)
+    if is_due(world, now, DELIVER):  # what left the front at this very nanosecond is in the queue first
+        push(world, now, ASK, b, 0)
+        return True
+    board.asked = NEVER
+    while state.many[0] or counts.held:
+        world.tally[DECISIONS] += 1
+        ask_policy(policies[pool], state, npu, world.stream)
+        if action.kind == WAIT:
             action.samples = 0
+            if action.until != NEVER:
+                ask_at(world, action.until, b)
+            return not closed and (action.until == NEVER or action.until > now)
+        if not act(state, npu, world.stream, world.requests.fates):
+            return False
+        if action.kind == RUN:
+            world.tally[RUNS + pool * world.pools.believed.shape[2] + action.samples - 1] += 1
+            board.busy = action.end
+            ask_at(world, action.end, b)
+            return True
+        for k in range(action.samples):
+            answer_back(world, b, state.gone[k], now)
+        action.samples = 0
+    return True
+
+
+@inlined
+def ask_policy(policy: Compiled, state: State, npu: Npu, stream: Stream) -> None:
+    """Let a policy decide, with its wrappers."""
+    wrappers = policy.wrappers
+    if not (wrappers.shed and shed_hopeless(state, npu, stream)):
+        decide(policy.twin, state, npu, stream)
+        if wrappers.anytime > 0:
+            answer_early(state, npu, stream, wrappers)
+
+
+def padded(twins: Sequence[Compiled]) -> tuple[Compiled, ...]:
+    """Return the twins of all pools with copies of the last behind them: four in all, eight, or so on.
+
+    Their number is part of the loop's type, and so it is compiled for few of them.
+    """
+    count = max(4, 1 << (len(twins) - 1).bit_length())
+    return (*twins, *[twins[-1]] * (count - len(twins)))
+
+
+@jit.entry
+def serve_fleet(world: FleetRun, policies: Any, faults: Ints) -> int:
+    """Serve the stream: DONE, REFUSED, or FULL when more room is needed.
+
+    `policies`: the twins of the pools, as `padded` gives them. `faults`, losses x 3: time in ns, board, and
+    LOST or BACK.
+    """
+    world, policies = borrowed(world), borrowed(policies)
+    progress, boards, stream = world.progress[0], world.boards, world.stream
+    for k in range(len(faults)):
+        push(world, faults[k, 0], faults[k, 2], faults[k, 1], 0)
+    while not progress.full:
+        if progress.arrived < len(stream.arrival) and not is_due(world, stream.arrival[progress.arrived], LOST):
+            world.tally[EVENTS] += 1
+            arrive(world)
+            continue
+        if world.heap.size[0] == ROOT:
+            return DONE
+        now, kind, b, request = pop(world.heap)
+        world.tally[EVENTS] += 1
+        if kind == ASK:
+            if not ask(world, policies, b, now):
+                return REFUSED
+        elif kind == DELIVER:
+            if deliver(world, b, request, now):
+                world.tally[EVENTS] += 1
+                if not ask(world, policies, b, now):
+                    return REFUSED
+        elif kind == LOST:
+            lose(world, b, now)
+        elif kind == NOTICED:
+            boards.of[b].known = boards.of[b].alive
+        else:
+            boards.of[b].alive = boards.of[b].known = 1
+    return FULL

@@ -1,7 +1,9 @@
 """The twin of a fleet: a plan served in simulated time on many boards, with links, losses and exits.
 
-One event loop over all boards (`scheduler/compiled/fleet.py`), each with a policy as deployed. One board
-without links behaves exactly as `simulate`. Times are integer nanoseconds; the same seed gives the same bits.
+One event loop over all boards, each with a policy as deployed: compiled (`scheduler/compiled/fleet.py`) for
+policies that many boards can share, plain (`scheduler/simulation/fleet.py`) for all others and without
+Numba. One board without links behaves exactly as `simulate`. Times are integer nanoseconds; the same seed
+gives the same bits.
 
 >>> from fluidnpu.scheduler.placement import place
 >>> from fluidnpu.scheduler.placement.testing import toy_fleet
@@ -14,16 +16,22 @@ without links behaves exactly as `simulate`. Times are integer nanoseconds; the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count, islice
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fluidnpu.dse import LatencyTable, has_numba
+
 from ..compiled import fleet as loop
-from ..compiled.twin import NO_DRAIN, Compiled, Ints, Npu, Stream, Wrappers, twin_of
+from ..compiled.twin import NO_DRAIN, Compiled, Ints, Npu, Stream, twin_of
 from ..errors import FleetError, PolicyError
+from ..policies.turns import TurnsPolicy
+from ..policies.wrappers.shedding import Shedding
 from ..policy import Policy
+from ..simulation.fleet import SHARES, Event, FleetPool, FleetSimulator, FrontPlan
 from ..simulation.traffic import check_load, draw_exits
 from .fleet import Fleet
 from .options import DeviceKind, Floats, Space
@@ -46,6 +54,11 @@ class Table:
     begins: tuple[int, ...]
     batch: tuple[int, ...]
     local: tuple[int, ...]
+
+    @property
+    def splits(self) -> tuple[tuple[int, int], ...]:
+        """First stage and batch of each split, as `TurnsPolicy` has them."""
+        return tuple((stage, batch) for stage, batch in enumerate(self.batch) if self.begins[stage])
 
 
 def table_of(kind: DeviceKind, jobs: Sequence[Job]) -> Table:
@@ -175,88 +188,228 @@ def serve_fleet_stream(
     overhead_ns: int = 0,
     shed: bool = False,
     free_ns: Mapping[str, int] | None = None,
+    compiled: bool = True,
 ) -> Served:
     """Serve these arrivals, sorted, each leaving at its exit if it is let run. Raises as `serve_plan`.
 
-    `overhead_ns` is added to every run, as `World.overhead_ns`; policies and front do not know of it. `shed`:
-    boards drop what can no longer be in time. `free_ns`: when a device takes the first request, where
-    that is not at once.
+    `arrival_ns` and `exits`: one a request. `overhead_ns` is added to every run, as `World.overhead_ns`;
+    policies and front do not know of it. `shed`: boards drop what can no longer be in time. `free_ns`: when
+    a device takes the first request, where that is not at once. `compiled`: False serves in plain Python, as
+    a policy is in any case that has no compiled twin, or a memory: a copy of it on every board.
     """
     plan.check(fleet)
     network = network or plan.networks[0]
     if overhead_ns < 0:
         raise FleetError(f"overhead_ns must be at least 0, not {overhead_ns}")
-    setting = _Setting(fleet, plan, network)
-    pools = setting.pools._replace(took=setting.pools.believed + overhead_ns)
-    front = loop.FrontSettings(setting.head_ns, setting.notice_ns, seed, choices)
+    setting = _Setting(fleet, plan, network, overhead_ns)
+    front = replace(setting.front, seed=seed, choices=choices)
     at = {name: k for k, name in enumerate(setting.boards)}
     if odd := sorted({fault.device for fault in faults} - set(at)):
         raise FleetError(f"faults must be of devices that the plan uses, and {', '.join(odd)} are not")
-    rows = [[fault.at_ns, at[fault.device], loop.BACK if fault.back else loop.LOST] for fault in faults]
-    lost = np.array(rows, np.int64).reshape(-1, 3)
-    deadline = arrival_ns + plan.slo_ns
-    queue, heap = _QUEUE, _HEAP
-    while True:
-        requests = loop.Requests.new(np.asarray(exits, np.int64))
-        stream = Stream(arrival_ns.copy(), deadline.copy(), requests.leaves)
-        tally = np.zeros(3 + setting.pools.believed.shape[0] * setting.pools.believed.shape[2], np.int64)
-        boards = setting.idle(queue)
-        room = loop.Heap.empty(heap + 4 * len(setting.boards))
-        for device, time_ns in (free_ns or {}).items():
-            boards.of[at[device]].free = time_ns
-        policies = setting.policies(policy, stream, shed=shed)
-        done = loop.serve_fleet(stream, requests, boards, pools, setting.routes, front, policies, lost, room, tally)
-        if done == loop.REFUSED:
-            raise PolicyError(f"policy '{policy.name if policy else 'turns'}' broke the rules on a board of the fleet")
-        if done == loop.DONE:
-            break
-        queue, heap = 4 * queue, 4 * heap
+    _check_survivors(setting, faults)
+    policies = [policy or TurnsPolicy(splits=table.splits, patience=0) for table in setting.tables]
+    asked = _Asked(
+        front=front,
+        policies=[Shedding(one) for one in policies] if shed else policies,
+        arrival=arrival_ns,
+        deadline=arrival_ns + plan.slo_ns,
+        exits=np.asarray(exits, np.int64),
+        faults=[(fault.at_ns, at[fault.device], Event.BACK if fault.back else Event.LOST) for fault in faults],
+        free_ns=[(at[device], time_ns) for device, time_ns in (free_ns or {}).items()],
+    )
+    done = (asked.compiled() if compiled and has_numba() else None) or asked.plain()
     return Served(
         arrival_ns=arrival_ns,
-        end_ns=requests.of.answered.copy(),
-        exit=np.where(requests.of.outcome == _DROPPED, -1, requests.of.left),
-        sent=requests.of.sent.astype(np.int64),
+        end_ns=done.answered_ns,
+        exit=done.exit,
+        sent=done.sent,
         slo_ns=plan.slo_ns,
-        events=int(tally[0]),
-        decisions=int(tally[1]),
-        again=int(tally[2]),
-        runs=tally[3:].reshape(setting.pools.believed.shape[0], -1),
-        passed=setting.passed(requests),
-        free_ns={device: int(boards.of[k].busy) for device, k in at.items()},
+        events=done.events,
+        decisions=done.decisions,
+        again=done.again,
+        runs=done.runs,
+        passed=setting.passed(done.route, done.hop),
+        free_ns={device: done.busy_ns[k] for device, k in at.items()},
     )
 
 
-@dataclass
+def _check_survivors(setting: _Setting, faults: Sequence[Fault]) -> None:
+    """Raise FleetError for losses after which requests would be sent again for ever."""
+    away = set[str]()
+    for fault in sorted(faults, key=lambda fault: (fault.at_ns, not fault.back)):
+        (away.discard if fault.back else away.add)(fault.device)
+    empty = [all(setting.boards[k] in away for k in pool.boards) for pool in setting.front.pools]
+    first = {route[0] for route in setting.front.routes}
+    later = {pool for route in setting.front.routes for pool in route[1:]}
+    if all(empty[pool] for pool in first) or any(empty[pool] for pool in later):
+        raise FleetError(
+            f"faults must leave or bring back a board of every pool that requests need, and "
+            f"{', '.join(sorted(away))} never come back"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Done:
+    """What a loop did: a column a request, `runs[pool, batch - 1]`, and the end of each board's last run."""
+
+    answered_ns: Ints
+    exit: Ints
+    route: Ints
+    hop: Ints
+    sent: Ints
+    events: int
+    decisions: int
+    again: int
+    runs: Ints
+    busy_ns: Sequence[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """What either loop is asked: a front with its pools and their policies, arrivals and losses."""
+
+    front: FrontPlan
+    policies: Sequence[Policy]
+    arrival: Ints
+    deadline: Ints
+    exits: Ints
+    faults: Sequence[tuple[int, int, Event]]
+    free_ns: Sequence[tuple[int, int]]
+
+    @property
+    def b_max(self) -> int:
+        """Columns of a table of runs: batches up to the largest of all pools."""
+        return max(pool.latency.b_max for pool in self.front.pools)
+
+    def plain(self) -> _Done:
+        """Serve in plain Python, any policy. Raises PolicyError."""
+        done = FleetSimulator(
+            self.front,
+            self.policies,
+            arrival_ns=self.arrival.tolist(),
+            deadline_ns=self.deadline.tolist(),
+            exits=self.exits.tolist(),
+            faults=self.faults,
+            free_ns=self.free_ns,
+        ).serve()
+        runs = np.zeros((len(self.front.pools), self.b_max), np.int64)
+        for (pool, batch), times in done.runs.items():
+            runs[pool, batch - 1] = times
+        rows = [(r.answered_ns, r.left, r.route, r.hop, r.sent) for r in done.requests]
+        answered, left, route, hop, sent = np.array(rows, np.int64).reshape(-1, 5).T
+        return _Done(
+            answered_ns=answered,
+            exit=left,
+            route=route,
+            hop=hop,
+            sent=sent,
+            events=done.events,
+            decisions=done.decisions,
+            again=done.again,
+            runs=runs,
+            busy_ns=[board.busy_ns for board in done.boards],
+        )
+
+    def compiled(self) -> _Done | None:
+        """Serve in the compiled loop; None where a policy has no twin that boards can share.
+
+        Raises PolicyError.
+        """
+        faults = np.array([(at, board, kind) for at, board, kind in self.faults], np.int64).reshape(-1, 3)
+        queue, heap = _QUEUE, _HEAP + 4 * sum(len(pool.boards) for pool in self.front.pools)
+        while True:
+            world = loop.FleetRun.new(self.front, self.arrival, self.deadline, self.exits, queue, heap)
+            twins = self._twins(world.stream)
+            if twins is None:
+                return None
+            for board, time_ns in self.free_ns:
+                world.boards.of[board].free = time_ns
+            done = loop.serve_fleet(world, loop.padded(twins), faults)
+            if done == loop.REFUSED:
+                raise PolicyError(f"policy '{self.policies[0].name}' broke the rules on a board of the fleet")
+            if done == loop.DONE:
+                break
+            queue, heap = 4 * queue, 4 * heap
+        tally, requests = world.tally, world.requests
+        return _Done(
+            answered_ns=requests.of.answered.copy(),
+            exit=np.where(requests.of.outcome == _DROPPED, -1, requests.of.left),
+            route=requests.of.route.astype(np.int64),
+            hop=requests.of.hop.astype(np.int64),
+            sent=requests.of.sent.astype(np.int64),
+            events=int(tally[loop.EVENTS]),
+            decisions=int(tally[loop.DECISIONS]),
+            again=int(tally[loop.AGAIN]),
+            runs=tally[loop.RUNS :].reshape(-1, self.b_max),
+            busy_ns=world.boards.of.busy.tolist(),
+        )
+
+    def _twins(self, stream: Stream) -> tuple[Compiled, ...] | None:
+        """Return the twin of each pool; None where one has none that its boards can share."""
+        twins = []
+        for pool, policy in zip(self.front.pools, self.policies, strict=True):
+            table = np.array(pool.latency.ns, np.int64)
+            twin = twin_of(policy, stream, Npu(table, table, pool.latency.b_max, pool.slots))
+            if twin is None or "memory" in type(twin.twin)._fields or twin.drain is not NO_DRAIN:
+                return None
+            twins.append(twin)
+        return tuple(twins)
+
+
 class _Setting:
-    """A plan as the arrays of the loop."""
+    """A plan as the loops see it: pools, boards by number, and the front."""
 
-    fleet: Fleet
-    plan: Plan
-    network: str
-    tables: list[Table] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        space = Space.of(self.fleet, self.network, self.plan.slo_ns)
+    def __init__(self, fleet: Fleet, plan: Plan, network: str, overhead_ns: int) -> None:
+        self.plan, self.network = plan, network
+        space = Space.of(fleet, network, plan.slo_ns)
         kinds = {(kind.type, device): kind for kind in space.kinds for device in kind.devices}
-        self.places = [k for k, pool in enumerate(self.plan.pools) if self.network in pool.networks]
-        pools = [self.plan.pools[k] for k in self.places]
+        self.places = [k for k, pool in enumerate(plan.pools) if network in pool.networks]
+        pools = [plan.pools[k] for k in self.places]
         self.kinds = [kinds[pool.type, pool.devices[0]] for pool in pools]
-        self.tables = [table_of(kind, pool.jobs_of(self.network)) for kind, pool in zip(self.kinds, pools, strict=True)]
+        self.tables = [table_of(kind, pool.jobs_of(network)) for kind, pool in zip(self.kinds, pools, strict=True)]
         self.boards = [device for pool in pools for device in pool.devices]
-        self.pool_of = np.repeat(np.arange(len(pools)), [len(pool.devices) for pool in pools]).astype(np.int64)
-        self.slots = [2 * sum(job.batch for job in pool.jobs_of(self.network)) for pool in pools]
-        self.pools = self._pools(space, pools)
-        self.routes = self._routes()
-        each = [self._each(space, table, k) for k, table in enumerate(self.tables)]
-        self.each = np.array(each, np.int64)[self.pool_of]
-        facts = self.fleet.networks[self.network]
+        facts = fleet.networks[network]
         size = max(facts.input_bytes, facts.answer_bytes)
-        self.head_ns = self.fleet.links[self.fleet.head].transfer_ns(size) if self.fleet.head and size else 0
         longest = max(int(table.ns[:, max(table.batch) - 1].sum()) for table in self.tables)
-        self.notice_ns = NOTICE * longest
+        routes, until = self._routes()
+        self.front = FrontPlan(
+            pools=tuple(self._pools(space, pools, overhead_ns)),
+            routes=routes,
+            until=until,
+            head_ns=fleet.links[fleet.head].transfer_ns(size) if fleet.head and size else 0,
+            notice_ns=NOTICE * longest,
+        )
 
-    def _each(self, space: Space, table: Table, pool: int) -> int:
-        """Device time of one sample at full batches, by which the front predicts."""
+    def _pools(self, space: Space, pools: Sequence[Pool], overhead_ns: int) -> Iterator[FleetPool]:
+        facts, board = space.network, count()
+        for kind, pool, table in zip(self.kinds, pools, self.tables, strict=True):
+            jobs, blocks = pool.jobs_of(self.network), kind.profile.blocks
+            enters = facts.input_bytes if jobs[0].first == 0 else blocks[jobs[0].first - 1].cut_bytes
+            leaves = facts.answer_bytes if jobs[-1].last == space.blocks - 1 else blocks[jobs[-1].last].cut_bytes
+            yield FleetPool(
+                latency=LatencyTable(ns=tuple(map(tuple, table.ns[:, : max(table.batch)].tolist()))),
+                slots=2 * sum(job.batch for job in jobs),
+                boards=tuple(islice(board, len(pool.devices))),
+                local=table.local,
+                rates=self._rates(space, table, jobs[0].first),
+                each_ns=self._each_ns(space, table),
+                overhead_ns=overhead_ns,
+                in_ns=kind.link.transfer_ns(enters),
+                out_ns=kind.link.transfer_ns(leaves),
+                answer_ns=kind.link.transfer_ns(facts.answer_bytes),
+                hop_ns=kind.link.latency_ns,
+            )
+
+    def _rates(self, space: Space, table: Table, first: int) -> tuple[float, ...]:
+        """Return the share of a pool's samples that leaves at each stage; `first`: of the pool's blocks."""
+        rates, exits = np.zeros(len(table.ns)), self.kinds[0].profile.exits
+        for end, stage, rate in zip(exits, table.local, space.network.exit_rates or (1.0,), strict=True):
+            if end >= first:
+                rates[stage] += rate  # who goes on has the stage -1, the last
+        return tuple((rates / (rates.sum() or 1.0)).tolist())
+
+    def _each_ns(self, space: Space, table: Table) -> int:
+        """Return the device time of one sample at full batches, by which the front predicts."""
         reach = 0.0
         rates = space.network.exit_rates or (1.0,)
         for stage in range(len(table.ns)):
@@ -264,75 +417,21 @@ class _Setting:
             reach += stays * table.ns[stage, table.batch[stage] - 1] / table.batch[stage]
         return max(1, round(reach))
 
-    def _pools(self, space: Space, pools: Sequence[Pool]) -> loop.Pools:
-        n, stages = len(pools), max(len(table.ns) for table in self.tables)
-        b_max = max(table.ns.shape[1] for table in self.tables)
-        took = np.ones((n, stages, b_max), np.int64)
-        for k, table in enumerate(self.tables):
-            took[k, : table.ns.shape[0], : table.ns.shape[1]] = table.ns
-        facts, enters, leaves = space.network, [], []
-        for kind, pool in zip(self.kinds, pools, strict=True):
-            jobs, blocks = pool.jobs_of(self.network), kind.profile.blocks
-            inside = facts.input_bytes if jobs[0].first == 0 else blocks[jobs[0].first - 1].cut_bytes
-            outside = facts.answer_bytes if jobs[-1].last == space.blocks - 1 else blocks[jobs[-1].last].cut_bytes
-            enters.append(kind.link.transfer_ns(inside))
-            leaves.append(kind.link.transfer_ns(outside))
-        first = np.concatenate([[0], np.cumsum([len(pool.devices) for pool in pools])])
-        return loop.Pools(
-            stages=np.array([len(table.ns) for table in self.tables], np.int64),
-            believed=took,
-            took=took,
-            b_max=np.array([max(table.batch) for table in self.tables], np.int64),
-            slots=np.array(self.slots, np.int64),
-            first=first.astype(np.int64),
-            members=np.arange(len(self.boards), dtype=np.int64),
-            in_ns=np.array(enters, np.int64),
-            out_ns=np.array(leaves, np.int64),
-            answer_ns=np.array([kind.link.transfer_ns(facts.answer_bytes) for kind in self.kinds], np.int64),
-            hop_ns=np.array([kind.link.latency_ns for kind in self.kinds], np.int64),
-            local=np.array([table.local for table in self.tables], np.int64),
-        )
-
-    def _routes(self) -> loop.Routes:
+    def _routes(self) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
+        """Return the pools of each route, and the routes' shares, summed."""
         ways = [route for route in self.plan.routes if route.network == self.network]
         at = {place: k for k, place in enumerate(self.places)}
-        longest = max(len(route.pools) for route in ways)
-        pools = np.full((len(ways), longest), -1, np.int64)
-        for k, route in enumerate(ways):
-            pools[k, : len(route.pools)] = [at[place] for place in route.pools]
         shares: Floats = np.cumsum([route.rate_per_s for route in ways])
-        until = np.floor(shares / shares[-1] * loop.SHARES).astype(np.int64)
-        until[-1] = loop.SHARES
-        return loop.Routes(pools, until)
+        until = np.floor(shares / shares[-1] * SHARES).astype(np.int64).tolist()
+        return tuple(tuple(at[place] for place in route.pools) for route in ways), (*until[:-1], SHARES)
 
-    def idle(self, queue: int) -> loop.Boards:
-        """Give boards at which nothing waits."""
-        stages, slots = self.pools.believed.shape[1], int(self.pools.slots.max())
-        return loop.Boards.empty(self.pool_of, self.each, stages, slots, queue)
-
-    def passed(self, requests: loop.Requests) -> Ints:
-        """Give the number of exits before the pool where each request was last."""
+    def passed(self, route: Ints, hop: Ints) -> Ints:
+        """Return the number of exits before the pool where each request was last."""
         exits = np.array(self.kinds[0].profile.exits)
         before = [int((exits < self.plan.pools[place].jobs_of(self.network)[0].first).sum()) for place in self.places]
-        pool = self.routes.pools[requests.of.route, np.minimum(requests.of.hop, self.routes.pools.shape[1] - 1)]
-        return np.asarray(np.array(before, np.int64)[pool])
-
-    def policies(self, policy: Policy | None, stream: Stream, *, shed: bool) -> tuple[Compiled, ...]:
-        """Give the twin of each pool. Raises FleetError for a policy without one, or with a memory."""
-        if policy is None:
-            wrappers = Wrappers(shed=int(shed))
-            return tuple(
-                Compiled(loop.TurnsTwin(np.array(table.begins, np.int64), np.array(table.batch, np.int64), 0), wrappers)
-                for table in self.tables
-            )
-        found = []
-        for k, table in enumerate(self.tables):
-            npu = Npu(table.ns, table.ns, max(table.batch), int(self.pools.slots[k]))
-            twin = twin_of(policy, stream, npu)
-            if twin is None or "memory" in type(twin.twin)._fields or twin.drain is not NO_DRAIN:
-                raise FleetError(f"policy '{policy.name}' has no compiled twin that many boards can share")
-            found.append(twin)
-        return tuple(found)
+        longest = max(map(len, self.front.routes))
+        pools = np.array([[*way, *[-1] * (longest - len(way))] for way in self.front.routes])
+        return np.asarray(np.array(before, np.int64)[pools[route, np.minimum(hop, longest - 1)]])
 
 
 def goodput(

@@ -23,11 +23,12 @@ class TurnsPolicy:
 
     `splits`: first stage and batch of each, the first from stage 0; none: every stage is a split of its own
     at the largest batch. Without a full split the queue goes before what waits further on, as long as it
-    fills a batch; inside a split a batch goes on. A sample that has waited for 10 objectives goes first, so
-    that nobody gathers for ever. Raises SchedulerError.
+    fills a batch; inside a split a batch goes on. A sample that has waited for `patience` objectives goes
+    first, so that nobody gathers for ever; 0 for never. Raises SchedulerError.
     """
 
     splits: Splits = ()
+    patience: int = PATIENCE
     name: str = "turns"
 
     def __post_init__(self) -> None:
@@ -56,7 +57,7 @@ class TurnsPolicy:
         for stage in range(stages - 1, 0, -1):
             if waiting[stage] and not begins[stage]:
                 return Run(stage, tuple(waiting[stage][: view.b_max]), "go on")
-        if (first := oldest_first(view, PATIENCE)) is not None:
+        if self.patience and (first := oldest_first(view, self.patience)) is not None:
             return first
         for stage in range(stages - 1, 0, -1):
             if len(waiting[stage]) >= batch[stage] and begins[stage]:
@@ -72,7 +73,7 @@ class TurnsPolicy:
         from ..compiled.fleet import TurnsTwin
 
         begins, batch = self.table(len(npu.believed), npu.b_max)
-        return Compiled(twin=TurnsTwin(np.array(begins, np.int64), np.array(batch, np.int64), PATIENCE))
+        return Compiled(twin=TurnsTwin(np.array(begins, np.int64), np.array(batch, np.int64), self.patience))
 
 
 def splits_text(splits: Splits) -> str:

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from fluidnpu.dse import LatencyTable, has_numba
-from fluidnpu.scheduler import Action, Request, View, World, make_policy, simulate
+from fluidnpu.scheduler import Request, World, make_policy, simulate
 from fluidnpu.scheduler.errors import FleetError
 from fluidnpu.scheduler.placement import Fleet, Job, Plan, Pool, Route, goodput, place, serve_plan
 from fluidnpu.scheduler.placement.testing import toy_fleet
 from fluidnpu.scheduler.placement.twin import Fault, serve_fleet_stream
 
-pytestmark = pytest.mark.skipif(not has_numba(), reason="without Numba the loop takes minutes")
 MS = 10**6
 
 
@@ -69,22 +68,6 @@ def test_what_a_host_adds_to_a_run_is_the_simulators() -> None:
     assert not np.array_equal(served.end_ns, serve_fleet_stream(fleet, plan, arrival, exits, policy=policy).end_ns)
     with pytest.raises(FleetError, match="at least 0, not -1"):
         serve_fleet_stream(fleet, plan, arrival, exits, overhead_ns=-1)
-
-
-def test_a_policy_with_a_memory_is_refused_since_boards_would_share_it() -> None:
-    fleet, plan = alone()
-    with pytest.raises(FleetError, match="has no compiled twin that many boards can share"):
-        serve_plan(fleet, plan, rate_per_s=10, count=10, policy=Foreign())
-
-
-class Foreign:
-    name = "foreign"
-
-    def reset(self) -> None:
-        """Nothing to forget."""
-
-    def decide(self, view: View) -> Action:
-        raise AssertionError("never asked")
 
 
 def test_everybody_is_answered_once_though_boards_are_lost_and_come_back() -> None:
@@ -164,6 +147,7 @@ def test_goodput_is_the_rate_at_which_nearly_all_are_in_time() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.skipif(not has_numba(), reason="the plain loop takes minutes")
 def test_a_thousand_boards_lose_a_hundred_and_answer_all_twice_alike() -> None:
     fleet = toy_fleet(1000)
     plan = place(fleet, slo_ns=100 * MS, forms=["data parallel", "serial"]).plan
