@@ -131,20 +131,22 @@ def trade_offs(point: Point, target: Target, most_buffer_words: int) -> tuple[Fi
     The first has the deepest accumulators that fit beside the least buffer; no buffer has more than
     `most_buffer_words`. Raises FitError when nothing fits.
     """
-    deepest = fit(point, target)
-    depths = [deepest.t_r, *(depth for depth in SHALLOWER if depth < deepest.t_r)]
+    asked = [point.t_r, *(depth for depth in SHALLOWER if depth < point.t_r)]
+    built = buildable(_space(point, asked), target)  # those that are too deep come as deep as fits
+    if len(built) < len(asked):
+        fit(point, target)  # raises, naming what the deepest lacks
     best: dict[int, Fit] = {}
-    buffer_words, growing = BUFFER_WORDS, depths
-    while growing:
-        built = buildable(_space(point, growing), target, buffer_words=buffer_words)
-        rows = {int(t_r): index for index, t_r in enumerate(built.space.t_r)}
-        growing = [depth for depth in growing if depth in rows]
-        best |= {depth: Fit.of(built, rows[depth]) for depth in growing}
+    buffer_words = BUFFER_WORDS
+    while len(built):
+        depths, rows = np.unique(built.space.t_r, return_index=True)
+        best |= {depth: Fit.of(built, row) for depth, row in zip(depths.tolist(), rows.tolist(), strict=True)}
         if buffer_words >= most_buffer_words:
             break
         buffer_words *= 2
+        built = buildable(_space(point, depths.tolist()), target, buffer_words=buffer_words)
+        built = built[np.isin(built.space.t_r, depths)]  # not those that are shallower than asked
     chosen: list[Fit] = []
-    for depth in depths:
+    for depth in sorted(best, reverse=True):
         if not chosen or best[depth].buffer_words > chosen[-1].buffer_words:
             chosen.append(best[depth])
     return tuple(chosen)
