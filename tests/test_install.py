@@ -45,7 +45,7 @@ def asked(requirements: list[str]) -> set[str]:
     names: set[str] = set()
     for requirement in map(Requirement, requirements):
         if requirement.name == PROJECT["name"]:
-            names |= asked([one for extra in requirement.extras for one in DECLARED[extra]])
+            names |= asked([need for extra in requirement.extras for need in DECLARED[extra]])
         else:
             names.add(canonicalize_name(requirement.name))
     return names
@@ -54,10 +54,10 @@ def asked(requirements: list[str]) -> set[str]:
 @cache
 def brought(*extras: str) -> frozenset[str]:
     """Packages of the base and of extras, with what those that are installed here depend on."""
-    names = asked([*PROJECT["dependencies"], *(one for extra in extras for one in DECLARED[extra])])
+    names = asked([*PROJECT["dependencies"], *(need for extra in extras for need in DECLARED[extra])])
     for name in tuple(names):
         with suppress(PackageNotFoundError):  # some are no part of the tests' installation
-            names |= {canonicalize_name(Requirement(one).name) for one in requires(name) or () if "extra" not in one}
+            names |= {canonicalize_name(Requirement(need).name) for need in requires(name) or () if "extra" not in need}
     return frozenset(names)
 
 
@@ -71,7 +71,7 @@ def distributions(module: str) -> set[str]:
 
 def imported(code: str) -> set[str]:
     """Top-level modules that Python code imports and that are neither its own nor Python's."""
-    modules = {one or other for one, other in IMPORT.findall(code)}
+    modules = {plain or whence for plain, whence in IMPORT.findall(code)}
     return modules - {"fluidnpu"} - sys.stdlib_module_names
 
 
@@ -107,9 +107,10 @@ def test_every_extra_that_a_text_names_exists_and_brings_what_the_text_says() ->
             extras = set(match[1].split(","))
             seen += 1
             wrong += [f"{where}: no extra '{extra}'" for extra in extras - set(DECLARED)]
-            said = re.search(r"(\w+), which is not installed[^.]*$", text[max(0, match.start() - 150) : match.start()])
-            if said and extras <= set(DECLARED) and PACKAGES.get(said[1], said[1]) not in brought(*extras):
-                wrong.append(f"{where}: {match[0]} does not bring {said[1]}")
+            before = text[max(0, match.start() - 150) : match.start()]
+            absent = re.search(r"(\w+), which is not installed[^.]*$", before)
+            if absent and extras <= set(DECLARED) and PACKAGES.get(absent[1], absent[1]) not in brought(*extras):
+                wrong.append(f"{where}: {match[0]} does not bring {absent[1]}")
     assert seen > 30
     assert not wrong
 
@@ -193,8 +194,7 @@ def extras_of(page: Path) -> set[str]:
 
 def within(extras: set[str]) -> set[str]:
     """The extras with those that are parts of them."""
-    inner = {one for extra in extras for need in map(Requirement, DECLARED[extra]) for one in need.extras}
-    return extras | inner
+    return extras.union(*(need.extras for extra in extras for need in map(Requirement, DECLARED[extra])))
 
 
 @pytest.mark.parametrize("page", [page for page in JOBS if page != PAGE], ids=lambda page: page.stem)

@@ -236,8 +236,8 @@ def environment_with(wheel_file: Path, tmp_path_factory: pytest.TempPathFactory)
         folder = tmp_path_factory.mktemp("environment")
         python = [str(folder / "bin" / "python"), "-m", "pip", "-qqq"]
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        some = subprocess.run([*python, "download", "--no-deps", "--dest", folder / "some", "lazy-loader"])
-        if some.returncode:
+        reached = subprocess.run([*python, "download", "--no-deps", "--dest", folder / "some", "lazy-loader"])
+        if reached.returncode:
             pytest.skip("pip reaches no package index")
         subprocess.run([*python, "install", f"{wheel_file}[{extras}]"], check=True)
         return folder
