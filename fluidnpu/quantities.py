@@ -221,6 +221,9 @@ QUANTITIES = {
 
 # Numbers whose word is the field's own.
 OTHERS = {
+    "scale": QuantityRow(
+        unit="", fields=("scale",), meaning="factor of the preprocessing, which other commands are given", digits=9
+    ),
     "percentage": QuantityRow(unit="%", fields=("*_pct",), meaning="any other share", digits=5),
     "milliseconds": QuantityRow(unit="ms", fields=("*_ms",), meaning="any other time"),
     "nanoseconds": QuantityRow(unit="ns", fields=("*_ns", "ns"), meaning="any other time, in whole numbers"),
@@ -264,7 +267,10 @@ def significant(value: float, digits: int) -> float | None:
     >>> significant(29166.6667, 4), significant(0.00123456, 3), significant(math.inf, 3)
     (29170.0, 0.00123, None)
     """
-    return float(f"{value:.{digits}g}") if math.isfinite(value) else None
+    if not math.isfinite(value):
+        return None
+    near = float(f"{value:.{digits}g}")
+    return near if math.isfinite(near) else value  # the largest floats would be rounded up to infinity
 
 
 def plain(value: float, digits: int = 5) -> str:

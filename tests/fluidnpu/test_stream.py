@@ -77,7 +77,7 @@ def test_accuracy_is_of_the_answered(project: Path) -> None:
     assert one["answered"] == round(1000 - 10 * one["shed_pct"])
     assert one["accuracy"] > 0.8
     text = run(*words).stdout
-    for said in ("shed", f"{one['shed_pct']:.1f} %", "early", "no part in the accuracy", "exit they had passed"):
+    for said in ("shed", f"{one['shed_pct']:.1f} %", "anytime", "no part in the accuracy", "exit they had passed"):
         assert said in text
     assert "shed" not in run(project, *CALM, "--requests", 40).stdout
 
