@@ -29,6 +29,7 @@ def alone() -> tuple[Fleet, Plan]:
     return fleet, plan
 
 
+@pytest.mark.cpu(15, "the loop of a fleet is compiled once for all")
 @pytest.mark.parametrize(
     "name",
     ["fluid", *(pytest.param(n, marks=pytest.mark.long) for n in ("serial", "greedy", "fluid-repaired", "adaptive-l"))],
@@ -70,6 +71,7 @@ def test_what_a_host_adds_to_a_run_is_the_simulators() -> None:
         serve_fleet_stream(fleet, plan, arrival, exits, overhead_ns=-1)
 
 
+@pytest.mark.cpu(15, "the loop of a fleet is compiled once for all")
 def test_everybody_is_answered_once_though_boards_are_lost_and_come_back() -> None:
     fleet = toy_fleet(20)
     plan = place(fleet, slo_ns=100 * MS).plan

@@ -46,6 +46,7 @@ def assert_same(left: Served, right: Served) -> None:
 
 
 @needs_numba
+@pytest.mark.cpu(15, "the loop of a fleet is compiled once for all")
 @pytest.mark.parametrize("seed", [*range(6), *(pytest.param(k, marks=pytest.mark.long) for k in range(6, 100))])
 @pytest.mark.parametrize(
     "policy",
