@@ -32,8 +32,12 @@ WORDS = (
     "busy MAC eff.",
     "exit",
     "rate",
+    "DSP",
+    "RAM",
+    "FBCB",
+    "row block B_R",
+    "lanes",
 )
-WORDS += ("DSP", "RAM", "FBCB", "row block B_R", "lanes")
 
 
 def render_design_report(exploration: Exploration, *, explained: Sequence[str] = (), published: bool = False) -> str:

@@ -24,8 +24,20 @@ MOST = 60_000  # requests of that run, at the most
 LOSS_RATE = 0.9  # of the planned rate
 BINS = 60
 GOOD_PCT = 99.0
-WORDS = ("form", "planned requests/s", "cost an hour", "longest ms", "devices", "pool", "type", "network", "blocks")
-WORDS += ("batch", "time share", "entering/s")
+WORDS = (
+    "form",
+    "planned requests/s",
+    "cost an hour",
+    "longest ms",
+    "devices",
+    "pool",
+    "type",
+    "network",
+    "blocks",
+    "batch",
+    "time share",
+    "entering/s",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
