@@ -76,12 +76,14 @@ def read_data(network: model_exits.Judged, intake: model_images.Intake, data: Pa
 
 
 def part_of(data: Path, first: int, last: int) -> Path:
-    """Name the images from `first` to `last` per cent of a set, in an order that is drawn with a fixed seed.
+    """Name the images from `first` to `last` per cent of a set, or of a part of one.
 
-    >>> str(part_of(Path("photos"), 50, 90))
-    'photos@50-90'
+    >>> str(part_of(Path("photos"), 50, 90)), str(part_of(Path("photos@0-50"), 50, 90))
+    ('photos@50-90', 'photos@25-45')
     """
-    return data.with_name(f"{data.name}@{first}-{last}")
+    whole, low, high = _divided(data)
+    begin, end = (low + round((high - low) * share / 100) for share in (first, last))
+    return whole.with_name(f"{whole.name}@{begin}-{end}")
 
 
 def whole_data(data: Path) -> Path:

@@ -110,7 +110,9 @@ class StepLog:
     def _keep(self, name: str, result: StepResult) -> None:
         """Write a result into the log."""
         self.results[name] = result
-        log = {name: {k: v for k, v in asdict(each).items() if k != "kept"} for name, each in self.results.items()}
+        log = {step: asdict(entry) for step, entry in self.results.items()}
+        for entry in log.values():
+            del entry["kept"]  # a fact of this run, not of the result
         files.write_file(self.path, json.dumps(log, indent=1, sort_keys=True) + "\n")
 
     def _read(self) -> dict[str, StepResult]:

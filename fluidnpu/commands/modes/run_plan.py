@@ -105,7 +105,7 @@ class RunPlan:
 
     @staticmethod
     def of(options: RunOptions, board: boards.Board, network: models.Network, *, names_classes: bool) -> RunPlan:
-        """RunPlan the steps for a network."""
+        """Plan the steps for a network. Raises NetworkError where exits are asked for and none can stand."""
         eta = options.eta if names_classes else None
         remarks = []
         if options.eta is not None and eta is None:
@@ -223,9 +223,10 @@ class _Planner:
         out = self.options.folder / writes
         classes = given_classes()
         inputs = [self.model, *(reads or []), *([] if classes is None else [classes])]
-        inputs += [whole_data(Path(word)) for word in words if part_or_data(word, self.parts)]
-        line = [*([option] if option else []), str(self.model), *words, *(["--out", str(out)] if writes else [])]
-        facts = self.board.digest if board else ""
+        sets = {str(data) for data in (self.parts.learn, self.parts.select, self.parts.test)}
+        inputs += [whole_data(Path(word)) for word in words if word in sets]
+        line = [*([option] if option else []), str(self.model), *words, *_most_words()]
+        line += ["--out", str(out)] if writes else []
         self.steps.append(
             CommandStep(
                 name=name or command,
@@ -233,16 +234,11 @@ class _Planner:
                 words=tuple(line),
                 reads=tuple(dict.fromkeys(inputs)),
                 writes=(out,) if writes else (),
-                facts=facts,
+                facts=self.board.digest if board else "",
             )
         )
         if out.suffix == ".onnx":
             self.model = out
-
-
-def part_or_data(word: str, parts: DataParts) -> bool:
-    """Return whether a word names images of a run."""
-    return word in {str(data) for data in (parts.learn, parts.select, parts.test) if data is not None}
 
 
 def _candidates(network: models.Network) -> int:
@@ -252,12 +248,17 @@ def _candidates(network: models.Network) -> int:
 
 
 def _reading_words() -> list[str]:
-    """Give the options that say how the model is read, as words."""
+    """Give the options that say how the model is read, as words; `prepare` writes them into the file."""
     given = reading_options()
-    exits, size, most = given["exits"], given["size"], given["most_weights"]
+    exits, size = given["exits"], given["size"]
     words = [] if exits is None else ["--logits", ",".join(exits) or "none"]
-    words += [] if size is None else ["--input", "x".join(map(str, size))]
-    return words if most is None else [*words, "--most-weights", str(most)]
+    return words if size is None else [*words, "--input", "x".join(map(str, size))]
+
+
+def _most_words() -> list[str]:
+    """Give the bound of a file's weights, which every command asks for, as words."""
+    most = reading_options()["most_weights"]
+    return [] if most is None else ["--most-weights", str(most)]
 
 
 def _image_words(options: PreprocessingSettings) -> list[str]:

@@ -55,7 +55,7 @@ def measure_accuracy(out: Console, log: StepLog, plan: RunPlan) -> dict[str, Any
         return {
             "images": len(images),
             "float_accuracy": alone.float_accuracy,
-            "words_accuracy": alone.int16_accuracy,
+            "words_accuracy": alone.stored_accuracy,
             "exits_accuracy": words,
         }
 
@@ -172,21 +172,27 @@ def _unchecked(
 
 def print_summary(out: Console, summary: dict[str, Any]) -> None:
     """Print the closing screen."""
+    from rich.markup import escape
+
     array = ", ".join(str(summary[size]) for size in ("t_r", "t_p", "t_c"))
     title = f"{summary['network']} on {summary['board']}: array <{array}>"
     width = f"int{summary['word_bits']}"
     out.print()
     out.print(
         show.table(
-            f"{title}, {width} (simulated)", ("quantity", "", "meaning"), _rows(summary, width), left=1, prose=(2,)
+            f"{title}, {width} (simulated)",
+            ("quantity", "", "meaning"),
+            _rows(summary, width),
+            left=1,
+            prose=(2,),
         )
     )
-    if summary["precision"] and summary["precision"]["why_none"]:
+    if summary["precision"] and summary["precision"]["why_none"] is not None:
         out.print(f"[yellow]No early exit was chosen: {summary['precision']['why_none']}[/]")
     out.print("Not checked:")
     for sentence in summary["not_checked"]:
         out.print(f"- {sentence}", markup=False)
-    out.print(f"Project: [bold]{summary['project']}[/]; served by `{summary['serve']}`")
+    out.print(f"Project: [bold]{escape(summary['project'])}[/]; served by `{escape(summary['serve'])}`")
 
 
 def _exit_shares(summary: dict[str, Any]) -> str:
@@ -196,19 +202,18 @@ def _exit_shares(summary: dict[str, Any]) -> str:
         return "with one exit"
     if rates is None:
         return "at exit rates that are not known, taken as equal"
-    return "at the exit rates " + ", ".join(
-        f"{100 * rate:.1f} % {name}" for name, rate in zip(exits, rates, strict=True)
-    )
+    from rich.markup import escape
+
+    shares = (f"{100 * rate:.1f} % {escape(name)}" for name, rate in zip(exits, rates, strict=True))
+    return f"at the exit rates {', '.join(shares)}"
 
 
 def _rows(summary: dict[str, Any], width: str) -> list[tuple[str, str, str]]:
-    limits, policy = summary["limits"], f"policy {summary['policy']}"
+    from rich.markup import escape
+
+    limits = summary["limits"]
     rows = [
-        (
-            "requests/s",
-            f"{summary['capacity_per_s']:.0f}",
-            f"{_exit_shares(summary)}; {policy}",
-        ),
+        ("requests/s", f"{summary['capacity_per_s']:.0f}", f"{_exit_shares(summary)}; policy {summary['policy']}"),
         ("frames/s", f"{summary['frames_per_second']:.0f}", f"whole network, batches of {summary['batch']}"),
     ]
     if len(summary["exits"]) > 1:
@@ -228,7 +233,7 @@ def _rows(summary: dict[str, Any], width: str) -> list[tuple[str, str, str]]:
             rows.append(("accuracy, exits", f"{100 * accuracy['exits_accuracy']:.2f} %", f"{width}, with early exits"))
     if (words := summary["words"]) is not None:
         same = "" if words["same_class"] is None else f", same class on {100 * words['same_class']:.3g} %"
-        meaning = f"of float's spread at '{words['name']}', {words['images']} images{same}"
+        meaning = f"of float's spread at '{escape(words['name'])}', {words['images']} images{same}"
         rows.append((f"{width} off float", f"{100 * words['rms']:.2g} %", meaning))
     if precision is not None:
         rows.append(
@@ -240,8 +245,8 @@ def _rows(summary: dict[str, Any], width: str) -> list[tuple[str, str, str]]:
             )
         )
     if limits["wall"] is not None:
-        what = f"of the cycles of a batch of {summary['batch']}: {WALLS[limits['wall']]}"
-        rows.append((f"limited by {limits['wall']}", f"{100 * limits['share']:.0f} %", what))
+        meaning = f"of the cycles of a batch of {summary['batch']}: {WALLS[limits['wall']]}"
+        rows.append((f"limited by {limits['wall']}", f"{100 * limits['share']:.0f} %", meaning))
     name, percent = max(limits["takes_pct"].items(), key=lambda pair: pair[1])
     others = ", ".join(f"{share:.0f} % {KINDS[kind]}" for kind, share in limits["takes_pct"].items() if kind != name)
     rows.append((f"device, {KINDS[name]}", f"{percent:.0f} %", f"and {others}"))
