@@ -50,9 +50,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
-    """Every file but the log, which has times."""
-    files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    return {name: content for name, content in files.items() if name != steps.LOG}
+    """Every file but the log, which has times, and the wheel of a checkout that may change meanwhile."""
+    files = {path.relative_to(folder): path for path in folder.rglob("*") if path.is_file()}
+    changing = {steps.LOG, "manifest.json"}
+    return {
+        str(name): path.read_bytes()
+        for name, path in files.items()
+        if not {name.name, name.suffix} & {*changing, ".whl"}
+    }
 
 
 def commands(text: str) -> list[list[str]]:
