@@ -62,7 +62,7 @@ def resnet8() -> Iterator[str]:
         report = accuracy_guard(network, qnet, unseen.images, unseen.labels, 100)
         rates = " ".join(f"{100 * rate:.1f}" for rate in report.exit_rates)
         yield (
-            f"resnet8, Fashion-MNIST, {report.images} images: {name}: accuracy {100 * report.int16_accuracy:.2f} % beside "
+            f"resnet8, Fashion-MNIST, {report.images} images: {name}: accuracy {100 * report.stored_accuracy:.2f} % beside "
             f"float's {100 * report.float_accuracy:.2f}, class kept {100 * report.same_class:.1f} %, exit kept "
             f"{100 * report.same_exit:.1f} %, exits taken {rates} %"
         )

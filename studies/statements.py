@@ -20,8 +20,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from .writing import table_row
+from .writing import share_interval, share_text, table_row
 
+MOST_LEAST = 0.8  # of all drawn data, surely: nine in ten of those that are drawn
 AGREES, PARTLY, DIFFERS, FITTED, UNTESTED = "agrees", "partly", "differs", "fitted", "untested"
 
 
@@ -60,6 +61,27 @@ class Verdict:
 def untested(where: str, statement: str, paper: str, why: str) -> Verdict:
     """Give a statement that cannot be tested here, with what would be needed."""
     return Verdict(where=where, statement=statement, paper=paper, ours="-", holds=(), why=why)
+
+
+def judge_drawn(example: Sequence[Verdict], drawn: Sequence[Sequence[Verdict]], where: str) -> list[Verdict]:
+    """Judge statements on data that was drawn many times: a part of a rule must surely hold on most of it.
+
+    `example`: the verdicts on the made-up data, `drawn`: the same statements on each drawn one, `where`: its
+    words, such as "in worlds".
+    """
+    preposition, kind = where.split()
+    verdicts = []
+    for place, shown in enumerate(example):
+        rows = [judged[place].holds for judged in drawn]
+        ours = (
+            f"in full {preposition} {share_text(sum(map(all, rows)), len(rows))} drawn {kind}; "
+            f"{preposition} the made-up one {shown.ours}"
+        )
+        counts = [sum(part) for part in zip(*rows, strict=True)]
+        verdicts.append(
+            replace(shown, ours=ours, holds=[share_interval(n, len(rows))[0] >= MOST_LEAST for n in counts])
+        )
+    return verdicts
 
 
 def linked(verdicts: Iterable[Verdict], titles: Mapping[str, str]) -> list[Verdict]:

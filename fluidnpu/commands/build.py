@@ -183,7 +183,7 @@ def build_project(options: BuildOptions, model: Path) -> None:
         "design": design.digest,
         "build_id": f"{hls_program.digest_build_id(design.hardware_digest):08x}",
         "float_accuracy": None if guard is None else guard.float_accuracy,
-        f"int{bits}_accuracy": None if guard is None else guard.int16_accuracy,
+        f"int{bits}_accuracy": None if guard is None else guard.stored_accuracy,
         f"int{bits}": guard_report(compared),
         "exit_rates": None if design.exit_rates is None else list(design.exit_rates),
         "missing": [lacks] if lacks else [],
@@ -241,7 +241,7 @@ def _remarks(design: dse.Design, guard: numeric.GuardReport | None, tolerance: f
     lines = []
     if guard is not None:
         accuracies = (
-            f"float {100 * guard.float_accuracy:.2f} %, int{design.word_bits} {100 * guard.int16_accuracy:.2f} %"
+            f"float {100 * guard.float_accuracy:.2f} %, int{design.word_bits} {100 * guard.stored_accuracy:.2f} %"
         )
         lines.append(f"accuracy on {guard.images} images: {accuracies} (tolerance {tolerance:g} points)")
     if design.exit_rates is None and design.stages > 1:

@@ -21,6 +21,7 @@ from fluidnpu.studies.drawing import (
     schedule_timeline,
 )
 
+from .. import show
 from .design import plan_map
 from .figures import LoadPoint, load_curves, speed_panels
 
@@ -64,13 +65,13 @@ class DemoResult:
     def to_json(self) -> dict[str, object]:
         """Give the numbers in plain JSON types."""
         return {
-            "designs": [design.to_json() for design in self.designs],
-            "designs_int8": [one.to_json(front=False) for one in self.beside],
+            "designs": [show.design_report(design) for design in self.designs],
+            "designs_int8": [show.design_report(design, front=False) for design in self.beside],
             "csim": {"layers": self.csim.layers, "mismatches": self.csim.mismatches},
             "accuracy": {
                 "float": self.guard.float_accuracy,
-                "int16": self.guard.int16_accuracy,
-                "int8": self.narrow.int16_accuracy,
+                "int16": self.guard.stored_accuracy,
+                "int8": self.narrow.stored_accuracy,
                 "images": self.guard.images,
             },
             "rate_per_s": self.rate_per_s,

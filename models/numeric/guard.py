@@ -61,7 +61,7 @@ class GuardReport:
 
     images: int
     float_accuracy: float
-    int16_accuracy: float
+    stored_accuracy: float
     tolerance_points: float
     same_exit: float  # share of images that leave at the same exit
     same_class: float  # share of equal classes; of maps, of pixels with one label or landmarks at one pixel
@@ -71,7 +71,7 @@ class GuardReport:
     @property
     def loss_points(self) -> float:
         """Percentage points of accuracy lost by quantisation; negative when int16 did better."""
-        return 100 * (self.float_accuracy - self.int16_accuracy)
+        return 100 * (self.float_accuracy - self.stored_accuracy)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,12 +98,12 @@ def guarded(
 ) -> Guarded:
     """Compare int16 or int8 with float on a sample of images, and equalise channels where too much is lost.
 
-    A network without ranges gets those of the images, and at 8 bits corrections where it has none. Where the
-    error of an exit or output is above `most_error` of its spread (0.02; at 8 bits 0.15 of classes), channels
-    are equalised and compared again; the better of the two is kept. At 8 bits nine images of ten must keep
-    their class, too, unless `most_error` is given. The network's metadata then say how near it came. Raises
-    DeviationError where it is not near enough, NetworkError, and QuantisationError where the words take it in
-    neither form.
+    Images are (N, ...), as `Network.intake` takes them. A network without ranges gets those of the images,
+    and at 8 bits corrections where it has none. Where the error of an exit or output is above `most_error` of
+    its spread (0.02; at 8 bits 0.15 of classes), channels are equalised and compared again; the better of the
+    two is kept. At 8 bits nine images of ten must keep their class, too, unless `most_error` is given. The
+    network's metadata then say how near it came. Raises DeviationError where it is not near enough,
+    NetworkError, and QuantisationError where the words take it in neither form.
     """
     least_same = 0.0
     if most_error is None:
@@ -203,11 +203,11 @@ def accuracy_guard(
     tolerance_points: float = TOLERANCE_POINTS,
     progress: Progress | None = None,
 ) -> GuardReport:
-    """Compare integers with float on labelled images; AccuracyError when they lose more than
-    `tolerance_points` points.
+    """Compare integers with float on labelled images (N, ...), and raise AccuracyError when they lose too
+    much.
 
-    `progress` goes over the images in float, then in integers. Raises NetworkError for labels that do not fit
-    the exits.
+    That is more than `tolerance_points` points. `labels` are truths as `check_labels` takes them; `progress`
+    goes over the images in float, then in integers. Raises NetworkError for labels that do not fit the exits.
     """
     if len(images) != len(labels) or not len(labels):
         raise NetworkError(f"the accuracy guard needs images and as many labels, not {len(images)} and {len(labels)}")
@@ -221,7 +221,7 @@ def accuracy_guard(
     report = GuardReport(
         images=len(labels),
         float_accuracy=float(float_scores.mean()),
-        int16_accuracy=float(picks.mean()),
+        stored_accuracy=float(picks.mean()),
         tolerance_points=tolerance_points,
         same_exit=float(np.mean(exits == float_exits)),
         same_class=float(np.mean(answers == float_answers)),
@@ -231,7 +231,7 @@ def accuracy_guard(
     if report.loss_points > tolerance_points + 1e-9:
         raise AccuracyError(
             f"int{qnet.bits} accuracy with early exits must stay within {tolerance_points:g} points of float, and '{network.name}' has "
-            f"{100 * report.int16_accuracy:.2f} % against {100 * report.float_accuracy:.2f} % on {len(labels)} images",
+            f"{100 * report.stored_accuracy:.2f} % against {100 * report.float_accuracy:.2f} % on {len(labels)} images",
             report,
         )
     return report

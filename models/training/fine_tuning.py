@@ -50,7 +50,7 @@ class Accuracies:
     """
 
     floating: tuple[float, ...]
-    int16: tuple[float, ...]
+    stored: tuple[float, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ class TunedExits:
     @property
     def cost_points(self) -> float:
         """Points of int16 accuracy by which the last exit lies below the reference."""
-        return 100 * (self.reference_accuracies.int16[-1] - self.accuracies.int16[-1])
+        return 100 * (self.reference_accuracies.stored[-1] - self.accuracies.stored[-1])
 
     @property
     def costly(self) -> bool:
@@ -357,7 +357,7 @@ def _judged(network: Network, calibration: Any, held: Examples, bits: int) -> tu
             ):
                 part.append(scores(logit, labels, network.check))
     shares = [float(np.concatenate(part).mean()) for part in right]
-    accuracies = Accuracies(floating=tuple(shares[: len(network.exits)]), int16=tuple(shares[len(network.exits) :]))
+    accuracies = Accuracies(floating=tuple(shares[: len(network.exits)]), stored=tuple(shares[len(network.exits) :]))
     exits = tuple(replace(exit, accuracy=share) for exit, share in zip(network.exits, accuracies.floating, strict=True))
     return replace(network, exits=exits), accuracies
 

@@ -10,13 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..statements import Verdict, linked, untested
-from ..writing import share_interval, share_text
+from ..statements import Verdict, judge_drawn, linked, untested
 
 Body = Mapping[str, Any]
 MADE_UP = "times are made up in proportion to the work of each network"
 ROOMY = "the paper does not say how much memory its CPU has; drawn are 4 to 400 GB, the example has 400"
-MOST_LEAST = 0.8  # of all worlds, surely
 SPEEDUP = 2.76  # of Table III
 NEAR = 0.97  # "carries what": within three per cent
 TITLES = {  # of the table or figure that has the numbers of a statement, by how its place begins
@@ -40,7 +38,7 @@ def verdicts(study: Body) -> list[Verdict]:
             "drawings",
             "a drawing states no number; our server is another one, and its tests hold every answer of an ensemble to the bit",
         ),
-        *swept(parts),
+        *judge_drawn(of_gpus(parts), [of_gpus(body) for body in parts["drawn"].values()], "in worlds"),
         *_overhead(parts["overhead"]["IMN12"]),
         untested(
             "IV.B, RSD",
@@ -51,22 +49,6 @@ def verdicts(study: Body) -> list[Verdict]:
         *ours(parts["optimum"]),
     ]
     return linked(rules, TITLES)
-
-
-def swept(parts: Body) -> list[Verdict]:
-    """Judge what the paper says of GPUs in every drawn world, by parts; the made-up one is the example."""
-    drawn = [of_gpus(body) for body in parts["drawn"].values()]
-    verdicts = []
-    for place, example in enumerate(of_gpus(parts)):
-        rows = [checks[place].holds for checks in drawn]
-        text = (
-            f"in full in {share_text(sum(map(all, rows)), len(rows))} drawn worlds; in the made-up one {example.ours}"
-        )
-        counts = [sum(part) for part in zip(*rows, strict=True)]
-        verdicts.append(
-            replace(example, ours=text, holds=[share_interval(n, len(rows))[0] >= MOST_LEAST for n in counts])
-        )
-    return verdicts
 
 
 def _said(where: str, statement: str, paper: str, ours: str, holds: Sequence[bool], why: str = MADE_UP) -> Verdict:

@@ -13,8 +13,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from ..statements import Verdict, linked, untested
-from ..writing import plus_minus, share_interval, share_text
+from ..statements import Verdict, judge_drawn, linked, untested
+from ..writing import plus_minus
 
 Body = Mapping[str, Any]
 STOCK, LEAVE, SHRINK, TETRIS, BLACK = (
@@ -25,7 +25,6 @@ STOCK, LEAVE, SHRINK, TETRIS, BLACK = (
     "TETRIS, black box",
 )
 MADE_UP = "made-up and drawn GPU profiles; the paper prints no latencies"
-MOST_LEAST = 0.8  # of all profiles, surely: nine in ten of those that are drawn
 RAMPS_OFF_PCT = 16.0
 ARIMA_WITHIN = 1.1
 TITLES = {  # of the table or figure that has the numbers of a statement, by how its place begins
@@ -68,25 +67,14 @@ def spoken(values: Mapping[str, float], what: str = "") -> str:
 def verdicts(study: Body) -> list[Verdict]:
     """Judge every statement."""
     parts = study["parts"]
-    rules = [*_shown_elsewhere(), *_batches(parts), *swept(parts), *_table_1(parts["Table 1"])]
+    rules = [
+        *_shown_elsewhere(),
+        *_batches(parts),
+        *judge_drawn(of_gpus(parts), [of_gpus(body) for body in parts["drawn"].values()], "on profiles"),
+        *_table_1(parts["Table 1"]),
+    ]
     rules += [*_adapted(parts["adapt"]["mixes"]), *_space(parts["space"]), *_boards(parts["boards"]), *_forecast(parts)]
     return linked(rules, TITLES)
-
-
-def swept(parts: Body) -> list[Verdict]:
-    """Judge what the paper says of GPUs on every drawn profile, by parts; the made-up one is the example."""
-    drawn = [of_gpus(body) for body in parts["drawn"].values()]
-    verdicts = []
-    for place, example in enumerate(of_gpus(parts)):
-        rows = [checks[place].holds for checks in drawn]
-        ours = (
-            f"in full on {share_text(sum(map(all, rows)), len(rows))} drawn profiles; on the made-up one {example.ours}"
-        )
-        counts = [sum(part) for part in zip(*rows, strict=True)]
-        verdicts.append(
-            replace(example, ours=ours, holds=[share_interval(n, len(rows))[0] >= MOST_LEAST for n in counts])
-        )
-    return verdicts
 
 
 def of_gpus(parts: Body) -> list[Verdict]:

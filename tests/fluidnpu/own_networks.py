@@ -56,7 +56,7 @@ else:
 board = fluidnpu.load_board(board_name)
 design = fluidnpu.explore(network.workload, board, b_max=b_max).design
 qnet = fluidnpu.quantise(network)
-guard = models.accuracy_guard(network, qnet, images.images, images.labels, 5).int16_accuracy if images.labelled else None
+guard = models.accuracy_guard(network, qnet, images.images, images.labels, 5).stored_accuracy if images.labelled else None
 if csim:
     report = fluidnpu.csim_network(qnet, design, images.images, [1], ultra_banks=core.hls_ultra_banks(design, board))
     assert report.ok, report.summary()

@@ -87,7 +87,7 @@ def test_every_function_is_the_same_in_torch(name: str) -> None:
 def test_training_lowers_the_loss_of_every_exit(network: Network, tuned: TunedExits) -> None:
     assert tuned.epochs == 5
     assert tuned.losses[-1] < tuned.losses[0]
-    assert min(tuned.accuracies.int16) > 0.6 > tuned.given.int16[0]  # a third is chance
+    assert min(tuned.accuracies.stored) > 0.6 > tuned.given.stored[0]  # a third is chance
     assert (tuned.learned, tuned.held_out) == (120, 40)
     assert [exit.name for exit in tuned.network.exits] == [exit.name for exit in network.exits]
     assert [exit.accuracy for exit in tuned.network.exits] == list(tuned.accuracies.floating)
@@ -99,7 +99,7 @@ def test_int16_accuracies_are_the_golden_models(tuned: TunedExits) -> None:
     order = np.random.default_rng(QUICK.seed).permutation(160)
     held = pictures()[np.sort(order[:40])]
     stored = golden.run(quantise(tuned.network), held.images)
-    assert tuned.accuracies.int16 == tuple(float(np.mean(one.argmax(-1) == held.labels)) for one in stored)
+    assert tuned.accuracies.stored == tuple(float(np.mean(one.argmax(-1) == held.labels)) for one in stored)
 
 
 def test_a_seed_gives_one_result(network: Network, tuned: TunedExits) -> None:
@@ -114,7 +114,7 @@ def test_a_frozen_backbone_stays_to_the_bit(network: Network) -> None:
     frozen = fine_tune(network, pictures(), replace(QUICK, frozen=True, distil=0.5))
     images = pictures(8, seed=5).images
     np.testing.assert_array_equal(run_float(frozen.network, images)[-1], run_float(single_exit(network), images)[0])
-    assert frozen.accuracies.int16[-1] == frozen.given.int16[0]
+    assert frozen.accuracies.stored[-1] == frozen.given.stored[0]
     moved = [name for name in network.parameters if name.startswith("exit")]
     assert moved
     for name in moved:
@@ -155,7 +155,9 @@ def test_a_costly_joint_training_is_given_up_for_the_frozen_form(
 
 
 def test_a_costly_joint_training_is_said(tuned: TunedExits) -> None:
-    low = replace(tuned.accuracies, int16=(*tuned.accuracies.int16[:-1], tuned.reference_accuracies.int16[-1] - 0.02))
+    low = replace(
+        tuned.accuracies, stored=(*tuned.accuracies.stored[:-1], tuned.reference_accuracies.stored[-1] - 0.02)
+    )
     costly = replace(tuned, accuracies=low)
     assert costly.advice is not None
     assert "2.00 points below" in costly.advice

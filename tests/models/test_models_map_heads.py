@@ -91,7 +91,7 @@ def test_it_is_written_read_and_trained(classifier: Network, tmp_path: Path) -> 
     tuned = fine_tune(
         read, ImageSet(images=images, labels=labels), TrainingSchedule(epochs=6, batch_size=20, peak_rate=1e-2)
     )
-    assert min(tuned.accuracies.int16) > 0.7 > max(tuned.given.int16)
+    assert min(tuned.accuracies.stored) > 0.7 > max(tuned.given.stored)
 
 
 def test_what_cannot_have_a_new_head_is_refused(classifier: Network) -> None:

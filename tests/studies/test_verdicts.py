@@ -24,7 +24,7 @@ differ from the study's own. The others change its numbers: all that a key names
 over or taken away, or two things that are compared change places. `tests/studies/test_verdicts.py` finds
 the rules by asking each study for its statements, and fails for a rule of which a part never holds or never
 fails in any world. Lines that are only *untested* have no rule."""
-SURE = "fluidnpu.studies.{}.verdicts.MOST_LEAST"  # one drawn world, if the rule asks for no more, is enough to judge by
+SURE = "fluidnpu.studies.statements.MOST_LEAST"  # one drawn world, if the rule asks for no more, is enough to judge by
 EXHIBITS = {  # of the papers: figures, and tables by the numerals that they have
     "fluid-batching": (range(1, 11), ("I", "II")),
     "pame": (range(1, 19), ("1",)),
@@ -48,7 +48,7 @@ def body_of(name: str) -> dict[str, Any]:
 def rules_of(name: str) -> Sequence[RuleVerdict]:
     with pytest.MonkeyPatch.context() as patch:
         if "drawn" in body_of(name)["parts"]:
-            patch.setattr(SURE.format(STUDIES[name]), 0.2)
+            patch.setattr(SURE, 0.2)
         return outcomes(body_of(name), find_study(name).verdicts)
 
 

@@ -112,7 +112,7 @@ def _prepare(screen: Console, images: ImageSet) -> tuple[Network, QuantisedNetwo
     )
     screen.print(
         f"accuracy with early exits on {guard.images} test images: float {100 * guard.float_accuracy:.2f} %, "
-        f"int16 {100 * guard.int16_accuracy:.2f} %, int8 {100 * narrow.int16_accuracy:.2f} %\n"
+        f"int16 {100 * guard.stored_accuracy:.2f} %, int8 {100 * narrow.stored_accuracy:.2f} %\n"
     )
     return network, qnet, guard, narrow
 

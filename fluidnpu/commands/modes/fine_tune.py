@@ -186,7 +186,7 @@ def fine_tune_model(options: FineTuning) -> None:
     report = _report(tuned, options.out, beside, options.frozen, width) | {
         width: guard_report(guard),
         f"{width}_lacks": lacks,
-        "given_up": None if joint is None else {width: joint.accuracies.int16[-1], "cost_points": joint.cost_points},
+        "given_up": None if joint is None else {width: joint.accuracies.stored[-1], "cost_points": joint.cost_points},
     }
     if options.as_json:
         show.emit(report)
@@ -202,7 +202,7 @@ def _fine_tuned(*given: Any, **options: Any) -> tuple[training.TunedExits, train
 
 
 def _report(tuned: training.TunedExits, out: Path, reference: Path, frozen: bool, width: str) -> dict[str, Any]:
-    pairs = zip(tuned.network.exits, tuned.accuracies.floating, tuned.accuracies.int16, strict=True)
+    pairs = zip(tuned.network.exits, tuned.accuracies.floating, tuned.accuracies.stored, strict=True)
     return {
         "model": str(out),
         "reference": str(reference),
@@ -210,10 +210,10 @@ def _report(tuned: training.TunedExits, out: Path, reference: Path, frozen: bool
         "held_out_images": tuned.held_out,
         "epochs": tuned.epochs,
         "exits": [{"name": exit.name, "float": real, width: stored} for exit, real, stored in pairs],
-        "given": {"float": tuned.given.floating[-1], width: tuned.given.int16[-1]},
+        "given": {"float": tuned.given.floating[-1], width: tuned.given.stored[-1]},
         "trained_as_long": None
         if frozen
-        else {"float": tuned.reference_accuracies.floating[-1], width: tuned.reference_accuracies.int16[-1]},
+        else {"float": tuned.reference_accuracies.floating[-1], width: tuned.reference_accuracies.stored[-1]},
         "cost_points": tuned.cost_points,
         "advice": tuned.advice,
         "held_out_losses": list(tuned.losses),
