@@ -92,8 +92,8 @@ def legal_space(board: Board, columns: int = 1) -> DesignSpace:
     """Every <T_P, T_C> within the board's DSPs, T_R the largest even number whose tile buffers fit.
 
     So many `columns` of an array share each DSP, one in the publication.
-    In the order of T_P, then T_C. Points with no room for two rows are left out; DesignError when none is
-    left.
+    In the order of T_P, then T_C. Points with no room for two rows are left out. Raises DesignError when none
+    is left.
     """
     widths = np.arange(1, board.dsp + 1, dtype=np.int64)
     per_width = columns * (board.dsp // widths)

@@ -86,7 +86,7 @@ class Calibration:
         return next((m.ratio for m in self.measures if (m.stage, m.quantity) == ("route", quantity)), None)
 
     def check_board(self, board: Board) -> None:
-        """DesignError for another board."""
+        """Raise DesignError for another board."""
         if self.board != board.name:
             raise DesignError(
                 f"a calibration must be of the board it is used for, {board.name}, and it is of {self.board}"

@@ -53,7 +53,7 @@ class Local:
     processes: int = 1
 
     def results(self, jobs: Sequence[Job[T]]) -> Generator[tuple[int, T], None, None]:
-        """Do as `Engine` says."""
+        """Do as `Engine` says. Raises EngineError when a process dies."""
         processes = min(self.processes, len(jobs))
         if processes <= 1:
             for place, job in enumerate(jobs):

@@ -226,7 +226,7 @@ class _Replayed:
             self._ledger.take(ExitSet(tuple(raw["exits"])), *_believed(raw))
 
     def take(self, raw: Mapping[str, Any]) -> None:
-        """Take one line."""
+        """Take one line. Raises ValueError for one that does not fit those before."""
         if "in" in raw:
             self._ledger.admit(Flight(_request(raw["in"]), Terms(priority=int(raw.get("priority", 0)))))
             self.requests += 1

@@ -14,7 +14,7 @@ from fluidnpu.dse import has_numba
 T = TypeVar("T")
 
 
-def borrowed(lent: T) -> T:
+def borrow(lent: T) -> T:
     """Return an array, or a tuple with arrays in it, without their counters; in plain Python as it is."""
     return lent
 
@@ -44,7 +44,7 @@ if has_numba():
 
         return lent(lent), generated
 
-    @overload(borrowed)  # type: ignore[untyped-decorator]
+    @overload(borrow)  # type: ignore[untyped-decorator]
     def _borrowed(lent: Any) -> Any:
         def call(lent: Any) -> Any:
             return _borrow(lent)

@@ -16,7 +16,7 @@ import numpy as np
 from fluidnpu.dse import Jit
 
 from ..simulation.fleet import FleetPool, FrontPlan
-from .borrowing import borrowed
+from .borrowing import borrow
 from .loop import act
 from .state import at, decide, deepest, jit, oldest_first, run
 from .twin import ACTION, COUNTS, NEVER, RUN, WAIT, Compiled, Ints, Npu, Records, State, Stream
@@ -25,14 +25,16 @@ from .wrappers import answer_early, shed_hopeless
 # A call hands on every array of a `FleetRun`, which costs as much as an event unless the callee is inlined.
 inlined = Jit("fluidnpu.scheduler.compiled", error_model="numpy", forceinline=True)
 DONE, REFUSED, FULL = range(3)
-BACK, NOTICED, LOST, DELIVER, ASK = range(5)  # kinds of an event, as `simulation.fleet.Event`
+# Equal to those of `simulation/fleet.py`, from where no compiled function may take them: the key of its cache
+# covers this folder only.
+BACK, NOTICED, LOST, DELIVER, ASK = range(5)  # kinds of an event
+SHARES = 2**31 - 1  # of which routes have theirs
 BITS = 3  # of a kind
 KINDS = 1 << BITS
 BOARD_BITS = 20
 BOARDS_MOST = 1 << BOARD_BITS  # that an event can name, one of which is nobody
 NOBODY = -1
 EVENTS, DECISIONS, AGAIN, RUNS = range(4)  # places in the tally
-SHARES = 2**31 - 1  # of which routes have theirs
 END_OF_TIME = 2**62  # ns
 CACHE_LINE = 64  # bytes
 ROOT = 3  # place of the first event
@@ -86,7 +88,7 @@ class TurnsTwin(NamedTuple):
             run(state, stage, min(state.many[stage], self.batch[stage], npu.b_max))
 
 
-def lined(count: int, fields: np.dtype[Any]) -> Records:
+def aligned_records(count: int, fields: np.dtype[Any]) -> Records:
     """Return records of zeros that begin where cache lines do."""
     raw = np.zeros(count * fields.itemsize + CACHE_LINE, np.uint8)
     first = -raw.ctypes.data % CACHE_LINE
@@ -116,7 +118,7 @@ class Boards(NamedTuple):
         """Return boards on which nothing waits, with room for `queue` requests each in front of them."""
         n, stages = sum(len(pool.boards) for pool in pools), max(pool.latency.stages for pool in pools)
         slots = max(pool.slots for pool in pools)
-        wide, of = max(queue, slots + 1), lined(n, BOARD)
+        wide, of = max(queue, slots + 1), aligned_records(n, BOARD)
         of.asked, of.alive, of.known = NEVER, 1, 1
         for number, pool in enumerate(pools):
             of.pool[list(pool.boards)], of.each[list(pool.boards)] = number, pool.each_ns
@@ -124,7 +126,7 @@ class Boards(NamedTuple):
             queue=np.empty((n, queue), np.int64),
             line=np.empty((n, stages, slots + 1), np.int64),
             many=np.zeros((n, stages), np.int64),
-            counts=lined(n, COUNTS),
+            counts=aligned_records(n, COUNTS),
             action=np.zeros(n, ACTION).view(np.recarray),
             batch=np.empty(wide, np.int64),
             gone=np.empty((n, wide), np.int64),
@@ -220,7 +222,7 @@ class Requests(NamedTuple):
     @classmethod
     def new(cls, exits: Ints) -> Requests:
         """Return requests that have not come yet, each with its exit of the network."""
-        of = lined(len(exits), REQUEST)
+        of = aligned_records(len(exits), REQUEST)
         words = of.view(np.int64).view(np.ndarray).reshape(len(exits), -1)
         words[:, :5] = -1
         of.exit = exits
@@ -241,7 +243,7 @@ class Heap(NamedTuple):
     @classmethod
     def empty(cls, room: int) -> Heap:
         """Return an empty heap with room for a number of events."""
-        words = lined(ROOT + room, EVENT).view(np.int64).view(np.ndarray)
+        words = aligned_records(ROOT + room, EVENT).view(np.int64).view(np.ndarray)
         return cls(words, np.full(1, ROOT, np.int64))
 
 
@@ -331,17 +333,20 @@ def pop(heap: Heap) -> tuple[int, int, int, int]:
 
 
 @inlined
-def drawn(seed: int, request: int, salt: int) -> int:
-    """A number of 0..SHARES - 1 that depends on nothing but its arguments; 64 bits hold every product."""
-    h = folded(request * 64 + salt + 1)
-    h = folded(h * 48271 + seed % SHARES)
-    h = folded((h ^ (h >> 15)) * 69621 + 12345)
-    return folded((h ^ (h >> 13)) * 48271 + salt)
+def draw(seed: int, request: int, salt: int) -> int:
+    """Return a number of 0..SHARES - 1 that depends on nothing but its arguments.
+
+    64 bits hold every product.
+    """
+    h = fold(request * 64 + salt + 1)
+    h = fold(h * 48271 + seed % SHARES)
+    h = fold((h ^ (h >> 15)) * 69621 + 12345)
+    return fold((h ^ (h >> 13)) * 48271 + salt)
 
 
 @inlined
-def folded(x: int) -> int:
-    """The remainder of 0 <= x < 2^61 by SHARES, a Mersenne prime, without a division."""
+def fold(x: int) -> int:
+    """Return the remainder of 0 <= x < 2^61 by SHARES, a Mersenne prime, without a division."""
     x = (x & SHARES) + (x >> 31)
     x = (x & SHARES) + (x >> 31)
     return x - SHARES if x >= SHARES else x
@@ -385,7 +390,7 @@ def pick(world: FleetRun, choices: int, now: int, pool: int, request: int, salt:
     first, last = pools.first[pool], pools.first[pool + 1]
     best, finish = NOBODY, 0
     for k in range(choices):
-        b = pools.members[first + drawn(world.front.seed, request, salt + k) % (last - first)]
+        b = pools.members[first + draw(world.front.seed, request, salt + k) % (last - first)]
         if boards.of[b].known:
             here = finish_ns(boards, b, now)
             if best == NOBODY or here < finish:
@@ -407,7 +412,7 @@ def pick_first(world: FleetRun, now: int, request: int) -> int:
     best, finish = NOBODY, 0
     for k in range(front.choices):
         salt = (own.sent % 8) * 8 + 2 * k
-        share, r = drawn(front.seed, request, salt), 0
+        share, r = draw(front.seed, request, salt), 0
         while routes.until[r] <= share:
             r += 1
         b = pick(world, 1, now, routes.pools[r, 0], request, salt + 1)
@@ -470,7 +475,7 @@ def admit(world: FleetRun, b: int, request: int) -> None:
 
 @inlined
 def ask_at(world: FleetRun, time: int, b: int) -> None:
-    """Ask a board at a time, whatever was planned before."""
+    """Set the time of a board's next question, in place of any other."""
     world.boards.of[b].asked = time
     push(world, time, ASK, b, 0)
 
@@ -630,7 +635,7 @@ def ask_policy(policy: Compiled, state: State, npu: Npu, stream: Stream) -> None
             answer_early(state, npu, stream, wrappers)
 
 
-def padded(twins: Sequence[Compiled]) -> tuple[Compiled, ...]:
+def pad(twins: Sequence[Compiled]) -> tuple[Compiled, ...]:
     """Return the twins of all pools with copies of the last behind them: four in all, eight, or so on.
 
     Their number is part of the loop's type, and so it is compiled for few of them.
@@ -643,10 +648,10 @@ def padded(twins: Sequence[Compiled]) -> tuple[Compiled, ...]:
 def serve_fleet(world: FleetRun, policies: Any, faults: Ints) -> int:
     """Serve the stream: DONE, REFUSED, or FULL when more room is needed.
 
-    `policies`: the twins of the pools, as `padded` gives them. `faults`, losses x 3: time in ns, board, and
+    `policies`: the twins of the pools, as `pad` returns them. `faults`, losses x 3: time in ns, board, and
     LOST or BACK.
     """
-    world, policies = borrowed(world), borrowed(policies)
+    world, policies = borrow(world), borrow(policies)
     progress, boards, stream = world.progress[0], world.boards, world.stream
     for k in range(len(faults)):
         push(world, faults[k, 0], faults[k, 2], faults[k, 1], 0)

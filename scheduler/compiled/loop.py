@@ -14,10 +14,10 @@ import numpy as np
 
 from fluidnpu.dse import has_numba
 
-from .borrowing import borrowed
+from .borrowing import borrow
 from .state import at, decide, jit
 from .twin import ANSWER, NEVER, RUN, WAIT, Book, Compiled, Ints, Npu, State, Stream
-from .wrappers import answer_early, drained, shed_hopeless
+from .wrappers import answer_early, drain_queue, shed_hopeless
 
 DONE, REFUSED, FULL = range(3)
 
@@ -54,18 +54,18 @@ def _loop(stream: Stream, npu: Npu, state: State, book: Book, policy: Compiled) 
     Returns FULL when the book is full: call it again with a longer one.
     """
     stream, npu, state, book, policy = (
-        borrowed(stream),
-        borrowed(npu),
-        borrowed(state),
-        borrowed(book),
-        borrowed(policy),
+        borrow(stream),
+        borrow(npu),
+        borrow(state),
+        borrow(book),
+        borrow(policy),
     )
     counts, wrappers = state.counts[0], policy.wrappers
     while proceed(state, stream):
         if counts.lines == len(book.log) or counts.named + len(state.gone) > len(book.ids):
             return FULL
         if not (wrappers.shed and shed_hopeless(state, npu, stream)):
-            if not drained(state, npu, policy.drain):
+            if not drain_queue(state, npu, policy.drain):
                 decide(policy.twin, state, npu, stream)
             if wrappers.anytime > 0:
                 answer_early(state, npu, stream, wrappers)

@@ -43,7 +43,7 @@ def in_batch(state: State, k: int) -> bool:
 
 
 @jit
-def drained(state: State, npu: Npu, drain: DrainTwin) -> bool:
+def drain_queue(state: State, npu: Npu, drain: DrainTwin) -> bool:
     """Decide as `Drain`; False, with nothing decided, where the queue is short."""
     drain.on[0] = state.many[0] > (drain.slots if drain.on[0] else drain.enter)
     if not drain.on[0]:

@@ -39,7 +39,10 @@ class Inequality:
             raise SchedulerError(f"a comparison must have one of {', '.join(OPERATORS)}, not '{self.operator}'")
 
     def value_at(self, exit: int) -> float:
-        """Return the value that holds at an exit, counted from 0; a list that ends before is an error."""
+        """Return the value that holds at an exit, counted from 0.
+
+        Raises CriterionError for a list that ends before.
+        """
         if not isinstance(self.value, tuple):
             return self.value
         if exit >= len(self.value):

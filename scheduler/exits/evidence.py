@@ -57,7 +57,7 @@ class RunningMean:
     grown: NDArray[np.float64] = field(default_factory=lambda: np.zeros(len(STAKES)))
 
     def update(self, outcome: float, times: int = 1) -> None:
-        """Count an outcome, or several that are equal."""
+        """Count an outcome in 0..1, or several that are equal. Raises SchedulerError."""
         if not 0 <= outcome <= 1:
             raise SchedulerError(f"an outcome must lie in 0..1, not {outcome:g}")
         self.count += times

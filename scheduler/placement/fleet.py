@@ -351,7 +351,7 @@ def parse_fleet(text: str, profiles: OpenProfile, source: str = "fleet") -> Flee
 
 
 class _Place:
-    """A table of the file and the path to it, so that every refusal names the place."""
+    """A table of the file and the path to it, so that every FleetError that is raised names the place."""
 
     def __init__(self, where: str, raw: object) -> None:
         if not isinstance(raw, Mapping):
@@ -363,35 +363,35 @@ class _Place:
         return f"{self.where}.{key}" if self.where else key
 
     def text(self, key: str, default: str | None = None) -> str:
-        """Give a text that is not empty."""
+        """Return a text that is not empty. Raises FleetError."""
         value = self._get(key, default)
         if not isinstance(value, str) or (not value and default is None):
             raise FleetError(f"{self.at(key)} must be a text, not {value!r}")
         return value
 
     def whole(self, key: str, least: int, most: int, default: int | None = None) -> int:
-        """Give a whole number within limits."""
+        """Return a whole number within limits. Raises FleetError."""
         value = self._get(key, default)
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
             raise FleetError(f"{self.at(key)} must be a whole number in {least}..{most}, not {value!r}")
         return value
 
     def real(self, key: str, least: float, most: float, default: float) -> float:
-        """Give a number within limits."""
+        """Return a number within limits. Raises FleetError."""
         value = self._get(key, default)
         if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:
             raise FleetError(f"{self.at(key)} must be a number in {least:g}..{most:g}, not {value!r}")
         return float(value)
 
     def list_of(self, key: str) -> list[Any]:
-        """Give a list, empty where the key is missing."""
+        """Return a list, empty where the key is missing. Raises FleetError."""
         value = self._get(key, [])
         if not isinstance(value, list):
             raise FleetError(f"{self.at(key)} must be a list, not {value!r}")
         return value
 
     def tables(self, key: str) -> Iterator[tuple[str, _Place]]:
-        """Yield the tables of a table, by name."""
+        """Yield the tables of a table, by name. Raises FleetError."""
         inner = _Place(self.at(key), self._get(key, {}))
         for name, value in inner.raw.items():
             if not _NAME.fullmatch(name):
@@ -399,7 +399,7 @@ class _Place:
             yield name, _Place(inner.at(name), value)
 
     def done(self) -> None:
-        """Refuse keys that nobody asked for."""
+        """Raise FleetError for keys that nobody asked for."""
         if odd := sorted(set(self.raw) - self.read):
             where = self.where or "a fleet"
             raise FleetError(f"{where} may have {', '.join(sorted(self.read))}, not {', '.join(odd)}")

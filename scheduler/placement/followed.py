@@ -60,9 +60,9 @@ def serve_following(
     plan: Plan | None = None,
     follow: bool = True,
 ) -> FleetSchedule:
-    """Serve these arrivals, sorted, each leaving at its exit. Raises as `serve_fleet_stream` and `Follower.start`.
+    """Serve these arrivals, sorted, each leaving at its exit.
 
-    `plan`: to begin with, by default the best; `follow`: False keeps it whatever comes.
+    Raises as `serve_fleet_stream` and `Follower.start`. `plan`: to begin with, by default the best; `follow`: False keeps it whatever comes.
     """
     decision = follower.start(0, plan)
     changes = [(0, decision)]

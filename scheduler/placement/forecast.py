@@ -162,7 +162,10 @@ class DriftDetector:
         self.reset(self.rates)
 
     def see(self, counts: Sequence[int]) -> bool:
-        """Learn from a window of counts, however short; True when the mix has drifted."""
+        """Learn from a window of counts, one an exit, however short; True when the mix has drifted.
+
+        Raises FleetError.
+        """
         values = np.asarray(counts)
         if values.shape != (len(self.rates),) or (values < 0).any():
             raise FleetError(f"a window must hold {len(self.rates)} counts from 0, not {list(counts)}")

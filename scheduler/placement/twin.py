@@ -324,7 +324,7 @@ class _Asked:
                 return None
             for board, time_ns in self.free_ns:
                 world.boards.of[board].free = time_ns
-            done = loop.serve_fleet(world, loop.padded(twins), faults)
+            done = loop.serve_fleet(world, loop.pad(twins), faults)
             if done == loop.REFUSED:
                 raise PolicyError(f"policy '{self.policies[0].name}' broke the rules on a board of the fleet")
             if done == loop.DONE:

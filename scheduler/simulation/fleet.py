@@ -79,7 +79,7 @@ class FleetPool:
 
 @dataclass(frozen=True, kw_only=True)
 class FrontPlan:
-    """What sends requests to boards, and what it sends them to.
+    """The front that sends requests to boards: its pools, routes and draws.
 
     `routes`: pools of each, in order; `until`: their shares of SHARES, summed. `head_ns`: time of a sample on
     the front's own link. `notice_ns`: from the loss of a board until the front knows. `choices`: boards that

@@ -92,7 +92,10 @@ def groups(problem: Problem) -> list[NDArray[np.int64]]:
 def pooled(
     problem: Problem, *, gap: float, nodes: int
 ) -> tuple[float, dict[tuple[int, int, int], tuple[int, float]] | None]:
-    """Solve over pooled devices: the bound, and instances with device time by (group, network, batch)."""
+    """Solve over pooled devices: the bound, and instances with device time by (group, network, batch).
+
+    Raises PlacementError for a network that fits no device.
+    """
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     members = groups(problem)
