@@ -274,7 +274,7 @@ def significant(value: float, digits: int) -> float | None:
 
 
 def plain(value: float, digits: int = 5) -> str:
-    """Write a number with so many significant digits and no exponent; whole parts are never cut.
+    """Write a number to some significant digits and without exponent; whole parts are never cut.
 
     >>> plain(29166.6667, 4), plain(475624.3), plain(0.0012345678, 3), plain(3000.0)
     ('29167', '475624', '0.00123', '3000')

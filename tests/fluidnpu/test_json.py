@@ -142,7 +142,7 @@ JOBS: dict[str, tuple[tuple[object, ...], ...]] = {
     "doctor": (("doctor",),),
     "config": (("config", "check", "node.toml"), ("config", "kit", "kit")),
 }
-LONG = ("train", "run", "verify")  # their other tests hold that they print nothing that has no row
+LONG = ("train", "tune", "run", "verify")  # their other tests hold that they print nothing that has no row
 # Beginnings of rows for which a job would have to run for minutes, to break something, or to have a board.
 ELSEWHERE = {
     "check": ("filters", "quantised", "inputs", "tail.", "unit.tables", "preprocessing"),
