@@ -32,7 +32,7 @@ _NAMES = {
     "network": "the network that a job runs, or a part of it",
     "pool": "devices of one type with the same jobs",
     "predicted": "what our models said before the tools ran",
-    "published": "the best point of the published (paper) model, which counts no RAM blocks and no waiting",
+    "published": "GOP/s of the published design by the paper model, which counts no RAM blocks and no waiting",
     "RAM": "block RAM (and UltraRAM) of the device that banks, buffers and tables take",
     "ramps": "exits that a job runs: on (all inside), last (the last one inside) or none (the network's end only)",
     "ratio": "reported over predicted",

@@ -130,7 +130,8 @@ def command(options: DseOptions) -> None:
     """The fastest array that fits a board for MODEL: ONNX, a layer table, or a network by name.
 
     Names: resnet18, resnet34, resnet50, resnet101, inception_v3, mobilenet_v2, efficientnet_lite0. Shows
-    frames a second, milliseconds and what limits them; the same question as `build` asks.
+    frames a second of the whole network, milliseconds and what limits them, and requests a second at the
+    exit rates; the same question as `build` asks.
 
     Several models, each with its share of the requests, get one array for all of them: the best for a
     request on average. Build each with the same design, and serve them on one NPU with --tenants.
