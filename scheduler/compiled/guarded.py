@@ -12,7 +12,7 @@ from .fluid import FluidTwin
 from .optimal import OptimalTwin
 from .state import at, decide, jit, take_urgent, urgent
 from .twin import DrainTwin, Ints, Npu, Records, State, Stream
-from .wrappers import drained
+from .wrappers import drain_queue
 
 FLUID, OPTIMAL = 1, 2  # policies that decide instead, as `PLAIN` counts them
 MEMORY = np.dtype([("last", "i8"), ("latest", "i8"), ("late", "f8"), ("budget", "f8")])
@@ -50,7 +50,7 @@ class GuardedTwin(NamedTuple):
         count_arrivals(self, state, stream)
         see(self.estimates, state, stream)
         instead = self.fallback if self.estimates.memory[0].raised else self.plain
-        if drained(state, npu, self.drain):
+        if drain_queue(state, npu, self.drain):
             pass
         elif instead == OPTIMAL:
             decide(self.optimal, state, npu, stream)
