@@ -93,6 +93,8 @@ def sureness_of_exits(logits: Sequence[Floats], check: Check) -> list[npt.NDArra
 def exceeds_threshold(confidences: npt.ArrayLike, threshold: float) -> npt.NDArray[np.bool_]:
     """Return True where a confidence exceeds the threshold of its exit: the one comparison of the exit
     rule.
+
+    The result has the shape of `confidences`.
     """
     return np.asarray(np.asarray(confidences, np.float64) > threshold)
 
@@ -101,7 +103,7 @@ def decide_exits(confidences: Sequence[npt.NDArray[np.float64]], thresholds: Seq
     """Return the exit (N,) at which each sample leaves: the first confident one, else the last.
 
     `confidences` holds one array (N,) per exit. The last exit needs no threshold; one that is given is not
-    used.
+    used. Raises ValueError where an exit before the last has no threshold, or there are too many.
 
     >>> decide_exits([np.array([0.9, 0.2]), np.array([0.5, 0.5])], [0.8])
     array([0, 1])

@@ -82,6 +82,8 @@ class Judged(Protocol):
 def check_labels(network: Judged, truths: npt.NDArray[Any]) -> None:
     """Raise NetworkError for truths that are not those of the network's task: classes, landmarks, label
     maps.
+
+    Truths are classes (N,), landmarks (N, landmarks, 2) or label maps (N, height, width).
     """
     check, name = network.check, network.name
     if isinstance(check, MapCheck):

@@ -36,12 +36,13 @@ def choose_threshold(
     tolerance_points: float = 0.5,
     check: Check = ExitCheck.TOP,
 ) -> ExitChoice:
-    """Choose the uniform threshold of fewest expected MACs within the tolerance of the last exit's
-    accuracy, of maps its mean score.
+    """Choose the uniform threshold of fewest expected MACs within the tolerance of the last exit's accuracy,
+    of maps its mean score.
 
+    Logits are (N, classes) per exit, of maps as `scores` takes them, and so are the truths in `labels`.
     `stage_macs` are the MACs of each stage, head included; a sample that leaves at exit e has paid stages
     0..e. When no threshold of the grid is good enough, 1.0 is chosen: no sample leaves early. Give held-out
-    data, never the test split.
+    data, never the test split. Raises ValueError without labels.
     """
     if not len(labels):
         raise ValueError("choosing a threshold needs at least one labelled sample, and none came")

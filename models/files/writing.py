@@ -99,7 +99,10 @@ def is_leftover(path: Path) -> bool:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Turn what the system says about a path into one sentence that names it."""
+    """Turn what the system says about a path into one sentence that names it.
+
+    Raises WriteError where the disk is full or fails, and FileError for any other reason.
+    """
     try:
         yield
     except OSError as error:

@@ -238,7 +238,7 @@ class Activation:
         return FUNCTIONS[self.function]
 
     def real(self, x: npt.ArrayLike) -> Doubles:
-        """Return a table's function of real numbers, unclipped: float64, as x."""
+        """Return a table's function of real numbers, unclipped: float64, in the shape of x."""
         return np.asarray(self.of.real(np.asarray(x, np.float64), *self.parameters), np.float64)
 
     @property

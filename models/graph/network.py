@@ -445,7 +445,8 @@ class Network:
         """Real factor of each tensor's stored values: average pools make one, GEMMs absorb it (ADR 2, 19).
 
         That of a word in front of an activation stands under `Layer.inner`. A product has that of both its
-        factors; tables and affine lines absorb theirs.
+        factors; tables and affine lines absorb theirs. Raises NetworkError where what is concatenated or
+        added brings different gains.
         """
         gains: dict[str, float] = dict.fromkeys((self.input, *(layer.output for layer in self.layers)), 1.0)
         free = {layer.name for layer in self.layers if layer.activation and layer.activation.use in _ABSORBING}

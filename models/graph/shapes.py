@@ -171,6 +171,7 @@ class LayerShape:
         """Return the layer with every `count` of its groups as one, in which weights are zero between them.
 
         An array then multiplies by these zeros, too, so `macs` of the result counts more than is asked for.
+        Raises NetworkError for a pool, and for a count that does not divide the groups.
 
         >>> shape = LayerShape(name="depthwise", r=196, p=9, c=1, groups=96).joined(16)
         >>> (shape.p, shape.c, shape.groups)

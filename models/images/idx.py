@@ -18,7 +18,8 @@ from .image_set import ImageSet, Pixels
 def read_idx(path: Path | str, most_bytes: int = MOST_BYTES) -> npt.NDArray[np.uint8]:
     """Read one idx file of unsigned bytes: magic 0x00000800 + rank, big-endian sizes, then the bytes.
 
-    Raises DataError for another file and one of more than `most_bytes` unpacked; FileNotFoundError.
+    Raises DataError for another file and one of more than `most_bytes` unpacked; FileNotFoundError. The array
+    has the shape that the header names.
     """
     try:
         with regular_file(path).open("rb") as plain:
@@ -43,7 +44,8 @@ def read_idx(path: Path | str, most_bytes: int = MOST_BYTES) -> npt.NDArray[np.u
 def read_idx_images(path: Path) -> tuple[Pixels, npt.NDArray[np.int64] | None]:
     """Read a file of images (N, height, width[, channels]) and the labels in the file beside it, if any.
 
-    The labels' file has "labels" for "images" and "idx1" for "idx3" in its name, gzipped or not.
+    The labels' file has "labels" for "images" and "idx1" for "idx3" in its name, gzipped or not. Raises as
+    `read_idx`, and DataError for another rank and for labels of another number.
     """
     images = read_idx(path)
     if images.ndim not in (3, 4):

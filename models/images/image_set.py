@@ -93,6 +93,8 @@ def shipped_images(count: int = 1000) -> ImageSet:
     """Return the first `count` (at most 1,000) images of Fashion-MNIST's test split, from the copy inside
     the package.
 
+    Raises DataError for more, and for less than one.
+
     >>> shipped_images(3).images.shape
     (3, 28, 28, 1)
     """

@@ -50,7 +50,10 @@ class Intake:
 
     @classmethod
     def of(cls, preprocessing: Preprocessing | None, shape: tuple[int, int, int]) -> Intake:
-        """Make the intake of a network whose input tensor is what its own first layers read."""
+        """Make the intake of a network whose input tensor is what its own first layers read.
+
+        Raises DataError where mean and std are for different numbers of channels.
+        """
         if preprocessing is None:
             return cls(shape=shape, declared=False)
         std, mean = np.array(preprocessing.std), np.array(preprocessing.mean)
@@ -130,7 +133,9 @@ class Intake:
         return np.asarray(real * np.array(self.factor) - np.array(self.offset))
 
     def check_range(self, real: npt.NDArray[Any]) -> None:
-        """Raise DataError for images of floats outside of what the network's record declares."""
+        """Raise DataError for floats, of any shape, that are not finite or outside of what the network's
+        record declares.
+        """
         if not real.size:
             return
         low, high = float(real.min()), float(real.max())  # NaN goes through both
@@ -145,7 +150,10 @@ class Intake:
             )
 
     def codes(self, images: Pixels, unit: float, dtype: npt.DTypeLike = np.int16, zero: int = 0) -> npt.NDArray[Any]:
-        """Return the input tensor in integers, rounded and clipped: one step is `unit`, and 0 is `zero`."""
+        """Return the input tensor in integers, rounded and clipped: one step is `unit`, and 0 is `zero`.
+
+        Images are as `arranged` takes them; the result is (N, height, width, channels).
+        """
         pixels = self.arranged(images)
         kind = (unit, np.dtype(dtype).name, zero)
         if pixels.dtype == np.uint8:
@@ -183,7 +191,9 @@ class Intake:
         return float(np.abs(ends * np.array(self.factor) - np.array(self.offset)).max())
 
     def random(self, count: int, seed: int = 0) -> Pixels:
-        """Return `count` images of noise that the network takes: uint8, or floats of the declared range."""
+        """Return images of noise (count, height, width, channels) that the network takes: uint8, or floats of
+        the declared range.
+        """
         rng, limits = np.random.default_rng(seed), self.preprocessing.float_range
         if limits is None:
             return rng.integers(0, 256, (count, *self.shape), np.uint8)

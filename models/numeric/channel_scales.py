@@ -41,7 +41,7 @@ class ScaledWeights:
 def scales(wanted: Doubles, nearest: bool = False) -> tuple[Doubles, Int64s, Int64s]:
     """Return the least scales from those wanted on that the core can multiply by, multipliers and shifts.
 
-    `nearest`: the nearest instead.
+    `nearest`: the nearest instead. All three have the shape of `wanted`.
     """
     _, exponents = np.frexp(wanted)
     shifts = np.clip(MULTIPLIER_BITS - exponents.astype(np.int64), 0, LARGEST_CHANNEL_SHIFT)

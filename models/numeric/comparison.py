@@ -137,7 +137,10 @@ class NumericComparison:
 
 
 def sample(network: Network, images: Images) -> Images:
-    """Return the images that `compare` should see: evenly spread, and fewer of a large network."""
+    """Return the images that `compare` should see: evenly spread, and fewer of a large network.
+
+    Images are (N, ...), as `Network.intake` takes them.
+    """
     count = min(len(images), MOST_IMAGES, max(LEAST_IMAGES, MOST_MACS // max(1, network.workload.macs)))
     return images[np.linspace(0, len(images) - 1, count).round().astype(np.int64)]
 
@@ -147,7 +150,8 @@ def compare(
 ) -> NumericComparison:
     """Run float and golden side by side on all of these images, a batch at a time.
 
-    Raises NetworkError where there are no images, or nothing is returned.
+    Images are (N, ...), as `Network.intake` takes them. Raises NetworkError where there are no images, or
+    nothing is returned.
     """
     exits = [(index, exit) for index, exit in enumerate(network.exits) if exit.logits is not None]
     if not exits and not network.outputs:

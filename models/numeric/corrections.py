@@ -31,8 +31,8 @@ DIGITS = 5  # that are kept
 def chosen_corrections(qnet: QuantisedNetwork, images: Images) -> Mapping[str, tuple[float, ...]]:
     """Return what biases must be corrected by, by layer, of a network at 8 bits that has no corrections.
 
-    `images` are as `Network.intake` takes them. Nothing where what the network returns is then further from
-    float: the mean of a map's background may say little of what a detector looks for.
+    `images` (N, ...) are as `Network.intake` takes them. Nothing where what the network returns is then
+    further from float: the mean of a map's background may say little of what a detector looks for.
     """
     network = qnet.network
     images = images[np.linspace(0, len(images) - 1, _count(network, len(images))).round().astype(np.int64)]

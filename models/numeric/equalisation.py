@@ -30,10 +30,10 @@ MOST_WEIGHT_BITS = 4  # that a small channel's weights may rise above those of t
 
 
 def settled(network: Network) -> Mapping[str, Exponents]:
-    """Return the exponent of every channel, by tensor, that the network's equalisation comes to.
+    """Return the exponents (channels,), by tensor, that the network's equalisation comes to.
 
-    Channels that must share one share the largest, so any equalisation is exact, of whatever network.
-    Tensors without exponents are left out.
+    Channels that must share one share the largest, so any equalisation is exact, of whatever network. Tensors
+    without exponents are left out.
     """
     if not network.equalisation:
         return {}
@@ -70,8 +70,8 @@ def word_exponents(layer: Layer, exponents: Mapping[str, Exponents]) -> Exponent
 def chosen_equalisation(network: Network, sizes: Mapping[str, Doubles]) -> Mapping[str, tuple[int, ...]]:
     """Return exponents that bring the channels of every tensor to one size, as far as their users allow.
 
-    `sizes` are the largest magnitudes of every channel, by tensor, in real units. No channel is brought above
-    the calibrated range of its tensor, nor its weights far above those of its layer.
+    `sizes` are the largest magnitudes of every channel (channels,), by tensor, in real units. No channel is
+    brought above the calibrated range of its tensor, nor its weights far above those of its layer.
     """
     classes = _classes(network)
     wanted = {name: _wanted(network, name, sizes[name]) for name in network.tensors}

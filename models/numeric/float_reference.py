@@ -135,7 +135,7 @@ class Examination:
 def examine(
     network: Network, images: Images, features: tuple[str, ...] = (), progress: Progress | None = None
 ) -> Examination:
-    """Run the network in floating point on images as `Network.intake` takes them.
+    """Run the network in floating point on images (N, ...) as `Network.intake` takes them.
 
     Ranges are the largest magnitudes as stored: before the average-pool gain.
     """
@@ -184,7 +184,7 @@ def run_float_outputs(network: Network, images: Images) -> dict[str, Floats]:
 
 
 def tensor_ranges(network: Network, images: Images) -> dict[str, float]:
-    """Return the ranges over the images of all that quantisation needs one of (`Network.ranged`)."""
+    """Return the ranges over the images (N, ...) of all that quantisation needs one of (`Network.ranged`)."""
     return dict(examine(network, images).ranges)
 
 

@@ -131,7 +131,7 @@ def _check(qlayer: QuantisedLayer, x: Stored, residual: Stored | None) -> None:
 
 
 def run_layer_counting(qlayer: QuantisedLayer, x: Stored, residual: Stored | None = None) -> tuple[Stored, int]:
-    """Run one layer and also count its saturations.
+    """Run one layer as `run_layer`, on words (B, H, W, C), and also count its saturations.
 
     They are the core's and the activation unit's words that no word holds before the clamp to lo and hi.
     """
@@ -225,7 +225,7 @@ def run(qnet: QuantisedNetwork, images: Images, progress: Progress | None = None
 def run_counting(
     qnet: QuantisedNetwork, images: Images, progress: Progress | None = None
 ) -> tuple[list[Stored], dict[str, int]]:
-    """Return `run`, and the saturations of each layer over all images."""
+    """Return `run` of images (N, ...), and the saturations of each layer over all of them."""
     return _run(qnet, images, progress)[:2]
 
 
@@ -238,7 +238,7 @@ def run_outputs(qnet: QuantisedNetwork, images: Images) -> dict[str, Stored]:
 
 
 def saturations(qnet: QuantisedNetwork, images: Images) -> dict[str, int]:
-    """Count the saturations of each layer over all images."""
+    """Count the saturations of each layer over all images (N, ...)."""
     return _run(qnet, images)[1]
 
 
@@ -250,7 +250,10 @@ def early_exit(qnet: QuantisedNetwork, images: Images) -> tuple[npt.NDArray[np.i
 def early_exit_counting(
     qnet: QuantisedNetwork, images: Images
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats, dict[str, int]]:
-    """Return `early_exit`, and the saturations of each layer over all images run to the last exit."""
+    """Return `early_exit` of images (N, ...), and the saturations of each layer over all of them.
+
+    These count images run to the last exit.
+    """
     stored, counts, _ = _run(qnet, images)
     logits = [qnet.logits(index, words) for index, words in enumerate(stored)]
     return *early_exit_predictions(logits, qnet.network.thresholds, qnet.network.check), counts

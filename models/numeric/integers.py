@@ -172,7 +172,7 @@ class QuantisedLayer:
 
     @cached_property
     def float_weights(self) -> npt.NDArray[Any]:
-        """Weights in floats in which every sum of their products with words is exact.
+        """Weights (groups, P, C / groups) in floats in which every sum of their products with words is exact.
 
         At 16 bits they are float64, over 2**shift, and sums are below 2**47 units; at 8 bits float32 where
         sums stay within 24 bits.
@@ -183,7 +183,7 @@ class QuantisedLayer:
 
     @cached_property
     def float_bias(self) -> Doubles:
-        """Bias in float64, over 2**shift at 16 bits; exact for the same reason."""
+        """Bias (C,) in float64, over 2**shift at 16 bits; exact for the same reason."""
         return np.ldexp(self.bias.astype(np.float64), -self.shift if self.word is INT16 else 0)
 
     @cached_property
@@ -273,7 +273,10 @@ class QuantisedNetwork:
         return np.zeros(stored.shape) if tensor is None else self.formats[tensor].real(stored)
 
     def output(self, name: str, stored: Integers) -> npt.NDArray[np.float32]:
-        """Return the real values of an output that is no exit, activation applied; stored is (N, *shape)."""
+        """Return the real values of an output that is no exit, activation applied; stored is (N, *shape).
+
+        Raises QuantisationError for a name that no output has.
+        """
         match_ = next((output for output in self.network.outputs if output.name == name), None)
         if match_ is None:
             names = [output.name for output in self.network.outputs]

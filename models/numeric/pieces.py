@@ -36,7 +36,10 @@ class ChannelLines:
     offsets: Doubles
 
     def unit(self, use: Use, word_bits: int, bits: int, lo: int, hi: int, width: Word = INT16) -> Unit:
-        """Return the unit for these lines, with the fraction bits of words and of what is stored."""
+        """Return the unit for these lines, with the fraction bits of words and of what is stored.
+
+        Raises QuantisationError for a slope that int16 does not hold.
+        """
         slopes = np.ldexp(self.slopes, bits - word_bits)
         shift = min(LARGEST_UNIT_SHIFT, fraction_bits(float(np.abs(slopes).max()), INT16.highest))
         if shift < 0:

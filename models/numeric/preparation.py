@@ -89,7 +89,10 @@ def with_chosen_threshold(
     labels: npt.NDArray[Any],
     tolerance_points: float,
 ) -> Network:
-    """Return the network with the threshold that `choose_threshold` finds on these logits and labels."""
+    """Return the network with the threshold that `choose_threshold` finds on these logits and labels.
+
+    Logits are (N, classes) per exit, labels (N,), or truths of maps, as `choose_threshold` takes them.
+    """
     stages = range(len(network.exits))
     macs = [sum(network.layers[index].shape.macs for index in network.stage_layers(stage)) for stage in stages]
     choice = choose_threshold(logits, labels, macs, tolerance_points, network.check)

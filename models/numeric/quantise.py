@@ -38,10 +38,11 @@ def quantise(
 ) -> QuantisedNetwork:
     """Quantise a network to words of 16 or 8 bits.
 
-    Ranges come from `calibration_images`, as `Network.intake` takes them, or from the model file, whose
-    equalisation and corrections belong to its ranges.
+    Ranges come from `calibration_images` (N, ...), as `Network.intake` takes them, or from the model file,
+    whose equalisation and corrections belong to its ranges.
 
-    Fewer `weight_bits` than 16 are for studies at 16 bits: weights are still stored as int16.
+    Fewer `weight_bits` than 16 are for studies at 16 bits: weights are still stored as int16. Raises
+    QuantisationError for other numbers of bits, and for a network that its words cannot hold.
     """
     if bits not in WORDS:
         raise QuantisationError(f"words must have 16 or 8 bits, not {bits}")

@@ -112,7 +112,8 @@ class Unit:
 def placed(words: Int32s, window: int) -> tuple[Int32s, Int32s]:
     """Return the piece of a table that each word belongs to, and its distance from where that piece begins.
 
-    The piece below the window begins where the window does, and its distances are negative.
+    Both have the shape of the words. The piece below the window begins where the window does, and its
+    distances are negative.
 
     >>> [part.tolist() for part in placed(np.array([-300, -256, -253, 255, 256]), 8)]
     [[256, 0, 1, 255, 257], [-44, 0, 1, 1, 0]]

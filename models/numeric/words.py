@@ -54,7 +54,7 @@ class Word:
         return np.dtype(f"i{self.bytes}")
 
     def beyond(self, values: npt.NDArray[Any]) -> int:
-        """Count the values that a word cannot hold."""
+        """Count the values, of any shape, that a word cannot hold."""
         if not values.size or (values.min() >= self.lowest and values.max() <= self.highest):
             return 0
         return int(np.count_nonzero((values < self.lowest) | (values > self.highest)))
@@ -83,12 +83,12 @@ class TensorFormat:
         return {**scale, "zero": self.zero} if self.zero else scale
 
     def real(self, stored: Integers) -> npt.NDArray[np.float64]:
-        """The real values of stored integers."""
+        """Return the real values of stored integers, in their shape."""
         steps = np.asarray(stored, np.float64) - self.zero if self.zero else np.asarray(stored, np.float64)
         return steps * (math.ldexp(1.0, -self.fraction_bits) * self.gain)
 
     def steps(self, real: Doubles) -> Doubles:
-        """Return real values in steps of a stored integer, not rounded."""
+        """Return real values in steps of a stored integer, not rounded, in their shape."""
         steps = np.asarray(real, np.float64) * (math.ldexp(1.0, self.fraction_bits) / self.gain)
         return steps + self.zero if self.zero else steps
 

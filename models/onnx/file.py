@@ -163,8 +163,9 @@ def _parse(path: Path) -> onnx.ModelProto:
 
 
 def array_of(tensor: TensorProto, what: str, folder: Path | None = None) -> npt.NDArray[Any]:
-    """Return a TensorProto as an array; refuse hostile shapes, foreign types, too few bytes, NaN and
-    infinity.
+    """Return a TensorProto as an array of its shape.
+
+    Raises ModelFileError for hostile shapes, foreign types, too few bytes, NaN and infinity.
     """
     dims = [int(d) for d in tensor.dims]
     if any(d < 0 for d in dims):
@@ -202,7 +203,10 @@ def _first(error: Exception) -> str:
 
 
 def with_external_data(tensor: TensorProto, what: str, folder: Path | None) -> TensorProto:
-    """Return the tensor with its bytes read from a file in the model's own folder."""
+    """Return the tensor with its bytes read from a file in the model's own folder.
+
+    Raises ModelFileError where the file is elsewhere, or cannot be read.
+    """
     facts = {entry.key: entry.value for entry in tensor.external_data}
     location = facts.get("location", "")
     inside = folder is not None and location and (folder / location).resolve().is_relative_to(folder.resolve())

@@ -40,7 +40,7 @@ class OperatorCall:
         return array
 
     def optional(self, index: int) -> Array | None:
-        """Return an input, or None where it is left out."""
+        """Return an input, in its own shape, or None where it is left out."""
         return self.inputs[index] if index < len(self.inputs) else None
 
     def integer(self, name: str, default: int) -> int:

@@ -120,7 +120,8 @@ class Tail:
     def run(self, values: Mapping[str, Array], names: Collection[str] | None = None) -> dict[str, Array]:
         """Return the outputs of one sample whose inputs are there, in the user's types; `names`: those alone.
 
-        `values` are inputs with the batch of one in front. Raises TailError where an operator fails.
+        `values` are inputs (1, ...), with the batch of one in front. Raises TailError where an operator
+        fails.
         """
         wanted = [output for output in self.chosen(names) if self.needs[output.name] <= values.keys()]
         made = self.made(values, {output.name for output in wanted})
@@ -136,7 +137,10 @@ class Tail:
         return [self.run({name: outputs[name][at : at + 1] for name in self.inputs}) for at in range(count)]
 
     def made(self, values: Mapping[str, Array], wanted: Collection[str], work: Work | None = None) -> dict[str, Array]:
-        """Return all values that are wanted, and count `work`; others are forgotten when they were read."""
+        """Return all values that are wanted, and count `work`; others are forgotten when they were read.
+
+        `values` are inputs (1, ...), with the batch of one in front.
+        """
         nodes = self._needed(wanted)
         left: dict[str, int] = {}
         for node in nodes:
@@ -198,7 +202,7 @@ class Tail:
         return {name: rng.normal(-3, 1, (1, *shapes[name])).astype(np.float32) for name in self.inputs}
 
     def work(self, values: Mapping[str, Array]) -> Work:
-        """Return what one sample takes the host, by running it."""
+        """Return what one sample takes the host, by running it on inputs (1, ...)."""
         work = Work()
         self.made(values, {output.name for output in self.outputs}, work)
         return work
@@ -223,7 +227,7 @@ class Work:
 
 
 def evaluated(node: TailNode, values: Mapping[str, Array], opset: int, work: Work | None = None) -> tuple[Array, ...]:
-    """Return what a node gives for known values, and count its `work` before it is done.
+    """Return what a node gives for known values, each in its shape, and count its `work` before it is done.
 
     Raises TailError of one sentence.
     """

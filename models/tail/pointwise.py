@@ -60,7 +60,7 @@ def _modulo(call: OperatorCall) -> Array:
 
 
 def sigmoid(x: Array) -> Array:
-    """Return 1 / (1 + exp(-x)) in the type of x; where exp gives infinity it is 0, as it should be."""
+    """Return 1 / (1 + exp(-x)) in the type and shape of x; where exp gives infinity it is 0."""
     return np.asarray(1 / (1 + np.exp(-x)), x.dtype)
 
 
@@ -80,7 +80,10 @@ def _clip(call: OperatorCall) -> Array:
 
 
 def cast(x: Array, dtype: str) -> Array:
-    """Convert as ONNX does: floats to whole numbers towards zero, anything that is not zero is true."""
+    """Convert as ONNX does, in the shape of x.
+
+    Floats become whole numbers towards zero; anything that is not zero is true.
+    """
     with np.errstate(invalid="ignore", over="ignore"):
         return x.astype(np.dtype(dtype))
 

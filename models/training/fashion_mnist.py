@@ -27,7 +27,10 @@ def _read(path: Path) -> npt.NDArray[np.uint8]:
 
 
 def load_fashion_mnist(split: str, folder: Path | str = FASHION_MNIST_FOLDER) -> ImageSet:
-    """Load the official "train" (60,000) or "test" (10,000) split, in its own order."""
+    """Load the official "train" (60,000) or "test" (10,000) split, in its own order.
+
+    Raises DataError for any other, and where the files are missing or damaged.
+    """
     if split not in _STEMS:
         raise DataError(f"the split must be 'train' or 'test', not {split!r}")
     stem = Path(folder) / _STEMS[split]

@@ -201,7 +201,10 @@ def _state(network: Network, modules: Any) -> dict[str, npt.NDArray[np.float32]]
 
 
 def split_held_out(data: ImageSet, seed: int, held_out: int = HELD_OUT) -> tuple[ImageSet, ImageSet]:
-    """Split into (training part, held-out part) by a seeded shuffle."""
+    """Split into (training part, held-out part) by a seeded shuffle.
+
+    Raises DataError unless both parts hold images.
+    """
     if not 0 < held_out < len(data):
         raise DataError(f"holding out {held_out} images needs more than that, and {len(data)} came")
     order = np.random.default_rng(seed).permutation(len(data))
@@ -228,8 +231,9 @@ def train(
     """Train every exit jointly on `data` less a held-out part, then choose the threshold on that part alone.
 
     `single`: without the early exits and their heads. `augment`: shift the images learned from, by up to
-    `shift` pixels, and with `mirror` mirror every second one.
-    `test`, when given, is only measured: its accuracies go into the metadata and influence nothing.
+    `shift` pixels, and with `mirror` mirror every second one. `test`, when given, is only measured: its
+    accuracies go into the metadata and influence nothing. Raises NetworkError for epochs or a tolerance out
+    of range, and DataError for less than one batch.
     """
     torch = load_torch()
     if epochs < 1:

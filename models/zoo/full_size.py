@@ -275,7 +275,7 @@ FULL_SIZE = tuple(_MAKERS)
 def full_size(name: str) -> Network:
     """Return the skeleton of one of FULL_SIZE, with one exit of 1000 classes.
 
-    Images are 224x224, those of "inception_v3" 299x299.
+    Images are 224x224, those of "inception_v3" 299x299. Raises NetworkError for another name.
     """
     if name not in _MAKERS:
         raise NetworkError(f"the network must be one of {', '.join(FULL_SIZE)}, not {name!r}")

@@ -57,7 +57,10 @@ def _head(net: Builder, exit_name: str, source: str, widths: tuple[int, ...], cl
 
 
 def skeleton(architecture: str | Architecture) -> Network:
-    """Return the layers of an architecture, given by value or by name (`ARCHITECTURES`)."""
+    """Return the layers of an architecture, given by value or by name (`ARCHITECTURES`).
+
+    Raises NetworkError for a name that is none of them.
+    """
     if isinstance(architecture, str):
         if architecture not in ARCHITECTURES:
             raise NetworkError(f"the architecture must be one of {', '.join(ARCHITECTURES)}, not {architecture!r}")

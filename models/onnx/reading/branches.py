@@ -59,7 +59,10 @@ def branch(value: Value) -> Draft | None:
 
 def merge(into: Draft, added: Draft, rows: Indices) -> bool:
     """Let a convolution give the sum of itself and of another one, whose output channel rows[i] is added to
-    channel i. False, and nothing has changed, where no one convolution is that with as few multiplications.
+    channel i.
+
+    `rows` is (channels,). False, and nothing has changed, where no one convolution is that with as few
+    multiplications.
     """
     other = added.convolution()
     if into.weights is None or into.bias is None or other is None or other.weights is None or other.bias is None:

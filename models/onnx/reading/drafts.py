@@ -185,7 +185,10 @@ class Draft:
         return own and self.clip == (None, None) and self.residual is None and self.activation is None
 
     def activate(self, activation: Activation, slopes: Doubles | None = None, offsets: Doubles | None = None) -> None:
-        """Let the activation unit end the draft, which has none yet; its lines are in double precision."""
+        """Let the activation unit end the draft, which has none yet; its lines are in double precision.
+
+        Slopes and offsets are (channels,).
+        """
         keeps = FUNCTIONS[activation.function].keeps_sign if activation.use is Use.TABLE else False
         rises = slopes is not None and bool((slopes >= 0).all()) and (offsets is None or bool((offsets >= 0).all()))
         self.passes_sign = self.non_negative and (keeps or rises or activation.use is Use.SLOPE)
@@ -222,7 +225,10 @@ class Draft:
         return [self.input] if self.residual is None else [self.input, self.residual]
 
     def layer(self, stage: int = 0) -> Layer:
-        """Return the draft as a Layer of the network."""
+        """Return the draft as a Layer of the network.
+
+        Raises NetworkError where it reads pixels that are not neighbours.
+        """
         source, target = self.input.within(None), self.output.within(None)
         added = None if self.residual is None else self.residual.within(None)
         if source.step != (1, 1):  # no value lies so
@@ -257,7 +263,7 @@ class Draft:
     def parameters(self) -> Parameters | None:
         """Return weights in the network's order (groups, P, C / groups), bias, slopes and offsets.
 
-        None where the draft has none of these.
+        None where the draft has none of these. Raises NetworkError where a value is not finite.
         """
         lines = {key: array for key, array in (("slopes", self.slopes), ("offsets", self.offsets)) if array is not None}
         if not all(np.isfinite(array).all() for array in lines.values()):
@@ -274,7 +280,7 @@ class Draft:
         return Parameters(weights=weights, bias=self.bias, **lines)
 
     def scale(self, factor: Doubles, shift: Doubles) -> None:
-        """Fold y * factor + shift, per output channel of this draft, in double precision."""
+        """Fold y * factor + shift, both (channels,) of this draft's output, in double precision."""
         assert self.weights is not None
         assert self.bias is not None
         with np.errstate(all="ignore"):  # what is not finite is refused by name in `parameters`
@@ -282,7 +288,7 @@ class Draft:
             self.bias = (self.bias * factor + shift).astype(np.float32)
 
     def permute(self, order: npt.NDArray[np.int64]) -> None:
-        """Let output channel i be what channel order[i] was."""
+        """Let output channel i be what channel order[i] was; `order` is (channels,)."""
         for name in ("weights", "bias", "slopes", "offsets"):
             array: Array | None = getattr(self, name)
             setattr(self, name, None if array is None else array[order])
@@ -433,7 +439,8 @@ def build_network(
     """Build the network of the drafts: layers by stage, within a stage the backbone and then the head.
 
     The exits come in the order of their stages when `ordered`, else they are put in the order of the MACs
-    they need. The channels of an output are those of its plane.
+    they need. The channels of an output are those of its plane. Raises NetworkError for an exit that needs no
+    layer of its own.
     """
     plain_ranges, held = _in_plain_names(source, drafts, ranges, grids)
     needs = {exit.name: set() if plane is None else _needed(plane) for exit, plane in exits}

@@ -105,7 +105,10 @@ def _operands(walk: Walk, node: onnx.NodeProto) -> tuple[Value, npt.NDArray[Any]
 
 
 def per_channel(node: onnx.NodeProto, source: Value, array: npt.NDArray[Any]) -> Doubles:
-    """Return a constant operand as (n,) when it broadcasts over channels alone."""
+    """Return a constant operand as (n,) when it broadcasts over channels alone.
+
+    Raises UnsupportedOperatorError for any other.
+    """
     spread = source.view.spread(array)
     if spread is None:
         raise UnsupportedOperatorError(
@@ -118,7 +121,10 @@ def per_channel(node: onnx.NodeProto, source: Value, array: npt.NDArray[Any]) ->
 
 
 def scale(walk: Walk, node: onnx.NodeProto) -> None:
-    """Fold Mul, Div, Sub or Add with a constant operand; multiply two activations."""
+    """Fold Mul, Div, Sub or Add with a constant operand; multiply two activations.
+
+    Raises UnsupportedOperatorError for a division by an activation or by zero.
+    """
     operands = _operands(walk, node)
     if operands is None and node.op_type == "Mul" and len(node.input) == 2:
         walk.renamed(node, multiply(walk, node, walk.value(node), walk.value(node, 1)))

@@ -96,9 +96,10 @@ def _conv(walk: Walk, node: onnx.NodeProto) -> None:
 def convolution(
     walk: Walk, node: onnx.NodeProto, source: Value, weights: Array, bias: Array, groups: int, window: dict[str, Any]
 ) -> Value:
-    """Open a convolution with OIHW weights on a map or line in any view; its window has its own padding.
+    """Open a convolution on a map or line in any view; its window has its own padding.
 
-    A pending affine map goes into the weights where no zeros are read beside it.
+    Weights are (O, I / groups, kernel height, kernel width), the bias (O,). A pending affine map goes into
+    the weights where no zeros are read beside it.
     """
     source = taking_over(walk, node, source, window)
     zeros = max(window["padding"]) > 0
@@ -183,8 +184,9 @@ def _worth_a_layer(source: Value, weights: Array, window: Mapping[str, Any]) -> 
 def dense(
     walk: Walk, node: onnx.NodeProto, source: Value, weights: Array, bias: Array, window: dict[str, Any]
 ) -> Value:
-    """Open a convolution of one group over the range that holds a view's channels; the others weigh
-    nothing.
+    """Open a convolution of one group over the range that holds a view's channels; the others weigh nothing.
+
+    Weights are (O, I, kernel height, kernel width), the bias (O,).
     """
     weights, more = absorbed(weights, source)
     index = source.view.index

@@ -225,7 +225,7 @@ class Patterns:
         return self.nodes[self.file.producers[name]] if name in self.file.producers else None
 
     def number(self, name: str) -> npt.NDArray[np.float64] | None:
-        """Return a small constant, or None."""
+        """Return a small constant in the file's shape, or None."""
         node = self.producer(name)
         while node is not None and node.op_type in ("Cast", "Identity") and node.input:
             name = node.input[0]

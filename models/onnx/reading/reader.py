@@ -64,6 +64,9 @@ def read_onnx(
     (default: those of the table, else all vectors of logits); other outputs are returned as they are. More
     weights than `most_weights` are refused. `size` is the image's where the file leaves it open: (C, H, W) in
     the order of the file, or (H, W).
+
+    Raises ModelFileError for a file or an argument that cannot be right, and UnsupportedOperatorError for a
+    node that no layer can be.
     """
     if threshold is not None and not 0 <= threshold <= 1:
         raise ModelFileError(f"the threshold must be a confidence of 0..1, not {threshold}")

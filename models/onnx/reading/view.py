@@ -141,14 +141,16 @@ class AxisView:
         return replace(self, axes=(*self.axes[:axis], *self.axes[axis + 1 :]))
 
     def by_axis(self) -> Indices:
-        """Return the plane's channels with one axis for each axis of the value; those of height or width have
-        size one.
+        """Return the plane's channels in a shape of one axis for each axis of the value.
+
+        The axes of height or width have size one.
         """
         return self.channels.reshape([math.prod(s for t, s in axis if t == "c") for axis in self._sized()])
 
     def with_channels(self, channels: Indices) -> AxisView:
-        """Return the view with other channels, shaped as `by_axis` gives them; its axes are either of
-        channels or of height and width.
+        """Return the view with other channels, in the shape that `by_axis` gives them.
+
+        Its axes are either of channels or of height and width.
         """
         axes = tuple(
             axis if set(axis) & {"h", "w"} else ("c" if count > 1 else "")

@@ -155,7 +155,8 @@ class Walk:
     def value(self, node: onnx.NodeProto, index: int = 0, *, lazy: bool = False) -> Value:
         """Return the activation at an input of a node.
 
-        `lazy`: the node takes over a pending padding, factor and shift, which are settled otherwise.
+        `lazy`: the node takes over a pending padding, factor and shift, which are settled otherwise. Raises
+        UnsupportedOperatorError for a value that only the host, an exit or an output can read.
         """
         value = self.raw(node, index)
         if value.activation == "sigmoid":
@@ -208,7 +209,7 @@ class Walk:
         return name in self.constants or name in self.file.protos
 
     def optional(self, node: onnx.NodeProto, index: int) -> npt.NDArray[Any] | None:
-        """Return the constant at an input, or None where the input is left out."""
+        """Return the constant at an input in the file's shape, or None where the input is left out."""
         if index >= len(node.input) or not node.input[index]:
             return None
         name = node.input[index]
@@ -223,14 +224,16 @@ class Walk:
         return self.constants[name]
 
     def constant(self, node: onnx.NodeProto, index: int) -> npt.NDArray[Any]:
-        """Return the constant at an input."""
+        """Return the constant at an input, in the file's shape."""
         value = self.optional(node, index)
         if value is None:
             raise refuse(node, f"must have an input {index}, and it is left out")
         return value
 
     def keep(self, name: str, array: npt.NDArray[Any]) -> None:
-        """Remember a constant, within the limit; each counts once, as long as a node will read it."""
+        """Remember a constant of any shape, within the limit; each counts once, as long as a node will read
+        it.
+        """
         self.afford(array.size)
         self.kept += array.size
         self.folded += array.size
@@ -255,7 +258,10 @@ class Walk:
         )
 
     def put(self, node: onnx.NodeProto, value: Value) -> None:
-        """Give a node's first output its value; further outputs must not be used."""
+        """Give a node's first output its value; further outputs must not be used.
+
+        Raises UnsupportedOperatorError where one of them is in use.
+        """
         for extra in node.output[1:]:
             if self.uses.get(extra):
                 raise UnsupportedOperatorError(
@@ -335,7 +341,8 @@ class Walk:
     ) -> Value:
         """Open a new layer on the channels [first, first + reads) of a value's plane; check its geometry.
 
-        The output is seen with `axes`; its channel i is channel channel_order[i] of the new plane.
+        The output is seen with `axes`; its channel i is channel channel_order[i] of the new plane,
+        (channels,).
         """
         draft = self.draft(node, source, Plane(name=output, shape=(1, 1, fields["channels"])), **fields)
         plane = draft.output
@@ -398,7 +405,7 @@ class Walk:
     def per_channel(self, node: onnx.NodeProto, source: Value) -> tuple[Value, int, Indices]:
         """Return a value whose channels fill a range of its plane, for a layer that treats each by itself.
 
-        With it come the first channel of the range, and the value's channel at each place of it.
+        With it come the first channel of the range, and the value's channel at each place of it, (channels,).
         """
         index = source.view.index
         order = np.argsort(index, kind="stable")

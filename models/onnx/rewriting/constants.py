@@ -58,7 +58,7 @@ def _size(operator: str, arrays: list[npt.NDArray[Any] | None]) -> int:
 
 
 def constant_node(node: onnx.NodeProto) -> npt.NDArray[Any]:
-    """Return the value of a Constant node."""
+    """Return the value of a Constant node, in the file's shape."""
     attributes = Attributes(node)
     tensor = attributes.tensor("value")
     if tensor is not None:

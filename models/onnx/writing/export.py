@@ -54,8 +54,10 @@ def from_oihw(layer: Layer, weight: npt.NDArray[np.float32]) -> npt.NDArray[np.f
 
 
 def state_of(network: Network) -> dict[str, npt.NDArray[np.float32]]:
-    """Return a network's parameters as "layer.weight" (OIHW) and "layer.bias", for a network that was not
-    trained here.
+    """Return a network's parameters for a network that was not trained here.
+
+    They are "layer.weight" (O, I / groups, kernel height, kernel width) and "layer.bias" (O,). Raises
+    NetworkError for a GEMM without weights.
     """
     state: dict[str, npt.NDArray[np.float32]] = {}
     for layer in network.layers:
@@ -571,8 +573,9 @@ def _window(layer: Layer) -> dict[str, object]:
 
 
 def build_onnx(network: Network, state: State | None = None) -> onnx.ModelProto:
-    """Return the network as a checked ONNX model; `state` (TrainedModel.state) replaces the network's own
-    parameters.
+    """Return the network as a checked ONNX model.
+
+    `state` (TrainedModel.state), in the shapes of `state_of`, replaces the network's own parameters.
     """
     network = _named_apart(hidden_apart(network))
     graph = _Graph(network, state_of(network) if state is None else state)
@@ -606,10 +609,13 @@ def build_onnx(network: Network, state: State | None = None) -> onnx.ModelProto:
 
 
 def write_onnx(network: Network, path: Path | str, state: State | None = None) -> None:
-    """Write `build_onnx` to one file, whole or not at all (`models.files`)."""
+    """Write `build_onnx` to one file, whole or not at all (`models.files`).
+
+    `state` has the shapes of `state_of`.
+    """
     write_file(path, onnx_bytes(network, state))
 
 
 def onnx_bytes(network: Network, state: State | None = None) -> bytes:
-    """Return `build_onnx` as the bytes of a file."""
+    """Return `build_onnx` as the bytes of a file. `state` has the shapes of `state_of`."""
     return bytes(build_onnx(network, state).SerializeToString(deterministic=True))

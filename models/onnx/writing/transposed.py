@@ -29,8 +29,10 @@ class Transposed:
 
 
 def transposed(layers: Sequence[Layer], weights: Sequence[npt.NDArray[np.float32]], size: Pair) -> Transposed | None:
-    """Return the ConvTranspose that layers with these weights (OIHW) are between them, of output `size`; None
-    where they are none.
+    """Return the ConvTranspose that layers with these weights are between them, of output `size`; None where
+    they are none.
+
+    Weights are (O, I / groups, kernel height, kernel width).
     """
     first = layers[0]
     step = first.output_step

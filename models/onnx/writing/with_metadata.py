@@ -24,8 +24,8 @@ MOST_BYTES = (1 << 31) - 1  # of one protobuf message
 def with_metadata(source: Path | str, network: Network, size: Sequence[int] | None = None) -> bytes:
     """Return the file of `source` with the metadata of `network`, which was read from it at the input `size`.
 
-    Weights that lie in a file beside it come along. The result is read back and compared; ModelFileError
-    where it says something else than the network.
+    Weights that lie in a file beside it come along. The result is read back and compared. Raises
+    ModelFileError where it says something else than the network, or its weights are too many for one file.
     """
     file = OnnxFile(Path(source))
     model = file.model
