@@ -75,7 +75,7 @@ class Field:
         return (word & self.mask) >> self.low
 
     def put(self, value: int) -> int:
-        """The register word with only this field set; ValueError when the value is too wide."""
+        """The register word with only this field set. Raises ValueError when the value is too wide."""
         if not 0 <= value < 1 << self.width:
             raise ValueError(f"field {self.name} takes {self.width} bits, so {value} does not fit")
         return value << self.low
@@ -94,7 +94,7 @@ class Register:
     busy: WhileBusy = WhileBusy.AT_ONCE
 
     def field(self, name: str) -> Field:
-        """The field of that name; KeyError when there is none."""
+        """The field of that name. Raises KeyError when there is none."""
         for field in self.fields:
             if field.name == name:
                 return field

@@ -45,7 +45,9 @@ PIP = "pip install 'fluidnpu[csim]'"
 
 
 def ap_headers() -> Path:
-    """The folder of `ap_int.h` in the installed hls4ml; CsimError names the command that installs it."""
+    """The folder of `ap_int.h` in the installed hls4ml. Raises CsimError, which names the command that
+    installs it.
+    """
     spec = importlib.util.find_spec("hls4ml")
     for place in (spec.submodule_search_locations or []) if spec else []:
         folder = Path(place) / "templates" / "vivado" / "ap_types"
@@ -199,9 +201,8 @@ class CoreSimulator:
         )
 
     def run(self, streams: LayerStreams) -> tuple[Stored, int]:
-        """Run one layer: (output beats (beats, out_words), saturations).
-
-        CsimError when the core reads too much or too little, or stops.
+        """Run one layer: (output beats (beats, out_words), saturations). Raises CsimError when the core reads
+        too much or too little, or stops.
         """
         source, sink = self._pipes()
         try:
@@ -264,5 +265,5 @@ def job(streams: LayerStreams) -> bytes:
 
 
 def expectation(output: Stored, saturations: int) -> bytes:
-    """Encode the answer that the test bench must give to one job."""
+    """Encode the answer that the test bench must give to one job; `output` is (beats, out_words)."""
     return struct.pack("<4i", MAGIC, len(output), 0, saturations) + output.tobytes()

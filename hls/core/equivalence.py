@@ -123,9 +123,9 @@ def csim_network(
     """Run every layer of `qnet` in C simulation for each batch size (default 1..b_max) and compare with
     golden.
 
-    `images` (N, H, W, C): as stored, or an input of `qnet.quantise_input`; batch b uses the first b of
-    them. With `chain`, each layer reads the core's own outputs, so the whole network runs on it; without,
-    golden's. `ultra_banks`: as for `render_core`. ProgramError for batch sizes out of range, CsimError as
+    `images` (N, H, W, C): as stored, or an input of `qnet.quantise_input`; batch b uses the first b of them.
+    With `chain`, each layer reads the core's own outputs, so the whole network runs on it; without, golden's.
+    `ultra_banks`: as for `render_core`. Raises ProgramError for batch sizes out of range, and CsimError as
     `CoreSimulator`.
     """
     start = time.perf_counter()

@@ -26,7 +26,7 @@ def execute_streams_reference(streams: LayerStreams, design: Design) -> tuple[St
     """Compute (output beats (beats, out_words), saturations) of a core of ADR 4, command by command.
 
     Values are exact: while the 48-bit accumulator does not wrap, sums of products stay below 2**53 and so fit
-    float64. StreamError when a stream is shorter or longer than its commands say.
+    float64. Raises StreamError when a stream is shorter or longer than its commands say.
     """
     cursor = {"input": 0, "weight": 0, "residual": 0}
 
@@ -60,6 +60,8 @@ def execute_streams_reference(streams: LayerStreams, design: Design) -> tuple[St
 
 def round_half_even(values: Int64, shift: int | Int64) -> Int64:
     """Divide by 2**shift, one of all values or of each, and round to the nearest integer, halves to even.
+
+    The result has the shape of the values.
 
     >>> round_half_even(np.array([1, 3, -1, -3, 5]), 1)
     array([ 0,  2,  0, -2,  2])

@@ -59,7 +59,7 @@ class Command:
         return self.beats + self.lane1_beats
 
     def pack(self) -> int:
-        """The 128-bit beat; StreamError when a field does not fit."""
+        """The 128-bit beat. Raises StreamError when a field does not fit."""
         try:
             return CORE_COMMAND.pack(vars(self))
         except FormatError as error:
@@ -87,7 +87,7 @@ class Tile:
 
     @property
     def output_rows(self) -> Rows:
-        """Row numbers in the order of the output stream: beat by beat, lane 0 then lane 1."""
+        """Row numbers (rows,) in the order of the output stream: beat by beat, lane 0 then lane 1."""
         first, second = self.lanes
         together = np.stack([first[: len(second)], second], axis=1).reshape(-1)
         return np.concatenate([together, first[len(second) :]])
@@ -247,7 +247,11 @@ def activated_output(
 def store_output(
     descriptor: Descriptor, fbcb_word: int, design: Design, output: Stored, slots: Stored, weights: bytes = b""
 ) -> int:
-    """Write the stream behind the unit to slot memory in place; return the words that a filter saturated."""
+    """Write the stream behind the unit to slot memory in place; return the words that a filter saturated.
+
+    `output` is (beats, out_words), `slots` (batch, words of a slot). Raises StreamError for a stream of
+    another length.
+    """
     run = decode_layer(design, fbcb_word, descriptor, len(slots))
     if descriptor.ordered:
         maps, saturated = _left_maps(descriptor, fbcb_word, design, output, len(slots), weights)
@@ -460,7 +464,10 @@ def _weight_beats(descriptor: Descriptor, mode: Mode, design: Design, weights: b
 
 
 def layer_part(descriptor: Descriptor, mode: Mode, design: Design, weights: bytes) -> Stored:
-    """Read a GEMM layer's weights for one mode from the weight image; StreamError when they are not there."""
+    """Read a GEMM layer's weights (words,) for one mode from the weight image.
+
+    Raises StreamError when they are not there.
+    """
     start = descriptor.weights[mode]
     if start == NO_WEIGHTS:
         raise StreamError(f"the program stores no weights for mode {mode.name} in this layer")

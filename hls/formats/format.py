@@ -78,7 +78,7 @@ class Bits:
         return lowest if self.least is None else self.least, highest if self.most is None else self.most
 
     def put(self, value: Value) -> int:
-        """The word with only this field set; FormatError for numbers that do not fit."""
+        """The word with only this field set. Raises FormatError for numbers that do not fit."""
         numbers = value if isinstance(value, tuple) else (value,)
         if len(numbers) != self.count:
             raise FormatError(f"field {self.name} takes {self.count} numbers, not {len(numbers)}")
@@ -129,7 +129,7 @@ class Format:
         return self.fields[-1].end
 
     def field(self, name: str) -> Bits:
-        """The field of that name; KeyError when there is none."""
+        """The field of that name. Raises KeyError when there is none."""
         for field in self.fields:
             if field.name == name:
                 return field
@@ -144,7 +144,7 @@ class Format:
             end = field.end
 
     def pack(self, values: Mapping[str, Value]) -> int:
-        """The word of these fields, the others zero; FormatError for unknown names and misfits."""
+        """The word of these fields, the others zero. Raises FormatError for unknown names and misfits."""
         unknown = sorted(set(values) - {field.name for field in self.fields})
         if unknown:
             raise FormatError(f"{self.name} has no field {unknown[0]}")

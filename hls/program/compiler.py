@@ -28,7 +28,9 @@ COLS_LIMIT = (1 << 12) - 1
 
 
 def compile_program(qnet: QuantisedNetwork, design: Design) -> Program:
-    """Compile the program that runs `qnet` on an NPU of `design`; ProgramError when the two do not match."""
+    """Compile the program that runs `qnet` on an NPU of `design`. Raises ProgramError when the two do not
+    match.
+    """
     network = qnet.network
     check_buildable(design)
     check_made_for(design, network)
@@ -195,7 +197,8 @@ def describe(
     behind: FusedLayer | None = None,
     count: int = 0,
 ) -> Descriptor:
-    """Describe one layer with `join` of its groups as one; ProgramError when a number does not fit its field.
+    """Describe one layer with `join` of its groups as one. Raises ProgramError when a number does not fit its
+    field.
 
     With another layer `behind` it, it stores what that would. `count`: pieces of its activation unit.
     """

@@ -182,7 +182,9 @@ class Descriptor(LayerGeometry):
         return self.activation == ActivationCode.PRODUCT
 
     def words(self) -> tuple[int, ...]:
-        """The 32 words, the last a CRC-32 of the others; DescriptorError for a value that is too wide."""
+        """The 32 words, the last a CRC-32 of the others. Raises DescriptorError for a value that is too
+        wide.
+        """
         try:
             packed = self.layout.pack({**vars(self), "magic": MAGIC})
         except FormatError as error:
@@ -195,7 +197,7 @@ class Descriptor(LayerGeometry):
 
     @classmethod
     def unpack(cls, data: bytes, *, older: bool = False) -> Descriptor:
-        """Read 128 bytes; DescriptorError when magic or checksum is wrong or a field is out of range.
+        """Read 128 bytes. Raises DescriptorError when magic or checksum is wrong or a field is out of range.
 
         With `older` also those in files of earlier versions, which no NPU of today takes.
         """

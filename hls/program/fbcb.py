@@ -49,7 +49,8 @@ def encode_fbcb(mode: Mode, plan: BatchPlan, batch: int) -> int:
 def decode_fbcb(
     word: int, *, kind: int, batch: int, t_r: int, stackable: bool, split: bool = False, ordered: bool = False
 ) -> FbcbEntry:
-    """Decode an FBCB word for a layer of `kind` (a `KindCode`); FbcbError where hardware sets BAD_FBCB.
+    """Decode an FBCB word for a layer of `kind` (a `KindCode`). Raises FbcbError where hardware sets
+    BAD_FBCB.
 
     `ordered`: the layer's outputs pass a pool or a filter in the order of the image.
     """

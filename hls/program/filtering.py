@@ -74,8 +74,8 @@ def packed_filter(depthwise: QuantisedLayer, rows: int, mode: Mode, design: Desi
 
 
 def layer_filter(layer: Descriptor, mode: Mode, design: Design, weights: bytes) -> QuantisedLayer:
-    """The depthwise layer that outputs pass, from a descriptor and the weight image; StreamError where its
-    constants are missing.
+    """The depthwise layer that outputs pass, from a descriptor and the weight image. Raises StreamError where
+    its constants are missing.
     """
     start, size = filter_at(layer, mode, design), filter_words(layer, design)
     if start == NO_WEIGHTS:
@@ -86,10 +86,10 @@ def layer_filter(layer: Descriptor, mode: Mode, design: Design, weights: bytes) 
 
 
 def filter_of(layer: Descriptor, mode: Mode, design: Design, words: Int16) -> QuantisedLayer:
-    """The depthwise layer that outputs pass, from its constants as they lie in the image: int16
-    (`filter_words`,).
+    """The depthwise layer that outputs pass, from its constants (filter_words,) as they lie in the image,
+    int16.
 
-    NetworkError where its sums could wrap.
+    Raises NetworkError where its sums could wrap.
     """
     kernel, stride, channels = layer.filter_kernel, layer.filter_stride, layer.columns
     size = _row_words(layer, design)

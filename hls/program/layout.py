@@ -108,6 +108,8 @@ def part_words(*, p: int, columns: int, groups: int, mode: Mode, design: Design)
 def headers(bias: Int64, multipliers: Int64, shifts: Int64) -> Int64:
     """The header of each column, int64 (C,): its bias, below a multiplier and a shift where there are some.
 
+    Raises LayoutError for numbers that do not fit their bits, or are not one for each bias.
+
     >>> [hex(number) for number in headers(np.array([-1]), np.array([1 << 16]), np.array([3]))]
     ['0x3010000ffffffff']
     """
@@ -136,7 +138,10 @@ def _check_bias(bias: Int64, word: Word) -> None:
 
 
 def pack_weights(weights: Stored, header: Int64, mode: Mode, design: Design) -> Stored:
-    """Pack one group's weights (P, C) and `headers` (C,) into words in the order of the weight stream."""
+    """Pack one group's weights (P, C) and `headers` (C,) into words in the order of the weight stream.
+
+    Raises LayoutError for other numbers of headers, and for weights of other words.
+    """
     p, columns = weights.shape
     _check(mode, design)
     if header.shape != (columns,):
@@ -168,7 +173,10 @@ def join_groups(weights: Stored, taps: int, count: int) -> Stored:
 
 
 def unpack_weights(words: Stored, *, p: int, columns: int, mode: Mode, design: Design) -> tuple[Stored, Int64]:
-    """Inverse of `pack_weights`: (weights (P, C) of the design's words, `headers` (C,)) of one group."""
+    """Inverse of `pack_weights`: (weights (P, C) of the design's words, `headers` (C,)) of one group.
+
+    Raises LayoutError for another number of words.
+    """
     _check(mode, design)
     expected = part_words(p=p, columns=columns, groups=1, mode=mode, design=design)
     if words.shape != (expected,):

@@ -66,7 +66,9 @@ def held(layer: Descriptor, mode: Mode, design: Design) -> bool:
 
 
 def layer_unit(layer: Descriptor, mode: Mode, design: Design, weights: bytes) -> Unit:
-    """The unit of a layer, from a descriptor and the weight image; StreamError where pieces are missing."""
+    """The unit of a layer, from a descriptor and the weight image. Raises StreamError where pieces are
+    missing.
+    """
     start = pieces_at(layer, mode, design)
     if layer.pieces and start == NO_WEIGHTS:
         raise StreamError(f"the program stores no pieces for mode {mode.name} in this layer")
@@ -131,7 +133,7 @@ def pieces_at(layer: Descriptor, mode: Mode, design: Design) -> int:
 
 
 def beat_channels(columns: int, groups: int, mode: Mode, design: Design) -> npt.NDArray[np.intp]:
-    """The channel of each word of a pixel in the output stream, -1 for a lane without a column."""
+    """The channel of each word of a pixel in the output stream (words,), -1 for a lane without a column."""
     parts = []
     for group in range(groups):
         for first, cols in column_tiles(columns, mode, design):

@@ -112,7 +112,7 @@ class TensorPlace:
         return np.pad(values, ((top, bottom), (left, right), (0, 0)), constant_values=self.zero)
 
     def real(self, values: Stored, scale: float) -> npt.NDArray[np.float64]:
-        """The real numbers of stored words, of which one step is `scale`."""
+        """The real numbers of stored words, in their shape, of which one step is `scale`."""
         return (values - np.float64(self.zero)) * scale if self.zero else values * scale
 
     def facts(self) -> dict[str, Any]:
@@ -342,7 +342,9 @@ class Program:
         return slots
 
     def fill_halos(self, slot: npt.NDArray[Any]) -> None:
-        """Fill the tensors of a zeroed slot whose zero is not the word 0; `slot` as for `read_tensor`."""
+        """Fill the tensors of a zeroed slot (words,) whose zero is not the word 0; `slot` as for
+        `read_tensor`.
+        """
         for place in self.tensors.values():
             if place.zero:
                 place.stored(slot)[...] = place.zero
@@ -356,7 +358,10 @@ class Program:
         return rng.integers(-most, most, shape, dtype=self.dtype.type)
 
     def pack_sample(self, image: Stored) -> Stored:
-        """The input tensor of one sample (H, W, C) as stored inside its halo, ready to copy into a slot."""
+        """The input tensor of one sample (H, W, C) as stored inside its halo, ready to copy into a slot.
+
+        Raises ProgramError for another shape or type.
+        """
         place = self.tensors[self.input]
         if image.shape != (place.height, place.width, place.channels) or image.dtype != self.dtype:
             want = (place.height, place.width, place.channels)
@@ -370,7 +375,10 @@ class Program:
         return self._place(name).view(slot).copy()
 
     def write_tensor(self, slot: npt.NDArray[Any], name: str, values: Stored) -> None:
-        """Write a tensor (H, W, C) into a slot; its halo stays."""
+        """Write a tensor (H, W, C) into a slot; its halo stays.
+
+        Raises ProgramError for another shape or type.
+        """
         target = self._place(name).view(slot)
         if values.shape != target.shape or values.dtype != self.dtype:
             raise ProgramError(
@@ -458,7 +466,9 @@ class Program:
 
     @classmethod
     def load(cls, folder: Path | str) -> Program:
-        """Read what `save` wrote; ProgramError when a file is missing, damaged or of another schema."""
+        """Read what `save` wrote. Raises ProgramError when a file is missing, damaged or of another
+        schema.
+        """
         manifest, binary = Path(folder) / "program.json", Path(folder) / "program.bin"
         try:
             raw, image = json.loads(read_text(manifest, "JSON")), regular_file(binary).read_bytes()

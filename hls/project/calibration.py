@@ -26,8 +26,9 @@ def import_reports(project: Path | str, design: Design, board: Board, *, missed_
     """Record predicted and reported numbers of a built project; some reports may be missing, not all.
 
     Predicted are the resources that `dse.fit` counts and estimates for the NPU, and the design's clock;
-    reported is the whole bitstream, interconnects included. ReportError for a report that is malformed, of
-    another design, or of a build that missed its clock, unless `missed_timing` takes that as well.
+    reported is the whole bitstream, interconnects included. Raises ReportError for a report that is
+    malformed, of another design, or of a build that missed its clock, unless `missed_timing` takes that as
+    well.
     """
     folder = Path(project)
     core = "hls" if (folder / "hls").is_dir() else "rtl"

@@ -57,8 +57,8 @@ def render_project(
     the data plane in it, the project's README says that no bitstream can be made. `core`: "hls", or "rtl" for
     the reference core. `tools`: the version of Vivado that the scripts are for, one of TOOLS. `wheel`: file
     name and content of fluidnpu for the board's Python. `first_run`: with the scripts of a first run
-    (`first_run.py`). `notes`: further texts of the bundle, by file name. ProjectError when design, program,
-    board, core and tools do not match.
+    (`first_run.py`). `notes`: further texts of the bundle, by file name. Raises ProjectError when design,
+    program, board, core and tools do not match.
     """
     rtl = {} if rtl is None else rtl
     _check(design, program, board, core, rtl)

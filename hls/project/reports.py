@@ -51,7 +51,9 @@ _HLS_NAMES = {"BRAM_18K": "ramb18", "DSP48E": "dsp", "DSP": "dsp", "FF": "ff", "
 
 
 def parse_csynth(text: str, what: str = "csynth.xml") -> HlsReport:
-    """Parse the XML report of csynth_design; ReportError, which calls it `what`, when it is malformed."""
+    """Parse the XML report of csynth_design. Raises ReportError, which calls it `what`, when it is
+    malformed.
+    """
     if "<!" in text.replace("<!--", ""):
         raise ReportError(f"{what} must be plain XML without a document type, and it has one")
     try:
@@ -111,7 +113,9 @@ _ROWS = {"Slice LUTs": ("lut", 1), "CLB LUTs": ("lut", 1), "Slice Registers": ("
 
 
 def parse_utilization(text: str, what: str = "utilization.rpt") -> Utilisation:
-    """Parse the text of report_utilization, also with -hierarchical; ReportError when it is malformed."""
+    """Parse the text of report_utilization, also with -hierarchical. Raises ReportError when it is
+    malformed.
+    """
     table = [
         [cell.strip() for cell in line.strip().strip("|").split("|")]
         for line in text.splitlines()
@@ -143,7 +147,7 @@ def parse_utilization(text: str, what: str = "utilization.rpt") -> Utilisation:
 
 
 def parse_timing(text: str, what: str = "timing.rpt") -> Timing:
-    """Parse the text of report_timing_summary; ReportError when it is malformed."""
+    """Parse the text of report_timing_summary. Raises ReportError when it is malformed."""
     lines = text.splitlines()
     head = next((i for i, line in enumerate(lines) if line.split()[:2] == ["WNS(ns)", "TNS(ns)"]), len(lines))
     rows = [line.split() for line in lines[head + 1 : head + 4] if line.strip()]

@@ -75,7 +75,7 @@ def _write(folder: Path, files: Files) -> None:
 def check_folder(folder: Path) -> _Known:
     """List the files of an earlier project in a folder, the manifest included, with the digests of each.
 
-    Empty for a folder that is new or holds no file; ProjectError for any other.
+    Empty for a folder that is new or holds no file. Raises ProjectError for any other.
     """
     if folder.exists() and not folder.is_dir():
         raise ProjectError(f"a project is written into a folder, and '{folder}' is a file")

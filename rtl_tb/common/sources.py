@@ -35,8 +35,8 @@ def sources() -> dict[str, str]:
 
 
 def edited(texts: Mapping[str, str], edits: Iterable[tuple[str, str, str]]) -> dict[str, str]:
-    """Return the texts with each edit (file, old, new) made; SimulationError unless `old` occurs exactly
-    once.
+    """Return the texts with each edit (file, old, new) made. Raises SimulationError unless `old` occurs
+    exactly once.
 
     >>> edited({"a.sv": "x = 1;"}, [("a.sv", "1", "2")])
     {'a.sv': 'x = 2;'}

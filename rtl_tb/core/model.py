@@ -133,7 +133,7 @@ class CoreModel:
         handshakes.
 
         `stalls`: for each stream of STREAMS the share of cycles in which an idle one stays idle, 0 where it
-        is left out. SimulationError when the core hangs, breaks the handshake or leaves input untaken.
+        is left out. Raises SimulationError when the core hangs, breaks the handshake or leaves input untaken.
         """
         shares = {name: float((stalls or {}).get(name, 0.0)) for name in STREAMS}
         data = {

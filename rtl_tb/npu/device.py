@@ -152,7 +152,7 @@ class RtlNpu:
         return int(self._library.npu_cycle(self._handle))
 
     def view(self, address: int, size: int) -> Bytes:
-        """The bytes [address, address + size) of memory."""
+        """The bytes [address, address + size) of memory, (size,). Raises ValueError where there are fewer."""
         start = address - self.base
         if not 0 <= start <= start + size <= len(self.memory):
             raise ValueError(

@@ -391,7 +391,7 @@ _SAME = {
 
 
 def wanted(form: str, name: str) -> tuple[int, int]:
-    """The least and the largest value of a field that jobs must meet; KeyError for one of `FIXED`."""
+    """The least and the largest value of a field that jobs must meet. Raises KeyError for one of `FIXED`."""
     if (form, name) in FIXED:
         raise KeyError(f"{name} has one right value: {FIXED[form, name]}")
     if (form, name) in NEARER:

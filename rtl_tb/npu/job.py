@@ -63,7 +63,9 @@ class BareNpu:
         self._command("START")
 
     def run(self, program: Program, batch: int, layers: range | None = None) -> list[LayerRun]:
-        """Run layers of a program as one job on `batch` samples; RuntimeError when it does not end well."""
+        """Run layers of a program as one job on `batch` samples. Raises RuntimeError when it does not end
+        well.
+        """
         self.start(program, batch, layers)
         if not self.npu.run(LIMIT, until_interrupt=True) or self.npu.read(register("ERROR").offset):
             raise RuntimeError("the job must end without an error, and it does not")

@@ -117,7 +117,7 @@ def fbcb_word(design: Design, index: int, batch: int) -> int:
 def run_layer(npu: RtlNpu, program: BenchProgram, word: int, active: Sequence[int], *, limit: int = LIMIT) -> LayerRun:
     """Run the first layer of a program as one job on these slots, with its FBCB word.
 
-    The program's memory is put at the beginning of the NPU's. ParameterError when it is larger,
+    The program's memory is put at the beginning of the NPU's. Raises ParameterError when it is larger, and
     SimulationError unless the job ends well.
     """
     shift = npu.base - program.base

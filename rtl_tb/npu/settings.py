@@ -36,7 +36,8 @@ def written_in_a_job(
 ) -> None:
     """Write a setting `moment` cycles behind the first of a job; memory must be `whole` behind it.
 
-    So it must be behind the same job again, once a register that may change is as it was.
+    So it must be behind the same job again, once a register that may change is as it was. `before` and
+    `whole` are memory before and behind a job, (bytes,) with one value per byte.
     """
     name, refused = entry.name, entry.busy is WhileBusy.REFUSED
     world.memory[:] = before

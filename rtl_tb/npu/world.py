@@ -229,7 +229,7 @@ class NpuWorld:
 
     @property
     def memory(self) -> Bytes:
-        """The program's bytes in the NPU's memory."""
+        """The program's bytes in the NPU's memory, (bytes,)."""
         return self.npu.view(self.npu.base, len(self.program.memory))
 
     def put(self, name: str, value: int) -> None:
@@ -334,7 +334,7 @@ class NpuWorld:
     # -- what must come of it
 
     def after(self, layers: range) -> Bytes:
-        """Return memory after a whole job on these layers, by the stream model."""
+        """Return memory (bytes,) after a whole job on these layers, by the stream model."""
         return self._modelled(layers)[0]
 
     def _modelled(self, layers: range) -> tuple[Bytes, int]:
@@ -379,7 +379,10 @@ class NpuWorld:
         return taken
 
     def dropped(self, before: Bytes, whole: Bytes) -> None:
-        """Check the memory of a job that was ended, put it back as it was, and the batch, too."""
+        """Check the memory of a job that was ended, put it back as it was, and the batch, too.
+
+        `before` and `whole` are memory (bytes,) before a job and behind a whole one.
+        """
         wrong = np.flatnonzero((self.memory != before) & (self.memory != whole))
         self.must(not len(wrong), f"byte {wrong[:1]} must be as before or as the whole job leaves it")
         batch = list(self.active)

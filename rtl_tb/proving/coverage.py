@@ -60,7 +60,7 @@ class CoverageRecord:
 
     @classmethod
     def read(cls, suite: str) -> CoverageRecord:
-        """Read the last run of a suite; ParameterError when there is none."""
+        """Read the last run of a suite. Raises ParameterError when there is none."""
         try:
             raw = json.loads(cls.path(suite).read_text())
             return cls(**{**raw, "wanted": tuple(raw["wanted"])})
@@ -79,7 +79,10 @@ class CoverageRecord:
 
 
 def data_plane(design: Design | None, seeds: Sequence[int]) -> CoverageRecord:
-    """Run the data plane's bench and gather its bins; the core is played in Python."""
+    """Run the data plane's bench and gather its bins; the core is played in Python.
+
+    Raises RtlError where a test fails.
+    """
     from ..data_plane.environment.jobs import array_under_test, bench_design, sizes_of
 
     given = {} if design else {"TR": 9, "TP": 7, "TC": 10, "BMax": 8, "WeightSlots": 3, "OutWords": 8, "PortBytes": 8}

@@ -306,7 +306,7 @@ def _must_hold(name: str) -> None:
 
 @cache
 def baseline(check: Check, file: str) -> None:
-    """Check that a check does not notice the file as it is. RtlError when it does."""
+    """Check that a check does not notice the file as it is. Raises RtlError when it does."""
     verdict = check(file, sources()[file])
     if verdict not in ("survived", "undecided"):
         raise SimulationError(f"{file} must pass its checks before it is changed, and the verdict is '{verdict}'")

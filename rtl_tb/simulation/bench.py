@@ -41,7 +41,7 @@ Whole layers of a design, data plane and core together, with the exact model's c
 
 
 def numbers(items: Sequence[str]) -> dict[str, int]:
-    """Read NAME=VALUE of each item; ParameterError of one sentence."""
+    """Read NAME=VALUE of each item. Raises ParameterError of one sentence."""
     given: dict[str, int] = {}
     for item in items:
         match = re.fullmatch(r"(\w+)=(0x[0-9a-fA-F]+|\d+)", item)
@@ -57,7 +57,7 @@ def numbers(items: Sequence[str]) -> dict[str, int]:
 
 
 def read_design(path: str) -> Design:
-    """Read a design file; ParameterError of one sentence."""
+    """Read a design file. Raises ParameterError of one sentence."""
     try:
         return Design.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:

@@ -16,8 +16,8 @@ from ..errors import SimulationError
 def write_fst(vcd: Path, fst: Path) -> None:
     """Copy a VCD of Verilator to FST, line by line in bounded memory.
 
-    A last line that was cut off is left out; ValueError on anything that Verilator does not write for our RTL
-    (reals, strings).
+    A last line that was cut off is left out. Raises ValueError on anything that Verilator does not write for
+    our RTL (reals, strings), and SimulationError where the FST cannot be written.
     """
     try:
         from pylibfst import ffi, lib

@@ -132,7 +132,7 @@ def play(
 
     `bench` is the one named as the model's top by default. `tests` is a regular expression that chooses among
     its tests. `env` is passed to the bench, and so are the model's parameters. A model with `waves` leaves an
-    FST, and with `keep_vcd` the VCD that it was made from. SimulationError when no test was run.
+    FST, and with `keep_vcd` the VCD that it was made from. Raises SimulationError when no test was run.
     """
     module = bench_module(bench or model.top)
     folder = model.build().parent
@@ -172,7 +172,9 @@ def run(
     tests: str | None = None,
     env: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Run the tests of a bench as `play` does and return their names; SimulationError when one fails."""
+    """Run the tests of a bench as `play` does and return their names. Raises SimulationError when one
+    fails.
+    """
     done = play(model, bench, seed=seed, tests=tests, env=env)
     if done.failed:
         raise SimulationError(f"failed: {', '.join(done.failed)}; the log ends:\n{done.tail()}")

@@ -56,7 +56,7 @@ def tests_of(top: str) -> list[str]:
 
 
 def known_top(name: str) -> str:
-    """Return a top's name; ParameterError with the nearest one when it has no bench."""
+    """Return a top's name. Raises ParameterError with the nearest one when it has no bench."""
     if name in UNITS or name in WHOLE:
         return name
     elsewhere = met_in(name) if f"{name}.sv" in sources() else None

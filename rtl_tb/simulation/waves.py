@@ -57,7 +57,7 @@ Everything goes below $FLUIDNPU_BUILD (build/ by default).
 
 
 def parse_shape(text: str) -> Shape:
-    """Read a shape from JSON or take the layer of that name; ValueError of one sentence."""
+    """Read a shape from JSON or take the layer of that name. Raises ValueError of one sentence."""
     from ..data_plane.environment.jobs import Shape
     from ..data_plane.environment.networks import shapes
 
@@ -91,7 +91,7 @@ def parse_shape(text: str) -> Shape:
 
 
 def parse_word(text: str) -> int:
-    """Read a register's value, decimal or with a prefix; ValueError of one sentence."""
+    """Read a register's value, decimal or with a prefix. Raises ValueError of one sentence."""
     try:
         word = int(text, 0)
     except ValueError:
@@ -102,7 +102,7 @@ def parse_word(text: str) -> int:
 
 
 def parse_batches(text: str) -> list[list[int]]:
-    """Read the slots of each job, ascending; ValueError of one sentence."""
+    """Read the slots of each job, ascending. Raises ValueError of one sentence."""
     batches = _json("BATCHES", text)
     b_max = SIZES["b_max"]
     must = f"BATCHES must be a list of jobs, each a list of 1 to {b_max} different slots of 0..{SLOTS - 1}"
@@ -165,9 +165,8 @@ def check(shape: Shape, word: int, batches: Sequence[Sequence[int]]) -> None:
 def record(
     shape: Shape, word: int, batches: Sequence[Sequence[int]], *, keep_vcd: bool = False
 ) -> tuple[Path, Path, Path | None]:
-    """Record a layer; returns (waveform, decoded log, VCD if kept).
-
-    SimulationError when a beat is wrong; the waveform up to there is kept.
+    """Record a layer; returns (waveform, decoded log, VCD if kept). Raises SimulationError when a beat is
+    wrong; the waveform up to there is kept.
     """
     from ..data_plane.environment.jobs import bench_design
 

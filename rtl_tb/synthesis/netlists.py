@@ -54,7 +54,10 @@ def _analysis() -> str:
 
 
 def foreign_paths(design: OpenDesign, folder: Path) -> dict[str, Raw]:
-    """Longest path of a foreign design, by the family that Yosys maps to."""
+    """Longest path of a foreign design, by the family that Yosys maps to.
+
+    Raises SimulationError where a file of the design is missing.
+    """
     names = list(dict.fromkeys(path for pattern in design.files for path in sorted(folder.glob(pattern))))
     if not names:
         raise SimulationError(f"{folder} must hold {', '.join(design.files)}")

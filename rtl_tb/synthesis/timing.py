@@ -129,6 +129,8 @@ class ModuleTiming:
 def device_of(board: Board) -> tuple[str, int]:
     """Return family, as in `clock`, and speed grade of a board's part.
 
+    Raises ValueError for a part of a family that is not modelled.
+
     >>> device_of(load_board("zc706")), device_of(load_board("zcu104"))
     (('kintex7', 2), ('zynquplus', 2))
     """

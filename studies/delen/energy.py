@@ -72,13 +72,13 @@ def constrained(network: str, relative: float = RELATIVE) -> dict[str, Any]:
 
 
 def exits_of(criterion: Criterion, recorded: Recorded) -> np.ndarray[Any, Any]:
-    """Return the exit of each sample under a criterion that does not depend on time."""
+    """Return the exit (samples,) of each sample under a criterion that does not depend on time."""
     columns = {"confidence": np.asarray(recorded.confidences)}
     return Bound(criterion, profile("img1")).exits_alone(columns)
 
 
 def mean_energy(exits: np.ndarray[Any, Any]) -> float:
-    """Return the mean modelled energy of samples that leave at these exits, in nJ."""
+    """Return the mean modelled energy of samples that leave at these exits (samples,), in nJ."""
     energy = profile("img1").energy_nj
     assert energy is not None
     return float(np.asarray(energy)[exits].mean())

@@ -69,7 +69,7 @@ def trained(name: str, data: ImageSet, *, epochs: int, seed: int, upright: bool,
 
 
 def recorded(name: str, network: Network, parts: dict[str, ImageSet]) -> dict[str, NDArray[Any]]:
-    """Record parts of the data in int16 arithmetic, as arrays by name."""
+    """Record parts of the data in int16 arithmetic, as arrays (samples, exits) by name."""
     quantised = numeric.quantise(network)
     arrays: dict[str, NDArray[Any]] = {}
     for part, images in parts.items():

@@ -32,7 +32,10 @@ jit = Jit(__package__, error_model="numpy")
 def finished(
     seconds: Floats, batches: Matrix, samples: int, weights: Floats, by_shares: bool
 ) -> float:  # pragma: no cover - compiled
-    """Give the time of the last answer; `seconds` of a whole batch by device and network."""
+    """Give the time of the last answer; `seconds` of a whole batch by device and network.
+
+    Arrays are (devices, networks).
+    """
     devices, networks = batches.shape
     left = np.full(networks, samples)
     turn, deficit = np.zeros(devices, np.int64), np.zeros((devices, networks))
@@ -69,7 +72,10 @@ def finished(
 
 
 def finite_rate(seconds: Floats, batches: Matrix, samples: int, weights: Floats | None = None) -> float:
-    """Give samples a second of the ensemble: turns, or planned shares where there are `weights`."""
+    """Give samples a second of the ensemble: turns, or planned shares where there are `weights`.
+
+    Arrays are (devices, networks).
+    """
     shares = np.maximum(np.zeros(seconds.shape) if weights is None else weights, LEAST)
     end = finished(seconds, batches, samples, shares, weights is not None)
     return samples / end if end else 0.0
@@ -81,7 +87,10 @@ def samples_of(problem: Problem) -> int:
 
 
 def bench(problem: Problem, matrix: Matrix, weights: Floats | None = None, samples: int = 0) -> float:
-    """Score a matrix as the paper does, on as many samples as it has unless told; 0 where it may not be."""
+    """Score a matrix (devices, networks) as the paper does; 0 where it may not be.
+
+    `samples`: how many, by default as many as the paper has.
+    """
     if not problem.fits(matrix):
         return 0.0
     return finite_rate(
@@ -101,7 +110,8 @@ class Found:
 def algorithm_2(problem: Problem, start: Matrix, rng: np.random.Generator, max_iter: int = MAX_ITER) -> Found:
     """Search as published, scored by the finite bench: the best of a hundred drawn neighbours a round.
 
-    With more devices than networks by more than `max_iter`, that difference is the number of rounds.
+    `start` is (devices, networks). With more devices than networks by more than `max_iter`, that difference
+    is the number of rounds.
     """
     matrix, rate, benches, samples = start.copy(), bench(problem, start), 1, samples_of(problem)
     times = problem.of_matrix(problem.seconds, matrix).astype(float)

@@ -31,7 +31,7 @@ Floats = npt.NDArray[np.float64]
 
 @lru_cache
 def photographs() -> tuple[Floats, ...]:
-    """Return scikit-image's photographs in grey, each with a value of 0..255 a pixel."""
+    """Return scikit-image's photographs in grey (height, width), each with a value of 0..255 a pixel."""
     from skimage import color, data, transform
 
     composites = []

@@ -34,7 +34,10 @@ SEED = 1
 
 
 def record(name: str, learn: ImageSet, unseen: ImageSet, work: Path) -> dict[str, npt.NDArray[Any]]:
-    """Train the network of that name on `learn`; return what each exit says of every image of `unseen`."""
+    """Train the network of that name on `learn`; return what each exit says of every image of `unseen`.
+
+    Classes and sureness are (images, exits), labels and the reference (images,).
+    """
     work.mkdir(parents=True, exist_ok=True)
     single = _single(name, learn, work / "single.onnx")
     network = attach_bridges(single, candidate_tensors(single, CANDIDATES[name]))

@@ -33,7 +33,10 @@ SEED = 1
 
 
 def record(name: str, learn: ImageSet, unseen: ImageSet, work: Path) -> dict[str, npt.NDArray[Any]]:
-    """Train the network of that task on `learn`; return what each exit says of every picture of `unseen`."""
+    """Train the network of that task on `learn`; return what each exit says of every picture of `unseen`.
+
+    Scores and sureness are (pictures, exits), the reference (pictures,).
+    """
     work.mkdir(parents=True, exist_ok=True)
     single = _single(name, learn, work / "single.onnx")
     network = attach_bridges(single, candidate_tensors(single, CANDIDATES))

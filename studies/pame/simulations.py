@@ -78,7 +78,9 @@ def matrices(name: str) -> Answer:
 
 
 def served(table: CandidateTable, answers: Answers, chain: Chain) -> NDArray[np.int64]:
-    """Serve full batches one after another in the simulator; return each sample's time in service."""
+    """Serve full batches one after another in the simulator; return each sample's time in service
+    (samples,).
+    """
     active = [exit for exit, _ in chain]
     count, gap = len(answers) // BATCH * BATCH, 10 * table.single_ns(BATCH)
     requests = [Request(index, index // BATCH * gap, 10**16) for index in range(count)]

@@ -8,7 +8,7 @@ from fluidnpu.models.numeric import Stored
 
 
 def beats_of(words: Stored) -> list[int]:
-    """Pack each row of words into an integer.
+    """Pack each row of words (rows, words) into an integer.
 
     >>> [hex(beat) for beat in beats_of(np.array([[1, -1], [2, 0]], np.int16))]
     ['0xffff0001', '0x2']

@@ -37,7 +37,10 @@ def design_under_test() -> Design:
 
 
 def drawn(rng: random.Random, design: Design) -> Iterator[tuple[LayerStreams, Stored, int]]:
-    """Yield streams of every mode and of all modes mixed, twice, with their outputs and saturations."""
+    """Yield streams of every mode and of all modes mixed, twice, with their outputs and saturations.
+
+    Outputs are (beats, out_words).
+    """
     for _ in range(2):
         yield from core_vectors(design, seed=rng.getrandbits(32))
 
