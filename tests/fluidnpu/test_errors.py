@@ -31,6 +31,7 @@ def test_notes_belong_to_the_sentence() -> None:
     [
         ("onnx", "needs the module 'onnx', which is not installed: pip install 'fluidnpu[design]'"),
         ("jinja2", "needs the module 'jinja2', which is not installed: pip install 'fluidnpu[design]'"),
+        ("starlette", "needs the module 'starlette', which is not installed: pip install 'fluidnpu[serve]'"),
         ("somewhat", ""),
     ],
 )
