@@ -34,8 +34,8 @@ from ..errors import (
     TooLargeError,
     UnsupportedError,
 )
+from ..serving.model import ServedNetwork
 from ..serving.models import Models
-from ..serving.network import ServedNetwork
 from ..serving.replies import Reply
 from ..serving.tails import Run, check_joinable, tail_outputs
 from ..serving.versions import Versions

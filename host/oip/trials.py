@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from ..errors import ConflictError, HostError, ModelUnavailableError
-from ..serving.network import ServedNetwork
+from ..serving.model import ServedNetwork
 from ..serving.resident import Resident
 from .calls import Call
 

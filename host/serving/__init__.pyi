@@ -1,9 +1,8 @@
 from .adapting import active_exits as active_exits
 from .adapting import part_times as part_times
-from .model import Model as Model
+from .model import ServedNetwork as ServedNetwork
 from .models import Models as Models
 from .models import named_folders as named_folders
-from .network import ServedNetwork as ServedNetwork
 from .options import ModelOptions as ModelOptions
 from .options import criteria_of as criteria_of
 from .options import default_slo_ns as default_slo_ns

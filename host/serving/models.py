@@ -12,9 +12,8 @@ from functools import partial
 from pathlib import Path
 
 from ..errors import DriverUsageError, UnknownModelError
-from .model import Model
-from .network import VERSION as VERSION
-from .network import ServedNetwork
+from .model import VERSION as VERSION
+from .model import Model, ServedNetwork
 from .options import BOARDS, ModelOptions
 from .resident import Resident
 from .versions import Versions, is_versioned

@@ -15,8 +15,7 @@ from fluidnpu.scheduler.simulation import PLAIN, Terms
 from fluidnpu.scheduler.tenants import Tenant
 
 from ..errors import ProtocolError
-from .model import READY, Model
-from .network import ServedNetwork
+from .model import READY, Model, ServedNetwork
 from .replies import Image, Reply
 
 

@@ -144,7 +144,7 @@ def test_its_power_is_measured_where_it_has_sensors(road: Road, monkeypatch: pyt
         monkeypatch.setattr(place, "find_meter", lambda board: asked.append(board))
     board_power.board_power(None, bundle, "pynq")
     options = serving.ModelOptions(device="pynq")
-    serving.Model("one", road.folder / "project" / "bundle", options)._meter(bundle.design)
+    serving_model.Model("one", road.folder / "project" / "bundle", options)._meter(bundle.design)
     assert asked == [load_board(road.board())] * 2
     assert asked[0].sensors[0].address == 0x41
 

@@ -14,7 +14,8 @@ from host_worlds import HOUR_NS, PATIENCE_S, HostWorld, world
 
 from fluidnpu.host import Bundle
 from fluidnpu.host.oip import Limits, NetworkServer, ServeOptions, in_background
-from fluidnpu.host.serving import Model, ModelOptions, Models
+from fluidnpu.host.serving import ModelOptions, Models
+from fluidnpu.host.serving.model import Model
 from fluidnpu.models import golden
 
 NAME = "small"

@@ -15,7 +15,8 @@ from oip_worlds import NAME, bundle_of, served
 
 import fluidnpu
 from fluidnpu.host import DriverUsageError, VirtualClock
-from fluidnpu.host.serving import Model, ModelOptions, ProtocolError
+from fluidnpu.host.serving import ModelOptions, ProtocolError
+from fluidnpu.host.serving.model import Model
 from fluidnpu.models import ImageSet
 from fluidnpu.models.numeric import record_classes
 from fluidnpu.scheduler import SchedulerError

@@ -25,7 +25,8 @@ from fluidnpu.hls import compile_program
 from fluidnpu.host import Bundle, SimulatedNpu, WallClock
 from fluidnpu.host.kit.watching import ALERTS, alert_rules
 from fluidnpu.host.oip.admission.certificates import ends
-from fluidnpu.host.serving import Model, log_file, model
+from fluidnpu.host.serving import log_file, model
+from fluidnpu.host.serving.model import Model
 
 PAGE = DOCS / "how-to" / "runbook.md"
 HTTP, ADMIN = "18990", "18992"  # of the page; each test has ports of its own

@@ -14,7 +14,7 @@ from fluidnpu.hls import compile_program
 from fluidnpu.host import Bundle, BundleError, Driver, DriverUsageError, open_device
 from fluidnpu.host.bundle import bitstream
 from fluidnpu.host.oip.interface import input_of
-from fluidnpu.host.serving import Model
+from fluidnpu.host.serving.model import Model
 from fluidnpu.models import ImageSet, Workload, golden, quantise
 from fluidnpu.models.images import Preprocessing
 from fluidnpu.models.numeric import prepare

@@ -21,8 +21,9 @@ from fluidnpu.hls import compile_program
 from fluidnpu.host import Bundle, DriverUsageError, VirtualClock, serve_requests
 from fluidnpu.host.fleet import BoardOptions, DispatchOptions, FleetFront, FleetOptions, Roster
 from fluidnpu.host.oip import ServeOptions, in_background
-from fluidnpu.host.serving import Model, ModelOptions, Models, criteria_of
+from fluidnpu.host.serving import ModelOptions, Models, criteria_of
 from fluidnpu.host.serving.adapting import certified_exits
+from fluidnpu.host.serving.model import Model
 from fluidnpu.models import ImageSet, quantise, read_onnx, shipped_file, shipped_images
 from fluidnpu.models.numeric import record_classes
 from fluidnpu.scheduler import World, make_policy, simulate

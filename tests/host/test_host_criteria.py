@@ -19,7 +19,8 @@ from tritonclient.utils import InferenceServerException
 import fluidnpu
 from fluidnpu.host import Server, serve_requests
 from fluidnpu.host.errors import DriverUsageError
-from fluidnpu.host.serving import Model, ModelOptions, ProtocolError
+from fluidnpu.host.serving import ModelOptions, ProtocolError
+from fluidnpu.host.serving.model import Model
 from fluidnpu.models import golden
 from fluidnpu.models.exits.rule import confidence
 from fluidnpu.scheduler import Request, World, make_policy, simulate

@@ -16,7 +16,8 @@ from oip_worlds import NAME, bundle_of, served
 from tritonclient import grpc as triton_grpc
 
 from fluidnpu.host import QueueFullError, Server, SimulatedNpu, WallClock
-from fluidnpu.host.serving import Model, ModelOptions
+from fluidnpu.host.serving import ModelOptions
+from fluidnpu.host.serving.model import Model
 from fluidnpu.scheduler import make_policy
 from fluidnpu.scheduler.simulation import Terms
 from fluidnpu.scheduler.tenants import Shared, Tenancy, Tenant

@@ -21,7 +21,8 @@ from fluidnpu.host import Bundle, Driver, DriverUsageError, SimulatedNpu, serve_
 from fluidnpu.host.devices.rtl import rtl_device
 from fluidnpu.host.fleet.reference import Reference
 from fluidnpu.host.oip.interface import outputs_of
-from fluidnpu.host.serving import Model, ModelOptions
+from fluidnpu.host.serving import ModelOptions
+from fluidnpu.host.serving.model import Model
 from fluidnpu.models import golden, quantise
 from fluidnpu.models.graph import MapCheck, MapTask, Output, keypoints, label_map
 from fluidnpu.models.zoo.hourglass import random_hourglass

@@ -27,7 +27,8 @@ import fluidnpu
 from fluidnpu.host import DriverUsageError, QueueFullError, SimulatedNpu, WallClock
 from fluidnpu.host.oip import Limits, ServeOptions, configure_logging, in_background
 from fluidnpu.host.oip.observing.logs import JsonLines
-from fluidnpu.host.serving import AccessError, Model, ModelOptions, Models, ModelUnavailableError, named_folders
+from fluidnpu.host.serving import AccessError, ModelOptions, Models, ModelUnavailableError, named_folders
+from fluidnpu.host.serving.model import Model
 
 INFER = f"/v2/models/{NAME}/infer"
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,7 +13,8 @@ from fluidnpu.host.devices.device import VirtualClock
 from fluidnpu.host.driver import Driver
 from fluidnpu.host.errors import DeviceAccessError
 from fluidnpu.host.oip.observing.metrics import model_rows, render
-from fluidnpu.host.serving import Model, ModelOptions, Models, sampled
+from fluidnpu.host.serving import ModelOptions, Models, sampled
+from fluidnpu.host.serving.model import Model
 from fluidnpu.host.serving.runtime import Runtime
 from fluidnpu.host.serving.sampled import SampledJob, Sampler
 from fluidnpu.scheduler import Request, Run, make_policy

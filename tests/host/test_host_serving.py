@@ -37,7 +37,6 @@ from fluidnpu.host.serving import (
     DeviceInUseError,
     ExpiredError,
     IntegrityError,
-    Model,
     ModelOptions,
     Models,
     ModelUnavailableError,
@@ -45,7 +44,7 @@ from fluidnpu.host.serving import (
     UnknownModelError,
 )
 from fluidnpu.host.serving.decisions import DecisionLog
-from fluidnpu.host.serving.model import UNAVAILABLE
+from fluidnpu.host.serving.model import UNAVAILABLE, Model
 from fluidnpu.host.serving.statistics import Statistics
 from fluidnpu.models import golden
 from fluidnpu.scheduler import Action, Outcome, PolicyError, Request, Run, SchedulerError, View, make_policy

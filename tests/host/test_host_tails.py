@@ -23,7 +23,7 @@ from fluidnpu.hls import Program, ProgramError, compile_program
 from fluidnpu.hls.program import program as programs
 from fluidnpu.host import Bundle, Driver, HostError, SimulatedNpu, serve_requests, tail_outputs
 from fluidnpu.host.errors import DriverUsageError, ProtocolError
-from fluidnpu.host.serving import Model
+from fluidnpu.host.serving.model import Model
 from fluidnpu.host.serving.tails import check_joinable, tail_engine
 from fluidnpu.models import golden, quantise, read_onnx
 from fluidnpu.models.tail import Tail

@@ -21,7 +21,8 @@ import fluidnpu
 from fluidnpu.host import Driver, Reply, Server, serve_requests
 from fluidnpu.host.errors import AccessError, DriverUsageError
 from fluidnpu.host.oip import Client
-from fluidnpu.host.serving import Model, ModelOptions, ProtocolError
+from fluidnpu.host.serving import ModelOptions, ProtocolError
+from fluidnpu.host.serving.model import Model
 from fluidnpu.host.serving.options import modes_of
 from fluidnpu.models import golden
 from fluidnpu.models.exits.rule import confidence

@@ -10,8 +10,8 @@ from oip_worlds import bundle_of
 
 from fluidnpu.host import Driver, NpuError, SimulatedNpu, WallClock
 from fluidnpu.host.devices.simulated import JobFault
-from fluidnpu.host.serving import Model, ModelOptions
-from fluidnpu.host.serving.model import UNAVAILABLE
+from fluidnpu.host.serving import ModelOptions
+from fluidnpu.host.serving.model import UNAVAILABLE, Model
 from fluidnpu.host.serving.warming import warm_up
 from fluidnpu.models import golden
 

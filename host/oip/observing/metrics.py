@@ -13,8 +13,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from fluidnpu.scheduler.tuning import Certifier
 
 from ...errors import DeviceError
+from ...serving.model import ServedNetwork
 from ...serving.models import Models
-from ...serving.network import ServedNetwork
 from ...serving.sampled import SampledJob
 from ...serving.statistics import EDGES_NS, Histogram, Statistics
 from ..admission.access import AccessControl

@@ -7,8 +7,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from ...serving.model import ServedNetwork
 from ...serving.models import Models
-from ...serving.network import ServedNetwork
 
 SHOWN_RUNS = 240
 
