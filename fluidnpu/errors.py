@@ -85,8 +85,8 @@ def add_note(error: BaseException, note: str) -> None:
 
 def sentence(error: BaseException) -> str:
     """Give the error's message and its notes on one line."""
-    said = str(error) or type(error).__name__
-    return " ".join("; ".join((said, *getattr(error, "__notes__", ()))).split())
+    text = str(error) or type(error).__name__
+    return " ".join("; ".join((text, *getattr(error, "__notes__", ()))).split())
 
 
 def fail(error: BaseException, code: int, as_json: bool) -> NoReturn:
@@ -131,8 +131,8 @@ def one_sentence(as_json: bool) -> Iterator[None]:
         missing = (error.name or "").partition(".")[0]
         if missing not in EXTRAS:
             raise
-        said = f"this needs the module '{missing}', which is not installed: pip install 'fluidnpu[{EXTRAS[missing]}]'"
-        fail(NegativeAnswerError(said), EXIT_NO, as_json)
+        text = f"this needs the module '{missing}', which is not installed: pip install 'fluidnpu[{EXTRAS[missing]}]'"
+        fail(NegativeAnswerError(text), EXIT_NO, as_json)
     except Exception as error:
         if not is_expected(error):
             raise

@@ -206,14 +206,14 @@ def takes(record: type[O]) -> Callable[[Callable[[O], None]], Decorated]:
 
 def read_power(text: str | None) -> PowerModel | None:
     """Read watts; None where the option is absent. Raises UsageError."""
-    found = numbers("--power", text)
-    if found is None:
+    watts = numbers("--power", text)
+    if watts is None:
         return None
-    if len(found) != 2:
+    if len(watts) != 2:
         raise UsageError(f"--power must be two numbers of watts, idle and active, not '{text}'")
     from fluidnpu.scheduler.exits import PowerModel
 
-    return PowerModel(idle_w=found[0], active_w=found[1])
+    return PowerModel(idle_w=watts[0], active_w=watts[1])
 
 
 def numbers(option: str, text: str | None) -> tuple[float, ...] | None:

@@ -121,12 +121,12 @@ def _given(context: click.Context) -> Iterator[tuple[str, str]]:
                 yield from ((name, text) for text in (str(word), before, after) if text)
 
 
-def is_same(one: Path, other: Path) -> bool:
+def is_same(path: Path, other: Path) -> bool:
     """Return whether two paths are one place, also by links; neither needs to exist."""
     try:
-        return os.path.samefile(one, other)
+        return os.path.samefile(path, other)
     except (OSError, ValueError):
-        return os.path.realpath(one) == os.path.realpath(other)
+        return os.path.realpath(path) == os.path.realpath(other)
 
 
 def _is_stream(path: Path) -> bool:

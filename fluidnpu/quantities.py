@@ -236,7 +236,7 @@ def quantity_of(field: str) -> str | None:
     >>> quantity_of("frames_per_second"), quantity_of("exit_pct"), quantity_of("network")
     ('frames/s', 'percentage', None)
     """
-    fits = (word for word, one in (QUANTITIES | OTHERS).items() for name in one.fields if fnmatchcase(field, name))
+    fits = (word for word, row in (QUANTITIES | OTHERS).items() for name in row.fields if fnmatchcase(field, name))
     return next(fits, None)
 
 

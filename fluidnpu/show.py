@@ -43,8 +43,8 @@ def console(as_json: bool = False) -> Console:
     from rich.console import Console
 
     screen = Console(stderr=as_json, highlight=False)
-    told = os.environ.get("COLUMNS", "").isdigit()
-    return screen if screen.is_terminal or told else Console(stderr=as_json, highlight=False, width=PIPE_COLUMNS)
+    fixed = os.environ.get("COLUMNS", "").isdigit()
+    return screen if screen.is_terminal or fixed else Console(stderr=as_json, highlight=False, width=PIPE_COLUMNS)
 
 
 def emit(report: dict[str, Any], *, sort: bool = True) -> None:

@@ -45,7 +45,7 @@ _NAMES = {
 }  # fmt: skip
 WORDS = dict(
     sorted(
-        {**_NAMES, **{word: one.meaning for word, one in QUANTITIES.items()}}.items(), key=lambda row: row[0].lower()
+        {**_NAMES, **{word: row.meaning for word, row in QUANTITIES.items()}}.items(), key=lambda row: row[0].lower()
     )
 )
 ALIASES = {

@@ -140,7 +140,10 @@ def _design(out: Console, network: models.Network, board: boards.Board, options:
 
 
 def build_project(options: BuildOptions, model: Path) -> None:
-    """Compare integers with float, then write project and bundle; exit code 1 where no bitstream can come."""
+    """Compare integers with float, then write project and bundle.
+
+    Raises NegativeAnswerError, which is exit code 1, where no bitstream can come.
+    """
     out, folder = show.console(options.as_json), options.out
     with hls_project.project_folder(folder) as write:
         board, network = boards.load_board(options.board), read_network(model)

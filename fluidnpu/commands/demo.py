@@ -46,7 +46,10 @@ def command(options: DemoOptions) -> None:
 
 
 def run_demo(options: DemoOptions) -> None:
-    """Run every step, print its outcome, leave report, trace and projects in a folder."""
+    """Run every step, print its outcome, leave report, trace and projects in a folder.
+
+    Raises UsageError for more images than there are.
+    """
     from ..reports.demo import render_report
     from ..reports.trace import trace
     from .modes.demo_steps import run_steps
@@ -61,7 +64,7 @@ def run_demo(options: DemoOptions) -> None:
     report, timeline = out / "report.html", out / "trace.json"
     with files.one_writer(out):
         result = run_steps(screen, images[: options.requests], out, options.seed)
-        drawn = trace([one.schedule for one in result.served], result.designs[0].design.exits)
+        drawn = trace([served.schedule for served in result.served], result.designs[0].design.exits)
         files.write_files({timeline: drawn, report: render_report(result)})
     screen.print(
         f"\nreport [bold]{report}[/]   trace for Perfetto [bold]{timeline}[/]   "

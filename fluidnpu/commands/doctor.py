@@ -73,7 +73,7 @@ def command(options: DoctorOptions) -> None:
 
 
 def print_board(options: DoctorOptions) -> None:
-    """Print each step of the check of this board; NegativeAnswerError with the first that failed."""
+    """Print each step of the check of this board. Raises NegativeAnswerError with the first that failed."""
     from rich.markup import escape
 
     from fluidnpu.host import Bundle

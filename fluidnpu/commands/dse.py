@@ -149,7 +149,10 @@ def command(options: DseOptions) -> None:
 
 
 def search_design(options: DseOptions) -> None:
-    """Search the whole space; print the design that fits; write it."""
+    """Search the whole space; print the design that fits; write it.
+
+    Raises NegativeAnswerError where none fits.
+    """
     mix = mix_of(options)
     work = workload_of(options) if not mix else mix[0][0]
     out = show.console(options.as_json)
@@ -229,17 +232,17 @@ def mix_of(options: DseOptions) -> tuple[tuple[models.Workload, float], ...]:
     return tuple(mix)
 
 
-def _print_mix(out: Console, found: dse.Exploration) -> None:
+def _print_mix(out: Console, exploration: dse.Exploration) -> None:
     """Print the throughput of each network on the shared array."""
     rows = []
-    for part, (work, share) in zip(found.parts, found.question.mix, strict=True):
-        for batch in sorted({1, found.b_max}):
+    for part, (work, share) in zip(exploration.parts, exploration.question.mix, strict=True):
+        for batch in sorted({1, exploration.b_max}):
             walls = part.walls(batch)
             row = (work.name, f"{100 * share:.0f}", str(batch), f"{part.frames_per_second[batch - 1]:.1f}")
             rows.append((*row, f"{part.batch_ms[batch - 1]:.3f}", "-" if walls is None else walls.first))
     columns = ("network", "share %", "batch", "frames/s", "ms a batch", "limited by")
     out.print(show.table("Each network as if it were alone on this array", columns, rows))
-    for part in found.parts:
+    for part in exploration.parts:
         if part.design.stages > 1:
             out.print(f"{part.workload.name} alone: {served_at_rates(part)}")
 
@@ -264,82 +267,84 @@ def workload_of(options: DseOptions) -> models.Workload:
     return dataclasses.replace(work, exit_rates=rates)
 
 
-def print_design(out: Console, found: dse.Exploration) -> None:
+def print_design(out: Console, exploration: dse.Exploration) -> None:
     """Print the design, what it reaches, what limits it, what it takes, and how far the search went."""
-    design, board = found.design, found.board
-    out.print(f"[bold]{found.workload.name} on {board.title}: array {show.point(design)}[/]")
+    design, board = exploration.design, exploration.board
+    out.print(f"[bold]{exploration.workload.name} on {board.title}: array {show.point(design)}[/]")
     memory = board.memory(design.memory)
     facts = (
         told_clock(board, design.facts),
         f"memory '{design.memory}', {memory.sustained_pct} % of {memory.bytes_per_s / 1e9:.1f} GB/s",
-        f"{found.core} core",
+        f"{exploration.core} core",
         *([] if design.word_bits == 16 else [f"words of {design.word_bits} bits"]),
     )
     out.print("; ".join(facts))
-    out.print(speed_table(found))
-    if not found.parts and found.design.stages > 1:
-        out.print(served_at_rates(found))
-    resources = found.fitted_resources
+    out.print(speed_table(exploration))
+    if not exploration.parts and exploration.design.stages > 1:
+        out.print(served_at_rates(exploration))
+    resources = exploration.fitted_resources
     parts = {"DSP": resources["dsp"], **show.memories(resources), "LUT": resources["lut"], "FF": resources["ff"]}
     shares = ", ".join(f"{r['percent']:.0f} % {kind}" for kind, r in parts.items())
     out.print(f"takes {shares} of the device (LUT and FF estimated)")
-    for note in (*found.fit.unit_note, *found.fit.filter_note):
+    for note in (*exploration.fit.unit_note, *exploration.fit.filter_note):
         out.print(note)
-    walls, faster = [one.walls(1) for one in found.parts or (found,)], found.faster_memories
+    walls, faster = [network.walls(1) for network in exploration.parts or (exploration,)], exploration.faster_memories
     if faster and any(wall is not None and wall.first == "memory" for wall in walls):
         out.print(f"the board has a faster memory: --memory {' or '.join(faster)}")
-    for one in found.parts or (found,):
-        for said in one.waste(one.b_max):
-            out.print(f"[yellow]{said}[/]" + (f" (in {one.workload.name})" if found.parts else ""))
-    out.print(f"[dim]{how_far(found)}[/]")
+    for network in exploration.parts or (exploration,):
+        for remark in network.waste(network.b_max):
+            out.print(f"[yellow]{remark}[/]" + (f" (in {network.workload.name})" if exploration.parts else ""))
+    out.print(f"[dim]{how_far(exploration)}[/]")
 
 
-def speed_table(found: dse.Exploration) -> RenderableType:
+def speed_table(exploration: dse.Exploration) -> RenderableType:
     """Show frames a second, milliseconds and walls at the smallest and the largest batch."""
     rows = []
-    for batch in sorted({1, found.b_max}):
-        walls = found.walls(batch)
-        row = (str(batch), f"{found.frames_per_second[batch - 1]:.1f}", f"{found.batch_ms[batch - 1]:.3f}")
+    for batch in sorted({1, exploration.b_max}):
+        walls = exploration.walls(batch)
+        row = (str(batch), f"{exploration.frames_per_second[batch - 1]:.1f}", f"{exploration.batch_ms[batch - 1]:.3f}")
         shares = () if walls is None else (walls.compute, walls.tiles, walls.memory)
         rows.append((*row, *(() if walls is None else (walls.first,)), *(f"{100 * share:.0f} %" for share in shares)))
     columns = ("batch", "frames/s", "ms a batch", "limited by", "compute", "tiles", "memory")
     return show.table("", columns[: len(rows[0])], rows)
 
 
-def served_at_rates(found: dse.Exploration) -> str:
+def served_at_rates(exploration: dse.Exploration) -> str:
     """Say what a server answers a second, where frames/s send every image through the whole network."""
-    rates, capacity = found.design.exit_rates, comparison.design_capacity(found.design)
+    rates, capacity = exploration.design.exit_rates, comparison.design_capacity(exploration.design)
     if capacity is None or rates is None:
         return "requests/s: not known, since exit rates are not (--data measures them, --exit-rates names them)"
     left = ", ".join(f"{100 * rate:.1f} %" for rate in rates)
     return f"requests/s: {quantities.plain(capacity, 4)}, predicted at the exit rates {left} (frames/s: nobody leaves early)"
 
 
-def how_far(found: dse.Exploration) -> str:
+def how_far(exploration: dse.Exploration) -> str:
     """Say how the figures were made, and what a longer search could add."""
-    if found.design.model == "paper":
+    if exploration.design.model == "paper":
         return (
             "cycles by the paper model, which knows no waiting for memory: leave out --cycles paper for those that our "
             "RTL takes"
         )
-    counted = f"{found.evaluated} of {found.arrays} arrays counted in simulated cycles of our RTL"
-    if not found.gap_pct:
+    counted = f"{exploration.evaluated} of {exploration.arrays} arrays counted in simulated cycles of our RTL"
+    if not exploration.gap_pct:
         return f"whole search: {counted}, and none of the others can be better"
-    more = f"--evaluations {max(LONG, 4 * found.evaluated)} looks further"
-    return f"quick search: {counted}; no other can be more than {found.gap_pct:.1f} % better ({more})"
+    more = f"--evaluations {max(LONG, 4 * exploration.evaluated)} looks further"
+    return f"quick search: {counted}; no other can be more than {exploration.gap_pct:.1f} % better ({more})"
 
 
-def _print_gops(out: Console, found: dse.Exploration) -> None:
+def _print_gops(out: Console, exploration: dse.Exploration) -> None:
     """Print GOP/s by the paper's model; beside those of the published design, where there is one."""
     columns, title = ["batch", "GOP/s", "busy MAC eff."], "GOP/s of the design to build, by the paper model"
     rows = [
-        [str(b), f"{gops:.1f}", f"{100 * gops / found.design.peak_gops:.1f} %"]
-        for b, gops in enumerate(found.fitted_gops, 1)
+        [str(b), f"{gops:.1f}", f"{100 * gops / exploration.design.peak_gops:.1f} %"]
+        for b, gops in enumerate(exploration.fitted_gops, 1)
     ]
-    if is_published(found):
+    if is_published(exploration):
         columns += ["published", "difference"]
-        title += f", and of the published {found.published}"
-        for row, published, difference in zip(rows, found.published_gops, found.difference_pct, strict=True):
+        title += f", and of the published {exploration.published}"
+        for row, published, difference in zip(
+            rows, exploration.published_gops, exploration.difference_pct, strict=True
+        ):
             row += [f"{published:.1f}", f"{difference:+.2f} %"]
     out.print()
     out.print(show.table(title, columns, rows))

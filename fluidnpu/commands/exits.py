@@ -175,6 +175,8 @@ def with_exits(
 ) -> models.Network | models.Workload:
     """Add exits to a single-exit model: heads of their own in a network, cuts free of charge in a layer
     table.
+
+    Raises UsageError where the model cannot be cut as asked.
     """
     exits = model.exits
     if isinstance(places, int) and len(exits) > 1:
@@ -202,7 +204,10 @@ def with_candidates(network: models.Network, places: Places, threshold: float) -
 
 
 def list_exits(options: ExitsOptions) -> None:
-    """List places and exits; attach, fit and set what is asked for; with `out` write the network."""
+    """List places and exits; attach, fit and set what is asked for; with `out` write the network.
+
+    Raises UsageError for a network that neither decides between classes nor gives maps.
+    """
     _check(options)
     out = show.console(options.as_json)
     before = _read(options)
@@ -238,7 +243,7 @@ def list_exits(options: ExitsOptions) -> None:
         network = without_record(network)
     if options.out is not None:
         attached = (options.places, options.candidates, options.select, options.head)
-        rebuilt = bare or any(one is not None for one in attached)
+        rebuilt = bare or any(head is not None for head in attached)
         content = (
             model_onnx.onnx_bytes(network)
             if rebuilt
@@ -268,7 +273,7 @@ def list_exits(options: ExitsOptions) -> None:
         options.rates,
         options.calibrate,
     )
-    _print(out, report, all(one is None for one in asked))
+    _print(out, report, all(option is None for option in asked))
     if compared is not None:
         say_guarded(out, network, compared, bits=options.bits)
     if options.out is not None:
@@ -276,7 +281,7 @@ def list_exits(options: ExitsOptions) -> None:
     say_assumed(out, network)
     if options.calibrate is not None or options.fit is not None:
         say_chance(out, network)
-    if options.out is None and any(one is not None for one in asked):
+    if options.out is None and any(option is not None for option in asked):
         out.print("  [dim]nothing was written; --out NEW.onnx writes it[/]")
 
 
@@ -365,8 +370,8 @@ def _blocks(network: models.Network) -> dict[str, str]:
     except models.NetworkError:
         return {}
     return {
-        block.tensor: f"{one}.{two}"
-        for one, region in enumerate(regions, 1)
+        block.tensor: f"{number}.{two}"
+        for number, region in enumerate(regions, 1)
         for two, block in enumerate(region.blocks, 1)
     }
 

@@ -185,7 +185,7 @@ def command(options: FleetCommandOptions) -> None:
         return fronts[-1]
 
     oip.run_server(opened, surfaces, lambda server: _started(out, server, fronts[0], options.as_json))
-    counts = {model: one.samples for model, one in fronts[0].counts.items()}
+    counts = {model: count.samples for model, count in fronts[0].counts.items()}
     if options.as_json:
         show.emit({"stopped": True, "answered": counts})
     else:
@@ -195,12 +195,14 @@ def command(options: FleetCommandOptions) -> None:
 def prepared(
     options: FleetCommandOptions,
 ) -> tuple[oip.ServeOptions, fleet.Roster | fleet.Followed | fleet.Discovery, fleet.FleetOptions]:
-    """Read everything that the options name. Raises ValueErrors of the rooms."""
+    """Read everything that the options name. Raises UsageError for options that do not fit, and ValueErrors
+    of the rooms.
+    """
     surfaces = options.surfaces(admin=options.admin)
     if options.engine == "local" and options.ray_address is not None:
         raise UsageError("--ray-address is for --engine ray")
     followed = _followed(options) if options.replan else None
-    roster, found = (followed.roster, None) if followed is not None else _roster(options)
+    roster, discovery = (followed.roster, None) if followed is not None else _roster(options)
     for name, given in (
         ("--criteria", options.criteria),
         ("--tenants", options.tenants),
@@ -242,7 +244,7 @@ def prepared(
         slo_ns=slo_ns,
     )
     token = oip.read_token(options.board_token_file)
-    return surfaces, followed or found or roster, fleet.FleetOptions(dispatch=dispatch, boards=boards, token=token)
+    return surfaces, followed or discovery or roster, fleet.FleetOptions(dispatch=dispatch, boards=boards, token=token)
 
 
 def _check_certified(options: FleetCommandOptions, roster: fleet.Roster) -> None:
@@ -297,13 +299,13 @@ def _started(out: Console, server: oip.NetworkServer, front: fleet.FleetFront, a
     leaves = front.dispatcher.leaves
     boards = [
         {
-            "name": one.name,
-            "address": one.address,
-            "models": list(one.times),
-            "started": one.name in front.processes,
-            "duties": {model: asdict(duty) for model, duty in one.duties.items()},
+            "name": leaf.name,
+            "address": leaf.address,
+            "models": list(leaf.times),
+            "started": leaf.name in front.processes,
+            "duties": {model: asdict(duty) for model, duty in leaf.duties.items()},
         }
-        for one in leaves
+        for leaf in leaves
     ]
     if as_json:
         ways = {name: [asdict(way) for way in relay.ways] for name, relay in front.roster.relays.items()}

@@ -57,7 +57,10 @@ def command(options: ImportOptions) -> None:
 
 
 def import_project(options: ImportOptions) -> None:
-    """Write the record beside the project and print predicted against reported."""
+    """Write the record beside the project and print predicted against reported.
+
+    Raises UsageError for a project that is not whole.
+    """
     if not hls_project.is_whole(options.project):
         raise UsageError(f"'{options.project}' must be a whole project, and its writing was stopped: build it again")
     target = _beside(options.project) if options.out is None else options.out

@@ -112,8 +112,10 @@ def command(options: MeasureOptions) -> None:
     profile = placement.Profile(
         network=network.name,
         blocks=tuple(
-            placement.Block(name=f"stage{k}", ns=one.ns, exit=one.exit, cut_bytes=cut, weights_bytes=one.weights_bytes)
-            for k, (one, cut) in enumerate(zip(stages, cuts, strict=True))
+            placement.Block(
+                name=f"stage{k}", ns=stage.ns, exit=stage.exit, cut_bytes=cut, weights_bytes=stage.weights_bytes
+            )
+            for k, (stage, cut) in enumerate(zip(stages, cuts, strict=True))
         ),
         slot_bytes=onnx.peak_bytes(network),
         source=f"measured with {onnx.measured_on(options.threads)}",
@@ -157,10 +159,10 @@ def _measure_bundle(options: MeasureOptions) -> None:
         raise UsageError(f"--worker must be another folder than that of the bundle that is measured, '{folder}'")
     out = show.console(options.as_json)
     with show.progress(out, "timing") as step:
-        found = fleet.measure_worker(folder, options.seconds, step)
-    profile, design = found.profile, found.design
+        measured = fleet.measure_worker(folder, options.seconds, step)
+    profile, design = measured.profile, measured.design
     if options.worker is not None:
-        found.write(options.worker)
+        measured.write(options.worker)
     if options.out is not None:
         files.write_file(options.out, profile.dumps())
     if options.as_json:

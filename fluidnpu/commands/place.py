@@ -117,23 +117,25 @@ def command(options: PlaceOptions) -> None:
         raise UsageError("--parts are those of a plan that is kept, so it needs --out PLAN.json")
     fleet = read_fleet(options.fleet, options.lost)
     bench = bench_of(fleet, options)
-    found = together(fleet, options) if options.network is None and len(fleet.networks) > 1 else planned(fleet, options)
+    placed = (
+        together(fleet, options) if options.network is None and len(fleet.networks) > 1 else planned(fleet, options)
+    )
     if options.out is not None:
-        files.write_file(options.out, found.plan.dumps())
+        files.write_file(options.out, placed.plan.dumps())
     parts = written_parts(options)
-    scores = [] if bench is None else measured(bench, found.plan, options)
+    scores = [] if bench is None else measured(bench, placed.plan, options)
     if options.report is not None:
         from ..reports.placement import render_placement
 
-        files.write_file(options.report, render_placement(fleet, found, asked(options)))
+        files.write_file(options.report, render_placement(fleet, placed, asked(options)))
     if options.as_json:
-        told = {"plan": found.plan.to_dict(), "forms": [asdict(form) for form in found.forms], **proof(found.plan)}
+        report = {"plan": placed.plan.to_dict(), "forms": [asdict(form) for form in placed.forms], **proof(placed.plan)}
         if scores:
-            told["measured"] = scores
-        show.emit(told if parts is None else {**told, "parts": [str(part) for part in parts]})
+            report["measured"] = scores
+        show.emit(report if parts is None else {**report, "parts": [str(part) for part in parts]})
         return
     out = show.console()
-    columns = print_placement(out, found)
+    columns = print_placement(out, placed)
     if scores:
         columns += print_measured(out, scores, options.samples)
     if options.explain:
@@ -264,7 +266,7 @@ def planned(fleet: placement.Fleet, options: PlaceOptions) -> placement.Placemen
         overlap=not options.wait_for_links,
         gap=max(1e-9, share("--gap", options.gap)),
         nodes=options.nodes,
-        forms=FORMS if options.forms is None else tuple(one.strip() for one in options.forms.split(",")),
+        forms=FORMS if options.forms is None else tuple(form.strip() for form in options.forms.split(",")),
     )
 
 
@@ -293,11 +295,11 @@ def proof(plan: placement.Plan) -> dict[str, Any]:
     }
 
 
-def print_placement(out: Console, found: placement.Placement) -> list[str]:
+def print_placement(out: Console, placed: placement.Placement) -> list[str]:
     """Print the forms, the pools of the plan, value, bound, gap and reasons; return the heads of the
     columns.
     """
-    plan = found.plan
+    plan = placed.plan
     heads = ["form", "planned requests/s", "cost an hour", "longest ms", "devices"]
     rows = [
         (form.name, "-", "-", "-", form.why)
@@ -309,7 +311,7 @@ def print_placement(out: Console, found: placement.Placement) -> list[str]:
             plain(form.latency_ns / 1e6, 4),
             str(form.devices),
         )
-        for form in found.forms
+        for form in placed.forms
     ]
     if rows:
         out.print(show.table("Forms of serving (planned, on simulated or measured times)", heads, rows))

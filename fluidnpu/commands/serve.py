@@ -144,7 +144,9 @@ def command(options: ServeCommandOptions) -> None:
 
 
 def prepared(options: ServeCommandOptions) -> tuple[oip.ServeOptions, serving.Models]:
-    """Read everything that the options name but the bundles. Raises ValueErrors of the rooms."""
+    """Read everything that the options name but the bundles. Raises UsageError without a bundle, and
+    ValueErrors of the rooms.
+    """
     if not options.bundles:
         raise UsageError("serve must be given a bundle, or several, and it has none")
     surfaces = options.surfaces(admin=options.admin, admin_grpc=options.admin_grpc)

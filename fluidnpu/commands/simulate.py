@@ -286,17 +286,17 @@ def _log_files(options: SimulateOptions) -> dict[str, Path]:
         return {}
     if len(names) == 1:
         return {names[0]: log}
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for name in names:
         path = log.with_name(f"{log.stem}.{re.sub('[^A-Za-z0-9]+', '-', name).strip('-')}{log.suffix}")
         check_output("--log", path)
         for other in filter(None, (options.report, options.table)):
             if is_same(path, other):
                 raise UsageError(f"--log must have files of its own, and that of {name} would be '{other}'")
-        if path in found.values():
+        if path in files.values():
             raise UsageError(f"--log must have a file a policy, and '{path}' would be that of two: ask one at a time")
-        found[name] = path
-    return found
+        files[name] = path
+    return files
 
 
 def _check_memory(options: SimulateOptions) -> None:
@@ -305,8 +305,8 @@ def _check_memory(options: SimulateOptions) -> None:
     The bytes a request were measured on a ResNet-8: 285 in the compiled loop, 1400 with a log or a report.
     """
     objects = options.log is not None or options.report is not None or not dse.has_numba()
-    each = LOGGED_BYTES if objects else COMPILED_BYTES
-    needed = options.requests * each * min(options.processes, options.seeds) + options.seeds * SEED_BYTES
+    record_bytes = LOGGED_BYTES if objects else COMPILED_BYTES
+    needed = options.requests * record_bytes * min(options.processes, options.seeds) + options.seeds * SEED_BYTES
     asked = f"--requests {options.requests}" + (f" --seeds {options.seeds}" if options.seeds > MANY_SEEDS else "")
     refuse_above(needed, asked, "ask for fewer")
 
@@ -372,7 +372,9 @@ def _first_log(serving: scheduler.Serving, source: comparison.Source, policy: st
 
 
 def replay_log(log: Path, options: SimulateOptions) -> None:
-    """Check that a decision log repeats to the same schedule; a difference is exit code 1."""
+    """Check that a decision log repeats to the same schedule. Raises NegativeAnswerError for a difference,
+    which is exit code 1.
+    """
     latency = None if options.table is None else read_serving(options.table, None).latency
     lines = models.read_text(log, "a decision log").splitlines()
     try:

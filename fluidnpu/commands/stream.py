@@ -264,7 +264,7 @@ def _accuracy(served: host.ServeResult, images: models.ImageSet, check: Check) -
 
     if not images.labelled:
         return None
-    answered = [one for one, answer in enumerate(served.replies) if isinstance(answer, host.Reply)]
+    answered = [index for index, answer in enumerate(served.replies) if isinstance(answer, host.Reply)]
     logits = [
         answer.logits for answer in served.replies if isinstance(answer, host.Reply) and answer.logits is not None
     ]
@@ -275,8 +275,8 @@ def _accuracy(served: host.ServeResult, images: models.ImageSet, check: Check) -
 
 def _answered_classes(served: host.ServeResult, names: tuple[str, ...]) -> list[tuple[str, int]]:
     """Count the answers by the names of their classes, the most frequent first; none where there are none."""
-    known = [answer.prediction for answer in served.replies if isinstance(answer, host.Reply)]
-    return Counter(names[number] for number in known if 0 <= number < len(names)).most_common()
+    predictions = [answer.prediction for answer in served.replies if isinstance(answer, host.Reply)]
+    return Counter(names[number] for number in predictions if 0 <= number < len(names)).most_common()
 
 
 def _report(

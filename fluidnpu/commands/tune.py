@@ -85,7 +85,7 @@ def command(options: TuneOptions) -> None:
 
 
 def tune_policy(options: TuneOptions) -> None:
-    """Choose or tune, write, and print what was reached."""
+    """Choose or tune, write, and print what was reached. Raises UsageError for options that do not fit."""
     out = show.console(options.as_json)
     folder, table = _places(options.design)
     if folder is None and options.out is None:

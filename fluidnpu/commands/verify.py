@@ -52,7 +52,9 @@ def command(options: VerifyOptions) -> None:
 
 
 def verify_core(options: VerifyOptions) -> None:
-    """Compare C simulation with golden; a mismatch is exit code 1."""
+    """Compare C simulation with golden. Raises NegativeAnswerError for a mismatch, which is exit code 1, and
+    UsageError for too few images.
+    """
     refuse_classes_without(options.data)
     out = show.console(options.as_json)
     board, network = boards.load_board(options.board), read_network(options.model)

@@ -108,7 +108,7 @@ def _class_rows(demo: DemoResult) -> list[dict[str, Any]]:
 def render_report(demo: DemoResult) -> str:
     """Render the page as HTML text."""
     design = demo.designs[0].design
-    merges = (first_merge(one.schedule) for one in demo.served)
+    merges = (first_merge(run.schedule) for run in demo.served)
     first = next(
         (index for index in merges if index), 0
     )  # where a policy first merges a halted batch with newer samples

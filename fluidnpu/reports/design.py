@@ -222,7 +222,7 @@ def _alternatives(exploration: Exploration) -> list[dict[str, Any]]:
     shape = ("t_r", "t_p", "t_c")
     others = [other for other in exploration.front.rows(limit=ALTERNATIVES) if any(other[k] != row[k] for k in shape)]
     rows = [{**other, "mean_gops": other["objective_gops"] / weight, "chosen": False} for other in others]
-    return sorted([*rows, {**row, "chosen": True}], key=lambda each: -float(each["mean_gops"]))
+    return sorted([*rows, {**row, "chosen": True}], key=lambda row: -float(row["mean_gops"]))
 
 
 def _walls(exploration: Exploration) -> dict[str, list[tuple[float, float, float]]]:

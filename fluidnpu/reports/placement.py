@@ -54,9 +54,9 @@ class Asked:
     overlap: bool = True
 
 
-def render_placement(fleet: placement.Fleet, found: placement.Placement, asked: Asked) -> str:
+def render_placement(fleet: placement.Fleet, placed: placement.Placement, asked: Asked) -> str:
     """Render a plan; curves are of the twin (simulated), for plans of one network only."""
-    plan = found.plan
+    plan = placed.plan
     alone = len(plan.networks) == 1
     lines = _goodput(fleet, plan, asked) if alone else {}
     priced = _prices(fleet, plan, asked) if alone else []
@@ -66,7 +66,7 @@ def render_placement(fleet: placement.Fleet, found: placement.Placement, asked: 
     return page_template(__package__, "placement.html.j2").render(
         fleet=fleet,
         plan=plan,
-        forms=found.forms,
+        forms=placed.forms,
         cost=unit,
         plain=plain,
         words=words.explained(WORDS),
@@ -114,7 +114,9 @@ def _goodput(fleet: placement.Fleet, plan: placement.Plan, asked: Asked) -> dict
         plain = plan
     if asked.rate_per_s is None and asked.budget_micros is None and plain.form != plan.form:
         plans[plain.form] = plain
-    return {name: [_offered(fleet, one, share * plan.rate_per_s) for share in OFFERED] for name, one in plans.items()}
+    return {
+        name: [_offered(fleet, plan_, share * plan.rate_per_s) for share in OFFERED] for name, plan_ in plans.items()
+    }
 
 
 def _offered(fleet: placement.Fleet, plan: placement.Plan, rate: float) -> Offered:
@@ -124,11 +126,11 @@ def _offered(fleet: placement.Fleet, plan: placement.Plan, rate: float) -> Offer
 
 def _prices(fleet: placement.Fleet, plan: placement.Plan, asked: Asked) -> list[Priced]:
     """Plan least cost for rates up to the planned one, and beyond it while the fleet carries them."""
-    found = []
+    rows = []
     for step in range(1, PRICED + 1 + (PRICED // 2 if asked.rate_per_s else 0)):
         rate = plan.rate_per_s * step / PRICED * (1 - 1e-9)
         try:
-            one = placement.place(
+            placed = placement.place(
                 fleet,
                 asked.network,
                 slo_ns=asked.slo_ns,
@@ -140,9 +142,9 @@ def _prices(fleet: placement.Fleet, plan: placement.Plan, asked: Asked) -> list[
             ).plan
         except scheduler.PlacementError:
             break
-        used = sum(len(pool.devices) for pool in one.pools)
-        found.append(Priced(rate_per_s=rate, cost=one.cost_micros / 1e6, devices=used))
-    return found
+        used = sum(len(pool.devices) for pool in placed.pools)
+        rows.append(Priced(rate_per_s=rate, cost=placed.cost_micros / 1e6, devices=used))
+    return rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +165,7 @@ def _loss(fleet: placement.Fleet, plan: placement.Plan) -> Loss:
     """Serve the plan while a tenth of its largest pool, one device at least, is away for a third of the
     time.
     """
-    pool = max(plan.pools, key=lambda one: len(one.devices))
+    pool = max(plan.pools, key=lambda pool_: len(pool_.devices))
     gone = pool.devices[: max(1, len(pool.devices) // 10)]
     rate = LOSS_RATE * plan.rate_per_s
     span_s = min(LOSS_S, MOST / rate)

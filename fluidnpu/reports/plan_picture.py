@@ -34,10 +34,10 @@ class _Sheet:
             f'stroke="{edge}"/>'
         )
 
-    def text(self, x: float, y: float, said: str, *, size: float = 12, ink: str = "var(--ink)", **more: str) -> None:
+    def text(self, x: float, y: float, words: str, *, size: float = 12, ink: str = "var(--ink)", **more: str) -> None:
         given = "".join(f' {key.replace("_", "-")}="{value}"' for key, value in more.items())
         self.parts.append(
-            f'<text x="{x:.1f}" y="{y:.1f}" style="fill:{ink};font-size:{size:g}px"{given}>{escape(said)}</text>'
+            f'<text x="{x:.1f}" y="{y:.1f}" style="fill:{ink};font-size:{size:g}px"{given}>{escape(words)}</text>'
         )
 
     def flow(self, start: tuple[float, float], end: tuple[float, float], width: float, colour: str) -> None:
@@ -133,8 +133,8 @@ def _flows(
             sheet.flow(begin, place, width, colour[network])
             if len(enter) <= MOST_LABELS:
                 halo = {"paint_order": "stroke", "stroke": "var(--paper)", "stroke_width": "3"}
-                said = f"{plain(rate, 4)}/s"
-                sheet.text(place[0] - 6, place[1] - 6, said, size=11, ink="var(--soft)", text_anchor="end", **halo)
+                rate_text = f"{plain(rate, 4)}/s"
+                sheet.text(place[0] - 6, place[1] - 6, rate_text, size=11, ink="var(--soft)", text_anchor="end", **halo)
 
 
 def _head(sheet: _Sheet, fleet: placement.Fleet, plan: placement.Plan, card: _Card) -> None:
@@ -181,8 +181,8 @@ def _pool(
         (f"link in {_pct(load.link_in)}", [(load.link_in, "var(--soft)")]),
         (f"link out {_pct(load.link_out)}", [(load.link_out, "var(--soft)")]),
     ]
-    for said, shares in rows:
-        sheet.text(x, y + 9, said, size=11, ink="var(--soft)")
+    for label, shares in rows:
+        sheet.text(x, y + 9, label, size=11, ink="var(--soft)")
         _bar(sheet, x + 92, y + 2, w - 92, shares)
         y += BAR_H
 
@@ -194,16 +194,16 @@ def _job(
     does.
     """
     x, y, w = place
-    each = w / len(exits)
+    width = w / len(exits)
     sheet.box(x, y + 14, w, 6, "var(--line)")
-    sheet.box(x + each * job.first, y + 14, each * (job.last - job.first + 1), 6, colour)
+    sheet.box(x + width * job.first, y + 14, width * (job.last - job.first + 1), 6, colour)
     for block, exit in enumerate(exits):
         if exit:
-            sheet.box(x + each * (block + 1) - 1, y + 11, 1.6, 12, "var(--ink)")
+            sheet.box(x + width * (block + 1) - 1, y + 11, 1.6, 12, "var(--ink)")
     ramps = {"on": "", "last": ", its last exit only", "none": ", no exits"}[job.ramps]
     rate = f"{plain(job.rate_per_s, 4)}/s"
-    said = f"{name}blocks {job.first}..{job.last}, batch {job.batch}{ramps}"
-    sheet.text(x, y + 9, _cut(said, w / 6.0 - len(rate) - 1), size=11.5)
+    label = f"{name}blocks {job.first}..{job.last}, batch {job.batch}{ramps}"
+    sheet.text(x, y + 9, _cut(label, w / 6.0 - len(rate) - 1), size=11.5)
     sheet.text(x + w, y + 9, rate, size=11, ink="var(--soft)", text_anchor="end")
 
 

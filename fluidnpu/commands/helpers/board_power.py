@@ -66,8 +66,8 @@ def board_power(text: str | None, bundle: host.Bundle, device: str) -> BoardPowe
     if asked and meter is None:
         raise UsageError(f"--power {text} must find a power sensor, and it cannot: {why}")
     power = None if board is None or asked else board.power
-    known = None if power is None else exits.PowerModel(idle_w=power.idle_w, active_w=power.active_w)
-    return BoardPower(model=given or known, meter=meter, asked=asked, why=why, unknown=unknown)
+    model = None if power is None else exits.PowerModel(idle_w=power.idle_w, active_w=power.active_w)
+    return BoardPower(model=given or model, meter=meter, asked=asked, why=why, unknown=unknown)
 
 
 def _meter(board: boards.Board | None, device: str) -> tuple[devices.PowerMeter | None, str]:
@@ -100,40 +100,40 @@ def energies(
     `left`: the exit of each answered request. Measured energy is all that the board took meanwhile, idle time
     and other programs included.
     """
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     if power.model is not None and profile.energy_nj is not None and left:
-        found["power_modelled_w"] = [power.model.idle_w, power.model.active_w]
-        found["energy_mj_modelled"] = sum(profile.energy_nj[exit] for exit in left) / len(left) / 1e6
+        figures["power_modelled_w"] = [power.model.idle_w, power.model.active_w]
+        figures["energy_mj_modelled"] = sum(profile.energy_nj[exit] for exit in left) / len(left) / 1e6
     done = None if recording is None else recording.done
     if done is not None:
-        found["power_w_measured"] = done.mean_w
-        found["power_measured_of"] = done.covers
-        found["power_measured_with"] = done.source
+        figures["power_w_measured"] = done.mean_w
+        figures["power_measured_of"] = done.covers
+        figures["power_measured_with"] = done.source
         if left:
-            found["energy_mj_measured"] = 1e3 * done.joules / len(left)
-    return found
+            figures["energy_mj_measured"] = 1e3 * done.joules / len(left)
+    return figures
 
 
 def energy_lines(
     power: BoardPower, recording: devices.Recording | None, profile: exits.ExitProfile, left: Sequence[int]
 ) -> list[str]:
     """Return the lines that a person reads of `energies`; each says measured or modelled."""
-    found, lines = energies(power, recording, profile, left), []
+    figures, lines = energies(power, recording, profile, left), []
     if power.asked and power.model is not None:
         lines.append(
             f"watts measured before: \\[power] idle_w = {power.model.idle_w:.2f}, active_w = {power.model.active_w:.2f}, for the "
             "board's file"
         )
-    if "energy_mj_modelled" in found and power.model is not None:
+    if "energy_mj_modelled" in figures and power.model is not None:
         lines.append(
-            f"energy modelled: {found['energy_mj_modelled']:.4g} mJ a request, from {power.model.idle_w:g} W idle and "
+            f"energy modelled: {figures['energy_mj_modelled']:.4g} mJ a request, from {power.model.idle_w:g} W idle and "
             f"{power.model.active_w:g} W at work"
         )
-    if "power_w_measured" in found:
-        of = "the whole board" if found["power_measured_of"] == "board" else "some rails"
-        each = f", {found['energy_mj_measured']:.4g} mJ a request" if "energy_mj_measured" in found else ""
+    if "power_w_measured" in figures:
+        of = "the whole board" if figures["power_measured_of"] == "board" else "some rails"
+        energy = f", {figures['energy_mj_measured']:.4g} mJ a request" if "energy_mj_measured" in figures else ""
         lines.append(
-            f"power measured: {found['power_w_measured']:.2f} W of {of} on average ({found['power_measured_with']}){each}, idle "
+            f"power measured: {figures['power_w_measured']:.2f} W of {of} on average ({figures['power_measured_with']}){energy}, idle "
             "time included"
         )
     elif recording is not None and recording.failure is not None:

@@ -81,13 +81,13 @@ class Circumstances:
             raise UsageError("--criteria says who leaves where, so neither --exit-rates nor --thresholds fits it")
         serving = read_serving(self.table, rates, assumed=criterion is not None)
         source = self._source(serving)
-        told = {
+        rows = {
             "--confidences": recorded is not None,
             "--true-exit-rates": source.truth.exit_rates is not None,
             f"the column exit of {self.traffic}": bool(source.trace_exits),
             **({} if criterion is None or recorded is not None else {"--criteria": True}),
         }
-        if len(both := [what for what, given in told.items() if given]) > 1:
+        if len(both := [what for what, given in rows.items() if given]) > 1:
             raise UsageError(f"{' and '.join(both)} all say who really leaves where; give one of them")
         source = dataclasses.replace(source, recorded=recorded, thresholds=thresholds)
         if criterion is None:
@@ -182,18 +182,18 @@ def parse_objectives(text: str | None) -> tuple[tuple[float, int], ...]:
     >>> parse_objectives("50ms=20%,800ms=10%")
     ((0.2, 50000000), (0.1, 800000000))
     """
-    found = []
+    tables = []
     for part in [] if text is None else text.split(","):
         slo, equals, share = part.partition("=")
         try:
-            found.append((float(share.removesuffix("%")) / 100, scheduler.parse_duration_ns(slo, "--objectives")))
+            tables.append((float(share.removesuffix("%")) / 100, scheduler.parse_duration_ns(slo, "--objectives")))
         except ValueError as error:
             if isinstance(error, scheduler.SchedulerError):
                 raise
             equals = ""
         if not equals or not share.endswith("%"):
             raise UsageError(f"--objectives must be DURATION=SHARE% such as 50ms=20%, not '{part}'")
-    return tuple(found)
+    return tuple(tables)
 
 
 def read_serving(path: Path, rates: tuple[float, ...] | None, *, assumed: bool = False) -> scheduler.Serving:
@@ -231,6 +231,8 @@ def design_file(path: Path) -> Path:
 def record_network(path: Path, data: Path | None) -> tuple[exits.Recorded, tuple[float, ...], bool]:
     """Record an ONNX network's int16 form at every exit on images; give its thresholds, and if there are
     labels.
+
+    Raises UsageError for a layer table.
     """
     network = models.read_model(path)
     if not isinstance(network, models.Network):

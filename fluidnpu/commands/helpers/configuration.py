@@ -97,15 +97,15 @@ class Configuration:
         values = {}
         for key, value in self.tables[name].items():
             if key not in params:
-                known, close = ", ".join(sorted(params)), difflib.get_close_matches(key, params, 1)
-                said = f"a key of [{name}] must be one of {known}, not '{key}'"
+                keys, close = ", ".join(sorted(params)), difflib.get_close_matches(key, params, 1)
+                problem = f"a key of [{name}] must be one of {keys}, not '{key}'"
                 hint = f"; did you mean '{close[0]}'?" if close else ""
-                raise UsageError(f"{self.at(name, key)}: {said}{hint}")
+                raise UsageError(f"{self.at(name, key)}: {problem}{hint}")
             try:
                 values[params[key].name or ""] = self._checked(params[key], value)
             except (click.BadParameter, TypeError) as error:
-                said = error.message.rstrip(".") if isinstance(error, click.BadParameter) else str(error)
-                raise UsageError(f"{self.at(name, key)}: {key} is wrong: {said}") from None
+                problem = error.message.rstrip(".") if isinstance(error, click.BadParameter) else str(error)
+                raise UsageError(f"{self.at(name, key)}: {key} is wrong: {problem}") from None
         return values
 
     def _checked(self, param: click.Parameter, value: Any) -> Any:
@@ -113,15 +113,15 @@ class Configuration:
         if param.nargs == -1:
             if not isinstance(value, list):
                 raise TypeError(f"it must be a list of texts, not {value!r}")
-            return tuple(self._checked_one(param, each) for each in value)
+            return tuple(self._checked_one(param, element) for element in value)
         return self._checked_one(param, value)
 
     def _checked_one(self, param: click.Parameter, value: Any) -> Any:
         flag = isinstance(param, click.Option) and param.is_flag
         number = isinstance(param.type, _NUMBERS)
-        kind, said = (bool, "true or false") if flag else ((int, float), "a number") if number else (str, "text")
+        kind, wanted = (bool, "true or false") if flag else ((int, float), "a number") if number else (str, "text")
         if not isinstance(value, kind) or isinstance(value, bool) is not flag:
-            raise TypeError(f"it must be {said}, not {value!r}")
+            raise TypeError(f"it must be {wanted}, not {value!r}")
         if isinstance(param.type, UserPath | TextWithPath):
             value = param.type.beside(self.path.parent, str(value))
         param.type.convert(value, param, None)
@@ -160,7 +160,7 @@ def placed() -> Iterator[None]:
     """Add file and line to a refusal of what a configuration file says.
 
     The line is that of the option which the sentence names, else of the value, else of the key as a word,
-    else of the value with the piece that came, else of the table.
+    else of the value with the piece that came, else of the table. Raises UsageError with both.
     """
     context = click.get_current_context()
     read: Configuration | None = context.meta.get(_KEPT)
@@ -169,16 +169,16 @@ def placed() -> Iterator[None]:
     except Exception as error:
         if read is None or (not is_expected(error) and not isinstance(error, OSError)):
             raise
-        said, name = sentence(error), context.info_name or ""
+        problem, name = sentence(error), context.info_name or ""
         if isinstance(error, OSError) and error.filename:
-            said = f"the file '{error.filename}' could not be used: {error.strerror}"
+            problem = f"the file '{error.filename}' could not be used: {error.strerror}"
         table = read.tables[name]
-        named = [key for key in table if f"--{key} " in said]
-        named += [key for key, value in table.items() if any(text in said for text in _texts(value))]
-        named += [key for key in table if re.search(rf"\b{re.escape(key)}\b", said)]
-        came = re.findall(r"\bnot '([^']+)'", said)
+        named = [key for key in table if f"--{key} " in problem]
+        named += [key for key, value in table.items() if any(text in problem for text in _texts(value))]
+        named += [key for key in table if re.search(rf"\b{re.escape(key)}\b", problem)]
+        came = re.findall(r"\bnot '([^']+)'", problem)
         named += [key for key, value in table.items() if any(piece in text for piece in came for text in _texts(value))]
-        raise UsageError(f"{read.at(name, *named[:1])}: {said}") from None
+        raise UsageError(f"{read.at(name, *named[:1])}: {problem}") from None
 
 
 def _texts(value: Any) -> list[str]:

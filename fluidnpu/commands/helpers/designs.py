@@ -66,16 +66,18 @@ def explored(
     """
     try:
         question = question_of(work, board, search, mix)
-        found = _answered(out, question, board.name)
+        exploration = _answered(out, question, board.name)
     except dse.DesignError as error:
-        windows = all(layer.window is not None for one, _ in mix or [(work, 1)] for layer in one.layers)
+        windows = all(layer.window is not None for network, _ in mix or [(work, 1)] for layer in network.layers)
         if search.cycle_model == "exact" and not (windows and dse.has_numba()):
             add_note(error, "that is --cycles paper")
         raise
-    for caution in found.cautions:
+    for caution in exploration.cautions:
         out.print(f"[yellow]{caution}[/]")
-    log.info("chose %s: %d of %d arrays counted", show.point(found.design), found.evaluated, found.arrays)
-    return found
+    log.info(
+        "chose %s: %d of %d arrays counted", show.point(exploration.design), exploration.evaluated, exploration.arrays
+    )
+    return exploration
 
 
 def question_of(
@@ -100,11 +102,11 @@ def question_of(
     return dse.Question.of_mix(mix, **asked) if mix else dse.Question(workload=work, **asked)
 
 
-def is_published(found: dse.Exploration) -> bool:
+def is_published(exploration: dse.Exploration) -> bool:
     """Tell if Table I of Fluid Batching has a design for this network and board, which ours compares with."""
     from fluidnpu.studies import TABLE_1
 
-    asked = (found.workload.name.replace("_", ""), found.board.name)
+    asked = (exploration.workload.name.replace("_", ""), exploration.board.name)
     return any((row.network, row.board) == asked for row in TABLE_1)
 
 
@@ -165,7 +167,8 @@ def chosen_design(
     """Read the design of a file, with which network and options must agree, or search one where there is no
     file.
 
-    Exit rates are no part of that: those of the network replace the file's.
+    Exit rates are no part of that: those of the network replace the file's. Raises UsageError where they do
+    not agree.
     """
     if design_file is None:
         return explored(out, network.workload, board, search).design
@@ -179,7 +182,7 @@ def chosen_design(
         raise UsageError(f"'{design_file}' must be a design for memory '{search.memory}', not for '{design.memory}'")
     part = design.part_for(network.workload)
     if part is None and design.parts:
-        made_for = ", ".join(f"'{one.network}'" for one in design.parts)
+        made_for = ", ".join(f"'{part.network}'" for part in design.parts)
         raise UsageError(f"'{design_file}' is a design for {made_for}, and '{network.name}' has other layers or exits")
     design = design if part is None else part
     hls_program.check_made_for(design, network)

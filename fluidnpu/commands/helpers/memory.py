@@ -16,8 +16,8 @@ def available_bytes() -> int | None:
 
     The least of what is free, the limit of the control group, and the limit of this process.
     """
-    known = [value for value in (_free(), _group_limit(), _process_limit()) if value is not None]
-    return min(known, default=None)
+    limits = [value for value in (_free(), _group_limit(), _process_limit()) if value is not None]
+    return min(limits, default=None)
 
 
 def refuse_above(needed: int, what: str, remedy: str) -> None:

@@ -100,8 +100,8 @@ def with_measured_rates(network: models.Network, images: models.ImageSet | None)
 def with_rates_of(design: dse.Design, network: models.Network) -> dse.Design:
     """Give a design the exit rates of its network, where the network knows any."""
     rates = network.workload.exit_rates
-    known = rates is not None and len(network.exits) > 1
-    return dataclasses.replace(design, exit_rates=rates) if known and rates != design.exit_rates else design
+    has_rates = rates is not None and len(network.exits) > 1
+    return dataclasses.replace(design, exit_rates=rates) if has_rates and rates != design.exit_rates else design
 
 
 def say_assumed(out: Console, network: models.Network) -> None:

@@ -55,7 +55,7 @@ def board_wheel() -> tuple[str, bytes]:
 
 def _package_files() -> list[str]:
     """The files of the package that a board needs, as paths in it; rooms may be links."""
-    found = []
+    names = []
     folders = [_ROOT]
     while folders:
         folder = folders.pop()
@@ -65,8 +65,8 @@ def _package_files() -> list[str]:
                 if path.name != "__pycache__" and name not in LEFT_OUT:
                     folders.append(path)
             elif path.suffix in _SUFFIXES or name.startswith("host/"):
-                found.append(name)
-    return sorted(found)
+                names.append(name)
+    return sorted(names)
 
 
 def _requirements() -> tuple[str, list[str]]:
@@ -79,11 +79,11 @@ def _requirements() -> tuple[str, list[str]]:
         table = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
         return table["version"], [*table["dependencies"], *map(_extra, table["optional-dependencies"][EXTRA])]
     try:
-        found = metadata.metadata("fluidnpu")
+        facts = metadata.metadata("fluidnpu")
     except metadata.PackageNotFoundError:
         raise NegativeAnswerError("the board's wheel needs fluidnpu's own metadata, and it is not installed") from None
-    needs = found.get_all("Requires-Dist", [])
-    return found["Version"], [need for need in needs if "extra ==" not in need or f'extra == "{EXTRA}"' in need]
+    needs = facts.get_all("Requires-Dist", [])
+    return facts["Version"], [need for need in needs if "extra ==" not in need or f'extra == "{EXTRA}"' in need]
 
 
 def _extra(need: str) -> str:
@@ -96,10 +96,10 @@ def _license() -> bytes:
     """The licence's text, of the checkout or of the installed distribution."""
     if (_ROOT / "boards").is_symlink():
         return (_ROOT.parent / "LICENSE").read_bytes()
-    found = [file for file in metadata.files("fluidnpu") or () if file.name == "LICENSE"]
-    if not found:
+    licences = [file for file in metadata.files("fluidnpu") or () if file.name == "LICENSE"]
+    if not licences:
         raise NegativeAnswerError("the board's wheel needs fluidnpu's licence, and it is not installed with it")
-    return found[0].read_binary()
+    return licences[0].read_binary()
 
 
 def _digest(content: bytes) -> str:

@@ -22,8 +22,14 @@ def check_board(path: Path, as_json: bool) -> None:
         f"{board.uram288} URAM288, {board.clock_hz / 1e6:g} MHz"
     )
     rows = [
-        (one.name, one.side, str(board.memory(one.name).port_bits), str(one.stripes), f"{one.bytes_per_s / 1e9:.2f}")
-        for one in board.dram
+        (
+            memory.name,
+            memory.side,
+            str(board.memory(memory.name).port_bits),
+            str(memory.stripes),
+            f"{memory.bytes_per_s / 1e9:.2f}",
+        )
+        for memory in board.dram
     ]
     columns = ("memory", "side", "bits of a master", "ports of a master", "GB/s")
     out.print(show.table("Memories", columns, rows, left=2))

@@ -73,7 +73,7 @@ def run_steps(screen: Console, images: ImageSet, out: Path, seed: int) -> DemoRe
     csim = _verify(screen, qnet, design)
     stream = _stream(qnet, design, images, seed)
     served = _serve(screen, qnet, design, stream)
-    metrics = [_measured(one, design) for one in served]
+    metrics = [_measured(run, design) for run in served]
     _print_served(screen, served, metrics, stream, design)
     loads = [load * capacity(design.latency, stream.exits) for load in LOADS]
     drawn = np.random.default_rng(seed).choice(stream.exits, LOAD_REQUESTS)
@@ -178,15 +178,15 @@ def _serve(screen: Console, qnet: QuantisedNetwork, design: Design, stream: Demo
             with open_device("simulated", bundle) as device:
                 driver = Driver(device, program, design)
                 driver.load()
-                one = serve_requests(stream.requests, stream.images.images, make_policy(name, setting), driver)
-            one.schedule.check()
-            equal = _golden_answers(one, stream)
+                result = serve_requests(stream.requests, stream.images.images, make_policy(name, setting), driver)
+            result.schedule.check()
+            equal = _golden_answers(result, stream)
             if equal != len(stream.requests):
                 raise NegativeAnswerError(
                     "served answers must equal the offline golden run, and "
                     f"under '{name}' only {equal}/{len(stream.requests)} do"
                 )
-            served.append(one)
+            served.append(result)
     return served
 
 
@@ -212,8 +212,8 @@ def _print_served(
 ) -> None:
     count, labels = len(stream.requests), stream.images.labels
     right = [
-        sum(isinstance(a, Reply) and bool(a.prediction == y) for a, y in zip(one.replies, labels, strict=True))
-        for one in served
+        sum(isinstance(a, Reply) and bool(a.prediction == y) for a, y in zip(run.replies, labels, strict=True))
+        for run in served
     ]
     title = (
         f"{count} images served on the simulated {design.board} at {stream.rate_per_s:.0f}/s "
@@ -221,7 +221,7 @@ def _print_served(
     )
     extra = {
         "accuracy": [f"{100 * (n / count):.2f} %" for n in right],
-        "equal to golden": [f"{_golden_answers(one, stream)}/{count}" for one in served],
+        "equal to golden": [f"{_golden_answers(run, stream)}/{count}" for run in served],
     }
     shares = ", ".join(f"{name} {m:.1f} %" for name, m in zip(design.exits, metrics[0].exit_pct, strict=True))
     screen.print()
@@ -237,7 +237,7 @@ def _print_served(
 
 def why_default(metrics: Sequence[Metrics]) -> str:
     """Say what `fluid`, the default of a server, holds that `credit` does not, with the tails of this run."""
-    p99_ms = {one.policy: one.p99_ms for one in metrics}
+    p99_ms = {metric.policy: metric.p99_ms for metric in metrics}
     return (
         "fluid is a server's default: it need not know the load and bounds every wait; credit is solved for this load, "
         f"and its p99 is {p99_ms['credit'] / p99_ms['fluid']:.1f} times fluid's (docs/explanation/scheduling)"

@@ -42,18 +42,18 @@ def search_each(
     pairs = [(work, board) for work in works.values() for board in on]
     jobs = [partial(_searched, question_of(work, board, search)) for work, board in pairs]
     with show.progress(out, "searching designs") as step:
-        found = comparison.in_order(engine, jobs, step)
-    told = []
-    for (work, board), (text, facts) in zip(pairs, found, strict=True):
+        rows = comparison.in_order(engine, jobs, step)
+    reports = []
+    for (work, board), (text, facts) in zip(pairs, rows, strict=True):
         path = folder / f"{work.name}-{board.name}.json"
         if text:
             files.write_file(path, text)
-        told.append({"network": work.name, "board": board.name, **facts, **({"design": str(path)} if text else {})})
+        reports.append({"network": work.name, "board": board.name, **facts, **({"design": str(path)} if text else {})})
     if as_json:
-        show.emit({"designs": told})
+        show.emit({"designs": reports})
     else:
-        _print_each(out, told)
-    if lost := sorted(set(works) - {str(one["network"]) for one in told if "design" in one}):
+        _print_each(out, reports)
+    if lost := sorted(set(works) - {str(row["network"]) for row in reports if "design" in row}):
         raise NegativeAnswerError(f"no board of these fits {', '.join(lost)}")
 
 
@@ -62,30 +62,37 @@ def _searched(question: dse.Question) -> tuple[str, dict[str, Any]]:
     reason.
     """
     try:
-        found = dse.answer(question)
+        exploration = dse.answer(question)
     except dse.FitError as error:
         return "", {"why": str(error)}
-    walls = found.walls(1)
-    return found.design.dumps(), {
-        "array": show.point(found.design),
-        "frames_per_second": [found.frames_per_second[0], found.frames_per_second[-1]],
-        "capacity_per_s": comparison.design_capacity(found.design),
-        "batch": found.b_max,
+    walls = exploration.walls(1)
+    return exploration.design.dumps(), {
+        "array": show.point(exploration.design),
+        "frames_per_second": [exploration.frames_per_second[0], exploration.frames_per_second[-1]],
+        "capacity_per_s": comparison.design_capacity(exploration.design),
+        "batch": exploration.b_max,
         "limited_by": "" if walls is None else walls.first,
-        "gap_pct": found.gap_pct,
+        "gap_pct": exploration.gap_pct,
     }
 
 
-def _print_each(out: Console, told: Sequence[Mapping[str, Any]]) -> None:
+def _print_each(out: Console, reports: Sequence[Mapping[str, Any]]) -> None:
     rows = []
-    for one in told:
-        if "design" not in one:
-            rows.append((one["network"], one["board"], "-", "-", "-", one["why"]))
+    for report in reports:
+        if "design" not in report:
+            rows.append((report["network"], report["board"], "-", "-", "-", report["why"]))
             continue
-        alone, full = one["frames_per_second"]
-        capacity = "-" if one["capacity_per_s"] is None else quantities.plain(one["capacity_per_s"], 4)
+        alone, full = report["frames_per_second"]
+        capacity = "-" if report["capacity_per_s"] is None else quantities.plain(report["capacity_per_s"], 4)
         rows.append(
-            (one["network"], one["board"], one["array"], f"{alone:.1f} to {full:.1f}", capacity, one["limited_by"])
+            (
+                report["network"],
+                report["board"],
+                report["array"],
+                f"{alone:.1f} to {full:.1f}",
+                capacity,
+                report["limited_by"],
+            )
         )
     columns = ("network", "board", "array", "frames/s", "requests/s", "limited by")
     out.print(

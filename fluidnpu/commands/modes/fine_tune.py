@@ -63,9 +63,9 @@ class FineTuning:
             "patience": self.patience,
             "augment": self.augment,
         }
-        known: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+        options: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
         return training.TrainingSchedule(
-            epochs=self.epochs, seed=self.seed, frozen=self.frozen, bits=self.bits, **known
+            epochs=self.epochs, seed=self.seed, frozen=self.frozen, bits=self.bits, **options
         )
 
     def refuse_without_start(self) -> None:
@@ -154,7 +154,10 @@ def tuning_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def fine_tune_model(options: FineTuning) -> None:
-    """Read, fine-tune, write both networks, and print every accuracy."""
+    """Read, fine-tune, write both networks, and print every accuracy.
+
+    Raises UsageError for options that do not fit.
+    """
     assert options.start is not None
     if options.data is None:
         raise UsageError("--from needs labelled images, which --data names")

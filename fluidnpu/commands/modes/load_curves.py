@@ -19,7 +19,7 @@ SOLVED = ("credit", "guarded")  # policies that are solved for one rate, and the
 
 
 def capacity(latency: LatencyTable, exits: npt.NDArray[np.int64]) -> float:
-    """Give the samples a second in full batches only.
+    """Give the samples a second in full batches only; `exits` are (samples,).
 
     No policy can exceed it where larger batches are never slower per sample.
     """
@@ -38,7 +38,8 @@ def load_curves(
 ) -> dict[str, list[LoadPoint]]:
     """Serve each policy at each rate. Request i leaves at `exits[i]`; gaps are the same but for the rate.
 
-    With a `setting` also the policies that are solved for it, which then serve every rate.
+    `exits` are (requests,). With a `setting` also the policies that are solved for it, which then serve every
+    rate.
     """
     gaps = np.random.default_rng(seed).exponential(1e9, len(exits))
     shares = tuple(float(np.mean(exits == stage)) for stage in range(latency.stages))

@@ -30,7 +30,7 @@ class LayersMeasured:
     @property
     def differing(self) -> int:
         """Layers of which a counter is not that of the model."""
-        return sum(one != other for one, other in zip(self.counted, self.expected, strict=True))
+        return sum(count != other for count, other in zip(self.counted, self.expected, strict=True))
 
     def to_dict(self) -> dict[str, Any]:
         """The record of `--json`."""

@@ -171,17 +171,17 @@ def selected(out: Console, network: models.Network, options: Selecting) -> tuple
         slo_ns = SLO_OVER_SINGLE * table.single_ns(1)
         policy = options.policy or DEFAULT_POLICY
         traffic = tuning.Traffic(rate_per_s=options.arrivals, slo_ns=slo_ns, policy=policy)
-    found = tuning.guaranteed(table, answers, goal, delta=1 - sure, traffic=traffic)
-    report = _report(table, answers, found, source, board.name)
-    report["arrival"] = None if traffic is None else _arrival_report(table, answers, found, traffic)
-    if found.chain is None:
-        raise NegativeAnswerError(_refusal(found), report)
-    report["why_none"] = None if found.chain else _refusal(found)
+    selected = tuning.guaranteed(table, answers, goal, delta=1 - sure, traffic=traffic)
+    report = _report(table, answers, selected, source, board.name)
+    report["arrival"] = None if traffic is None else _arrival_report(table, answers, selected, traffic)
+    if selected.chain is None:
+        raise NegativeAnswerError(_refusal(selected), report)
+    report["why_none"] = None if selected.chain else _refusal(selected)
     if options.plan is not None:
         plan = tuning.AdaptationPlan(
             names=table.names,
             goal=goal,
-            chain=found.chain,
+            chain=selected.chain,
             confidence=answers.confidence,
             classes=classes,
             truths=truths,
@@ -190,7 +190,7 @@ def selected(out: Console, network: models.Network, options: Selecting) -> tuple
         )
         files.write_file(options.plan, plan.content())
     measured = model_exits.with_accuracies(network, answers.right.mean(axis=0).tolist())
-    return _with_chain(measured, table, found, options.keep), report
+    return _with_chain(measured, table, selected, options.keep), report
 
 
 def _answers(
@@ -219,25 +219,25 @@ def _answers(
 
 
 def _with_chain(
-    network: models.Network, table: tuning.CandidateTable, found: tuning.Guaranteed, keep: bool
+    network: models.Network, table: tuning.CandidateTable, selected: tuning.Guaranteed, keep: bool
 ) -> models.Network:
     """Put the chosen thresholds into the network, and leave other exits out unless they are kept."""
-    assert found.chain is not None
-    chosen = {table.names[exit]: threshold for exit, threshold in found.chain}
+    assert selected.chain is not None
+    chosen = {table.names[exit]: threshold for exit, threshold in selected.chain}
     if not keep:
         network = model_exits.keep_exits(network, list(chosen))
     network = model_exits.with_thresholds(network, [chosen.get(exit.name, 1.0) for exit in network.exits[:-1]])
-    assert found.found is not None
-    left = dict(zip([*chosen, network.exits[-1].name], found.found.rates, strict=True))
+    assert selected.found is not None
+    left = dict(zip([*chosen, network.exits[-1].name], selected.found.rates, strict=True))
     return model_exits.with_rates(network, [left.get(exit.name, 0.0) for exit in network.exits])
 
 
-def _refusal(found: tuning.Guaranteed) -> str:
+def _refusal(selected: tuning.Guaranteed) -> str:
     """Say which demand failed, and what would be granted."""
-    goal, failed = found.goal, next((each for each in found.tested if each.failed), None)
-    sure = f"with probability {1 - found.delta:g}"
+    goal, failed = selected.goal, next((test for test in selected.tested if test.failed), None)
+    sure = f"with probability {1 - selected.delta:g}"
     if failed is None or failed.failed != "precision":
-        tried = any(each.chain for each in found.tested)
+        tried = any(test.chain for test in selected.tested)
         what = {
             "": f"all that are have more than {100 * goal.late:g} % of late batches on these very images"
             if tried
@@ -246,21 +246,23 @@ def _refusal(found: tuning.Guaranteed) -> str:
             "average": "the safest may be slower than the network with one exit",
         }[failed.failed if failed else ""]
         return f"no early exit is sure to keep the demands {sure}: {what}"
-    kept = f"the safest has {100 * failed.kept:.2f} % of it on the {found.samples[1]} samples that tested it"
-    enough = found.needed is not None and found.needed > sum(found.samples)
+    kept = f"the safest has {100 * failed.kept:.2f} % of it on the {selected.samples[1]} samples that tested it"
+    enough = selected.needed is not None and selected.needed > sum(selected.samples)
     hints = [
-        f"about {found.needed} samples would be needed" if enough else "",
-        f"these samples allow --eta {found.allowed:g}" if found.allowed else "",
+        f"about {selected.needed} samples would be needed" if enough else "",
+        f"these samples allow --eta {selected.allowed:g}" if selected.allowed else "",
         "" if failed.kept > goal.eta else "no number of samples will do: train longer, or ask for less",
     ]
-    said = " and ".join(filter(None, hints)) or "that many prove too little"
-    return f"no selection is sure to keep {100 * goal.eta:g} % of the reference's precision {sure}: {kept}, and {said}"
+    advice = " and ".join(filter(None, hints)) or "that many prove too little"
+    return (
+        f"no selection is sure to keep {100 * goal.eta:g} % of the reference's precision {sure}: {kept}, and {advice}"
+    )
 
 
 def _report(
-    table: tuning.CandidateTable, answers: tuning.Answers, found: tuning.Guaranteed, source: str, board: str
+    table: tuning.CandidateTable, answers: tuning.Answers, selected: tuning.Guaranteed, source: str, board: str
 ) -> dict[str, Any]:
-    goal, batch = found.goal, found.goal.batch
+    goal, batch = selected.goal, selected.goal.batch
     alone = table.single_ns(batch)
     first = tuning.first_exits(table, answers, goal)
     return {
@@ -268,9 +270,9 @@ def _report(
         "batch": batch,
         "eta": goal.eta,
         "late": goal.late,
-        "sure": 1 - found.delta,
+        "sure": 1 - selected.delta,
         "reference": source,
-        "samples": {"proposed": found.samples[0], "tested": found.samples[1]},
+        "samples": {"proposed": selected.samples[0], "tested": selected.samples[1]},
         "single_exit_ms": alone / 1e6,
         "candidates": [
             {
@@ -285,41 +287,41 @@ def _report(
             }
             for index, (name, row) in enumerate(zip(table.names, first, strict=True))
         ],
-        "naive": _chain_report(table, found.naive, found.naive_outcome, batch),
-        "guaranteed": None if found.chain is None else _chain_report(table, found.chain, found.found, batch),
-        "kept_on_tested": found.kept_on_test,
-        "price_pct": found.price_pct,
-        "tested": len(found.tested),
-        "needed": found.needed,
-        "allowed_eta": found.allowed,
+        "naive": _chain_report(table, selected.naive, selected.naive_outcome, batch),
+        "guaranteed": None if selected.chain is None else _chain_report(table, selected.chain, selected.found, batch),
+        "kept_on_tested": selected.kept_on_test,
+        "price_pct": selected.price_pct,
+        "tested": len(selected.tested),
+        "needed": selected.needed,
+        "allowed_eta": selected.allowed,
     }
 
 
 def _chain_report(
-    table: tuning.CandidateTable, chain: tuning.Chain, found: tuning.ChainOutcome | None, batch: int
+    table: tuning.CandidateTable, chain: tuning.Chain, outcome: tuning.ChainOutcome | None, batch: int
 ) -> dict[str, Any]:
-    assert found is not None
+    assert outcome is not None
     alone = table.single_ns(batch)
     whole = sum(row[batch - 1] for row in table.latency([exit for exit, _ in chain]).ns)
     return {
         "exits": [{"name": table.names[exit], "threshold": threshold} for exit, threshold in chain],
-        "rates": list(found.rates),
-        "kept": found.kept,
-        "average_ms": found.average_ns / 1e6,
-        "average_change_pct": 100 * (found.average_ns / alone - 1),
-        "tail_ms": found.tail_ns / 1e6,
-        "p99_ms": found.p99_ns / 1e6,
-        "late_batches": found.late_batches,
+        "rates": list(outcome.rates),
+        "kept": outcome.kept,
+        "average_ms": outcome.average_ns / 1e6,
+        "average_change_pct": 100 * (outcome.average_ns / alone - 1),
+        "tail_ms": outcome.tail_ns / 1e6,
+        "p99_ms": outcome.p99_ns / 1e6,
+        "late_batches": outcome.late_batches,
         "nobody_leaves_pct": 100 * (whole / alone - 1),
     }
 
 
 def _arrival_report(
-    table: tuning.CandidateTable, answers: tuning.Answers, found: tuning.Guaranteed, traffic: tuning.Traffic
+    table: tuning.CandidateTable, answers: tuning.Answers, selected: tuning.Guaranteed, traffic: tuning.Traffic
 ) -> dict[str, Any]:
     """Write the times from arrival of the network with one exit, the naive and the guaranteed selection."""
-    batch, rows = found.goal.batch, {}
-    for name, chain in (("single exit", ()), ("naive", found.naive), ("guaranteed", found.chain)):
+    batch, rows = selected.goal.batch, {}
+    for name, chain in (("single exit", ()), ("naive", selected.naive), ("guaranteed", selected.chain)):
         if chain is not None:
             served = traffic.serve(table, answers, chain, batch)
             rows[name] = {"average_ms": served.average_ns / 1e6, "p99_ms": served.p99_ns / 1e6, "met": served.met}
@@ -375,14 +377,14 @@ def print_selection(out: Console, report: dict[str, Any]) -> None:
         )
     )
     if report["arrival"] is not None:
-        told = report["arrival"]
+        arrival = report["arrival"]
         title = (
-            f"From arrival, {told['rate_per_s']:g} requests/s, policy {told['policy']}, SLO {told['slo_ms']:.3g} ms "
+            f"From arrival, {arrival['rate_per_s']:g} requests/s, policy {arrival['policy']}, SLO {arrival['slo_ms']:.3g} ms "
             "(simulated, in-sample)"
         )
         served = [
             (name, f"{row['average_ms']:.3f}", f"{row['p99_ms']:.3f}", f"{100 * row['met']:.1f} %")
-            for name, row in told["rows"].items()
+            for name, row in arrival["rows"].items()
         ]
         out.print(show.table(title, ("selection", "average ms", "p99 ms", "in time"), served))
     samples = report["samples"]
