@@ -344,6 +344,7 @@ class Driver:
         With several programs, of the first.
 
         Nothing else may run meanwhile; the batch is empty afterwards. Raises as `encode` and `run_stage`.
+        Raises DriverUsageError without an image.
         """
         if not len(images):
             raise DriverUsageError("exit rates are measured on at least one image, and none came")

@@ -41,7 +41,10 @@ class SimulatedMemory:
         return tuple(self._buffers)
 
     def allocate(self, size: int) -> ArrayBuffer:
-        """Allocate `size` zeroed bytes at the lowest free aligned address. Raises OutOfMemory."""
+        """Allocate `size` zeroed bytes at the lowest free aligned address.
+
+        Raises OutOfMemory, and ValueError for less than one byte.
+        """
         if size < 1:
             raise ValueError(f"a buffer must have at least one byte, not {size}")
         address = self._base
@@ -81,7 +84,10 @@ class SimulatedMemory:
         self._note_change()
 
     def view(self, address: int, size: int) -> Bytes:
-        """Return a view of `size` bytes at an address. Raises BusError unless they lie inside one buffer."""
+        """Return a view (size,) of `size` bytes at an address.
+
+        Raises BusError unless they lie inside one buffer.
+        """
         for start, end, array in self._spans:
             if start <= address and address + size <= end:
                 return array[address - start : address - start + size]

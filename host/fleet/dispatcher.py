@@ -254,10 +254,11 @@ class Dispatcher:
             self.end(pieces)
 
     def begin(self, call: Call, wishes: Wishes, *, born: float | None = None, admitted: bool = False) -> list[Piece]:
-        """Cut a call into pieces and send them; the caller must `end` them. Raises as `infer`.
+        """Cut a call into pieces and send them; the caller must `end` them.
 
         `born`: when the request came, on the loop's clock, which objective and limit count from (None: now).
         `admitted`: its samples are counted as waiting already, and are not refused for the queue's sake.
+        Raises as `infer`, and QueueFullError where too many samples wait.
         """
         count = _samples(call)
         if not admitted and self.waiting + count > self.options.queue:

@@ -100,7 +100,8 @@ def datatype_of(array: Array) -> str:
 
 
 def to_bytes(array: Array) -> bytes:
-    """Return an array's little-endian bytes; each text has its length in four bytes before it.
+    """Return the little-endian bytes of an array of any shape; each text has its length in four bytes before
+    it.
 
     >>> to_bytes(np.array(["cat"])) == bytes([3, 0, 0, 0]) + b"cat"
     True

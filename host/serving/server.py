@@ -197,7 +197,10 @@ class Server:
         return self.criteria_of(0)
 
     def criteria_of(self, network: int) -> Criteria:
-        """Return the criteria of one of several networks. Raises as `criteria`."""
+        """Return the criteria of one of several networks. Raises as `criteria`.
+
+        Raises DriverUsageError where a rule of one's own decides.
+        """
         if not self._runtime.criteria:
             raise DriverUsageError("a server whose exits are decided by a rule of one's own has no criteria")
         return self._runtime.criteria[network]

@@ -60,9 +60,10 @@ def serve_requests(
     """Serve requests with known arrivals on the device's own clock, `images[i]` (H, W, C) for request i.
 
     On a virtual clock this takes as long as the arithmetic. The driver must be loaded. Every request gets
-    exactly one reply, also when jobs fail; GaveUpError when one fails `attempts` times in a row.
-    `progress(answered, total)` is called as replies come; shed requests do not count as answered. For `rule`,
-    `costs`, `networks`, `active` and `watch` see `Runtime`.
+    exactly one reply, also when jobs fail. `progress(answered, total)` is called as replies come; shed
+    requests do not count as answered. For `rule`, `costs`, `networks`, `active` and `watch` see `Runtime`.
+    Raises GaveUpError when a job fails `attempts` times in a row, and DriverUsageError for requests that are
+    not sorted, or images of another number.
     """
     if len(requests) != len(images):
         raise DriverUsageError(f"each of {len(requests)} requests needs an image, and {len(images)} came")

@@ -62,7 +62,8 @@ def run_tail(
 ) -> dict[str, npt.NDArray[Any]]:
     """Return the user's outputs, without an axis of samples, from those of its network as stored.
 
-    The program must have a tail. Raises HostError where it fails on them.
+    These are of their own shapes, without that axis, too. The program must have a tail. Raises HostError
+    where it fails on them.
     """
     assert program.tail is not None, "the caller looked"
     real = {name: program.real_output(values[None], name) for name, values in stored.items()}

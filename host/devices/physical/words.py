@@ -57,13 +57,13 @@ class Words:
         self._words[offset // WORD] = value
 
     def store(self, offset: int, data: Bytes) -> None:
-        """Write bytes, a whole number of words, at byte `offset`."""
+        """Write bytes (size,), a whole number of words, at byte `offset`."""
         words, first = self._words, offset // WORD
         for index, value in enumerate(data.view(np.uint32).tolist(), first):
             words[index] = value
 
     def fetch(self, offset: int, data: Bytes) -> None:
-        """Read bytes, a whole number of words, at byte `offset` into `data`."""
+        """Read bytes, a whole number of words, at byte `offset` into `data` (size,)."""
         words, first = self._words, offset // WORD
         target = data.view(np.uint32)
         for index in range(len(target)):

@@ -78,7 +78,9 @@ def open_overlay(bit: Path | str, device: Any = None) -> Device:
 
 
 def npu_of(overlay: Any) -> Device:
-    """Return the NPU of a loaded overlay, bound to our driver; BundleError unless there is exactly one."""
+    """Return the NPU of a loaded overlay, bound to our driver. Raises BundleError unless there is exactly
+    one.
+    """
     names = [name for name, ip in overlay.ip_dict.items() if ip["type"] == NPU_VLNV]
     if len(names) != 1:
         raise BundleError(f"an overlay must hold exactly one {NPU_VLNV}, and it holds {len(names)}")
