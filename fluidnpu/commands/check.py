@@ -59,26 +59,27 @@ def command(options: CheckOptions) -> None:
 
 
 def survey_model(options: CheckOptions) -> None:
-    """List every kind of obstacle in a graph; NegativeAnswerError where there is one."""
+    """List every kind of obstacle in a graph. Raises NegativeAnswerError where there is one."""
     given = reading_options()
     most = {} if given["most_weights"] is None else {"most_weights": given["most_weights"]}
-    found = model_onnx.survey(options.model, size=given["size"], **most)
-    if not found.obstacles:
+    surveyed = model_onnx.survey(options.model, size=given["size"], **most)
+    if not surveyed.obstacles:
         return
-    shown = ", ".join(f"{obstacle.count} {obstacle.kind}" for obstacle in found.obstacles)
-    unseen = f"; {found.unseen} nodes behind them could not be looked at" if found.unseen else ""
+    shown = ", ".join(f"{obstacle.count} {obstacle.kind}" for obstacle in surveyed.obstacles)
+    unseen = f"; {surveyed.unseen} nodes behind them could not be looked at" if surveyed.unseen else ""
     if not options.as_json:
         out, remedies = show.console(), dict[str, list[str]]()
-        rows = [(str(obstacle.count), obstacle.kind, ", ".join(obstacle.nodes)) for obstacle in found.obstacles]
+        rows = [(str(obstacle.count), obstacle.kind, ", ".join(obstacle.nodes)) for obstacle in surveyed.obstacles]
         out.print(show.table("What stands in the way", ("times", "obstacle", "first nodes"), rows))
-        for obstacle in found.obstacles:
+        for obstacle in surveyed.obstacles:
             remedy = (obstacle.remedy or obstacle.first).split("; what can be used is")[0]
             remedies.setdefault(remedy, []).append(obstacle.kind)
         for remedy, kinds in remedies.items():
             out.print(f"{', '.join(dict.fromkeys(kinds))}: {remedy}", highlight=False, markup=False)
-    answer = {"usable": False, **dataclasses.asdict(found), "path": str(found.path)}
+    answer = {"usable": False, **dataclasses.asdict(surveyed), "path": str(surveyed.path)}
     raise NegativeAnswerError(
-        f"{found.path} cannot be used as it is: of its {found.nodes} nodes stand in the way {shown}{unseen}", answer
+        f"{surveyed.path} cannot be used as it is: of its {surveyed.nodes} nodes stand in the way {shown}{unseen}",
+        answer,
     )
 
 
@@ -111,12 +112,19 @@ def check_model(options: CheckOptions) -> None:
     out.print(show.table("Exits", ("exit", "MMAC to here", "threshold", "rate", "accuracy"), rows))
     if report.get("outputs"):
         given = [
-            (one["name"], " x ".join(map(str, one["shape"])), one["activation"] or "none", str(one["stage"]))
-            for one in report["outputs"]
+            (
+                output["name"],
+                " x ".join(map(str, output["shape"])),
+                output["activation"] or "none",
+                str(output["stage"]),
+            )
+            for output in report["outputs"]
         ]
         out.print(show.table("Outputs that are no exits", ("output", "shape", "activation", "stage"), given))
-        vectors = [one for one in report["outputs"] if len(one["shape"]) == 1 and one["activation"] != "host"]
-        heads = [one["name"] for one in vectors if one["shape"][0] > 1]
+        vectors = [
+            output for output in report["outputs"] if len(output["shape"]) == 1 and output["activation"] != "host"
+        ]
+        heads = [vector["name"] for vector in vectors if vector["shape"][0] > 1]
         if isinstance(model, models.Network) and len(heads) > 1 and all(exit.logits is None for exit in model.exits):
             out.print(f"  [dim]heads of one trunk, all given out; early exits are named: --logits {','.join(heads)}[/]")
     if report.get("unit"):
@@ -141,9 +149,17 @@ def unit_report(model: models.Network) -> dict[str, Any]:
     counts = Counter(layer.activation.function or str(layer.activation.use) for layer in used if layer.activation)
     tables = []
     if model.calibration and any(layer.activation.function for layer in used if layer.activation):
-        for one in models.quantise(model).layers:
-            if one.unit is not None and one.layer.activation is not None and one.layer.activation.function:
-                facts = {"layer": one.layer.name, "function": one.layer.activation.function, "error": one.unit.error}
+        for quantised in models.quantise(model).layers:
+            if (
+                quantised.unit is not None
+                and quantised.layer.activation is not None
+                and quantised.layer.activation.function
+            ):
+                facts = {
+                    "layer": quantised.layer.name,
+                    "function": quantised.layer.activation.function,
+                    "error": quantised.unit.error,
+                }
                 tables.append(facts)
     return {"uses": dict(counts.most_common()), "tables": tables}
 
@@ -152,8 +168,8 @@ def print_unit(out: Console, unit: dict[str, Any]) -> None:
     """Print what the activation unit does, and the tables that are farthest from their functions."""
     uses = ", ".join(f"{count} {name}" for name, count in unit["uses"].items())
     out.print(f"Uses of the activation unit: {uses}", highlight=False)
-    worst = sorted(unit["tables"], key=lambda one: -one["error"])[:WORST_TABLES]
-    rows = [(one["layer"], one["function"], f"{one['error']:.2f}") for one in worst]
+    worst = sorted(unit["tables"], key=lambda table: -table["error"])[:WORST_TABLES]
+    rows = [(table["layer"], table["function"], f"{table['error']:.2f}") for table in worst]
     if rows:
         out.print(show.table("Tables farthest from their functions", ("layer", "function", "output steps"), rows))
 
@@ -171,11 +187,11 @@ def say_rewritten(out: Console, model: models.Network) -> None:
 
 def tail_report(model: models.Network, tail: Tail) -> dict[str, Any]:
     """Give what the host has to do for an image: nodes, operators, values and multiply-accumulates."""
-    work = tail.work(tail.drawn({one.name: one.shape for one in model.outputs}))
+    work = tail.work(tail.drawn({output.name: output.shape for output in model.outputs}))
     return {
         "nodes": work.nodes,
         "operators": dict(Counter(node.operator for node in tail.nodes).most_common()),
-        "reads": sum(math.prod(one.shape) for one in model.outputs if one.name in tail.inputs),
+        "reads": sum(math.prod(output.shape) for output in model.outputs if output.name in tail.inputs),
         "values": work.values,
         "macs": work.macs,
     }
@@ -203,13 +219,15 @@ def model_report(model: models.Network | models.Workload) -> dict[str, Any]:
             facts["unit"] = unit_report(model)
         if work.filters:
             facts["filters"] = len(work.filters)
-        shown = [(one.name, list(one.shape), one.activation, one.stage) for one in model.outputs]
+        shown = [(output.name, list(output.shape), output.activation, output.stage) for output in model.outputs]
         if model.tail is not None:
             facts["tail"] = tail_report(model, model.tail)
-            stages = {one.name: one.stage for one in model.outputs}
+            stages = {output.name: output.stage for output in model.outputs}
             last = {name: max(map(stages.__getitem__, needs), default=0) for name, needs in model.tail.needs.items()}
-            shown = [(one.name, list(one.row), "host", last[one.name]) for one in model.tail.outputs]
-        facts["outputs"] = [dict(zip(("name", "shape", "activation", "stage"), one, strict=True)) for one in shown]
+            shown = [(output.name, list(output.row), "host", last[output.name]) for output in model.tail.outputs]
+        facts["outputs"] = [
+            dict(zip(("name", "shape", "activation", "stage"), facts_, strict=True)) for facts_ in shown
+        ]
     return {
         **facts,
         "name": work.name,

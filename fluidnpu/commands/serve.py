@@ -192,10 +192,10 @@ def check(options: ServeCommandOptions) -> None:
 def _watching(options: ServeCommandOptions) -> tuning.Watching:
     """Return the settings of an adaptation. Raises UsageError where nothing adapts."""
     given = {"distance": options.distance, "shadow": options.shadow}
-    known: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if known and options.adapt is None:
-        raise UsageError(f"--{next(iter(known))} is about adaptation, so it needs --adapt PLAN.npz")
-    return tuning.Watching(**known)
+    stated: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if stated and options.adapt is None:
+        raise UsageError(f"--{next(iter(stated))} is about adaptation, so it needs --adapt PLAN.npz")
+    return tuning.Watching(**stated)
 
 
 def _started(out: Console, server: oip.NetworkServer, as_json: bool) -> None:

@@ -91,10 +91,10 @@ def _links(load: placement.Load) -> float:
 
 def _bottleneck(fleet: placement.Fleet, plan: placement.Plan, loads: Sequence[placement.Load]) -> str:
     """Say what is busiest: a pool's devices, its links, or the front's."""
-    found = [(load.total, f"the devices of pool {k}") for k, load in enumerate(loads)]
-    found += [(_links(load), f"the links of pool {k}") for k, load in enumerate(loads)]
-    found += [(placement.head_load(fleet, plan), "the front's link")]
-    share, what = max(found)
+    shares = [(load.total, f"the devices of pool {k}") for k, load in enumerate(loads)]
+    shares += [(_links(load), f"the links of pool {k}") for k, load in enumerate(loads)]
+    shares += [(placement.head_load(fleet, plan), "the front's link")]
+    share, what = max(shares)
     return f"{what}, {100 * share:.0f} % busy at the planned rate"
 
 

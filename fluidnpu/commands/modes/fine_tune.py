@@ -183,8 +183,8 @@ def fine_tune_model(options: FineTuning) -> None:
     finished, guard, lacks = compared(out, tuned.network, images, options.bits)
     tuned = dataclasses.replace(tuned, network=finished)
     written = {options.out: tuned.network, beside: tuned.reference}
-    for path, one in written.items():
-        files.write_file(path, model_onnx.onnx_bytes(one))
+    for path, written_network in written.items():
+        files.write_file(path, model_onnx.onnx_bytes(written_network))
     width = f"int{options.bits}"
     report = _report(tuned, options.out, beside, options.frozen, width) | {
         width: guard_report(guard),

@@ -27,7 +27,10 @@ def drift_simulated(
     seeds: int,
     as_json: bool,
 ) -> None:
-    """Serve the plan's samples, a third of them of hard or easy classes alone, and print what happened."""
+    """Serve the plan's samples, a third of them of hard or easy classes alone, and print what happened.
+
+    Raises UsageError for a table of times.
+    """
     if options.table is not None:
         raise UsageError("a plan has the times of its selection, so --adapt takes no DESIGN or TABLE.json")
     out = show.console(as_json)
@@ -58,27 +61,27 @@ def drift_simulated(
                 )
             )
     if as_json:
-        told = [dataclasses.asdict(one) for one in streams]
-        show.emit({"rate_per_s": rate, "slo_ms": slo_ns / 1e6, "streams": told}, sort=False)
+        streamed = [dataclasses.asdict(stream) for stream in streams]
+        show.emit({"rate_per_s": rate, "slo_ms": slo_ns / 1e6, "streams": streamed}, sort=False)
         return
     rows = []
-    ways = {"fixed": [one.fixed for one in streams], "adapting": [one.adapted for one in streams]}
-    ways |= {name: [one.others[name] for one in streams] for name in streams[0].others}
+    ways = {"fixed": [stream.fixed for stream in streams], "adapting": [stream.adapted for stream in streams]}
+    ways |= {name: [stream.others[name] for stream in streams] for name in streams[0].others}
     for name, phases in ways.items():
         for same in zip(*phases, strict=True):
             rows.append(
                 (
                     name if same[0].name == "before" else "",
                     same[0].name,
-                    f"{100 * fmean(one.early for one in same):.1f} %",
-                    f"{100 * fmean(one.kept for one in same):.2f} %",
-                    f"{100 * fmean(one.same for one in same):.2f} %",
-                    f"{fmean(one.average_ms for one in same):.3f}",
-                    f"{fmean(one.p99_ms for one in same):.3f}",
+                    f"{100 * fmean(stream.early for stream in same):.1f} %",
+                    f"{100 * fmean(stream.kept for stream in same):.2f} %",
+                    f"{100 * fmean(stream.same for stream in same):.2f} %",
+                    f"{fmean(stream.average_ms for stream in same):.3f}",
+                    f"{fmean(stream.p99_ms for stream in same):.3f}",
                 )
             )
-    found, third = streams[0], options.requests // 3
-    classes = ", ".join(map(str, found.classes))
+    first, third = streams[0], options.requests // 3
+    classes = ", ".join(map(str, first.classes))
     title = (
         f"{options.requests} requests at {rate:.0f}/s, the middle third of classes {classes}; means of {seeds} streams "
         "(simulated)"
@@ -92,25 +95,25 @@ def drift_simulated(
         )
     )
     out.print("adaptation in the first stream:")
-    for event in found.events:
+    for event in first.events:
         out.print(f"  request {event.requests}, {event.kind}: {event.why}; [dim]{event.exits}[/]")
-    early = sum(event.kind == "alarm" and event.requests <= third for one in streams for event in one.events)
+    early = sum(event.kind == "alarm" and event.requests <= third for stream in streams for event in stream.events)
     out.print(f"alarms before the change: {early} in {seeds * third} requests")
     if drift != "none":
-        noticed = [one.noticed for one in streams if one.noticed is not None]
-        said = (
+        noticed = [stream.noticed for stream in streams if stream.noticed is not None]
+        sentence = (
             f"after {min(noticed)} to {max(noticed)} requests, {fmean(noticed):.0f} on average" if noticed else "never"
         )
         missed = f"; in {seeds - len(noticed)} streams never" if 0 < len(noticed) < seeds else ""
-        out.print(f"the change was noticed {said}{missed}")
-    shadows = fmean(one.shadow_pct for one in streams)
+        out.print(f"the change was noticed {sentence}{missed}")
+    shadows = fmean(stream.shadow_pct for stream in streams)
     out.print(f"samples that ran on took {shadows:.1f} % more NPU time")
     if promise is not None:
-        reports = [one.certificate for one in streams]
-        kept = [one["whole"]["kept_at_least"] for one in reports]
+        reports = [stream.certificate for stream in streams]
+        kept = [report["whole"]["kept_at_least"] for report in reports]
         out.print(
             f"certified at the end: at least {100 * min(kept):.2f} to {100 * max(kept):.2f} % of the answers are the last "
-            f"exit's, where {100 * promise.eta:g} % are promised; {fmean(one['shadows'] for one in reports):.0f} samples ran "
-            f"on, {fmean(one['resets'] for one in reports):g} resets"
+            f"exit's, where {100 * promise.eta:g} % are promised; {fmean(report['shadows'] for report in reports):.0f} samples ran "
+            f"on, {fmean(report['resets'] for report in reports):g} resets"
         )
     out.print("[dim]samples are drawn from the plan's own, so before and after are in-sample[/]")

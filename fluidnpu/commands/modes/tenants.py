@@ -26,14 +26,14 @@ def read_recorded(tenancy: tenants.Tenancy, path: Path) -> dict[str, exits.Recor
 
     A network that it names is run on its images. Raises FileError and SchedulerError.
     """
-    found = {}
+    results = {}
     for name, text in tenancy.confidences.items():
         file = path.parent / text
         if file.suffix == ".onnx":
-            found[name] = record_network(file, None)[0]
+            results[name] = record_network(file, None)[0]
         else:
-            found[name] = exits.read_confidence_file(models.regular_file(file))
-    return found
+            results[name] = exits.read_confidence_file(models.regular_file(file))
+    return results
 
 
 def read_tenancy(path: Path) -> tenants.Tenancy:
@@ -51,7 +51,10 @@ def simulate_tenants(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Serve all tenants together over seeds, and print a row a tenant, or with `budgets` a row a budget."""
+    """Serve all tenants together over seeds, and print a row a tenant, or with `budgets` a row a budget.
+
+    Raises UsageError for options that do not fit.
+    """
     if options.rate is not None:
         raise UsageError("--rate does not fit --tenants: each tenant has a rate of its own")
     if options.traffic != "poisson":
@@ -80,24 +83,24 @@ def simulate_tenants(
         over_idle = numbers("--budgets", budgets) or ()
         if tenancy.energy is None:
             raise UsageError(f"--budgets needs the table [energy] in '{path}', whose battery they fill")
-        each = [
+        tenancies = [
             dataclasses.replace(tenancy, energy=dataclasses.replace(tenancy.energy, over_idle=x)) for x in over_idle
         ]
         with show.progress(out, "simulating budgets") as step:
-            _print_budgets(out, [compared(one, step) for one in each], each, as_json=as_json)
+            _print_budgets(out, [compared(tenancy_, step) for tenancy_ in tenancies], tenancies, as_json=as_json)
         return
     with show.progress(out, "simulating tenants") as step:
-        found = compared(tenancy, step)
-    network = tenants.network_of_tenants(tenancy, [one.name for one in hosted])
-    profiles = [exits.ExitProfile.of_stages(one.serving.latency, one.serving.macs) for one in hosted]
-    warnings = [text for one in tenancy.tenants for text in warned(one, profiles[network[one.name]])]
+        results = compared(tenancy, step)
+    network = tenants.network_of_tenants(tenancy, [part.name for part in hosted])
+    profiles = [exits.ExitProfile.of_stages(part.serving.latency, part.serving.macs) for part in hosted]
+    warnings = [text for tenant in tenancy.tenants for text in warned(tenant, profiles[network[tenant.name]])]
     warnings += [
-        f"tenant '{one.name}': its target accuracy of {one.accuracy:g} is infeasible, so its share alone decides"
-        for one in tenancy.tenants
-        if one.name in found.infeasible
+        f"tenant '{tenant.name}': its target accuracy of {tenant.accuracy:g} is infeasible, so its share alone decides"
+        for tenant in tenancy.tenants
+        if tenant.name in results.infeasible
     ]
     if as_json:
-        show.emit(found.to_dict() | ({"warnings": warnings} if warnings else {}), sort=False)
+        show.emit(results.to_dict() | ({"warnings": warnings} if warnings else {}), sort=False)
         return
     from rich.markup import escape
 
@@ -113,49 +116,49 @@ def simulate_tenants(
         "p99 ms",
         "shed %",
     ]
-    columns += ["accuracy %"] if any(one.recorded is not None for one in hosted) else []
+    columns += ["accuracy %"] if any(part.recorded is not None for part in hosted) else []
     rows = []
-    for name, runs in found.tenants.items():
-        one = next(tenant for tenant in tenancy.all if tenant.name == name)
-        cells = [one.network] if len(hosted) > 1 else []
-        cells += [f"{100 * one.share:.0f}", show.plus_minus(found.interval(name, "npu_pct"), 1)]
-        cells += [show.plus_minus(found.interval(name, "violations_pct"), 1)]
-        cells += [show.plus_minus(found.interval(name, key)) for key in ("average_ms", "p99_ms")]
-        cells += [show.number(found.interval(name, "shed_pct").mean, ".1f")]
+    for name, runs in results.tenants.items():
+        owner = next(tenant for tenant in tenancy.all if tenant.name == name)
+        cells = [owner.network] if len(hosted) > 1 else []
+        cells += [f"{100 * owner.share:.0f}", show.plus_minus(results.interval(name, "npu_pct"), 1)]
+        cells += [show.plus_minus(results.interval(name, "violations_pct"), 1)]
+        cells += [show.plus_minus(results.interval(name, key)) for key in ("average_ms", "p99_ms")]
+        cells += [show.number(results.interval(name, "shed_pct").mean, ".1f")]
         if runs[0].accuracy_pct is not None:
-            cells.append(show.plus_minus(found.interval(name, "accuracy_pct"), 2))
+            cells.append(show.plus_minus(results.interval(name, "accuracy_pct"), 2))
         rows.append((name or NAMELESS, *cells))
-    out.print(show.table(f"{found.name}: {len(rows)} tenants of {policy} (simulated)", columns, rows))
+    out.print(show.table(f"{results.name}: {len(rows)} tenants of {policy} (simulated)", columns, rows))
     out.print(
-        f"[dim]Jain's index of NPU time over share {found.jain.mean:.3f}; NPU busy {found.busy_pct.mean:.1f} %; "
-        f"{found.mixed_pct.mean:.1f} % of the runs with samples of several tenants[/]"
+        f"[dim]Jain's index of NPU time over share {results.jain.mean:.3f}; NPU busy {results.busy_pct.mean:.1f} %; "
+        f"{results.mixed_pct.mean:.1f} % of the runs with samples of several tenants[/]"
     )
-    if tenancy.energy is not None and found.power_over_idle is not None:
+    if tenancy.energy is not None and results.power_over_idle is not None:
         out.print(
-            f"[dim]mean power over the idle one {found.power_over_idle.mean:.3f} of {tenancy.energy.over_idle:g} that "
+            f"[dim]mean power over the idle one {results.power_over_idle.mean:.3f} of {tenancy.energy.over_idle:g} that "
             "the budget allows (modelled)[/]"
         )
-    for name, text in found.criteria.items():
+    for name, text in results.criteria.items():
         out.print(f"[dim]{name or NAMELESS} leaves where: {escape(text)}[/]")
     if explain:
         show.explain(out, columns)
 
 
 def _print_budgets(
-    out: Console, found: Sequence[comparison.TenantComparison], each: Sequence[tenants.Tenancy], *, as_json: bool
+    out: Console, results: Sequence[comparison.TenantComparison], tenancies: Sequence[tenants.Tenancy], *, as_json: bool
 ) -> None:
     """Print a row a budget: what was spent over the idle power, and what it bought."""
     rows, body = [], []
-    for one, tenancy in zip(found, each, strict=True):
-        assert one.power_over_idle is not None
+    for result, tenancy in zip(results, tenancies, strict=True):
+        assert result.power_over_idle is not None
         assert tenancy.energy is not None
-        row = one.over_all()
-        body.append({"over_idle": tenancy.energy.over_idle, **one.to_dict()})
+        row = result.over_all()
+        body.append({"over_idle": tenancy.energy.over_idle, **result.to_dict()})
         rows.append(
             (
                 f"{tenancy.energy.over_idle:g}",
-                f"{one.power_over_idle.mean:.3f}",
-                f"{one.busy_pct.mean:.1f}",
+                f"{result.power_over_idle.mean:.3f}",
+                f"{result.busy_pct.mean:.1f}",
                 f"{row['violations_pct']:.1f}",
                 f"{row['p99_ms']:.3g}",
                 *([f"{row['accuracy_pct']:.2f}"] if "accuracy_pct" in row else []),
@@ -191,8 +194,8 @@ def read_hosted(options: Circumstances, tenancy: tenants.Tenancy, path: Path) ->
     hosted = []
     for index, part in enumerate(design.parts):
         own = recorded.get(part.network)
-        mine = [one for one in tenancy.tenants if one.network == part.network]
-        ruled = own is not None or usual is not None or all(one.criterion is not None for one in mine)
+        of_part = [tenant for tenant in tenancy.tenants if tenant.network == part.network]
+        ruled = own is not None or usual is not None or all(tenant.criterion is not None for tenant in of_part)
         rates = tenancy.exit_rates.get(part.network, part.exit_rates)
         if rates is None and ruled:  # believed until criteria show others
             rates = (1 / part.stages,) * part.stages
@@ -206,8 +209,8 @@ def read_hosted(options: Circumstances, tenancy: tenants.Tenancy, path: Path) ->
     return hosted
 
 
-def warned(one: tenants.Tenant, profile: exits.ExitProfile) -> list[str]:
+def warned(tenant: tenants.Tenant, profile: exits.ExitProfile) -> list[str]:
     """Give the warnings about the criterion of a tenant."""
-    if one.criterion is None:
+    if tenant.criterion is None:
         return []
-    return [f"tenant '{one.name}': {warning}" for warning in exits.warnings_of(one.criterion, profile)]
+    return [f"tenant '{tenant.name}': {warning}" for warning in exits.warnings_of(tenant.criterion, profile)]
