@@ -73,7 +73,7 @@ def lower_bound(
 
     With `least` in any block from `least` to `block`, and the wait for the first block's input rows counts.
     That is nearer to the truth, but worse at ranking plans: it favours small blocks, which then meet the
-    weights that they send more often.
+    weights that they send more often. The result has the shape that blocks and arrays broadcast to.
     """
     if layer.merged:
         return np.full(np.broadcast_shapes(np.shape(block), np.shape(on.array.t_p)), float(LEAST_PLAN_CYCLES))

@@ -53,7 +53,7 @@ class LayerMapping:
         return int(self.needed_bytes_of(layer, (block,), word_bytes)[0])
 
     def needed_bytes_of(self, layer: LayerShape, blocks: Sequence[int] | Ints, word_bytes: int = 2) -> Ints:
-        """As `needed_bytes`, for each of many blocks."""
+        """As `needed_bytes`, for each of many blocks, (n,)."""
         if not len(blocks):
             return np.zeros(0, np.int64)
         return _needed_bytes(layer_key(layer), self, tuple(map(int, blocks)), word_bytes)
@@ -101,7 +101,7 @@ def joins(layer: LayerShape, array: Array[N]) -> tuple[int, ...]:
 
 
 def joinable(layer: LayerShape, array: Array[Floats], count: int) -> npt.NDArray[np.bool_]:
-    """Tell for each of many arrays whether `joins` has a count."""
+    """Tell for each of many arrays, (n,), whether `joins` has a count."""
     return np.ones(len(array.t_c), bool) if count == 1 else _most_joined(layer, array) >= count
 
 

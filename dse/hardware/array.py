@@ -83,7 +83,7 @@ def at_least(low: int, value: N) -> N:
 
 
 def log2_ceil(values: npt.ArrayLike) -> Ints:
-    """Bits that number `values` things, as $clog2 counts: 0 for one.
+    """Bits that number `values` things, as $clog2 counts, in their shape: 0 for one.
 
     >>> log2_ceil(np.array([1, 2, 3, 4, 5]))
     array([0, 1, 2, 2, 3])
@@ -267,7 +267,7 @@ class Array(Generic[N]):
         )
 
     def only(self, keep: npt.NDArray[np.bool_] | Ints | slice) -> Array[Ints]:
-        """Some of many arrays, by mask or by indices."""
+        """Some of many arrays, by mask (n,) or by indices (m,)."""
         picked: dict[str, Any] = {name: self._many(name)[keep] for name in (*_NUMBERS, *_CHAINS)}
         return Array(**picked, **self._common)
 
@@ -277,7 +277,7 @@ class Array(Generic[N]):
         return Array(**picked, **self._common)
 
     def side_by_side(self) -> Array[Floats]:
-        """The same numbers in float64: one array becomes a row of one."""
+        """The same numbers in float64, (n,): one array becomes a row of one."""
         picked: dict[str, Any] = {name: np.atleast_1d(self._many(name).astype(float)) for name in (*_NUMBERS, *_CHAINS)}
         return Array(**picked, **self._common)
 

@@ -73,17 +73,17 @@ class DesignSpace:
         return Point(t_r=int(self.t_r[index]), t_p=int(self.t_p[index]), t_c=int(self.t_c[index]))
 
     def only(self, keep: npt.NDArray[np.bool_] | Ints) -> DesignSpace:
-        """Some of the points, by mask or by indices."""
+        """Some of the points, by mask (n,) or by indices (m,)."""
         return DesignSpace(t_r=self.t_r[keep], t_p=self.t_p[keep], t_c=self.t_c[keep])
 
     @property
     def dsp(self) -> Ints:
-        """DSPs of each point."""
+        """DSPs of each point, (n,)."""
         return self.t_p * self.t_c
 
     @property
     def memory_bits(self) -> Ints:
-        """Bits of each point as Table I counts them."""
+        """Bits of each point, (n,), as Table I counts them."""
         bits: Ints = 32 * (self.t_r * self.t_p + self.t_p * self.t_c + self.t_r * self.t_c)
         return bits
 
@@ -91,9 +91,8 @@ class DesignSpace:
 def legal_space(board: Board, columns: int = 1) -> DesignSpace:
     """Every <T_P, T_C> within the board's DSPs, T_R the largest even number whose tile buffers fit.
 
-    So many `columns` of an array share each DSP, one in the publication.
-    In the order of T_P, then T_C. Points with no room for two rows are left out. Raises DesignError when none
-    is left.
+    So many `columns` of an array share each DSP, one in the publication. In the order of T_P, then T_C.
+    Points with no room for two rows are left out. Raises DesignError when none is left.
     """
     widths = np.arange(1, board.dsp + 1, dtype=np.int64)
     per_width = columns * (board.dsp // widths)

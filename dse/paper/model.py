@@ -107,9 +107,8 @@ def layer_ticks(
     *,
     batching: Batching = Batching.FLUID,
 ) -> int:
-    """Ticks (1/W cycle) of a layer at one k, all groups; none of a pool.
-
-    Raises DesignError without that k.
+    """Ticks (1/W cycle) of a layer at one k, all groups; none of a pool. Raises DesignError without that
+    k.
     """
     if layer.kind is not Kind.GEMM:
         return 0

@@ -97,12 +97,17 @@ def estimate(value: float, interval_pct: float) -> Estimate:
 
 
 def npu_logic(shape: NpuShape) -> dict[str, Floats]:
-    """LUTs and flip-flops of a whole NPU, numbers or arrays: {"lut": ..., "ff": ...}."""
+    """LUTs and flip-flops of a whole NPU: {"lut": ..., "ff": ...}.
+
+    Of many arrays at once they are (n,), of one array scalars.
+    """
     return {kind: np.asarray(sum(logic_uses(kind, shape).values())) for kind in LOGIC_KINDS}
 
 
 def logic_uses(kind: str, shape: NpuShape) -> dict[str, Floats]:
-    """LUTs ("lut") or flip-flops ("ff") of each part of a whole NPU, numbers or arrays."""
+    """LUTs ("lut") or flip-flops ("ff") of each part of a whole NPU, of n arrays (n,), of one array
+    scalars.
+    """
     striped = 8 * shape.port_bytes if shape.stripes > 1 else 0
     pools, lanes = np.greater(shape.pool_rows, 0), shape.array.out_words
     return {
@@ -119,7 +124,8 @@ def logic_uses(kind: str, shape: NpuShape) -> dict[str, Floats]:
 def packed_logic(kind: str, shape: NpuShape) -> Floats:
     """LUTs ("lut") or flip-flops ("ff") that 8-bit words take in the core besides: zero with 16-bit ones.
 
-    Chains of two columns with their side channels, two accumulators each, and lanes that multiply by M.
+    Chains of two columns with their side channels, two accumulators each, and lanes that multiply by M. Of n
+    arrays (n,), of one array a scalar.
     """
     array = shape.array
     if array.chain_columns == 1:
@@ -137,7 +143,9 @@ def packed_logic(kind: str, shape: NpuShape) -> Floats:
 
 
 def filter_logic(kind: str, shape: NpuShape) -> Floats:
-    """LUTs ("lut") or flip-flops ("ff") of a depthwise filter, zero without one."""
+    """LUTs ("lut") or flip-flops ("ff") of a depthwise filter, zero without one: of n arrays (n,), of one
+    array a scalar.
+    """
     if not shape.filter_kernel:
         return np.asarray(0.0)
     lane = next(
@@ -150,6 +158,8 @@ def filter_logic(kind: str, shape: NpuShape) -> Floats:
 def unit_logic(kind: str, lanes: int, dsps: Number, word_bits: int = 16) -> Floats:
     """LUTs ("lut") or flip-flops ("ff") of an activation unit, of whose multipliers `dsps` are DSPs.
 
+    In the shape of `dsps`.
+
     >>> [float(unit_logic("lut", 8, dsps)) for dsps in (0, 8)]
     [5076.0, 3860.0]
     """
@@ -158,7 +168,10 @@ def unit_logic(kind: str, lanes: int, dsps: Number, word_bits: int = 16) -> Floa
 
 
 def part_logic(part: str, kind: str, shape: NpuShape, table: Mapping[str, Any] | None = None) -> Floats:
-    """LUTs ("lut") or flip-flops ("ff") of one part by a calibration table, the shipped one by default."""
+    """LUTs ("lut") or flip-flops ("ff") of one part by a calibration table, the shipped one by default.
+
+    Of n arrays (n,), of one array a scalar.
+    """
     coefficients = (logic_table() if table is None else table)[part][kind]["coefficients"]
     terms = logic_terms(part, kind, shape)
     return np.asarray(sum(terms[name] * coefficients[name] for name in coefficients), dtype=np.float64)

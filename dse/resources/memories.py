@@ -104,7 +104,7 @@ def ultra_rams(depth: Ints | int, width: int) -> Ints:
 
 
 def ultra_chunks(depth: Ints | int) -> Ints:
-    """Chunks of rows that the read port of a memory in UltraRAM chooses among."""
+    """Chunks of rows that the read port of a memory in UltraRAM chooses among, in the shape of `depth`."""
     return -(-np.asarray(depth, dtype=np.int64) // _ULTRA_ROWS)
 
 
@@ -122,7 +122,7 @@ def free_memory(depth: Ints | int, width: Ints | int, family: str = XC7, *, forw
     """A memory whose kind the synthesiser chooses: the cheapest of distributed RAM, block RAM and flip-flops.
 
     `forwards`: the read address is a register and the word at it shows at once, also when it is just being
-    written, as in `common_fifo`.
+    written, as in `common_fifo`. Counts have the shape that depth and width broadcast to.
 
     >>> found = free_memory(np.array([64, 128]), 64, forwards=True)
     >>> found.ramb18, found.luts

@@ -139,7 +139,8 @@ class Source:
         return Drawn(requests=requests, exits=[int(e) for e in leave], samples=samples)
 
     def exits_alone(self) -> NDArray[np.int64]:
-        """Return the exit of each recorded sample that has the NPU for itself; one sample without records.
+        """Return the exit of each recorded sample (samples,) that has the NPU for itself; one without
+        records.
 
         Raises SchedulerError.
         """

@@ -40,7 +40,7 @@ class CreditTwin(NamedTuple):
 
 @jit
 def weigh(twin: CreditTwin, state: State, npu: Npu, stream: Stream, places: Ints) -> None:
-    """Decide as `Credit.weigh`, given the places of the most urgent."""
+    """Decide as `Credit.weigh`, given the places of the most urgent (stages, look)."""
     counts, action, look_max = twin.counts, state.action[0], twin.look
     stages, held, base = len(state.many), state.counts[0].held, state.counts[0].now + twin.slo_ns
     slots, b_max = min(counts.slots, npu.slots), min(counts.b_max, npu.b_max)
@@ -83,7 +83,10 @@ def weigh(twin: CreditTwin, state: State, npu: Npu, stream: Stream, places: Ints
 
 @jit
 def worth(v: Ints, ages: Ints, look: Ints, steps: int) -> int:
-    """Return the credit of all samples present, this many steps of age from now."""
+    """Return the credit of all samples present, this many steps of age from now.
+
+    `v` is (stages, ages); `ages` (stages, look) are those of the first `look` (stages,) samples of each line.
+    """
     total = 0
     for s in range(len(look)):
         for k in range(look[s]):
@@ -93,7 +96,10 @@ def worth(v: Ints, ages: Ints, look: Ints, steps: int) -> int:
 
 @jit
 def starved(state: State, npu: Npu, stream: Stream, places: Ints, limit: int, slots: int) -> bool:
-    """Run the most urgent once its deadline lies before `limit`, as `Credit.starved`; else return False."""
+    """Run the most urgent once its deadline lies before `limit`, as `Credit.starved`; else return False.
+
+    `places` is (stages, look).
+    """
     stage, first = -1, 0
     for s in range(len(state.many)):
         if state.many[s]:

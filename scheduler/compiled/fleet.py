@@ -221,7 +221,7 @@ class Requests(NamedTuple):
 
     @classmethod
     def new(cls, exits: Ints) -> Requests:
-        """Return requests that have not come yet, each with its exit of the network."""
+        """Return requests that have not come yet, each with its exit of the network, (requests,)."""
         of = aligned_records(len(exits), REQUEST)
         words = of.view(np.int64).view(np.ndarray).reshape(len(exits), -1)
         words[:, :5] = -1
@@ -267,7 +267,10 @@ class FleetRun(NamedTuple):
 
     @classmethod
     def new(cls, front: FrontPlan, arrival: Ints, deadline: Ints, exits: Ints, queue: int, heap: int) -> FleetRun:
-        """Return a run that has not begun, with room for `queue` requests a board and `heap` events."""
+        """Return a run that has not begun, with room for `queue` requests a board and `heap` events.
+
+        Arrivals, deadlines and exits are (requests,).
+        """
         pools, requests = Pools.of(front.pools), Requests.new(exits)
         return cls(
             stream=Stream(arrival, deadline, requests.leaves),
@@ -648,7 +651,7 @@ def pad(twins: Sequence[Compiled]) -> tuple[Compiled, ...]:
 def serve_fleet(world: FleetRun, policies: Any, faults: Ints) -> int:
     """Serve the stream: DONE, REFUSED, or FULL when more room is needed.
 
-    `policies`: the twins of the pools, as `pad` returns them. `faults`, losses x 3: time in ns, board, and
+    `policies`: the twins of the pools, as `pad` returns them. `faults`, (losses, 3): time in ns, board, and
     LOST or BACK.
     """
     world, policies = borrow(world), borrow(policies)

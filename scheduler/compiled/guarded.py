@@ -63,7 +63,7 @@ class GuardedTwin(NamedTuple):
 
 @jit
 def guard(twin: GuardedTwin, state: State, npu: Npu, stream: Stream, places: Ints) -> None:
-    """Decide as `Guarded._guard`."""
+    """Decide as `Guarded._guard`, given the places of the most urgent (stages, look)."""
     counts = twin.credit.counts
     count_late(twin, state, stream, places)
     if not tail_grows(twin, state, stream, places):
@@ -95,7 +95,7 @@ def count_arrivals(twin: GuardedTwin, state: State, stream: Stream) -> None:
 
 @jit
 def count_late(twin: GuardedTwin, state: State, stream: Stream, places: Ints) -> None:
-    """Count the requests that are late for the first time."""
+    """Count the requests that are late for the first time; `places` is (stages, look)."""
     memory = twin.memory[0]
     late, latest = 0, memory.latest
     for s in range(len(state.many)):
@@ -122,7 +122,10 @@ def later(stream: Stream, request: int, other: int) -> bool:
 
 @jit
 def tail_grows(twin: GuardedTwin, state: State, stream: Stream, places: Ints) -> bool:
-    """Tell if a late sample would pass the patience, as `Guarded._tail_grows`; give up those allowed."""
+    """Tell if a late sample would pass the patience, as `Guarded._tail_grows`; give up those allowed.
+
+    `places` is (stages, look).
+    """
     memory, now = twin.memory[0], state.counts[0].now
     calm = min(1.0, max(0.0, (twin.high - memory.late) / (twin.high - twin.low)))
     slo = twin.credit.slo_ns

@@ -98,7 +98,10 @@ def proceed(state: State, stream: Stream) -> bool:
 
 @jit
 def act(state: State, npu: Npu, stream: Stream, fates: Ints) -> bool:
-    """Do as decided, and write the time of the next question; False when the engine would refuse it."""
+    """Do as decided, and write the time of the next question; False when the engine would refuse it.
+
+    `fates` is (requests, 4).
+    """
     counts, action, gone = state.counts[0], state.action[0], state.gone
     now = counts.now
     action.end = now
@@ -124,7 +127,7 @@ def act(state: State, npu: Npu, stream: Stream, fates: Ints) -> bool:
 
 @jit
 def run_batch(state: State, npu: Npu, stream: Stream, fates: Ints) -> bool:
-    """Run the batch decided; False when the engine would refuse it."""
+    """Run the batch decided; False when the engine would refuse it. `fates` is (requests, 4)."""
     counts, action = state.counts[0], state.action[0]
     stage, size = action.stage, action.samples
     if not 1 <= size <= min(npu.b_max, state.many[stage]):

@@ -27,7 +27,7 @@ class SolvedCounts(NamedTuple):
 
 @jit
 def costs_to_go(counts: SolvedCounts, state: State) -> Ints:
-    """Return the cost to go of every action in this state."""
+    """Return the cost to go of every action in this state, (actions,)."""
     key = 0
     for s in range(1, len(state.many)):
         key = key * counts.radix + state.many[s]

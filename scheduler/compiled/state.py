@@ -104,7 +104,7 @@ def make_room(state: State, npu: Npu, stage: int, slots: int) -> None:
 def urgent(state: State, stream: Stream, most: int) -> Ints:
     """Return the places of each line whose deadlines come first, `most` of them, as `baselines.urgent_lines`.
 
-    Rows are stages; a row is filled as far as its line goes.
+    They are (stages, most); a row is filled as far as its line goes.
     """
     places = np.empty((len(state.many), most), np.int64)
     for s in range(len(state.many)):
@@ -132,7 +132,7 @@ def urgent(state: State, stream: Stream, most: int) -> Ints:
 
 @jit
 def take_urgent(state: State, places: Ints) -> None:
-    """Make the run take the samples whose deadlines come first.
+    """Make the run take the samples whose deadlines come first; `places` is (stages, look).
 
     A run of more than were looked at keeps the oldest.
     """

@@ -45,7 +45,7 @@ class Trace:
 
     @property
     def end_ns(self) -> Ints:
-        """Time in ns at which each request left."""
+        """Time in ns at which each request left, (requests,)."""
         return np.asarray(self.book.fates[:, 1])
 
     def schedule(self) -> Schedule:

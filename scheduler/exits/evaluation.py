@@ -115,9 +115,9 @@ class Bound:
         return [""] * _count(columns, count) if said is None else said
 
     def exits_alone(self, columns: Mapping[str, NDArray[Any]], *, count: int | None = None) -> NDArray[np.int64]:
-        """Return the exit of each sample on an NPU that has nothing else to do.
+        """Return the exit (samples,) of each sample on an NPU that has nothing else to do.
 
-        `columns`: samples x exits where they are known beforehand; times are those of a lone sample, and its
+        `columns`: (samples, exits) where they are known beforehand; times are those of a lone sample, and its
         slack is without end.
         """
         last = self.profile.exits - 1

@@ -150,7 +150,7 @@ class Kept:
 
 
 def spread_of(outcomes: NDArray[Any], mean: float) -> float:
-    """Return the spread that outcomes seen before let expect, as if one more of them had been 0."""
+    """Return the spread that outcomes (n,) seen before let expect, as if one more of them had been 0."""
     return math.sqrt((float(np.square(outcomes - mean).sum()) + mean * mean) / (len(outcomes) + 1))
 
 

@@ -56,11 +56,13 @@ class Outcomes:
 
     @property
     def error(self) -> NDArray[np.float64]:
-        """The share of wrong answers of each combination."""
+        """The share of wrong answers of each combination, (M,)."""
         return np.asarray(1 - self.right.sum(axis=1) / self.samples)
 
     def cost(self, per_exit: ArrayLike) -> NDArray[np.float64]:
-        """Return the mean cost of a sample under each combination, from the costs up to each exit."""
+        """Return the mean cost (M,) of a sample under each combination, from the costs (E,) up to each
+        exit.
+        """
         return np.asarray(self.leaves @ np.asarray(per_exit, float) / self.samples)
 
 
@@ -264,7 +266,9 @@ def halves(recorded: Recorded, seed: int = 0) -> tuple[Recorded, Recorded]:
 
 
 def oracle_exits(recorded: Recorded) -> NDArray[np.int64]:
-    """Return for each sample the first exit that is right, and the first exit where none is: a bound."""
+    """Return for each sample, (samples,), the first exit that is right, and the first exit where none is: a
+    bound.
+    """
     right = np.asarray(recorded.correct)
     return np.asarray(np.where(right.any(axis=1), right.argmax(axis=1), 0), np.int64)
 

@@ -36,7 +36,7 @@ class Recorded:
         object.__setattr__(self, "correct", correct)
 
     def exits(self, thresholds: ArrayLike) -> NDArray[np.int64]:
-        """Return the exit of every recorded sample with these thresholds."""
+        """Return the exit (N,) of every recorded sample with these thresholds."""
         return Threshold(thresholds).exits(self.confidences)
 
     def exit_rates(self, thresholds: ArrayLike) -> tuple[float, ...]:
@@ -56,7 +56,7 @@ class Recorded:
         return len(np.asarray(self.correct))
 
     def draw_samples(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draw the indices of `count` recorded samples with replacement."""
+        """Draw the indices (count,) of `count` recorded samples with replacement."""
         return rng.integers(self.samples, size=count)
 
     def draw(
@@ -67,18 +67,21 @@ class Recorded:
         return samples, self.exits(thresholds)[samples]
 
     def accuracy_pct(self, schedule: Schedule | Tally, samples: NDArray[np.int64]) -> float:
-        """Return the share of right answers, where request i was sample `samples[i]`.
+        """Return the share of right answers, where request i was sample `samples[i]`, (requests,).
 
         Each is answered by the exit it left at; a shed request is not right. Raises SchedulerError.
         """
         return 100 * float(np.mean(self._right(samples, np.array(schedule.exit))))
 
     def patient_accuracy_pct(self, thresholds: ArrayLike, samples: NDArray[np.int64]) -> float:
-        """Return the share of right answers when every sample leaves at its own exit."""
+        """Return the share of right answers to `samples` (requests,) when each leaves at its own exit."""
         return self.accuracy_pct_at(self.exits(thresholds), samples)
 
     def accuracy_pct_at(self, exits: NDArray[np.int64], samples: NDArray[np.int64]) -> float:
-        """Return the share of right answers when recorded sample k is answered by `exits[k]`."""
+        """Return the share of right answers when recorded sample k is answered by `exits[k]`.
+
+        `exits` is (N,), `samples` (requests,).
+        """
         return 100 * float(np.mean(self._right(samples, exits[samples])))
 
     def _right(self, samples: NDArray[np.int64], exits: NDArray[np.int64]) -> NDArray[Any]:

@@ -71,9 +71,9 @@ class Threshold:
         return bool(exceeds_threshold(seen.confidence, self.thresholds[seen.exit]))
 
     def exits(self, confidences: ArrayLike) -> NDArray[np.int64]:
-        """Return the first exit per sample whose confidence exceeds its threshold, else the last exit.
+        """Return the first exit per sample, (N,), whose confidence exceeds its threshold, else the last exit.
 
-        `confidences`: samples x exits, softmax top-1 in 0..1. Raises SchedulerError.
+        `confidences`: (N, exits), softmax top-1 in 0..1. Raises SchedulerError.
         """
         table = np.asarray(confidences, float)
         if table.ndim != 2 or table.shape[1] - len(self.thresholds) not in (0, 1):

@@ -86,7 +86,7 @@ class Last(_Base):
     """The last window again."""
 
     def expected(self) -> Floats:
-        """Give the reach of the last window."""
+        """Give the reach of the last window, (exits,)."""
         return self.seen[-1]
 
 
@@ -94,11 +94,11 @@ class Ewma(_Base):
     """An average that forgets: the newest window weighs `EWMA`."""
 
     def learn(self, reach: Floats) -> None:
-        """Move the average."""
+        """Move the average by a window's reach (exits,)."""
         self.seen = [reach if not self.seen else (1 - EWMA) * self.seen[0] + EWMA * reach]
 
     def expected(self) -> Floats:
-        """Give the average."""
+        """Give the average, (exits,)."""
         return self.seen[0]
 
 
@@ -109,7 +109,10 @@ class Arima(_Base):
     windows = 60
 
     def expected(self) -> Floats:
-        """Fit and forecast one window ahead; the last window while there are few, or where it never moves."""
+        """Fit and forecast the reach (exits,) one window ahead.
+
+        It is that of the last window while there are few, or where it never moves.
+        """
         history = np.array(self.seen[-self.windows :])
         if len(history) < LEAST_WINDOWS:
             return self.seen[-1]

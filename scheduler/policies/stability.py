@@ -86,7 +86,7 @@ class Stability:
 
 
 def score(waited_ns: Floats, objective_ns: Floats) -> float:
-    """Sum what requests that have waited so long add to a score.
+    """Sum what requests that have waited so long add to a score; both are (requests,).
 
     >>> round(score(np.array([0.0, 5.0, 99.0]), np.array([5.0, 5.0, 5.0])), 3)
     11.368

@@ -91,7 +91,7 @@ def least_shares(latency: LatencyTable, arrival: Ints, deadline: Ints, leaves: I
     """Return of each request, on time, the least share of the NPU's time in ns; None if it must be late.
 
     It shares its batches with requests that end by `others`, which are no earlier than their deadlines. All
-    in ns, by request; `leaves` are exits.
+    in ns, by request, (requests,); `leaves` are exits.
     """
     runs = [tuple(min(row[b:]) for b in range(len(row))) for row in latency.ns]
     largest = [_largest_batches(runs, stage, arrival, deadline, leaves, others) for stage in range(len(runs))]

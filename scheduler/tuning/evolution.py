@@ -47,7 +47,7 @@ class Evolution:
         self._steps = np.zeros((population, n))
 
     def ask(self) -> list[Floats]:
-        """Return the candidates of the next generation."""
+        """Return the candidates of the next generation, vectors in the shape of `mean`."""
         if self.generation % 5 == 0:
             values, self._basis = np.linalg.eigh((self._cov + self._cov.T) / 2)
             self._scale = np.sqrt(np.maximum(values, 1e-16))

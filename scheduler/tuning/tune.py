@@ -78,7 +78,7 @@ class Tuning:
                 tell(self.search.generation, generations)
 
     def loss(self, x: Floats) -> float:
-        """Return the loss of a candidate on the streams of tuning."""
+        """Return the loss of a candidate (weights,) on the streams of tuning."""
         trial = self._trials({"x": to_weights(x)}, TUNING, STREAMS, REQUESTS)[-1]
         _, average, p99 = trial.ratios
         beyond = max(0.0, float(p99) - MARGIN) + max(0.0, float(average) - MARGIN)
@@ -115,7 +115,7 @@ class Tuning:
 
 
 def to_vector(weights: Weights) -> Floats:
-    """Return weights as one vector.
+    """Return weights as one vector (weights,).
 
     >>> len(to_vector(to_weights(np.zeros(3 * len(KNOTS) + 1))))
     46
@@ -124,7 +124,7 @@ def to_vector(weights: Weights) -> Floats:
 
 
 def to_weights(x: Floats) -> Weights:
-    """Return a vector as weights."""
+    """Return a vector (weights,) as weights."""
     *rows, done = (tuple(map(float, row)) for row in x[:-1].reshape(-1, len(KNOTS)))
     return Weights(v=tuple(rows), done=done, on_time=float(x[-1]))
 

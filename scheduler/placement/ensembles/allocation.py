@@ -114,7 +114,7 @@ class Problem:
 
     @cached_property
     def wants(self) -> Floats:
-        """Demand as an array."""
+        """Demand as an array (networks,)."""
         return np.array(self.demand)
 
     @cached_property
@@ -125,17 +125,23 @@ class Problem:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def of_matrix(self, values: NDArray[Any], matrix: Matrix) -> NDArray[Any]:
-        """Pick an entry by the batch of each element; zero where the matrix is."""
+        """Pick an entry (devices, networks) by the batch of each element; zero where the matrix is.
+
+        `values` is (devices, networks, batches).
+        """
         places = np.vectorize(lambda batch: self.index.get(int(batch), 0), otypes=[int])(matrix)
         picked = np.take_along_axis(values, places[:, :, None], axis=2)[:, :, 0]
         return np.where(matrix > 0, picked, 0)
 
     def held(self, matrix: Matrix) -> NDArray[np.int64]:
-        """Bytes that are taken on each device."""
+        """Bytes that are taken on each device, (devices,), by a matrix (devices, networks)."""
         return np.asarray(self.of_matrix(self.need, matrix).sum(axis=1), np.int64)
 
     def fits(self, matrix: Matrix) -> bool:
-        """Return whether the matrix may be: no network missing, none where it does not run, memory enough."""
+        """Return whether the matrix (devices, networks) may be.
+
+        No network is missing, none is where it does not run, and memory is enough.
+        """
         return bool(
             (matrix > 0).any(axis=0).all()
             and (self.held(matrix) <= self.room).all()
@@ -143,7 +149,10 @@ class Problem:
         )
 
     def check(self, matrix: Matrix) -> None:
-        """Raise PlacementError that names the network, its need and the room, unless the matrix may be."""
+        """Raise PlacementError that names the network, its need and the room, unless the matrix may be.
+
+        It is (devices, networks).
+        """
         missing = [self.networks[m] for m in np.flatnonzero(~(matrix > 0).any(axis=0))]
         if missing:
             raise PlacementError(f"every network must be on a device, and {', '.join(missing)} is on none")
@@ -159,13 +168,19 @@ class Problem:
         return np.asarray((matrix / np.where(took > 0, took, inf)).sum(axis=0), float)
 
     def turns(self, matrix: Matrix) -> float:
-        """Rate of the ensemble under turns: that of its slowest network. 0 where the matrix may not be."""
+        """Rate of the ensemble under turns: that of its slowest network.
+
+        The matrix is (devices, networks); 0 where it may not be.
+        """
         if not self.fits(matrix):
             return 0.0
         return float((self.turn_rates(matrix) / self.wants).min())
 
     def shared(self, matrix: Matrix) -> Shares:
-        """The best shares of each device's time, a linear programme. Raises FleetError without SciPy."""
+        """The best shares of each device's time for a matrix (devices, networks), a linear programme.
+
+        Raises FleetError without SciPy.
+        """
         if importlib.util.find_spec("scipy") is None:
             raise FleetError("the best shares need SciPy, which is not installed: pip install 'fluidnpu[fleet]'")
         from scipy.optimize import linprog

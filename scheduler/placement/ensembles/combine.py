@@ -124,7 +124,7 @@ class EnsembleTally:
 
     @property
     def parts(self) -> NDArray[np.int64]:
-        """Networks whose part has come, by sample."""
+        """Networks whose part has come, by sample, (samples,)."""
         return np.asarray(self.seen.sum(axis=1), np.int64)
 
     @property
@@ -140,7 +140,9 @@ class EnsembleTally:
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """The classes decided for: the first largest of what the rule counts; without parts, class 0."""
+        """The classes decided for, (samples,): the first largest of what the rule counts; without parts,
+        class 0.
+        """
         if self._own:
             return np.asarray(self.scores.argmax(axis=1), np.int64)
         if self.rule.name == "majority":
@@ -150,7 +152,8 @@ class EnsembleTally:
 
     @property
     def scores(self) -> Floats:
-        """Mean logits of the parts that came, in real units; for `majority` the shares of votes.
+        """Mean logits (samples, classes) of the parts that came, in real units; for `majority` the shares of
+        votes.
 
         A rule of one's own gives its own. Raises FleetError where what it gives are no scores.
         """

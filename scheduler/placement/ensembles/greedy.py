@@ -30,7 +30,7 @@ class SearchOutcome:
 
 
 def neighbours(problem: Problem, matrix: Matrix) -> NDArray[np.int64]:
-    """Give every valid change of one element as rows of device, network and new batch.
+    """Give every valid change of one element as rows (changes, 3) of device, network and new batch.
 
     Valid: another value, no network left out, memory enough, and the device runs the network.
 
@@ -80,7 +80,8 @@ def bounded_greedy(
 ) -> SearchOutcome:
     """Algorithm 2: of at most `max_neighs` drawn neighbours take the best, while it is strictly better.
 
-    With more devices than networks by more than `max_iter`, that difference is the number of iterations.
+    `start` is (devices, networks). With more devices than networks by more than `max_iter`, that difference
+    is the number of iterations.
     """
     matrix, rate, benches = start.copy(), problem.turns(start), 1
     for _ in range(max(max_iter, len(problem.devices) - len(problem.networks))):
@@ -102,7 +103,8 @@ def bounded_greedy(
 def soft_greedy(problem: Problem, start: Matrix, *, max_iter: int = 1000) -> SearchOutcome:
     """Take the neighbour of the best soft score while it improves; all neighbours, no randomness.
 
-    Of the matrices on the way, the one of most rate under turns is kept, so it is never below the start.
+    `start` is (devices, networks). Of the matrices on the way, the one of most rate under turns is kept, so
+    it is never below the start.
     """
     matrix, score, benches = start.copy(), _soft(problem.turn_rates(start)[None, :] / problem.wants)[0], 1
     best, rate = matrix.copy(), problem.turns(start)

@@ -11,8 +11,9 @@ from .allocation import Matrix, Problem
 def worst_fit(problem: Problem, batch: int | None = None) -> Matrix:
     """Place networks by memory, largest first, at the smallest batch; a CPU is used when nothing else fits.
 
-    Which network is the largest, and what is left, are asked for each device, since needs differ by type;
-    ties go to the first device. Raises PlacementError that names the network, its need and the room left.
+    The matrix is (devices, networks). Which network is the largest, and what is left, are asked for each
+    device, since needs differ by type; ties go to the first device. Raises PlacementError that names the
+    network, its need and the room left.
     """
     batch = problem.batches[0] if batch is None else batch
     size = problem.index[batch]

@@ -157,7 +157,10 @@ def pattern_matrix(answers: Answers, thresholds: Sequence[float], batch: int, in
 
 
 def expected_average_ns(times: NDArray[np.int64], pattern: NDArray[np.int64], batch: int, interval: int = 1) -> float:
-    """Return Eq. 2 of PAME for one exit, from its rows of the two matrices; n*_j is j * interval."""
+    """Return Eq. 2 of PAME for one exit, from its rows of the two matrices; n*_j is j * interval.
+
+    The rows are (counts,), one for each n*_j.
+    """
     moving = np.arange(len(pattern)) * interval
     batches = int(pattern.sum())
     return float((((batch - moving) * times[0] + moving * times) * pattern).sum() / (batch * batches))

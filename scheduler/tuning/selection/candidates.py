@@ -84,7 +84,9 @@ class CandidateTable:
         return np.hstack([np.zeros((len(rows), 1), np.int64), rows])
 
     def step(self, start: int, exit: int) -> NDArray[np.int64]:
-        """Return the time from behind exit start - 1 through exit `exit`, for batches 0 to b_max."""
+        """Return the time from behind exit start - 1 through exit `exit`, for batches 0 to b_max, (b_max +
+        1,).
+        """
         row = self._segment_sums[exit + 1] - self._segment_sums[start]
         return np.asarray(row + self._heads[exit] if exit < self.exits else row)
 
@@ -93,7 +95,7 @@ class CandidateTable:
         return int(self._segment_sums[-1][batch])
 
     def time_matrix(self, batch: int, interval: int = 1) -> NDArray[np.int64]:
-        """Return t_ij of exits i (rows): the whole batch to exit i, then j * interval of it to the end."""
+        """Return t_ij (exits, counts): the whole batch to exit i, then j * interval of it to the end."""
         second = range(0, batch + 1, interval)
         return np.array(
             [

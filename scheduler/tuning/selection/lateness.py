@@ -56,7 +56,9 @@ class Lateness:
         return cls(leaving=leaving, log_ways=logs[batch] - logs[leaving].sum(axis=1))
 
     def share(self, moving: NDArray[np.float64]) -> float:
-        """Return the share of late batches where a sample moves on behind exit j with this probability."""
+        """Return the share of late batches where a sample moves on behind exit j with this probability,
+        (exits,).
+        """
         moving = np.minimum.accumulate(np.clip(moving, 0, 1))
         rates = np.concatenate([[1.0], moving]) - np.concatenate([moving, [0.0]])
         logs = np.log(np.maximum(rates, 1e-300))
@@ -65,8 +67,8 @@ class Lateness:
     def limits(self, moving: NDArray[np.float64], errors: NDArray[np.float64], late: float) -> NDArray[np.float64]:
         """Return the probabilities of moving on up to which at most a share `late` of the batches is late.
 
-        All lie the same number of standard errors, which are above 0, from the estimates `moving`: who proves
-        that each is lower proves the share.
+        All, (exits,), lie the same number of standard errors, which are above 0, from the estimates `moving`:
+        who proves that each is lower proves the share.
         """
         high = 1 / float(errors.min())
         low = -high
