@@ -168,7 +168,7 @@ class Hardware:
         """The fields in plain types, as `of` reads them; what is empty is left out, as in older files."""
         rooms = {"poolings": self.poolings, "filterings": self.filterings}
         return {"digest": self.digest, "layers": self.layers} | {
-            name: [list(each) for each in some] for name, some in rooms.items() if some
+            name: [list(entry) for entry in entries] for name, entries in rooms.items() if entries
         }
 
     @classmethod
@@ -628,7 +628,7 @@ class Design:
             self,
             network=part.network,
             workload_digest=part.workload_digest,
-            layers=tuple(replace(one, stage=one.stage - stage) for one in self.layers[layers]),
+            layers=tuple(replace(placed, stage=placed.stage - stage) for placed in self.layers[layers]),
             exits=self.exits[stages],
             exit_rates=part.exit_rates,
             plans=self.plans[layers],
@@ -677,8 +677,8 @@ class Design:
 
     def part_for(self, workload: Workload) -> Design | None:
         """The design for these layers and exits: itself, one of its parts, or None."""
-        each = [self.part(index) for index in range(len(self.parts))] or [self]
-        return next((one for one in each if one.matches(workload)), None)
+        parts = [self.part(index) for index in range(len(self.parts))] or [self]
+        return next((part for part in parts if part.matches(workload)), None)
 
     @classmethod
     def joined(cls, designs: Sequence[Design], shares: Sequence[float] | None = None) -> Design:

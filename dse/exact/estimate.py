@@ -99,8 +99,8 @@ class _Run:
     @cached_property
     def feed(self) -> int:
         """Cycles in which the beats of a row are cut out of the input buffer."""
-        each = self.cuts // self.lanes
-        return int(np.sum(np.where(each == 1, 1, self.lanes * -(-each // 2))))
+        cuts = self.cuts // self.lanes
+        return int(np.sum(np.where(cuts == 1, 1, self.lanes * -(-cuts // 2))))
 
     @cached_property
     def paired(self) -> float:

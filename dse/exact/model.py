@@ -376,7 +376,9 @@ def job_cycles(
 
     `first_cycle` counts from reset, since the DRAM model's refresh does.
     """
-    return tuple(one.layer for one in job_traffic(jobs, slots, machine, dram, first_cycle=first_cycle, limit=limit))
+    return tuple(
+        traffic.layer for traffic in job_traffic(jobs, slots, machine, dram, first_cycle=first_cycle, limit=limit)
+    )
 
 
 def job_traffic(

@@ -376,8 +376,8 @@ def lower_bounds(
     Without `near` no bound is greater than with it, and all take a tenth of the time: a layer then has one
     bound for blocks of any size.
     """
-    each = POINTS if near else max(1, len(space))
-    parts = -(-len(space) // each)
+    points_at_once = POINTS if near else max(1, len(space))
+    parts = -(-len(space) // points_at_once)
     rows = []
     for part in range(parts):
 
@@ -385,8 +385,8 @@ def lower_bounds(
             if progress is not None:
                 progress(part * total + done, parts * total)
 
-        some = space.only(np.arange(part * each, min(len(space), (part + 1) * each)))
-        rows.append(_bounds_of_some(question, some, batches, step, near))
+        points = space.only(np.arange(part * points_at_once, min(len(space), (part + 1) * points_at_once)))
+        rows.append(_bounds_of_some(question, points, batches, step, near))
     return np.concatenate(rows, axis=1) if rows else np.zeros((len(batches), 0))
 
 
@@ -441,8 +441,8 @@ class _Choice:
         open_ = np.any(bounds < merged, axis=0)
         if open_.any():
             if near:
-                some = replace(on, array=cast(Array[Floats], on.array.only(open_)))
-                bounds[:, open_] += _bounds_of_layer(self.depthwise, some, batches, near=False)
+                opened = replace(on, array=cast(Array[Floats], on.array.only(open_)))
+                bounds[:, open_] += _bounds_of_layer(self.depthwise, opened, batches, near=False)
             else:
                 bounds += np.array([[moving_bound(self.depthwise, batch, on)] for batch in batches])
         return np.asarray(np.minimum(bounds, merged))
@@ -468,10 +468,10 @@ def _bounds_of_layer(layer: LayerShape, on: Candidates, batches: Sequence[int], 
     lowest = np.full((len(batches), len(on.array.t_p)), inf)
     for count in joins(layer, on.array):
         able = joinable(layer, on.array, count)
-        some = on if able.all() else replace(on, array=cast(Array[Floats], on.array.only(able)))
+        chosen = on if able.all() else replace(on, array=cast(Array[Floats], on.array.only(able)))
         joined = layer.joined(count)
         for row, batch in enumerate(batches):
-            bounds = [_bound_of(joined, mapping, some, near) for mapping in mappings(joined, batch)]
+            bounds = [_bound_of(joined, mapping, chosen, near) for mapping in mappings(joined, batch)]
             lowest[row, able] = np.minimum(lowest[row, able], np.min(bounds, axis=0))
     return lowest
 
@@ -500,7 +500,10 @@ def by_bound(
 def all_by_bound(
     grounds: Sequence[tuple[Question, DesignSpace]], progress: Progress | None = None
 ) -> Iterator[tuple[int, int, Floats, float]]:
-    """As `by_bound`, over the spaces of several questions of one objective: which of them comes first."""
+    """As `by_bound`, over the spaces of several questions of one objective: which of them comes first.
+
+    Bounds are (batches, 1).
+    """
     objectives = [objective_of(question) for question, _ in grounds]
     loose = np.concatenate(
         [
@@ -515,11 +518,11 @@ def all_by_bound(
     waiting: list[tuple[float, int, int, Floats]] = []
     order = np.argsort(-loose, kind="stable")
     for begin in range(0, len(order), POINTS):
-        some = order[begin : begin + POINTS]
-        while waiting and -waiting[0][0] > loose[some[0]]:
+        chunk = order[begin : begin + POINTS]
+        while waiting and -waiting[0][0] > loose[chunk[0]]:
             yield _best_of(waiting)
-        for which in np.unique(ground[some]).tolist():
-            (question, space), points = grounds[which], within[some[ground[some] == which]]
+        for which in np.unique(ground[chunk]).tolist():
+            (question, space), points = grounds[which], within[chunk[ground[chunk] == which]]
             bounds = lower_bounds(question, space.only(points), question.batches)
             for column, (index, value) in enumerate(zip(points, objectives[which](bounds), strict=True)):
                 heapq.heappush(waiting, (-float(value), which, int(index), bounds[:, [column]]))

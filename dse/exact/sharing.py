@@ -63,13 +63,15 @@ def share_memory(question: Question, point: Point) -> SharedArray:
     shares = []
     for fitted in trade_offs(point, target, _most_buffer_words(question)):
         machine = Machine.on(counted, fitted.array, fitted.buffer_words)
-        found = estimated_plans(workload, machine, question.dram, b_max, question.layer_shares, pairs=question.pairs)
-        shares.append((found, fitted))
-    found, best = min(shares, key=lambda share: share[0].total)
-    if found.total == inf:
+        estimated = estimated_plans(
+            workload, machine, question.dram, b_max, question.layer_shares, pairs=question.pairs
+        )
+        shares.append((estimated, fitted))
+    estimated, best = min(shares, key=lambda share: share[0].total)
+    if estimated.total == inf:
         _check_pieces(workload, best.array)
         raise _too_small(question, best.buffer_words, f"beside {point.t_p} x {point.t_c} PEs")
-    return SharedArray(fit=best, plans=found.plans, joins=found.joins, filtered=found.filtered)
+    return SharedArray(fit=best, plans=estimated.plans, joins=estimated.joins, filtered=estimated.filtered)
 
 
 def check_windows(question: Question, least: Point) -> None:
@@ -90,7 +92,9 @@ def check_windows(question: Question, least: Point) -> None:
 def _check_pieces(workload: Workload, array: Array[int]) -> None:
     """Raise FitError where a layer's channels need more pieces than a lane holds, with any groups joined."""
     for layer in workload.layers:
-        least = min((layer.joined(count) for count in joins(layer, array)), key=lambda one: int(piece_rows(one, array)))
+        least = min(
+            (layer.joined(count) for count in joins(layer, array)), key=lambda shape: int(piece_rows(shape, array))
+        )
         if says := too_many_pieces(least, array):
             raise FitError(says, resource="pieces", needed=int(piece_rows(least, array)), available=LANE_PIECES)
 

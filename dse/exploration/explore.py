@@ -175,11 +175,11 @@ def _of_parts(
     cycles: Callable[[int, Sequence[LayerShape]], float],
 ) -> tuple[tuple[float, ...], ...]:
     """GOP/s of each network of a mix at each batch size; nothing for a network alone."""
-    found, at = [], 0
+    rates, at = [], 0
     for work, _ in question.mix:
         layers, at = design.layers[at : at + len(work.layers)], at + len(work.layers)
-        found.append(tuple(2e-9 * b * work.macs * design.clock_hz / cycles(b, layers) for b in batches))
-    return tuple(found)
+        rates.append(tuple(2e-9 * b * work.macs * design.clock_hz / cycles(b, layers) for b in batches))
+    return tuple(rates)
 
 
 def _first_that_fits(question: Question, ranking: Ranking) -> tuple[Point, SharedArray, FitError | None]:

@@ -67,14 +67,16 @@ def chains_in_pieces(array: Array[int]) -> str:
     '24 of 64 chains of 27 break into pieces of 24 and 3 to fit the columns of DSP slices'
     """
     *first, last = map(str, pieces(array))
-    told = " and ".join((", ".join(first), last))
-    return f"{array.broken} of {array.chains} chains of {array.t_p} break into pieces of {told} to fit the columns of DSP slices"
+    listed = " and ".join((", ".join(first), last))
+    return f"{array.broken} of {array.chains} chains of {array.t_p} break into pieces of {listed} to fit the columns of DSP slices"
 
 
 def _cost(question: Question, ours: Evaluation, theirs: Evaluation, batches: list[int]) -> str:
     costs = []
     for batch in batches:
-        of, with_breaks = (question.weighed(partial(one.total, batch=batch), one.layers) for one in (theirs, ours))
+        of, with_breaks = (
+            question.weighed(partial(evaluation.total, batch=batch), evaluation.layers) for evaluation in (theirs, ours)
+        )
         more = with_breaks - of
         costs.append(f"{more:,.0f} of {of:,.0f} cycles ({100 * more / of:.3f} %) at batch {batch}")
     return " and ".join(costs)

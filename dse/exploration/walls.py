@@ -82,18 +82,18 @@ def waste(design: Design, cycles: Sequence[int], batch: int) -> list[str]:
         ("grouped (depthwise)", [i for i in narrow if layers[i].groups > 1], "each group fills"),
         ("narrow", [i for i in narrow if layers[i].groups == 1], "they fill"),
     )
-    said = []
+    sentences = []
     for name, members, verb in kinds:
         share = sum(cycles[i] for i in members) / sum(cycles)
         macs = sum(layers[i].macs for i in members) / sum(layers[i].macs for i in own) if own else 0.0
         if members and share > LARGE and share > macs:
             fill = sum(_fill(design, i, batch) * cycles[i] for i in members) / sum(cycles[i] for i in members)
             plural = "s take" if len(members) > 1 else " takes"
-            said.append(
+            sentences.append(
                 f"{len(members)} {name} layer{plural} {100 * share:.0f} % of the cycles for {100 * macs:.0f} % of the "
                 f"MACs: {verb if len(members) > 1 or 'group' in verb else 'it fills'} {_percent(fill)} of the array"
             )
-    return said
+    return sentences
 
 
 def _fill(design: Design, layer: int, batch: int) -> float:

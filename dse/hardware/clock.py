@@ -46,7 +46,7 @@ def predicted_clock(board: Board) -> Prediction | None:
         for name, row in clocks()["designs"].items()
         if row["part"] == board.part
     ]
-    return min(found, key=lambda each: each.mhz, default=None)
+    return min(found, key=lambda clock: clock.mhz, default=None)
 
 
 def at_predicted_clock(board: Board) -> Board:

@@ -137,7 +137,7 @@ def needed_bytes_of(
     port_bytes: int = MOST_PORT_BYTES,
     word_bytes: int = 2,
 ) -> Ints:
-    """As `needed_bytes`, one for each of `blocks`, of whatever shape. Raises DesignError without a window."""
+    """Bytes as `needed_bytes` gives them, in the shape of `blocks`. Raises DesignError without a window."""
     window = layer.window
     if window is None:
         raise DesignError(f"layer '{layer.name}' needs a window before its rows can be placed")

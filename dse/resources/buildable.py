@@ -74,24 +74,26 @@ class Limit:
     uses: Callable[[], Mapping[str, npt.ArrayLike]] = dict
 
     def met(self, points: int) -> Mask:
-        """A mask over `points` points: true for those that keep the limit."""
+        """A mask (points,): true for those that keep the limit."""
         return np.broadcast_to(np.less_equal(self.needed, self.available), points)
 
     def enforce(self, points: int) -> Mask:
-        """As `met`, where no point may break the limit: raises FitError for the first that does."""
+        """As `met`, (points,), where no point may break the limit. Raises FitError for the first that
+        does.
+        """
         met = self.met(points)
         broken = np.flatnonzero(~met)
         if len(broken):
             values = {"needed": self.needed, "available": self.available, **self.facts}
-            told = {name: np.broadcast_to(value, points)[broken[0]].item() for name, value in values.items()}
+            facts = {name: np.broadcast_to(value, points)[broken[0]].item() for name, value in values.items()}
             counts = {
                 name: round(np.broadcast_to(value, points)[broken[0]].item()) for name, value in self.uses().items()
             }
             if counts:
                 largest = max(counts, key=counts.__getitem__)
-                told |= {"largest": largest.replace("_", " "), "most": counts[largest]}
-            needed, available = int(told["needed"]), int(told["available"])
-            raise FitError(self.says.format(**told), resource=self.resource, needed=needed, available=available)
+                facts |= {"largest": largest.replace("_", " "), "most": counts[largest]}
+            needed, available = int(facts["needed"]), int(facts["available"])
+            raise FitError(self.says.format(**facts), resource=self.resource, needed=needed, available=available)
         return met
 
 
@@ -136,7 +138,7 @@ class Buildable:
 
     @property
     def memory_bits(self) -> Ints:
-        """Bits of the RAM primitives that each takes, filled or not."""
+        """Bits of the RAM primitives that each takes, (n,), filled or not."""
         return ram_bits(self.ramb18, self.uram288)
 
 
@@ -275,9 +277,9 @@ def _in_pieces(shape: NpuShape, target: Target) -> NpuShape:
         return shape
     array = cast(Array[Ints], shape.array)
     if array.chain_columns > 1:
-        found = [cut or WHOLE for cut in _segments(shape, target)]
-        piece = np.array([cut.piece for cut in found], dtype=np.int64)
-        broken = np.array([cut.broken for cut in found], dtype=np.int64)
+        breaks = [cut or WHOLE for cut in _segments(shape, target)]
+        piece = np.array([cut.piece for cut in breaks], dtype=np.int64)
+        broken = np.array([cut.broken for cut in breaks], dtype=np.int64)
         return replace(shape, array=replace(array, piece=piece, broken=broken))
     piece, broken = cuts(
         target.board.dsp_columns,
@@ -292,9 +294,9 @@ def _in_pieces(shape: NpuShape, target: Target) -> NpuShape:
 def _segments(shape: NpuShape, target: Target) -> list[Cut | None]:
     """How the chains of each of many arrays of 8-bit words break for the columns; None: they have no room."""
     array, pairs = shape.array, (scale_dsp(shape) + filter_dsp(shape)) // SCALE_DSPS
-    each = zip(np.ravel(array.t_p).tolist(), np.ravel(array.chains).tolist(), strict=True)
+    arrays = zip(np.ravel(array.t_p).tolist(), np.ravel(array.chains).tolist(), strict=True)
     columns = tuple(target.board.dsp_columns)
-    return [fewest_segments(columns, t_p, chains, array.longest, pairs) for t_p, chains in each]
+    return [fewest_segments(columns, t_p, chains, array.longest, pairs) for t_p, chains in arrays]
 
 
 def _columns(shape: NpuShape, target: Target) -> Limit:

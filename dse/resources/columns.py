@@ -61,13 +61,15 @@ def chains(columns: Columns, length: Ints, lanes: int = 0) -> Ints: ...
 def chains(columns: Columns, length: int | Ints, lanes: int = 0) -> int | Ints:
     """Count the chains of `length` slices that fit into the columns, each whole, beside `lanes` of a filter.
 
+    The count has the shape of `length`.
+
     >>> chains([(140, 5), (100, 2)], 28, lanes=12)
     28
     """
     held = sum((count * (height // length) for height, count in columns), start=length * 0)
     if not lanes:
         return held
-    beside = [_beside(tuple(columns), each, lanes) for each in np.ravel(length).tolist()]
+    beside = [_beside(tuple(columns), chain, lanes) for chain in np.ravel(length).tolist()]
     return np.reshape(beside, np.shape(length)) if isinstance(length, np.ndarray) else beside[0]
 
 
@@ -203,7 +205,9 @@ def lay(columns: Columns, length: int, number: int, cut: Cut, *, stackable: bool
 
 
 def cuts(columns: Columns, t_p: Ints, t_c: Ints, *, stackable: bool = True, lanes: int = 0) -> tuple[Ints, Ints]:
-    """For many arrays: the words of a piece and the chains that break; zero where none does or could."""
+    """For many arrays, (n,): the words of a piece and the chains that break; zero where none does or
+    could.
+    """
     piece, broken = np.zeros_like(t_p), np.zeros_like(t_p)
     for index in np.flatnonzero(chains(columns, t_p, lanes) < t_c):
         cut = fewest_breaks(tuple(columns), int(t_p[index]), int(t_c[index]), stackable=stackable, lanes=lanes) or WHOLE

@@ -122,7 +122,7 @@ class NpuShape:
 
     @classmethod
     def at(cls, target: Target, array: Array[int] | Array[Ints], buffer_words: int) -> NpuShape:
-        """The NPUs of one array or of many on a target, all their accumulators in block RAM.
+        """The NPUs of one array or of n, (n,), on a target, all their accumulators in block RAM.
 
         A unit's multipliers are logic.
         """
@@ -185,7 +185,7 @@ class NpuShape:
 
     @property
     def beat_bits(self) -> Ints:
-        """Bits of the widest beat of the core's streams."""
+        """Bits of the widest beat of the core's streams: of n arrays (n,), of one array a scalar."""
         return self.array.word_bits * np.maximum(
             np.maximum(self.array.in_words, self.array.weight_words), self.array.out_words
         )
@@ -394,12 +394,14 @@ def buffer_uram288(shape: NpuShape) -> Number:
 
 
 def accumulator_ramb18(shape: NpuShape) -> Ints:
-    """RAMB18s of the accumulator banks that do not lie in UltraRAM."""
+    """RAMB18s of the accumulator banks that do not lie in UltraRAM: of n arrays (n,), of one array a
+    scalar.
+    """
     return np.asarray((shape.banks - shape.ultra_banks) * block_rams(shape.bank_rows, shape.bank_bits, shape.family))
 
 
 def fixed_ramb18(shape: NpuShape) -> dict[str, Ints]:
-    """RAMB18s that do not depend on t_r, by use.
+    """RAMB18s that do not depend on t_r, by use: of n arrays (n,), of one array scalars.
 
     >>> array = Array(t_r=512, t_p=7, t_c=128, weight_slots=1, in_words=14)
     >>> shape = NpuShape(array=array, port_bytes=8, layers=54)
@@ -416,15 +418,15 @@ def fixed_ramb18(shape: NpuShape) -> dict[str, Ints]:
         **({"pieces": ("pieces",)} if shape.units else {}),
         **({"filter": ("filter rows", "deep filter rows", "filter weights")} if shape.filter_kernel else {}),
     }
-    each = {
-        one.name: one.count * mapped(one, shape.family).ramb18
-        for one in (*core_memories(shape), *data_plane_memories(shape))
+    counts = {
+        memory.name: memory.count * mapped(memory, shape.family).ramb18
+        for memory in (*core_memories(shape), *data_plane_memories(shape))
     }
-    return {use: np.asarray(sum(each.get(name, 0) for name in names)) for use, names in uses.items()}
+    return {use: np.asarray(sum(counts.get(name, 0) for name in names)) for use, names in uses.items()}
 
 
 def part_primitives(part: str, shape: NpuShape) -> dict[str, Ints]:
-    """DSPs, RAMB18s and URAMs of one part of an NPU.
+    """DSPs, RAMB18s and URAMs of one part of an NPU: of n arrays (n,), of one array scalars.
 
     >>> array = Array(t_r=512, t_p=7, t_c=128, weight_slots=1, in_words=14)
     >>> part_primitives("data_plane", NpuShape(array=array, port_bytes=8, layers=54))["ramb18"]
@@ -443,7 +445,7 @@ def part_primitives(part: str, shape: NpuShape) -> dict[str, Ints]:
 
 
 def ramb18(shape: NpuShape) -> dict[str, Ints]:
-    """RAMB18s of a whole NPU by use; a device must have their sum."""
+    """RAMB18s of a whole NPU by use, of n arrays (n,), of one array scalars. A device must have their sum."""
     return {"accumulators": accumulator_ramb18(shape), **fixed_ramb18(shape)}
 
 
@@ -453,6 +455,9 @@ def hls_banks_in_ultraram(shape: NpuShape, board: Board) -> int:
 
 
 def ultra_banks(shape: NpuShape, board: Board) -> Ints:
-    """Accumulator banks that a board's UltraRAM holds beside the input buffer: all, or as many as fit."""
+    """Accumulator banks that a board's UltraRAM holds beside the input buffer: all, or as many as fit.
+
+    Of n arrays (n,), of one array a scalar.
+    """
     left = np.maximum(0, board.uram288 - buffer_uram288(shape))
     return np.minimum(shape.banks, left // ultra_rams(shape.bank_rows, shape.bank_bits))
