@@ -1,1 +1,1 @@
-"""Options, designs, data and networks that several subcommands share."""
+"""What several subcommands share: options; designs, data and networks that a command line names.
