@@ -86,6 +86,8 @@ def block_rams(depth: Ints | int, width: Ints | int, family: str = XC7, *, dual:
 def block_chunks(depth: Ints | int, width: Ints | int, family: str = XC7) -> Ints:
     """Chunks of rows that the read port of such a memory chooses among.
 
+    The count has the shape that depth and width broadcast to.
+
     >>> int(block_chunks(1536, 48)), int(block_chunks(1024, 36))
     (3, 1)
     """
@@ -94,6 +96,8 @@ def block_chunks(depth: Ints | int, width: Ints | int, family: str = XC7) -> Int
 
 def ultra_rams(depth: Ints | int, width: int) -> Ints:
     """URAM288s of such a memory in UltraRAM, whose write enables have bytes of 8 or of 9 bits.
+
+    The count has the shape of `depth`.
 
     >>> int(ultra_rams(4096, 48)), int(ultra_rams(8192, 36)), int(ultra_rams(8192, 37))
     (1, 1, 2)
@@ -110,6 +114,8 @@ def ultra_chunks(depth: Ints | int) -> Ints:
 
 def distributed_luts(depth: Ints | int, width: Ints | int, family: str = XC7) -> Ints:
     """LUTs of a memory that is to be distributed RAM.
+
+    The count has the shape that depth and width broadcast to.
 
     >>> int(distributed_luts(64, 96)), int(distributed_luts(24, 96))
     (128, 64)

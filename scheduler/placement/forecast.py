@@ -72,7 +72,7 @@ class _Base(ABC):
 
 
 def rates_of(reach: Floats) -> tuple[float, ...]:
-    """Turn shares that reach each exit into exit rates: clipped to 0..1, never rising, the first 1.
+    """Turn shares (exits,) that reach each exit into exit rates: clipped to 0..1, never rising, the first 1.
 
     >>> rates_of(np.array([1.0, 0.4, 0.5]))
     (0.6, 0.0, 0.4)
