@@ -621,8 +621,8 @@ class Design:
     def part(self, index: int) -> Design:
         """The design of one of the networks: its layers, stages, plans and latencies, on the NPU of all."""
         part = self.parts[index]
-        layer = sum(one.layers for one in self.parts[:index])
-        stage = sum(one.stages for one in self.parts[:index])
+        layer = sum(earlier.layers for earlier in self.parts[:index])
+        stage = sum(earlier.stages for earlier in self.parts[:index])
         layers, stages = slice(layer, layer + part.layers), slice(stage, stage + part.stages)
         return replace(
             self,

@@ -275,7 +275,7 @@ def ranked_plans(layer: LayerShape, machine: Machine, dram: DramModel, batch: in
     if not ranked:
         assert smallest is not None
         return [RankedPlan(inf, smallest[2], smallest[0])]
-    return [plan for *_, plan in sorted(ranked, key=lambda one: one[:3])]
+    return [plan for *_, plan in sorted(ranked, key=lambda row: row[:3])]
 
 
 def estimated_plan(layer: LayerShape, machine: Machine, dram: DramModel, batch: int) -> tuple[float, BatchPlan]:
@@ -312,15 +312,15 @@ def estimated_plans(
     `shares`: of requests that run each layer, all by default. `pairs`: of the workload's, those that the
     NPU's filter may merge.
     """
-    known: dict[LayerShape, tuple[float, int, tuple[BatchPlan, ...]]] = {}
+    by_shape: dict[LayerShape, tuple[float, int, tuple[BatchPlan, ...]]] = {}
 
     def best(layer: LayerShape) -> tuple[float, int, tuple[BatchPlan, ...]]:
-        if (key := layer_key(layer)) not in known:
-            known[key] = min(
+        if (key := layer_key(layer)) not in by_shape:
+            by_shape[key] = min(
                 (_all_batches(layer, count, machine, dram, b_max) for count in joins(layer, machine.array)),
-                key=lambda found: found[:2],
+                key=lambda ranked: ranked[:2],
             )
-        return known[key]
+        return by_shape[key]
 
     layers, filtered = workload.layers, []
     for pair in pairs:

@@ -411,13 +411,13 @@ def _bounds_of_some(
         hls=target.core == "hls",
         dram=question.dram,
     )
-    each = [_Choice(layer_key(layer)) for layer in question.workload.layers]
+    per_layer = [_Choice(layer_key(layer)) for layer in question.workload.layers]
     for pair in question.pairs:
-        apart = each[pair.depthwise].layer
-        each[pair.producer] = replace(each[pair.producer], filtering=pair.filtering, depthwise=apart)
+        apart = per_layer[pair.depthwise].layer
+        per_layer[pair.producer] = replace(per_layer[pair.producer], filtering=pair.filtering, depthwise=apart)
     behind = {pair.depthwise for pair in question.pairs}
-    some = [None if index in behind else choice for index, choice in enumerate(each)]
-    return question.weighed(lambda choices: _bounds_of(choices, on, batches, progress, near), some)
+    standing = [None if index in behind else choice for index, choice in enumerate(per_layer)]
+    return question.weighed(lambda choices: _bounds_of(choices, on, batches, progress, near), standing)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,9 @@ def price_of_columns(question: Question, fitted: Fit) -> str:
     if not array.broken:
         return f"each of the {array.chains} chains of {array.t_p} lies whole in a column of DSP slices{out}"
     batches = sorted({1, question.b_max})
-    ours, theirs = (evaluate_array(question, one, batches) for one in (fitted, with_whole_chains(fitted)))
+    ours, theirs = (
+        evaluate_array(question, fitted_array, batches) for fitted_array in (fitted, with_whole_chains(fitted))
+    )
     return f"{chains_in_pieces(array)}, which costs {_cost(question, ours, theirs, batches)}{out}"
 
 

@@ -51,11 +51,11 @@ class Exploration:
     @property
     def parts(self) -> tuple[Exploration, ...]:
         """The answer for each network of a mix, alone on the array of all; empty for a network alone."""
-        found, at = [], 0
+        slices, at = [], 0
         for index, (work, _) in enumerate(self.question.mix):
             cycles = None if self.layer_cycles is None else self.layer_cycles[at : at + len(work.layers)]
             at += len(work.layers)
-            found.append(
+            slices.append(
                 replace(
                     self,
                     question=replace(
@@ -67,7 +67,7 @@ class Exploration:
                     part_gops=(),
                 )
             )
-        return tuple(found)
+        return tuple(slices)
 
     @property
     def workload(self) -> Workload:

@@ -41,12 +41,12 @@ def clocks() -> dict[str, Any]:
 def predicted_clock(board: Board) -> Prediction | None:
     """Return the slowest prediction for a board's part, None without one."""
     names = ("mhz", "low_mhz", "high_mhz", "module")
-    found = [
+    readings = [
         Prediction(design=name, **{key: row[key] for key in names})
         for name, row in clocks()["designs"].items()
         if row["part"] == board.part
     ]
-    return min(found, key=lambda clock: clock.mhz, default=None)
+    return min(readings, key=lambda clock: clock.mhz, default=None)
 
 
 def at_predicted_clock(board: Board) -> Board:

@@ -163,8 +163,8 @@ def unit_logic(kind: str, lanes: int, dsps: Number, word_bits: int = 16) -> Floa
     >>> [float(unit_logic("lut", 8, dsps)) for dsps in (0, 8)]
     [5076.0, 3860.0]
     """
-    each, other = (UNIT_LANE[word_bits][where][kind] for where in ("lut", "dsp"))
-    return np.asarray(UNIT[kind] + lanes * each - dsps * (each - other), dtype=np.float64)
+    in_luts, other = (UNIT_LANE[word_bits][where][kind] for where in ("lut", "dsp"))
+    return np.asarray(UNIT[kind] + lanes * in_luts - dsps * (in_luts - other), dtype=np.float64)
 
 
 def part_logic(part: str, kind: str, shape: NpuShape, table: Mapping[str, Any] | None = None) -> Floats:

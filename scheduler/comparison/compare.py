@@ -68,7 +68,7 @@ class Comparison:
 
     def note(self, policy: str) -> str:
         """Return the remark that a reader needs beside a policy's numbers, or an empty text."""
-        said = [self.notes[policy]] if policy in self.notes else []
+        notes = [self.notes[policy]] if policy in self.notes else []
         rise = interval([m.rise_ms for m in self.metrics[policy]])
         usual = interval([m.average_ms for m in self.metrics[policy]]).mean
         if (
@@ -77,11 +77,11 @@ class Comparison:
             and rise.mean - rise.half > 0
             and rise.mean > RISE * usual
         ):
-            said.append(
+            notes.append(
                 f"latency still rose through the runs, by {rise.mean:.3g} ms from their earlier to their later half, "
                 "so the numbers depend on their length: more requests a seed would settle it"
             )
-        return "; ".join(said)
+        return "; ".join(notes)
 
     @property
     def coverage(self) -> str:
@@ -181,15 +181,15 @@ def compare(
     chosen = range(seeds) if isinstance(seeds, int) else seeds
     if len(chosen) < 1 or not policies:
         raise SchedulerError("a comparison needs at least one policy and one seed")
-    told = truth or Truth()
-    check_load(told.rate_per_s or rate_per_s, requests)
+    believed = truth or Truth()
+    check_load(believed.rate_per_s or rate_per_s, requests)
     made = make_policies(policies, serving.setting(rate_per_s, slo_ns, assumed))
     names = [policy.name for policy in made]
     if len(set(names)) < len(names):
         raise SchedulerError(f"policies must be named once each, not {', '.join(names)}")
     if compiled is None:
         compiled = has_numba() and requests * len(chosen) * len(made) >= WORTH_COMPILING
-    source = Source(rate_per_s=rate_per_s, slo_ns=slo_ns, count=requests, truth=told)
+    source = Source(rate_per_s=rate_per_s, slo_ns=slo_ns, count=requests, truth=believed)
 
     def measure_seed(seed: int) -> list[Metrics]:
         drawn, rows = source.draw(serving, seed), []
@@ -224,11 +224,11 @@ def measure_policy(serving: Serving, policy: Policy, tally: Tally, *, warmup: in
 
 def _origin(policy: Policy, rate_per_s: float) -> str:
     """Return the origin of the tables of a solved or tuned policy; empty for the others."""
-    traits, said = traits_of(policy), []
+    traits, notes = traits_of(policy), []
     if traits.weights_from:
-        said.append(f"weights: {traits.weights_from}")
+        notes.append(f"weights: {traits.weights_from}")
     if traits.solved_for_per_s is not None and traits.solved_for_per_s < rate_per_s:
-        said.append(
+        notes.append(
             f"solved for {traits.solved_for_per_s:.3g}/s: more is not, or hardly, served even by the best schedule"
         )
-    return "; ".join(said)
+    return "; ".join(notes)

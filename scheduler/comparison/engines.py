@@ -102,8 +102,8 @@ def in_order(engine: Engine, jobs: Sequence[Job[T]], progress: Progress | None =
     """
     tell = progress or (lambda done, of: None)
     tell(0, len(jobs))
-    found: dict[int, T] = {}
+    results: dict[int, T] = {}
     for place, result in engine.results(jobs):
-        found[place] = result
-        tell(len(found), len(jobs))
-    return [found[place] for place in range(len(jobs))]
+        results[place] = result
+        tell(len(results), len(jobs))
+    return [results[place] for place in range(len(jobs))]

@@ -72,15 +72,15 @@ class LiveLog:
 
         `networks` side by side have a setting each. `power`: watts, by which an energy budget is spent.
         """
-        each = (setting,) if isinstance(setting, Setting) else tuple(setting)
+        settings = (setting,) if isinstance(setting, Setting) else tuple(setting)
         self._head: dict[str, Any] = {
             "log": LIVE_KIND,
             "schema": SCHEMA,
             "policy": policy,
-            "latency_ns": [list(row) for one in each for row in one.latency.ns],
-            "exit_rates": [rate for one in each for rate in one.exit_rates],
-            "rate_per_s": each[0].rate_per_s,
-            "slo_ns": each[0].slo_ns,
+            "latency_ns": [list(row) for network in settings for row in network.latency.ns],
+            "exit_rates": [rate for network in settings for rate in network.exit_rates],
+            "rate_per_s": settings[0].rate_per_s,
+            "slo_ns": settings[0].slo_ns,
             "slots": slots,
         }
         if tenancy is not None:
@@ -92,7 +92,7 @@ class LiveLog:
                 "stages": list(networks.stages),
                 "slots": list(networks.slots),
                 "of_tenant": dict(networks.of_tenant),
-                "expected": [[one.rate_per_s, one.slo_ns] for one in each],
+                "expected": [[network.rate_per_s, network.slo_ns] for network in settings],
             }
         self._part = -1
 
@@ -241,8 +241,8 @@ class _Replayed:
         elif "exits" in raw:
             self._adapt(raw)
         else:
-            known = {id: self._ledger.flights[id].request for id in raw.get("ids", ())}
-            self._decide(*read_action(raw, known), bool(raw["closed"]), bool(raw.get(TERMS)))
+            by_id = {id: self._ledger.flights[id].request for id in raw.get("ids", ())}
+            self._decide(*read_action(raw, by_id), bool(raw["closed"]), bool(raw.get(TERMS)))
 
     def _finish(self, at_ns: int, stay: Set[int], shadows: frozenset[int]) -> None:
         if self._run is None:
@@ -262,8 +262,8 @@ class _Replayed:
         if self._policy is not None and not terms:
             again = ledger.decide(self._policy, at_ns, closed)
             if again != action:
-                said, now = action_line(at_ns, action), action_line(at_ns, again)
-                raise PolicyError(f"decision {self.decisions} was {said} by the log, and '{self.name}' says {now}")
+                logged, now = action_line(at_ns, action), action_line(at_ns, again)
+                raise PolicyError(f"decision {self.decisions} was {logged} by the log, and '{self.name}' says {now}")
             self.asked += 1
         else:
             ledger.view.now_ns = at_ns

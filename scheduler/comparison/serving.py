@@ -185,7 +185,7 @@ def world_of(
     """Return the world of one schedule as the policy and the truth have it. Raises SchedulerError."""
     latency, rates, traits = serving.latency, serving.exit_rates, traits_of(policy)
     if traits.layers:
-        if any(isinstance(each, Anytime) for each in wrapping(policy)):
+        if any(isinstance(inner, Anytime) for inner in wrapping(policy)):
             raise SchedulerError(
                 "lazy runs by layers, and between layers there is no exit to answer from: anytime does not fit it"
             )

@@ -81,17 +81,17 @@ class TenantComparison:
 
     def interval(self, tenant: str, metric: str) -> Interval:
         """Return one metric of a tenant over the seeds."""
-        return within(interval([float(getattr(one, metric)) for one in self.tenants[tenant]]), metric)
+        return within(interval([float(getattr(run, metric)) for run in self.tenants[tenant]]), metric)
 
     def over_all(self) -> dict[str, float]:
         """Return means over all requests, the worst tenant's p99, and the accuracy where it is known."""
         names = list(self.tenants)
         weights = [self.tenants[name][0].requests for name in names]
-        found = {"p99_ms": max(self.interval(name, "p99_ms").mean for name in names)}
+        summary = {"p99_ms": max(self.interval(name, "p99_ms").mean for name in names)}
         for key in ("violations_pct", "accuracy_pct"):
             if all(self.tenants[name][0].to_dict()[key] is not None for name in names):
-                found[key] = float(np.average([self.interval(name, key).mean for name in names], weights=weights))
-        return found
+                summary[key] = float(np.average([self.interval(name, key).mean for name in names], weights=weights))
+        return summary
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types: per tenant each metric as mean, low and high (95 %)."""
@@ -166,7 +166,7 @@ def compare_tenants(
         criteria = criteria or streams.criteria(exits)
     names = [one.name for one in tenancy.all if all(one.name in row for row in rows)]
     return TenantComparison(
-        name=" and ".join(one.serving.name for one in hosted),
+        name=" and ".join(network.serving.name for network in hosted),
         tenancy=tenancy,
         inner=inner,
         requests=requests,
@@ -245,11 +245,11 @@ class _Streams:
 
     def _check_usual(self) -> None:
         """Refuse a network whose exits nothing decides, while criteria decide those of another."""
-        for index, one in enumerate(self.hosted):
+        for index, network in enumerate(self.hosted):
             bare = [t.name for t in self.tenancy.tenants if self.of_tenant[t.name] == index and t.criterion is None]
-            if one.usual is None and one.recorded is None and bare:
+            if network.usual is None and network.recorded is None and bare:
                 raise SchedulerError(
-                    f"tenant '{bare[0]}' must have criteria, or its network '{one.name}' recorded confidences, since "
+                    f"tenant '{bare[0]}' must have criteria, or its network '{network.name}' recorded confidences, since "
                     "criteria decide the exits of others"
                 )
 
@@ -275,25 +275,25 @@ class _Streams:
         stream = [Request(i, at, until, tenant=name) for i, (at, _, until, name) in enumerate(rows)]
         alone = len(self.hosted) == 1
         rngs = [np.random.default_rng([SAMPLES, seed, *(() if alone else (n,))]) for n in range(len(self.hosted))]
-        settings = [one.serving.setting(total, max(self.slo_ns.values())) for one in self.hosted]
-        network = np.array([self.of_tenant[one.tenant] for one in stream])
+        settings = [hosted.serving.setting(total, max(self.slo_ns.values())) for hosted in self.hosted]
+        network = np.array([self.of_tenant[request.tenant] for request in stream])
         samples = np.full(len(stream), -1)
         if not self.ruled:
             leave = np.zeros(len(stream), int)
             for n, host in enumerate(self.hosted):
-                mine = network == n
+                own = network == n
                 first = 0 if self.side is None else self.side.first[n]
-                leave[mine] = first + draw_exits(host.serving.exit_rates, int(mine.sum()), rngs[n])
+                leave[own] = first + draw_exits(host.serving.exit_rates, int(own.sum()), rngs[n])
             policy = Shared(self.tenancy, inner, setting=settings, networks=self.side, power=self.power)
             return stream, leave.tolist(), policy, None
         rules, ruled = [], []
         for n, host in enumerate(self.hosted):
             criteria, confidences = Criteria(self.profiles[n], self.usual[n]), {}
             if host.recorded is not None:
-                mine = np.flatnonzero(network == n)
-                samples[mine] = host.recorded.draw_samples(len(mine), rngs[n])
-                rows_of = np.asarray(host.recorded.confidences)[samples[mine]].tolist()
-                confidences = dict(zip(mine.tolist(), rows_of, strict=True))
+                own = np.flatnonzero(network == n)
+                samples[own] = host.recorded.draw_samples(len(own), rngs[n])
+                rows_of = np.asarray(host.recorded.confidences)[samples[own]].tolist()
+                confidences = dict(zip(own.tolist(), rows_of, strict=True))
             rules.append(criteria)
             ruled.append(RuledExits(rule=criteria, confidences=confidences))
         policy = Shared(
@@ -315,17 +315,17 @@ class _Streams:
         left = np.array(done.exit)
         right = np.zeros(len(left), bool)
         network = np.array([self.of_tenant[request.tenant] for request in done.requests])
-        for n, one in enumerate(self.hosted):
-            mine = (network == n) & (left >= 0) & (samples >= 0)
-            if one.recorded is not None:
+        for n, hosted in enumerate(self.hosted):
+            own = (network == n) & (left >= 0) & (samples >= 0)
+            if hosted.recorded is not None:
                 first = 0 if self.side is None else self.side.first[n]
-                right[mine] = np.asarray(one.recorded.correct)[samples[mine], left[mine] - first]
+                right[own] = np.asarray(hosted.recorded.correct)[samples[own], left[own] - first]
         return right
 
     def criteria(self, exits: Sequence[int] | LiveExits) -> dict[str, str]:
         """Return the criteria of tenants as they are now."""
-        each = exits.exits if isinstance(exits, SideBySide) else (exits,)
-        rules = [one.rule for one in each if isinstance(one, RuledExits)]
+        recordings = exits.exits if isinstance(exits, SideBySide) else (exits,)
+        rules = [recording.rule for recording in recordings if isinstance(recording, RuledExits)]
         return {k: v.text for rule in rules if isinstance(rule, Criteria) for k, v in rule.tenants.items()}
 
 
@@ -334,8 +334,8 @@ def _over_idle(power: PowerModel, busy: float) -> float:
     return (busy * power.active_w + (1 - busy) * power.idle_w) / power.idle_w if power.idle_w else float("nan")
 
 
-def _profile(one: Hosted, power: PowerModel | None = None) -> ExitProfile:
-    profile = ExitProfile.of_stages(one.serving.latency, one.serving.macs, power)
-    if one.recorded is None:
+def _profile(hosted: Hosted, power: PowerModel | None = None) -> ExitProfile:
+    profile = ExitProfile.of_stages(hosted.serving.latency, hosted.serving.macs, power)
+    if hosted.recorded is None:
         return profile
-    return dataclasses.replace(profile, accuracy=one.recorded.accuracy, samples=one.recorded.samples)
+    return dataclasses.replace(profile, accuracy=hosted.recorded.accuracy, samples=hosted.recorded.samples)

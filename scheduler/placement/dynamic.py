@@ -104,9 +104,11 @@ class _Programme:
         counts = np.repeat(
             [self.space.kinds[kind].count for kind, _, _ in self.keys], np.diff([*self.first, len(self.rate)])
         )
-        found = self.capacity[np.arange(1, self.most + 1)[None, :] <= counts[:, None]]
+        capacities = self.capacity[np.arange(1, self.most + 1)[None, :] <= counts[:, None]]
         head = self.space.head_rate
-        return np.asarray(np.unique(np.concatenate([found[found <= head], [head] if head < inf else []])), float)
+        return np.asarray(
+            np.unique(np.concatenate([capacities[capacities <= head], [head] if head < inf else []])), float
+        )
 
     def table(self, rate: float) -> Floats:
         """Least latency of each piece by number of devices; infinite where they do not carry the rate."""

@@ -245,10 +245,10 @@ class Fleet:
     @cached_property
     def counts(self) -> dict[str, int]:
         """Devices of each type, in the order of the types."""
-        found = dict.fromkeys(self.types, 0)
+        counts = dict.fromkeys(self.types, 0)
         for device in self.devices:
-            found[device.type] += 1
-        return found
+            counts[device.type] += 1
+        return counts
 
     @property
     def cost_micros(self) -> int:
@@ -259,22 +259,26 @@ class Fleet:
         """Give plain JSON types: every fact, profiles by their digests."""
         types = {
             name: {
-                **{key: value for key, value in asdict(one).items() if key not in ("profiles", "paths")},
-                "profiles": {network: profile.digest for network, profile in one.profiles.items()},
+                **{key: value for key, value in asdict(device_type).items() if key not in ("profiles", "paths")},
+                "profiles": {network: profile.digest for network, profile in device_type.profiles.items()},
             }
-            for name, one in self.types.items()
+            for name, device_type in self.types.items()
         }
         return {
             "schema": SCHEMA,
             "name": self.name,
-            "networks": {name: asdict(one) for name, one in self.networks.items()},
+            "networks": {name: asdict(facts) for name, facts in self.networks.items()},
             "types": types,
-            "links": {name: asdict(one) for name, one in self.links.items()},
+            "links": {name: asdict(link) for name, link in self.links.items()},
             "devices": [
                 {key: value for key, value in asdict(device).items() if key not in _ACCESS} for device in self.devices
             ],
             "head": self.head,
-            **({"ensembles": {name: asdict(one) for name, one in self.ensembles.items()}} if self.ensembles else {}),
+            **(
+                {"ensembles": {name: asdict(ensemble) for name, ensemble in self.ensembles.items()}}
+                if self.ensembles
+                else {}
+            ),
         }
 
     @cached_property
@@ -418,8 +422,8 @@ def _parsed(top: _Place, profiles: OpenProfile) -> Fleet:
     networks = {key: _network(key, place) for key, place in top.tables("networks")}
     links = {key: _link(key, place) for key, place in top.tables("links")}
     types = {key: _type(key, place, profiles, networks) for key, place in top.tables("types")}
-    for what, found in (("networks", networks), ("links", links), ("types", types)):
-        if not found:
+    for what, tables in (("networks", networks), ("links", links), ("types", types)):
+        if not tables:
             raise FleetError(f"{what} must have at least one entry, and there is none")
     devices, sources = list[FleetDevice](), list[DeviceSource]()
     for number, raw in enumerate(top.list_of("devices")):
@@ -507,7 +511,7 @@ def _type(name: str, place: _Place, profiles: OpenProfile, networks: Mapping[str
     if cost and not cost_source:
         raise FleetError(f"{place.at('cost_source')} must say where cost_per_hour comes from, and it is missing")
     memory = place.whole("memory_bytes", 1, MOST_BYTES)
-    found, paths = {}, {}
+    opened, paths = {}, {}
     for network, entry in place.tables("networks"):
         if network not in networks:
             raise FleetError(f"{entry.where} must be one of the networks {_known(networks)}")
@@ -522,7 +526,7 @@ def _type(name: str, place: _Place, profiles: OpenProfile, networks: Mapping[str
             profile = profiles(given[0], path)
         except FleetError as error:
             raise FleetError(f"{entry.at(given[0])}: {error}") from None
-        found[network], paths[network] = profile, (given[0], path)
+        opened[network], paths[network] = profile, (given[0], path)
     place.done()
     return DeviceType(
         name=name,
@@ -530,7 +534,7 @@ def _type(name: str, place: _Place, profiles: OpenProfile, networks: Mapping[str
         memory_bytes=memory,
         cost_micros=round(cost * MICROS),
         cost_source=cost_source,
-        profiles=found,
+        profiles=opened,
         paths=paths,
     )
 

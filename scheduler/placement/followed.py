@@ -60,9 +60,11 @@ def serve_following(
     plan: Plan | None = None,
     follow: bool = True,
 ) -> FleetSchedule:
-    """Serve these arrivals, sorted, each leaving at its exit.
+    """Serve these arrivals, sorted, each leaving at its exit. Raises as `serve_fleet_stream` and
+    `Follower.start`.
 
-    Raises as `serve_fleet_stream` and `Follower.start`. `plan`: to begin with, by default the best; `follow`: False keeps it whatever comes.
+    Arrivals and exits are (requests,). `plan`: to begin with, by default the best; `follow`: False keeps it
+    whatever comes.
     """
     decision = follower.start(0, plan)
     changes = [(0, decision)]
@@ -70,7 +72,7 @@ def serve_following(
     first, begin_ns, free_ns = 0, 0, dict[str, int]()
 
     def served(last: int) -> Served:
-        mine = set(decision.plan.devices)
+        devices = set(decision.plan.devices)
         return serve_fleet_stream(
             decision.fleet,
             decision.plan,
@@ -79,7 +81,7 @@ def serve_following(
             seed=seed,
             shed=True,
             free_ns=free_ns,
-            faults=[fault for fault in faults if fault.device in mine and fault.at_ns >= begin_ns],
+            faults=[fault for fault in faults if fault.device in devices and fault.at_ns >= begin_ns],
         )
 
     while True:
@@ -135,7 +137,7 @@ def _next_change(
 def _away(faults: Sequence[Fault], now_ns: int) -> set[str]:
     """Return the devices that are lost at a time."""
     away = set[str]()
-    for fault in sorted(faults, key=lambda one: one.at_ns):
+    for fault in sorted(faults, key=lambda loss: loss.at_ns):
         if fault.at_ns <= now_ns:
             (away.discard if fault.back else away.add)(fault.device)
     return away

@@ -200,8 +200,8 @@ class Follower:
         for pool in self.plan.pools:
             peers = {device: self.stragglers[device] for device in pool.devices if device in self.stragglers}
             usual = median_low([peer.ratio for peer in peers.values()]) if peers else 1.0
-            for device, one in peers.items():
-                if one.close_window(usual) and one.excluded:
+            for device, peer_rate in peers.items():
+                if peer_rate.close_window(usual) and peer_rate.excluded:
                     self._out[device] = PROBATION
 
 

@@ -235,15 +235,15 @@ def _ways(space: Space, latency: Mapping[Piece, float]) -> Iterator[tuple[Piece,
     for piece in sorted(latency):
         after.setdefault(piece[1], []).append(piece)
     waiting: list[tuple[tuple[Piece, ...], float]] = [((), 0.0)]
-    found = 0
-    while waiting and found < MOST_ROUTES:
+    columns = 0
+    while waiting and columns < MOST_ROUTES:
         way, spent = waiting.pop()
         for piece in after.get(way[-1][2] if way else 0, ()):
             total = spent + latency[piece]
             if total > space.slo_ns * (1 + _EPS):
                 continue
             if piece[2] == space.blocks:
-                found += 1
+                columns += 1
                 yield (*way, piece)
             else:
                 waiting.append(((*way, piece), total))

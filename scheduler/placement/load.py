@@ -37,20 +37,20 @@ def loads(fleet: Fleet, plan: Plan) -> tuple[Load, ...]:
     """Give the load of every pool at the planned rates. Raises FleetError for a plan of another fleet."""
     plan.check(fleet)
     spaces = {network: Space.of(fleet, network, plan.slo_ns) for network in plan.networks}
-    found = []
+    rows = []
     for index, pool in enumerate(plan.pools):
         busy, enters, leaves = {}, 0.0, 0.0
         link = fleet.links[next(device.link for device in fleet.devices if device.name == pool.devices[0])]
         for network in pool.networks:
             space, jobs = spaces[network], pool.jobs_of(network)
-            kind = next(one for one in space.kinds if pool.devices[0] in one.devices)
+            kind = next(option for option in space.kinds if pool.devices[0] in option.devices)
             ways = [route for route in plan.routes if route.network == network and index in route.pools]
             rate = sum(route.rate_per_s for route in ways) / len(pool.devices)
             busy[network] = rate * sum(job_ns(space, kind, job) for job in jobs) / NS
             here = _bytes(space, kind, jobs)
             enters, leaves = enters + rate * here[0], leaves + rate * here[1]
-        found.append(Load(busy=busy, link_in=enters / link.bytes_per_s, link_out=leaves / link.bytes_per_s))
-    return tuple(found)
+        rows.append(Load(busy=busy, link_in=enters / link.bytes_per_s, link_out=leaves / link.bytes_per_s))
+    return tuple(rows)
 
 
 def head_load(fleet: Fleet, plan: Plan) -> float:

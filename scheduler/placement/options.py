@@ -153,14 +153,14 @@ class Space:
 
         A piece that no sample reaches costs nothing and is nobody's; it has no options.
         """
-        found: dict[tuple[int, int, int], tuple[Option, ...]] = {}
+        options_of: dict[tuple[int, int, int], tuple[Option, ...]] = {}
         for index, kind in enumerate(self.kinds):
             for (first, end), options in _Pieces(self, kind).all():
                 if options:
-                    found[index, first, end] = options
-        if not any(first == 0 for _, first, _ in found) or not any(end == self.blocks for _, _, end in found):
+                    options_of[index, first, end] = options
+        if not any(first == 0 for _, first, _ in options_of) or not any(end == self.blocks for _, _, end in options_of):
             raise PlacementError(_why_nothing(self))
-        return found
+        return options_of
 
 
 def undominated(options: Sequence[Option], slo_ns: float) -> tuple[Option, ...]:
@@ -251,12 +251,12 @@ class _Pieces:
     def ways(self, first: int, end: int) -> list[tuple[str, Floats]]:
         """Duration of one run by batch size, for every way with the ramps of a piece."""
         inside = [e for e in self.exits if first <= e < end]
-        found = [("on", self.run_ns(first, end, "on", inside))]
+        variants = [("on", self.run_ns(first, end, "on", inside))]
         if len(inside) > 1 and "last" in self.space.ramps:
-            found.append(("last", self.run_ns(first, end, "last", inside)))
+            variants.append(("last", self.run_ns(first, end, "last", inside)))
         if len(inside) > 1 and "none" in self.space.ramps and first == 0 and end == self.space.blocks:
-            found.append(("none", self.run_ns(first, end, "none", inside)))
-        return found
+            variants.append(("none", self.run_ns(first, end, "none", inside)))
+        return variants
 
     def run_ns(self, first: int, end: int, ramps: str, inside: list[int]) -> Floats:
         """Expected duration of one run by batch size."""
@@ -279,7 +279,7 @@ class _Pieces:
 
     def splits(self, first: int, end: int) -> list[Option]:
         """The options that are one split, those that no other beats."""
-        found = []
+        options = []
         fits = 2 * self.batches <= self.room(first, end)  # slots of the batch that runs and of the one that gathers
         batch = self.batches[fits]
         for ramps, times in self.times[first, end]:
@@ -287,17 +287,17 @@ class _Pieces:
             priced = self.priced(first, end, share * times[fits] / batch, times[fits], batch, batch, chain=False)
             for k in priced.front(self.space.slo_ns):
                 split = Split(first, end, int(batch[k]), ramps)
-                found.append(
+                options.append(
                     Option(float(priced.rate[k]), float(priced.base_ns[k]), float(priced.fill_ns[k]), (split,))
                 )
-        return found
+        return options
 
     def chains(self, first: int) -> dict[int, list[_Chain]]:
         """Chains of two and more splits that begin at a cut, by their end; inner cuts lie at exits."""
         reach, blocks = self.space.reach, self.space.blocks
         inner = [cut for cut in self.cuts if cut > first]
         fronts: dict[int, list[_Chain]] = {first: [_Chain(0.0, 0.0, 0, ())]}
-        found: dict[int, list[_Chain]] = {}
+        chains: dict[int, list[_Chain]] = {}
         for end in [*inner, *(e for e in range(first + 1, blocks + 1) if e not in inner)]:
             longer: list[_Chain] = []
             for start in [first, *(cut for cut in inner if cut < end)]:
@@ -309,8 +309,8 @@ class _Pieces:
             if end in inner:
                 fronts[end] = front
             room = self.room(first, end)
-            found[end] = [c for c in front if len(c.splits) > 1 and c.held + self.batches[0] <= room]
-        return found
+            chains[end] = [c for c in front if len(c.splits) > 1 and c.held + self.batches[0] <= room]
+        return chains
 
     def least(self, first: int, end: int) -> list[tuple[str, int, float]]:
         """Ways and batches of a split that are better in work a sample or in time, and its time."""
@@ -329,9 +329,9 @@ class _Pieces:
     def turns(self, chain: _Chain) -> Option:
         """Price a chain of splits in turns on one device."""
         first, last = chain.splits[0], chain.splits[-1]
-        one = np.ones(1)
-        work, ns = chain.work * one, chain.ns * one
-        priced = self.priced(first.first, last.end, work, ns, first.batch * one, last.batch * one, chain=True)
+        alone = np.ones(1)
+        work, ns = chain.work * alone, chain.ns * alone
+        priced = self.priced(first.first, last.end, work, ns, first.batch * alone, last.batch * alone, chain=True)
         return Option(float(priced.rate[0]), float(priced.base_ns[0]), 0.0, chain.splits)
 
     def priced(
@@ -388,6 +388,8 @@ def expected_ns(latency: LatencyTable, exit_rates: Sequence[float]) -> tuple[flo
 @lru_cache(maxsize=4096)
 def shrunk(stay: float, b_max: int) -> Floats:
     """Probability that of a batch b (row) n samples stay (column), each independently with `stay`.
+
+    The table is (b_max + 1, b_max + 1).
 
     >>> shrunk(0.5, 2).tolist()
     [[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.25, 0.5, 0.25]]

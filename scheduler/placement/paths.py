@@ -49,12 +49,12 @@ class PathQuestion:
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
-        """Devices by kind."""
+        """Devices by kind, (kinds,)."""
         return np.array([kind.count for kind in self.space.kinds], np.int64)
 
     @cached_property
     def costs(self) -> Floats:
-        """Cost an hour of a device, by kind, in millionths."""
+        """Cost an hour of a device, by kind, (kinds,), in millionths."""
         return np.array([kind.cost_micros for kind in self.space.kinds], float)
 
     @property
@@ -120,9 +120,9 @@ class Paths:
     def widen(self, known: Mapping[tuple[Piece, ...], float], options: Mapping[Piece, Option]) -> None:
         """Add ways of a known plan, and the best at moved prices, for whole numbers to choose among."""
         for way in known:
-            found = [(piece[:3], self._place(piece[:3], options[piece])) for piece in way]
-            if all(k >= 0 for _, k in found):
-                self._add(tuple(found))
+            steps = [(piece[:3], self._place(piece[:3], options[piece])) for piece in way]
+            if all(k >= 0 for _, k in steps):
+                self._add(tuple(steps))
         _, prices, _ = self._master()
         for kind in range(len(prices)):
             for factor in MOVES:
@@ -133,8 +133,8 @@ class Paths:
                     self._add(beside)
 
     def _place(self, cell: Cell, option: Option) -> int:
-        some = self.asked.space.pieces.get(cell, ())
-        return some.index(option) if option in some else -1
+        options_here = self.asked.space.pieces.get(cell, ())
+        return options_here.index(option) if option in options_here else -1
 
     def _option(self, cell: Cell, choice: int) -> Option:
         return self.asked.space.pieces[cell][choice]
@@ -146,10 +146,10 @@ class Paths:
 
     def _usage(self, way: Way) -> Floats:
         """Device seconds of each kind that a sample takes."""
-        found = np.zeros(len(self.asked.counts))
+        counts = np.zeros(len(self.asked.counts))
         for cell, choice in way:
-            found[cell[0]] += 1 / self._option(cell, choice).rate
-        return found
+            counts[cell[0]] += 1 / self._option(cell, choice).rate
+        return counts
 
     def _master(self) -> tuple[float, Floats, float]:
         """Solve over the known ways: value, price of a device second by kind, worth of a sample."""

@@ -185,9 +185,9 @@ class Plan:
             raise FleetError(
                 f"the plan must be for fleet '{fleet.name}' {fleet.digest[:12]}, not for one of {self.fleet[:12]}"
             )
-        known = {device.name: device.type for device in fleet.devices}
+        types = {device.name: device.type for device in fleet.devices}
         for pool in self.pools:
-            if odd := sorted(name for name in pool.devices if known.get(name) != pool.type):
+            if odd := sorted(name for name in pool.devices if types.get(name) != pool.type):
                 raise FleetError(f"devices of a pool must be of its type '{pool.type}', and {', '.join(odd)} are not")
             for job in pool.jobs:
                 profile = fleet.types[pool.type].profiles.get(job.network)
@@ -231,14 +231,14 @@ class Plan:
             body["pools"] = tuple(_pool(pool) for pool in body["pools"])
             body["routes"] = tuple(Route(**{**route, "pools": tuple(route["pools"])}) for route in body["routes"])
             body["notes"] = tuple(body.get("notes", ()))
-            found = cls(**body)
+            plan = cls(**body)
         except FleetError as error:
             raise FleetError(f"plan '{source}': {error}") from None
         except (TypeError, KeyError, AttributeError, ValueError) as error:
             raise FleetError(f"plan '{source}' must have exactly the fields of a plan: {error}") from None
-        if raw.get("digest", found.digest) != found.digest:
+        if raw.get("digest", plan.digest) != plan.digest:
             raise FleetError(f"plan '{source}' must be as it was written, and its digest does not fit its numbers")
-        return found
+        return plan
 
 
 def _pool(raw: Mapping[str, Any]) -> Pool:

@@ -97,12 +97,12 @@ def place(
     )
     wanted = None if rate_per_s is None else rate_per_s / (1 - headroom)
     asked = _Asked(space, wanted, budget_micros, gap, nodes)
-    found = {name: asked.solved(name) for name in FORMS if name in forms}
-    best = _chosen(found, wanted)
+    mixes = {name: asked.solved(name) for name in FORMS if name in forms}
+    best = _chosen(mixes, wanted)
     if best is None:
         raise PlacementError(_no_plan(space, rate_per_s))
-    rows = tuple(_row(name, one, asked, headroom) for name, one in found.items())
-    mix = found[best]
+    rows = tuple(_row(name, candidate, asked, headroom) for name, candidate in mixes.items())
+    mix = mixes[best]
     assert mix is not None
     return Placement(plan=_plan(fleet, asked, best, mix, rows, headroom, slo_ns), forms=rows)
 
@@ -118,16 +118,16 @@ class _Asked:
 
     def solved(self, name: str) -> Mix | None:
         """Answer in one form; None where it has no plan. Forms are asked from narrow to wide."""
-        found = self._solved(name)
-        if found is not None and (self.known is None or self._is_better(found)):
-            self.known = found
-        return found
+        mix = self._solved(name)
+        if mix is not None and (self.known is None or self._is_better(mix)):
+            self.known = mix
+        return mix
 
-    def _is_better(self, one: Mix) -> bool:
+    def _is_better(self, mix: Mix) -> bool:
         assert self.known is not None
         if self.rate is None:
-            return one.rate > self.known.rate
-        return one.cost_micros < self.known.cost_micros
+            return mix.rate > self.known.rate
+        return mix.cost_micros < self.known.cost_micros
 
     def _solved(self, name: str) -> Mix | None:
         if name in ("stock", "data parallel", "serial"):
@@ -136,8 +136,8 @@ class _Asked:
             if states(self.space) > MOST_STATES:
                 self.why[name] = f"more than {MOST_STATES} states; the mix contains it"
                 return None
-            found = self._pipeline()
-            return None if found is None else as_mix(self.space, found)
+            pipeline = self._pipeline()
+            return None if pipeline is None else as_mix(self.space, pipeline)
         if not has_solver():
             self.why[name] = "needs SciPy: pip install 'fluidnpu[fleet]'"
             return None
@@ -162,10 +162,10 @@ class _Asked:
         """
         space, placed = self.space, {}
         for kind in range(len(space.kinds)):
-            options = [one for one in self.wholes[kind] if _is(name, one)]
+            options = [choice for choice in self.wholes[kind] if _is(name, choice)]
             able = [option for option in options if option.latency_ns(space.kinds[kind].count) <= space.slo_ns]
             if able:
-                best = max(able, key=lambda one: one.rate)
+                best = max(able, key=lambda choice: choice.rate)
                 placed[kind, 0, space.blocks, 0] = best
         if not placed:
             self.why[name] = self._why_alone(name)
@@ -235,33 +235,33 @@ def as_mix(space: Space, pipeline: Pipeline) -> Mix:
     )
 
 
-def _chosen(found: Mapping[str, Mix | None], wanted: float | None) -> str | None:
+def _chosen(mixes: Mapping[str, Mix | None], wanted: float | None) -> str | None:
     """The narrowest form that no other beats by more than `NARROW`: twins of narrow forms keep their word."""
-    able = {name: one for name, one in found.items() if one is not None}
+    able = {name: mix for name, mix in mixes.items() if mix is not None}
     if not able:
         return None
     if wanted is not None:
-        least = min(one.cost_micros for one in able.values())
-        cheap = {name: one for name, one in able.items() if one.cost_micros <= least}
-        fewest = min(one.used for one in cheap.values())
-        return next(name for name, one in cheap.items() if one.used == fewest)
-    most = max(one.rate for one in able.values())
-    return next(name for name, one in able.items() if one.rate >= most * (1 - NARROW))
+        least = min(mix.cost_micros for mix in able.values())
+        cheap = {name: mix for name, mix in able.items() if mix.cost_micros <= least}
+        fewest = min(mix.used for mix in cheap.values())
+        return next(name for name, mix in cheap.items() if mix.used == fewest)
+    most = max(mix.rate for mix in able.values())
+    return next(name for name, mix in able.items() if mix.rate >= most * (1 - NARROW))
 
 
-def _row(name: str, one: Mix | None, asked: _Asked, headroom: float) -> Form:
-    if one is None:
+def _row(name: str, mix: Mix | None, asked: _Asked, headroom: float) -> Form:
+    if mix is None:
         why = asked.why.get(name) or (
             "no chain of pieces keeps memory and objective" if asked.rate is None else "does not carry the rate"
         )
         return Form(name=name, rate_per_s=0.0, cost_micros=0, latency_ns=0.0, devices=0, bound=0.0, why=why)
     return Form(
         name=name,
-        rate_per_s=one.rate * (1 - headroom),
-        cost_micros=one.cost_micros,
-        latency_ns=one.latency_ns,
-        devices=one.used,
-        bound=one.bound * (1 - headroom) if asked.rate is None else one.bound,
+        rate_per_s=mix.rate * (1 - headroom),
+        cost_micros=mix.cost_micros,
+        latency_ns=mix.latency_ns,
+        devices=mix.used,
+        bound=mix.bound * (1 - headroom) if asked.rate is None else mix.bound,
     )
 
 
@@ -335,9 +335,9 @@ def _jobs(space: Space, kind: DeviceKind, option: Option, flow: float) -> tuple[
 
 def _notes(asked: _Asked, rows: Sequence[Form], name: str) -> tuple[str, ...]:
     """Say why the plan is as it is: what splitting would bring, and what its link would cost."""
-    space, found = asked.space, {row.name: row for row in rows}
+    space, forms = asked.space, {row.name: row for row in rows}
     notes = []
-    plain = found.get("data parallel")
+    plain = forms.get("data parallel")
     if asked.rate is None and plain is not None and not plain.why:
         wider = [row for row in rows if row.name in ("serial", "pipeline", "mix") and not row.why]
         gains = [f"{row.name} {100 * (row.rate_per_s / plain.rate_per_s - 1):+.1f} %" for row in wider]
@@ -356,7 +356,7 @@ def link_against_gain(space: Space) -> str:
     The saving is at most that of every block behind the cut at its largest batch instead of the batch that
     is left of it there.
     """
-    kind = max(space.kinds, key=lambda one: one.count)
+    kind = max(space.kinds, key=lambda candidate: candidate.count)
     blocks, reach, b = kind.profile.blocks, space.reach, kind.profile.b_max
     best: tuple[float, int, float, float] | None = None
     for cut in range(1, space.blocks):

@@ -150,14 +150,14 @@ class Profile:
                     weights_bytes=word * sum(layer.p * layer.c * layer.groups for layer in members if layer.macs),
                 )
             )
-        told = f"{design.model} model on {design.board}, memory {design.memory}"
+        origin = f"{design.model} model on {design.board}, memory {design.memory}"
         slot = word * sum(layer.r * layer.c * layer.groups for layer in design.layers)
         return cls(
             network=design.network,
             blocks=tuple(blocks),
             slot_bytes=slot,
             design=design.digest,
-            source=f"measured on {design.board}" if design.is_measured else told,
+            source=f"measured on {design.board}" if design.is_measured else origin,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -200,14 +200,14 @@ class Profile:
         try:
             body = {key: value for key, value in raw.items() if key not in ("schema", "kind", "digest")}
             body["blocks"] = tuple(Block(**block) for block in body["blocks"])
-            found = cls(**body)
+            profile = cls(**body)
         except (TypeError, KeyError, AttributeError) as error:
             raise FleetError(f"profile '{source}' must have exactly the fields of a profile: {error}") from None
         except FleetError as error:
             raise FleetError(f"profile '{source}': {error}") from None
-        if raw.get("digest", found.digest) != found.digest:
+        if raw.get("digest", profile.digest) != profile.digest:
             raise FleetError(f"profile '{source}' must be as it was written, and its digest does not fit its numbers")
-        return found
+        return profile
 
 
 def _whole(value: object, least: int) -> bool:

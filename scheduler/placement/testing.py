@@ -77,14 +77,14 @@ def random_fleet(
     shape = rng.uniform(1, 4, blocks)
     types, devices = {}, []
     for k, count in enumerate(counts):
-        alone, each = (
+        alone, more = (
             rng.uniform(0.1, 3) * 1e6 * shape,
             rng.uniform(0.05, 2) * 1e6 * shape * rng.uniform(0.7, 1.4, blocks),
         )
         made = tuple(
             Block(
                 name=f"b{i}",
-                ns=tuple(max(1, int(alone[i] + each[i] * b)) for b in range(1, b_max + 1)),
+                ns=tuple(max(1, int(alone[i] + more[i] * b)) for b in range(1, b_max + 1)),
                 head_ns=tuple(int(2e5 + 1e4 * b) for b in range(1, b_max + 1)) if i in ends else (),
                 exit=f"exit{i}" if i in ends else "",
                 cut_bytes=int(cuts[i]),

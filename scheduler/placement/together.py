@@ -44,16 +44,16 @@ def place_together(
     problem = Problem.of(fleet, networks)
     longest = slo_ns * (1 - slack) / NS
     problem = replace(problem, seconds=np.where(problem.seconds <= longest, problem.seconds, np.inf))
-    found = allocate(problem, gap=gap, nodes=nodes)
-    return as_plan(fleet, found, slo_ns, headroom)
+    allocation = allocate(problem, gap=gap, nodes=nodes)
+    return as_plan(fleet, allocation, slo_ns, headroom)
 
 
-def as_plan(fleet: Fleet, found: Allocation, slo_ns: int, headroom: float) -> Plan:
+def as_plan(fleet: Fleet, allocation: Allocation, slo_ns: int, headroom: float) -> Plan:
     """Write an allocation as a plan: devices with the same jobs and shares are one pool."""
-    problem, matrix, kept = found.problem, found.matrix, 1 - headroom
+    problem, matrix, kept = allocation.problem, allocation.matrix, 1 - headroom
     rows: dict[tuple[str, tuple[tuple[int, int, float], ...]], list[int]] = {}
     for d in range(len(problem.devices)):
-        weights = np.round(found.shares.weights[d], 6)
+        weights = np.round(allocation.shares.weights[d], 6)
         here = tuple((int(m), int(matrix[d, m]), float(weights[m])) for m in np.flatnonzero(weights > _LEAST))
         if here:
             rows.setdefault((problem.types[d], here), []).append(d)
@@ -64,7 +64,7 @@ def as_plan(fleet: Fleet, found: Allocation, slo_ns: int, headroom: float) -> Pl
         jobs = []
         for m, batch, weight in here:
             name = problem.networks[m]
-            rate = float(found.shares.rates[devices, m].sum()) * kept
+            rate = float(allocation.shares.rates[devices, m].sum()) * kept
             last = len(fleet.types[kind].profiles[name].blocks) - 1
             jobs.append(Job(network=name, first=0, last=last, batch=batch, rate_per_s=rate, weight=min(1.0, weight)))
             routes.append(Route(network=name, pools=(len(pools),), rate_per_s=rate))
@@ -78,20 +78,20 @@ def as_plan(fleet: Fleet, found: Allocation, slo_ns: int, headroom: float) -> Pl
         slo_ns=slo_ns,
         pools=tuple(pools),
         routes=tuple(routes),
-        rate_per_s=found.rate * kept,
-        bound_per_s=found.bound * kept,
+        rate_per_s=allocation.rate * kept,
+        bound_per_s=allocation.bound * kept,
         cost_micros=cost,
-        method=found.method,
-        notes=_notes(found),
+        method=allocation.method,
+        notes=_notes(allocation),
     )
 
 
-def _notes(found: Allocation) -> tuple[str, ...]:
+def _notes(allocation: Allocation) -> tuple[str, ...]:
     """Say what worst-fit gives, and what plain turns would make of the same matrix."""
-    problem, notes = found.problem, []
-    turns = problem.turns(found.matrix)
+    problem, notes = allocation.problem, []
+    turns = problem.turns(allocation.matrix)
     notes.append(
-        f"planned shares carry {found.rate:.1f}/s of the ensemble; equal turns of the same matrix {turns:.1f}/s"
+        f"planned shares carry {allocation.rate:.1f}/s of the ensemble; equal turns of the same matrix {turns:.1f}/s"
     )
     start = _worst(problem)
     if start is not None:

@@ -125,11 +125,11 @@ class Served:
 
     @property
     def latency_ns(self) -> Ints:
-        """Time from arrival at the front to the answer there."""
+        """Time from arrival at the front to the answer there, (requests,)."""
         return np.asarray(self.end_ns - self.arrival_ns)
 
     def counted(self, warmup: float = 0.05) -> Ints:
-        """Latencies after a warm-up."""
+        """Latencies after a warm-up, (requests,) less those of the warm-up."""
         return self.latency_ns[int(len(self.end_ns) * warmup) :]
 
     @property
@@ -190,12 +190,13 @@ def serve_fleet_stream(
     free_ns: Mapping[str, int] | None = None,
     compiled: bool = True,
 ) -> Served:
-    """Serve these arrivals, sorted, each leaving at its exit if it is let run. Raises as `serve_plan`.
+    """Serve these arrivals, sorted, each leaving at its exit if it is let run.
 
-    `arrival_ns` and `exits`: one a request. `overhead_ns` is added to every run, as `World.overhead_ns`;
-    policies and front do not know of it. `shed`: boards drop what can no longer be in time. `free_ns`: when
-    a device takes the first request, where that is not at once. `compiled`: False serves in plain Python, as
-    a policy is in any case that has no compiled twin, or a memory: a copy of it on every board.
+    `arrival_ns` and `exits`: (requests,). `overhead_ns` is added to every run, as `World.overhead_ns`;
+    policies and front do not know of it. `shed`: boards drop what can no longer be in time. `free_ns`: when a
+    device takes the first request, where that is not at once. `compiled`: False serves in plain Python, as a
+    policy is in any case that has no compiled twin, or a memory: a copy of it on every board. Raises as
+    `serve_plan`, and FleetError for faults or an overhead that do not fit.
     """
     plan.check(fleet)
     network = network or plan.networks[0]
@@ -210,7 +211,7 @@ def serve_fleet_stream(
     policies = [policy or TurnsPolicy(splits=table.splits, patience=0) for table in setting.tables]
     asked = _Asked(
         front=front,
-        policies=[Shedding(one) for one in policies] if shed else policies,
+        policies=[Shedding(inner) for inner in policies] if shed else policies,
         arrival=arrival_ns,
         deadline=arrival_ns + plan.slo_ns,
         exits=np.asarray(exits, np.int64),

@@ -203,14 +203,14 @@ def make_credit(
         raise SchedulerError(f"robust weights are tuned for dial=1 only, not {dial:g}")
     origin = "given"
     if weights is None:
-        found = load_weights(setting, dial, anytime, robust)
-        if found is None and robust:
-            found = candidates(setting)[ROBUST], ROBUST
-        if found is None:
+        tuned = load_weights(setting, dial, anytime, robust)
+        if tuned is None and robust:
+            tuned = candidates(setting)[ROBUST], ROBUST
+        if tuned is None:
             choice = choose(setting, with_weights, "credit", dial=dial, anytime=anytime, referee=False)
             assert choice.weights is not None
-            found = choice.weights, choice.origin
-        weights, origin = found
+            tuned = choice.weights, choice.origin
+        weights, origin = tuned
     policy = Credit(setting, weights, name=name, patience=patience)
     policy.weights_from = origin
     return policy

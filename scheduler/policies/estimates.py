@@ -129,9 +129,9 @@ class Estimates:
 def estimates_of(policy: object) -> Estimates | None:
     """Return the running estimates of a policy or of the one that it wraps; None where it keeps none."""
     while policy is not None:
-        found = getattr(policy, "estimates", None)
-        if isinstance(found, Estimates):
-            return found
+        own = getattr(policy, "estimates", None)
+        if isinstance(own, Estimates):
+            return own
         policy = getattr(policy, "inner", None)
     return None
 
@@ -140,9 +140,9 @@ def true_setting(estimates: Estimates) -> Setting:
     """Return the setting as it is by the estimates: what to solve and choose weights for anew."""
     import dataclasses
 
-    told = estimates.told
-    ns: Sequence[Sequence[int]] = [[max(1, round(x * estimates.pace)) for x in row] for row in told.latency.ns]
+    true = estimates.told
+    ns: Sequence[Sequence[int]] = [[max(1, round(x * estimates.pace)) for x in row] for row in true.latency.ns]
     rates = estimates.exit_rates
     rates = (*rates[:-1], max(0.0, 1 - sum(rates[:-1])))
-    latency = dataclasses.replace(told.latency, ns=tuple(map(tuple, ns)))
-    return dataclasses.replace(told, latency=latency, exit_rates=rates, rate_per_s=estimates.rate_per_s, solved=None)
+    latency = dataclasses.replace(true.latency, ns=tuple(map(tuple, ns)))
+    return dataclasses.replace(true, latency=latency, exit_rates=rates, rate_per_s=estimates.rate_per_s, solved=None)

@@ -259,12 +259,12 @@ def make_guarded(
     """
     plain, fallback, origin = "", "fluid", "given"
     if weights is None:
-        found = load_weights(setting, dial, anytime)
-        if found is None:
+        tuned = load_weights(setting, dial, anytime)
+        if tuned is None:
             choice = choose(setting, with_weights, "guarded", dial=dial, anytime=anytime)
             plain, fallback = choice.plain, choice.fallback
-            found = choice.weights or candidates(setting)[ROBUST], choice.origin
-        weights, origin = found
+            tuned = choice.weights or candidates(setting)[ROBUST], choice.origin
+        weights, origin = tuned
     credit = Credit(setting, weights, name=name)
     credit.weights_from = origin
     return GuardedPolicy(

@@ -82,8 +82,8 @@ def parse_policy(text: str) -> Spec:
     name, *parameters = text.split(":")
     entry = find_entry(name)
     if entry is None:
-        known = ", ".join(sorted([*REGISTRY, *POLICY_EXTENSIONS.names]))
-        raise SchedulerError(f"policy must be one of {known}, not {name!r}")
+        names = ", ".join(sorted([*REGISTRY, *POLICY_EXTENSIONS.names]))
+        raise SchedulerError(f"policy must be one of {names}, not {name!r}")
     arguments: dict[str, Any] = {"name": text}
     share, shed, drains = None, False, entry.drains
     given: set[str] = set()
@@ -101,9 +101,9 @@ def parse_policy(text: str) -> Spec:
         elif equals and key in entry.parameters:
             arguments |= entry.parameters[key](key, value)
         else:
-            known = ", ".join(sorted({*entry.parameters, "anytime", "drain", "shed"}))
+            names = ", ".join(sorted({*entry.parameters, "anytime", "drain", "shed"}))
             raise SchedulerError(
-                f"parameters of policy '{name}' must be key=value with a key among: {known}; not {part!r}"
+                f"parameters of policy '{name}' must be key=value with a key among: {names}; not {part!r}"
             )
     if entry.tuned:
         arguments["anytime"] = share is not None

@@ -125,7 +125,7 @@ class Trial:
 
     @property
     def ratios(self) -> Floats:
-        """Means over the streams, over `fluid`'s."""
+        """Means over the streams, over `fluid`'s, (3,): violations, average and p99."""
         floor = np.array(FLOOR)
         return np.asarray((self.results.mean(0) + floor) / (self.fluid.mean(0) + floor))
 
@@ -181,10 +181,10 @@ def choose(
     if best.name == "fluid":
         origin = f"{tried}: none beats fluid here, so it decides as fluid"
         return Choice(weights=None, origin=origin, plain="fluid", fallback=fallback)
-    said = f"{best.name}, {_said(violations)} of fluid's violations, {_said(average)} of its average, {_said(p99)} of its p99"
+    sentence = f"{best.name}, {_said(violations)} of fluid's violations, {_said(average)} of its average, {_said(p99)} of its p99"
     return Choice(
         weights=best.weights,
-        origin=f"{tried}: {said}",
+        origin=f"{tried}: {sentence}",
         ratios=(violations, average, p99),
         plain="" if best.weights is not None else best.name,
         fallback=fallback,
@@ -283,7 +283,7 @@ def run_trials(
 
     plain = {name: results(Draining(BESIDE[name](told), Drain(told))) for name in beside}
     fluid = plain["fluid"]
-    trials = [Trial(name, None, found, fluid) for name, found in plain.items()]
+    trials = [Trial(name, None, metrics, fluid) for name, metrics in plain.items()]
     for name, weights in sets.items():
         if weights is not None:
             trials.append(Trial(name, weights, results(make(told, weights)), fluid))

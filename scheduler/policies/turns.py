@@ -43,11 +43,11 @@ class TurnsPolicy:
 
     def table(self, stages: int, b_max: int) -> tuple[list[int], list[int]]:
         """Return for each stage 1 where a split begins, and the batch of the split it is in."""
-        known = dict(self.splits) or dict.fromkeys(range(stages), b_max)
+        splits = dict(self.splits) or dict.fromkeys(range(stages), b_max)
         begins, batch = list[int](), list[int]()
         for stage in range(stages):
-            begins.append(int(stage in known))
-            batch.append(min(b_max, known[stage]) if stage in known else batch[-1])
+            begins.append(int(stage in splits))
+            batch.append(min(b_max, splits[stage]) if stage in splits else batch[-1])
         return begins, batch
 
     def decide(self, view: View) -> Action:
@@ -93,7 +93,7 @@ def parse_splits(key: str, text: str) -> dict[str, Any]:
     parts = [re.fullmatch(r"([0-9]{1,4})x([0-9]{1,4})", part) for part in text.split("+")]
     if not all(parts):
         raise SchedulerError(f"{key} must be STAGExBATCH, joined by '+', such as 0x8+2x4, not {text!r}")
-    return {key: tuple((int(one[1]), int(one[2])) for one in parts if one is not None)}
+    return {key: tuple((int(match[1]), int(match[2])) for match in parts if match is not None)}
 
 
 ENTRIES = {

@@ -70,11 +70,11 @@ def load_weights(setting: Setting, dial: float, anytime: bool, robust: bool = Fa
     if robust:
         return _goal(setting, "balanced-robust", anytime)
     low = int(dial)
-    found = _goal(setting, GOALS[low], anytime)
-    if found is None or dial == low:
-        return found
+    goal = _goal(setting, GOALS[low], anytime)
+    if goal is None or dial == low:
+        return goal
     other = _goal(setting, GOALS[low + 1], anytime)
-    return other and (found[0].mixed(other[0], dial - low), f"{found[1]}, {other[1]}")
+    return other and (goal[0].mixed(other[0], dial - low), f"{goal[1]}, {other[1]}")
 
 
 def _goal(setting: Setting, goal: str, anytime: bool) -> tuple[Weights, str] | None:
@@ -85,13 +85,13 @@ def _goal(setting: Setting, goal: str, anytime: bool) -> tuple[Weights, str] | N
 def candidates(setting: Setting) -> dict[str, Weights]:
     """Return the shipped weights by name, spread over the setting's stages, and the mean of each goal."""
     stages = setting.latency.stages
-    found: dict[str, Weights] = {}
+    tuned: dict[str, Weights] = {}
     for goal in ALL_GOALS:
         files = _files(goal)
-        found |= {name: _stretched(weights, stages) for name, _, weights in files}
+        tuned |= {name: _stretched(weights, stages) for name, _, weights in files}
         if len(files) > 1:
-            found[f"mean of {goal}"] = mean([_stretched(weights, stages) for _, _, weights in files])
-    return found
+            tuned[f"mean of {goal}"] = mean([_stretched(weights, stages) for _, _, weights in files])
+    return tuned
 
 
 @lru_cache

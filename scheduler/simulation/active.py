@@ -74,17 +74,17 @@ class ExitSet:
         >>> ExitSet((None, 0.5)).folded((0.3, 0.3, 0.4))
         (0.0, 0.6, 0.4)
         """
-        carried, found = 0.0, []
+        carried, shares = 0.0, []
         for stage, rate in enumerate(rates):
             carried += rate
             runs = self.runs_head(stage)
-            found.append(carried if runs else 0.0)
+            shares.append(carried if runs else 0.0)
             carried = 0.0 if runs else carried
-        return tuple(found)
+        return tuple(shares)
 
     def __str__(self) -> str:
-        said = [f"exit {exit + 1} above {self.thresholds[exit]:g}" for exit in self.active]
-        return ", ".join(said) or "no early exit"
+        sentences = [f"exit {exit + 1} above {self.thresholds[exit]:g}" for exit in self.active]
+        return ", ".join(sentences) or "no early exit"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -267,16 +267,16 @@ class FleetSimulator:
 
         Where no board of these is known, the first route that has one.
         """
-        front, known = self.front, list[tuple[int, int]]()
+        front, candidates = self.front, list[tuple[int, int]]()
         for choice in range(front.choices):
             salt = request.sent % _SALTS * 8 + 2 * choice
             share = draw(front.seed, request.request.id, salt)
             route = next(k for k, until in enumerate(front.until) if share < until)
             pool = front.routes[route][0]
             if (k := self._best(now, pool, self._drawn(request, pool, salt + 1, 1))) != NOBODY:
-                known.append((route, k))
-        if known:
-            return min(known, key=lambda way: self.boards[way[1]].finish_ns(now))
+                candidates.append((route, k))
+        if candidates:
+            return min(candidates, key=lambda way: self.boards[way[1]].finish_ns(now))
         for route, pools in enumerate(front.routes):
             k = self._best(now, pools[0], self._drawn(request, pools[0], _ANY_ROUTE, front.choices))
             if k != NOBODY:
@@ -291,8 +291,8 @@ class FleetSimulator:
     def _best(self, now: int, pool: int, drawn: Sequence[int]) -> int:
         """Return the known board that will be free first, of those drawn, or else of the pool; or NOBODY."""
         for boards in (drawn, self.front.pools[pool].boards):
-            if known := [k for k in boards if self.boards[k].known]:
-                return min(known, key=lambda k: self.boards[k].finish_ns(now))
+            if candidates := [k for k in boards if self.boards[k].known]:
+                return min(candidates, key=lambda k: self.boards[k].finish_ns(now))
         return NOBODY
 
     # -- boards ----------------------------------------------------------------------------------------------

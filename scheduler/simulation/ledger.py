@@ -159,8 +159,8 @@ class Ledger(Generic[F]):
 
     def withdraw(self, ids: Iterable[int]) -> list[F]:
         """Take requests out of the queue and return them; those that have begun, or are not here, stay so."""
-        known = (self.flights.get(id) for id in dict.fromkeys(ids))
-        leaving = [flight for flight in known if flight is not None and flight.status is QUEUED]
+        flights = (self.flights.get(id) for id in dict.fromkeys(ids))
+        leaving = [flight for flight in flights if flight is not None and flight.status is QUEUED]
         for stage in {flight.stage for flight in leaving}:
             self._take(stage, [flight.request for flight in leaving if flight.stage == stage])
         for flight in leaving:
@@ -231,8 +231,8 @@ class Ledger(Generic[F]):
             if not action.requests:
                 self.refuse(now_ns, "sheds nobody")
             for stage in dict.fromkeys(map(self.networks.entry, action.requests)):
-                mine = [request for request in action.requests if self.networks.entry(request) == stage]
-                self._check_waits(now_ns, stage, mine, "the queue")
+                queued = [request for request in action.requests if self.networks.entry(request) == stage]
+                self._check_waits(now_ns, stage, queued, "the queue")
         else:
             self.refuse(now_ns, f"returned {action!r}, which is no action")
 
@@ -246,8 +246,8 @@ class Ledger(Generic[F]):
         """Take the batch of a run from its line and return it; a first run takes slots."""
         self._take(run.stage, run.requests)
         self._began_ns = now_ns
-        known = self.flights
-        self._running = flights = [known[request.id] for request in run.requests]
+        by_id = self.flights
+        self._running = flights = [by_id[request.id] for request in run.requests]
         if run.stage in self._first:
             self._held[self._network[run.stage]] += len(flights)
             for flight in flights:
@@ -423,8 +423,8 @@ class Ledger(Generic[F]):
             self._expect_end(flight)  # of another network, or past an exit: next time
         queued = [flight for flight in due if flight.status is QUEUED]
         network = self._network[(queued or due)[0].stage]
-        mine = [flight.request for flight in queued or due if self._network[flight.stage] == network]
-        requests = tuple(sorted(mine, key=by_arrival))
+        of_network = [flight.request for flight in queued or due if self._network[flight.stage] == network]
+        requests = tuple(sorted(of_network, key=by_arrival))
         return Shed(requests, reason=EXPIRED) if queued else Answer(requests, reason=OVERDUE)
 
     def _instead(self, policy: Policy, now_ns: int, closed: bool, error: Exception) -> Action:
@@ -509,8 +509,8 @@ class Ledger(Generic[F]):
     def _check_waits(self, now_ns: int, stage: int, batch: Sequence[Request], where: str) -> None:
         """Refuse a batch of which one does not wait in the line of a stage."""
         self._check_once(now_ns, batch)
-        known = (request.id for request in batch)  # the NPU is idle, so whoever is at the stage waits
-        missing = [id for id in known if (flight := self.flights.get(id)) is None or flight.stage != stage]
+        ids = (request.id for request in batch)  # the NPU is idle, so whoever is at the stage waits
+        missing = [id for id in ids if (flight := self.flights.get(id)) is None or flight.stage != stage]
         if missing:
             self.refuse(now_ns, f"takes request {min(missing)}, which does not wait at {where}")
 

@@ -152,19 +152,19 @@ class Schedule:
         _must(len(stage_of) == sum(o != Outcome.SHED for o in self.outcome), "a request is missing")
         held_until = {key: ends[key] for key in shadows}
         for network, slots in enumerate(side.slots):
-            mine = {key for key, entry in entries.items() if entry == side.first[network]}
-            self._check_slots(mine, slots, held_until)
+            ids = {key for key, entry in entries.items() if entry == side.first[network]}
+            self._check_slots(ids, slots, held_until)
 
     def _check_slots(self, ids: set[int], slots: int, held_until: Mapping[int, int]) -> None:
         """Check the slots held; a sample that ran on held its own until the end of its last run."""
         rows = zip(self.requests, self.start_ns, self.end_ns, self.outcome, strict=True)
-        mine = [
+        decisions = [
             (start, held_until.get(request.id, end))
             for request, start, end, o in rows
             if o != Outcome.SHED and request.id in ids
         ]
         held = 0
-        events = [(start, 1) for start, _ in mine] + [(end, -1) for _, end in mine]
+        events = [(start, 1) for start, _ in decisions] + [(end, -1) for _, end in decisions]
         for at, step in sorted(events):  # leaving sorts before entering at the same nanosecond
             held += step
             _must(held <= slots, f"{held} samples hold {slots} slots at {at} ns")
@@ -227,11 +227,11 @@ def action_line(at: int, action: Action) -> dict[str, object]:
 
 def read_log(lines: Iterable[str], requests: Sequence[Request], first_line: int = 1) -> tuple[tuple[int, Action], ...]:
     """Read the text of `log_lines`. Raises SchedulerError naming the line, counted from `first_line`."""
-    known = {r.id: r for r in requests}
+    by_id = {r.id: r for r in requests}
     log = []
     for number, text in enumerate(lines, first_line):
         try:
-            log.append(read_action(json.loads(text), known))
+            log.append(read_action(json.loads(text), by_id))
         except (ValueError, KeyError, TypeError) as error:
             raise SchedulerError(
                 f"line {number} of the decision log must be one action on known requests: {error!r}"
@@ -239,7 +239,7 @@ def read_log(lines: Iterable[str], requests: Sequence[Request], first_line: int 
     return tuple(log)
 
 
-def read_action(raw: Mapping[str, object], known: Mapping[int, Request]) -> tuple[int, Action]:
+def read_action(raw: Mapping[str, object], by_id: Mapping[int, Request]) -> tuple[int, Action]:
     """Return time and action of a log's line. Raises KeyError, TypeError or ValueError for anything else."""
     at, do, why = raw["t"], raw["do"], str(raw["why"])
     if not isinstance(at, int):
@@ -252,7 +252,7 @@ def read_action(raw: Mapping[str, object], known: Mapping[int, Request]) -> tupl
     ids = raw["ids"]
     if not isinstance(ids, list):
         raise TypeError("ids must be a list")
-    requests = tuple(known[key] for key in ids)
+    requests = tuple(by_id[key] for key in ids)
     if do == "answer":
         return at, Answer(requests, why)
     if do == "shed":

@@ -121,25 +121,25 @@ class _Programme:
         for _ in range(ROUNDS):
             lengths = np.array([end - begin for begin, end in intervals], float)
             cuts = [csr_array(np.array(rows) / lengths[:, None])] if rows else []
-            found = linprog(
+            solution = linprog(
                 cost,
                 A_ub=csr_array(vstack([one_each, enough, *cuts])),
                 b_ub=np.concatenate([np.ones(n), [-self.least], np.ones(len(rows))]),
                 bounds=np.stack([np.zeros(2 * n), able.astype(float)], axis=1),
                 method="highs",
             )
-            if found.status == 2:
+            if solution.status == 2:
                 return None
-            if found.x is None:
+            if solution.x is None:
                 break
-            multipliers = np.maximum(0.0, -found.ineqlin.marginals[n:])
+            multipliers = np.maximum(0.0, -solution.ineqlin.marginals[n:])
             best = min(best, self._dual(multipliers[0], multipliers[1:], rows, lengths, able))
-            known = set(intervals)
-            new = [one for one in self._overfilled(found.x[:n], found.x[n:]) if one not in known]
+            seen = set(intervals)
+            new = [interval for interval in self._overfilled(solution.x[:n], solution.x[n:]) if interval not in seen]
             if not new:
                 break
             intervals += new
-            rows += [self._work_within(*one) for one in new]
+            rows += [self._work_within(*interval) for interval in new]
         return best
 
     def _work_within(self, begin: int, end: int) -> Floats:
@@ -159,8 +159,8 @@ class _Programme:
             charged += y / length * row
         worth = np.concatenate([np.ones(n), np.zeros(n)]) + count - charged
         worth = np.where(able, worth, 0.0)
-        each = np.maximum(0.0, np.maximum(worth[:n], worth[n:]))
-        return float(multipliers.sum() - count * self.least + each.sum())
+        weights = np.maximum(0.0, np.maximum(worth[:n], worth[n:]))
+        return float(multipliers.sum() - count * self.least + weights.sum())
 
     def _overfilled(self, on: Floats, late: Floats) -> list[tuple[int, int]]:
         """Return intervals that hold more work than time: those that end where the earliest deadline first
@@ -175,15 +175,15 @@ class _Programme:
         begins = np.array([job[0] for job in jobs], np.int64)
         ends = np.array([job[1] for job in jobs], np.int64)
         works = np.array([job[2] for job in jobs], float)
-        found = []
+        intervals = []
         for end in _missed(jobs):
             inside = np.where(ends <= end, works, 0.0)
             held = np.cumsum(inside[::-1])[::-1]
             over = np.where(begins < end, held - (end - begins), 0.0)
             at = int(over.argmax())
             if over[at] > _OVER * (end - begins[at]):
-                found.append((int(begins[at]), end))
-        return list(dict.fromkeys(found))
+                intervals.append((int(begins[at]), end))
+        return list(dict.fromkeys(intervals))
 
 
 def _missed(jobs: Sequence[tuple[int, int, float]]) -> list[int]:

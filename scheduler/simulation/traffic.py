@@ -25,7 +25,7 @@ LONGEST_S = 1e8  # three years; int64 nanoseconds hold ninety times as much
 
 
 def requests_at(arrivals_ns: Sequence[int] | NDArray[np.int64], slo_ns: int) -> list[Request]:
-    """Make requests 0, 1, ... with these arrivals (sorted) and one objective. Raises TrafficError."""
+    """Make requests 0, 1, ... with these arrivals (n,), sorted, and one objective. Raises TrafficError."""
     check_objective(slo_ns)
     if len(arrivals_ns) and not 0 <= arrivals_ns[-1] <= 2 * LONGEST_S * _NS:
         raise TrafficError(f"the arrivals must fit into {2 * LONGEST_S:g} s, and these do not")
@@ -148,15 +148,15 @@ def _parsed(text: str) -> tuple[str, dict[str, Any]]:
     """Return the kind of traffic and its parameters. Raises TrafficError."""
     name, *settings = text.split(":")
     name = "bursty" if name == "mmpp" else name
-    known = {"poisson": (), "bursty": ("burst", "share", "dwell"), "diurnal": ("swing", "period")}
-    if name not in known:
-        raise TrafficError(f"traffic must be one of {', '.join(known)}, not {name!r}")
+    kinds = {"poisson": (), "bursty": ("burst", "share", "dwell"), "diurnal": ("swing", "period")}
+    if name not in kinds:
+        raise TrafficError(f"traffic must be one of {', '.join(kinds)}, not {name!r}")
     options: dict[str, Any] = {}
     for part in settings:
         key, _, value = part.partition("=")
-        if key not in known[name]:
+        if key not in kinds[name]:
             raise TrafficError(
-                f"parameters of {name} traffic must be among: {', '.join(known[name]) or 'none'}; not {part!r}"
+                f"parameters of {name} traffic must be among: {', '.join(kinds[name]) or 'none'}; not {part!r}"
             )
         try:
             if key in ("dwell", "period"):
@@ -178,7 +178,8 @@ def read_trace(
     Raises TrafficError naming the line.
 
     Arrivals must not go back in time; exits must be those of `stages` stages, if their number is given.
-    Without an `slo_ms` column all requests have `slo_ns`. The second value are the exits, if recorded.
+    Without an `slo_ms` column all requests have `slo_ns`. The second value are the exits (requests,), if
+    recorded.
 
     >>> requests, exits = read_trace("arrival_ms,slo_ms\n0,20\n3.5,40\n")
     >>> requests[1], exits
@@ -239,7 +240,7 @@ def _wrong(at: int, last: int, slo: int, leave: int, stages: int | None) -> str:
 
 
 def draw_exits(exit_rates: Sequence[float], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw the exit of each of `count` samples independently with these shares."""
+    """Draw the exit (count,) of each of `count` samples independently with these shares."""
     check_rates(exit_rates, len(exit_rates))
     edges = np.cumsum(exit_rates)[:-1]
     return np.searchsorted(edges, rng.random(count), side="right").astype(np.int64)

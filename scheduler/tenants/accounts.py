@@ -36,8 +36,8 @@ class Accounts:
     """
 
     def __init__(self, tenancy: Tenancy) -> None:
-        self.burst_ns = {one.name: float(one.burst_ns) for one in tenancy.all}
-        self.shares = {one.name: one.share for one in tenancy.all}
+        self.burst_ns = {tenant.name: float(tenant.burst_ns) for tenant in tenancy.all}
+        self.shares = {tenant.name: tenant.share for tenant in tenancy.all}
         self.balance_ns = dict(self.burst_ns)
         self.refilled_ns, self.overflown_ns, self.paid_ns, self.lent_ns = (
             dict.fromkeys(self.burst_ns, 0.0) for _ in range(4)
@@ -78,15 +78,15 @@ class Accounts:
 
         The first tenant is the one whose turn it was.
         """
-        each = run_ns / sum(samples.values())
+        sample_ns = run_ns / sum(samples.values())
         self._served_tag = max(self._served_tag, self._tag[next(iter(samples))])
         for name, count in samples.items():
-            self._tag[name] += each * count / max(self.shares[name], LEAST)
+            self._tag[name] += sample_ns * count / max(self.shares[name], LEAST)
             if lent:
-                self.lent_ns[name] += each * count
+                self.lent_ns[name] += sample_ns * count
             else:
-                self.paid_ns[name] += each * count
-                self.balance_ns[name] -= each * count
+                self.paid_ns[name] += sample_ns * count
+                self.balance_ns[name] -= sample_ns * count
 
     def ready_ns(self, name: str) -> float:
         """Return the time from now until the tenant has tokens again: infinite without a share."""
@@ -97,12 +97,12 @@ class Accounts:
 
     def set_tenancy(self, tenancy: Tenancy) -> None:
         """Take changed shares and bursts; a balance above a smaller burst is cut."""
-        for one in tenancy.all:
-            self.shares[one.name], self.burst_ns[one.name] = one.share, float(one.burst_ns)
-            self.balance_ns.setdefault(one.name, float(one.burst_ns))
-            self._tag.setdefault(one.name, self._served_tag)
+        for tenant in tenancy.all:
+            self.shares[tenant.name], self.burst_ns[tenant.name] = tenant.share, float(tenant.burst_ns)
+            self.balance_ns.setdefault(tenant.name, float(tenant.burst_ns))
+            self._tag.setdefault(tenant.name, self._served_tag)
             for column in (self.refilled_ns, self.overflown_ns, self.paid_ns, self.lent_ns):
-                column.setdefault(one.name, 0.0)
-            cut = max(0.0, self.balance_ns[one.name] - one.burst_ns)
-            self.balance_ns[one.name] -= cut
-            self.overflown_ns[one.name] += cut
+                column.setdefault(tenant.name, 0.0)
+            cut = max(0.0, self.balance_ns[tenant.name] - tenant.burst_ns)
+            self.balance_ns[tenant.name] -= cut
+            self.overflown_ns[tenant.name] += cut

@@ -24,8 +24,10 @@ class Demand:
 
     def __init__(self, tenancy: Tenancy) -> None:
         self._interval_ns = tenancy.interval_ns
-        self._rates: dict[str, float] = {one.name: one.rate_per_s for one in tenancy.all if one.rate_per_s is not None}
-        self._names = [one.name for one in tenancy.all]
+        self._rates: dict[str, float] = {
+            tenant.name: tenant.rate_per_s for tenant in tenancy.all if tenant.rate_per_s is not None
+        }
+        self._names = [tenant.name for tenant in tenancy.all]
         self._counts: Counter[str] = Counter()
         self._since_ns = 0
 

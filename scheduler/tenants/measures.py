@@ -46,12 +46,12 @@ def npu_ns_by_tenant(schedule: Schedule, until_ns: int | None = None) -> dict[st
     return spent
 
 
-def _exits_of(schedule: Schedule, mine: NDArray[np.bool_]) -> range:
+def _exits_of(schedule: Schedule, of_tenant: NDArray[np.bool_]) -> range:
     """Return the exits of the network that a tenant's requests are for."""
     side = schedule.networks
     if side is None:
         return range(schedule.stages)
-    network = side.of(schedule.requests[int(np.argmax(mine))])
+    network = side.of(schedule.requests[int(np.argmax(of_tenant))])
     return range(side.first[network], side.last[network] + 1)
 
 
@@ -60,31 +60,31 @@ def measure_tenants(
 ) -> dict[str, TenantMetrics]:
     """Return the metrics of every tenant with requests, in the order of `names`, then of appearance.
 
-    `right`: by request, whether its answer was right.
+    `right`: by request, (requests,), whether its answer was right.
     """
     owners = np.array([request.tenant for request in schedule.requests])
     arrival = np.array([request.arrival_ns for request in schedule.requests])
     deadline = np.array([request.deadline_ns for request in schedule.requests])
     end, exits, outcome = (np.array(x) for x in (schedule.end_ns, schedule.exit, schedule.outcome))
     spent, whole = npu_ns_by_tenant(schedule), max(int(end.max()) - int(arrival[0]), 1)
-    found: dict[str, TenantMetrics] = {}
+    metrics: dict[str, TenantMetrics] = {}
     seen = [*names, *(name for name in dict.fromkeys(owners.tolist()) if name not in names)]
     for name in seen:
-        mine = owners == name
-        if not mine.any():
+        of_tenant = owners == name
+        if not of_tenant.any():
             continue
-        shed = outcome[mine] == Outcome.SHED
-        latency = (end - arrival)[mine][~shed] / 1e6
+        shed = outcome[of_tenant] == Outcome.SHED
+        latency = (end - arrival)[of_tenant][~shed] / 1e6
         p50, p99 = np.percentile(latency, [50, 99]) if len(latency) else (np.nan, np.nan)
-        found[name] = TenantMetrics(
-            requests=int(mine.sum()),
+        metrics[name] = TenantMetrics(
+            requests=int(of_tenant.sum()),
             average_ms=float(latency.mean()) if len(latency) else float("nan"),
             p50_ms=float(p50),
             p99_ms=float(p99),
-            violations_pct=100 * float((shed | (end > deadline)[mine]).mean()),
+            violations_pct=100 * float((shed | (end > deadline)[of_tenant]).mean()),
             shed_pct=100 * float(shed.mean()),
             npu_pct=100 * spent.get(name, 0.0) / whole,
-            exit_pct=tuple(100 * float((exits[mine] == s).mean()) for s in _exits_of(schedule, mine)),
-            accuracy_pct=None if right is None else 100 * float(right[mine].mean()),
+            exit_pct=tuple(100 * float((exits[of_tenant] == s).mean()) for s in _exits_of(schedule, of_tenant)),
+            accuracy_pct=None if right is None else 100 * float(right[of_tenant].mean()),
         )
-    return found
+    return metrics

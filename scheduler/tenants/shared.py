@@ -74,13 +74,14 @@ class Shared:
         count = 1 if networks is None else len(networks)
         settings = (setting,) * count if setting is None or isinstance(setting, Setting) else tuple(setting)
         self._makers: list[Callable[[], Policy]] = [
-            partial(make_policy, inner, each) if isinstance(inner, str) else inner for each in settings
+            partial(make_policy, inner, network_setting) if isinstance(inner, str) else inner
+            for network_setting in settings
         ]
         self._criteria = (criteria,) if isinstance(criteria, Criteria) else tuple(criteria or ())
         self._modes = dict(modes or {})
         self._tables: tuple[LatencyTable, ...] = ()
         self._table: LatencyTable | None = None
-        if count > 1 and (lost := [one.name for one in tenancy.all if one.name not in self._of_tenant]):
+        if count > 1 and (lost := [tenant.name for tenant in tenancy.all if tenant.name not in self._of_tenant]):
             raise SchedulerError(f"tenant '{lost[0]}' must have a network of its own, and it has none")
         self._changed: tuple[Tenancy, Mapping[str, AdaptationMode]] | None = None
         _check_modes(tenancy, self._modes)
@@ -105,13 +106,13 @@ class Shared:
             self.charge = Charge(self.tenancy.energy, self._power)
         self.demand = Demand(self.tenancy)
         self._inner: dict[str, Policy] = {}
-        self._network = {one.name: self._of_tenant.get(one.name, 0) for one in self.tenancy.all}
-        for one in self.tenancy.all:
-            policy = self._inner[one.name] = self._makers[self._network[one.name]]()
+        self._network = {tenant.name: self._of_tenant.get(tenant.name, 0) for tenant in self.tenancy.all}
+        for tenant in self.tenancy.all:
+            policy = self._inner[tenant.name] = self._makers[self._network[tenant.name]]()
             policy.reset()
-            if self._criteria and one.criterion is not None:
-                self._criteria[self._network[one.name]].set(one.criterion, tenant=one.name)
-        self._by_name = {one.name: one for one in self.tenancy.all}
+            if self._criteria and tenant.criterion is not None:
+                self._criteria[self._network[tenant.name]].set(tenant.criterion, tenant=tenant.name)
+        self._by_name = {tenant.name: tenant for tenant in self.tenancy.all}
         self._lines = [
             Lines([name for name, at in self._network.items() if at == network]) for network in range(len(self._makers))
         ]
@@ -136,11 +137,11 @@ class Shared:
 
         `modes`: of all tenants (None: as before). Raises SchedulerError.
         """
-        if [one.name for one in tenancy.all] != [one.name for one in self.tenancy.all]:
+        if [tenant.name for tenant in tenancy.all] != [one.name for one in self.tenancy.all]:
             raise SchedulerError("tenants may be changed while they are served, but neither added nor removed")
-        known = self._modes if modes is None else dict(modes)
-        _check_modes(tenancy, known)
-        self._changed = tenancy, known
+        chosen = self._modes if modes is None else dict(modes)
+        _check_modes(tenancy, chosen)
+        self._changed = tenancy, chosen
 
     # -- decisions -------------------------------------------------------------------------------------------
 
@@ -152,9 +153,9 @@ class Shared:
         if self.charge is not None:
             self.charge.refill(view.now_ns)
         views = self._apart(view)
-        new = [request for lines, mine in zip(self._lines, views, strict=True) for request in lines.read(mine.waiting)]
+        new = [request for lines, part in zip(self._lines, views, strict=True) for request in lines.read(part.waiting)]
         if self.demand.read(view.now_ns, new):
-            self._share_anew([mine.latency.between(0, mine.latency.stages - 1, 1) for mine in views])
+            self._share_anew([part.latency.between(0, part.latency.stages - 1, 1) for part in views])
         lines = {name: self._lines[network].of(name) for name, network in self._network.items()}
         wanting = [name for name, line in lines.items() if any(line)]
         order = self.accounts.order(wanting)
@@ -172,14 +173,14 @@ class Shared:
                 if ready < 2**62:
                     waits.append(view.now_ns + max(1, int(ready) + 1))
                 continue
-            mine = views[self._network[name]]
-            most = mine.slots - self._claimed(name, held) + self._claim(name, held)
-            action = self._turn(name, mine, lines[name], most)
+            part = views[self._network[name]]
+            most = part.slots - self._claimed(name, held) + self._claim(name, held)
+            action = self._turn(name, part, lines[name], most)
             if isinstance(action, Wait):
                 if action.until_ns is not None:
                     waits.append(action.until_ns)
             elif isinstance(action, Run):
-                return self._filled(name, action, mine, lines, held, lent=not tokens)
+                return self._filled(name, action, part, lines, held, lent=not tokens)
             elif action is not None:
                 if isinstance(action, Shed):
                     self._lines[self._network[name]].remove(action.requests)
@@ -199,9 +200,9 @@ class Shared:
                 view.of_network(side.span(index), table, rates, own) for index, (table, rates, own) in enumerate(rows)
             ]
         named = Counter(self._network[tenant.name] for tenant in self.tenancy.tenants)
-        for index, mine in enumerate(views):
-            if mine.slots < named[index]:
-                raise PolicyError(f"{named[index]} tenants need a slot each, and the NPU has {mine.slots}")
+        for index, part in enumerate(views):
+            if part.slots < named[index]:
+                raise PolicyError(f"{named[index]} tenants need a slot each, and the NPU has {part.slots}")
         return views
 
     def _turn(self, name: str, view: View, line: Sequence[Sequence[Request]], most: int) -> Action | None:
@@ -236,7 +237,7 @@ class Shared:
         """
         stage, batch = run.stage, list(run.requests)
         taken = held + Counter({name: len(batch)}) if stage == 0 else held
-        each = view.latency.ns[stage][view.b_max - 1] / view.b_max
+        sample_ns = view.latency.ns[stage][view.b_max - 1] / view.b_max
         queues = {
             other: deque(line[stage])
             for other, line in lines.items()
@@ -247,7 +248,7 @@ class Shared:
         }
         joined: Counter[str] = Counter()
         while len(batch) < view.b_max and (ready := [other for other, queue in queues.items() if queue]):
-            owner = min(ready, key=lambda other: self.accounts.turn(other, each * joined[other]))
+            owner = min(ready, key=lambda other: self.accounts.turn(other, sample_ns * joined[other]))
             if stage == 0 and self._claimed(name, taken + Counter({owner: 1})) > view.slots:
                 del queues[owner]
                 continue
@@ -284,9 +285,9 @@ class Shared:
         borrow.
         """
         for name in order:
-            one = self._by_name[name]
-            over = one.at_limit == "drop" and name not in with_tokens and lines[name][0]
-            if over and (with_tokens or not one.borrow):
+            tenant = self._by_name[name]
+            over = tenant.at_limit == "drop" and name not in with_tokens and lines[name][0]
+            if over and (with_tokens or not tenant.borrow):
                 refused = tuple(lines[name][0])
                 self._lines[self._network[name]].remove(refused)
                 return Shed(refused, AT_LIMIT)
@@ -296,39 +297,39 @@ class Shared:
 
     def _apply(self, tenancy: Tenancy, modes: Mapping[str, AdaptationMode]) -> None:
         before, self.tenancy, self._modes, self._changed = self._by_name, tenancy, dict(modes), None
-        self.demand.tell([one for one in tenancy.all if one.rate_per_s != before[one.name].rate_per_s])
-        self._by_name = {one.name: one for one in tenancy.all}
+        self.demand.tell([tenant for tenant in tenancy.all if tenant.rate_per_s != before[tenant.name].rate_per_s])
+        self._by_name = {tenant.name: tenant for tenant in tenancy.all}
         self.accounts.set_tenancy(tenancy)
-        for one in tenancy.all if self._criteria else ():
-            if one.mode == "fixed":
-                self._criteria[self._network[one.name]].set(one.criterion, tenant=one.name)
+        for tenant in tenancy.all if self._criteria else ():
+            if tenant.mode == "fixed":
+                self._criteria[self._network[tenant.name]].set(tenant.criterion, tenant=tenant.name)
         self._follow()
 
     def _share_anew(self, full_ns: Sequence[int]) -> None:
         """Divide the shares of those that cooperate by what they ask for, then let criteria follow."""
         every = self.tenancy.all
         given = cooperative_shares(
-            shares=[one.share for one in every],
-            priorities=[one.priority for one in every],
-            rates_per_s=[self.demand.rate_per_s(one.name) or 0.0 for one in every],
-            full_ns=[full_ns[self._network[one.name]] for one in every],
-            cooperates=[one.cooperative for one in every],
+            shares=[tenant.share for tenant in every],
+            priorities=[tenant.priority for tenant in every],
+            rates_per_s=[self.demand.rate_per_s(tenant.name) or 0.0 for tenant in every],
+            full_ns=[full_ns[self._network[tenant.name]] for tenant in every],
+            cooperates=[tenant.cooperative for tenant in every],
         )
-        for one, share in zip(every, given, strict=True):
-            self.accounts.shares[one.name] = share
+        for tenant, share in zip(every, given, strict=True):
+            self.accounts.shares[tenant.name] = share
         self._follow()
 
     def _follow(self) -> None:
         """Give every tenant whose mode follows its share the criterion of its budget."""
         if not self._criteria:
             return
-        for one in self.tenancy.all:
-            mode, rate = self._modes.get(one.name), self.demand.rate_per_s(one.name)
-            if one.mode == "fixed" or mode is None or not rate:
+        for tenant in self.tenancy.all:
+            mode, rate = self._modes.get(tenant.name), self.demand.rate_per_s(tenant.name)
+            if tenant.mode == "fixed" or mode is None or not rate:
                 continue
             allowed = 1.0 if self.charge is None else self.charge.share(self.tenancy.interval_ns)
-            budget_ns = self.tenancy.utilisation * allowed * self.accounts.shares[one.name] / rate * 1e9
-            self._criteria[self._network[one.name]].set(mode.criterion(budget_ns), tenant=one.name)
+            budget_ns = self.tenancy.utilisation * allowed * self.accounts.shares[tenant.name] / rate * 1e9
+            self._criteria[self._network[tenant.name]].set(mode.criterion(budget_ns), tenant=tenant.name)
 
 
 def _check_modes(tenancy: Tenancy, modes: Mapping[str, AdaptationMode]) -> None:

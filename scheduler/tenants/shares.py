@@ -73,7 +73,7 @@ def cooperative_shares(
     rewarded: everybody keeps `keeps` of its share as far as it demands it, and a weight counts at most
     `growth` times the owner's share. What nobody demands is divided as the shares. The others keep theirs.
     """
-    together = [i for i, one in enumerate(cooperates) if one]
+    together = [i for i, takes_part in enumerate(cooperates) if takes_part]
     pool, given = sum(shares[i] for i in together), list(shares)
     if len(together) < 2 or pool <= 0:
         return tuple(given)

@@ -20,18 +20,18 @@ def room_for(b_max: int, tenants: Sequence[int]) -> tuple[int, ...]:
     """
     if b_max * len(tenants) + sum(tenants) <= MOST_SLOTS:
         return tuple(b_max + count for count in tenants)
-    each, rest = divmod(MOST_SLOTS, len(tenants))
-    return tuple(each + (index < rest) for index in range(len(tenants)))
+    equal, rest = divmod(MOST_SLOTS, len(tenants))
+    return tuple(equal + (index < rest) for index in range(len(tenants)))
 
 
 def network_of_tenants(tenancy: Tenancy, names: Sequence[str]) -> dict[str, int]:
     """Return the network of each tenant, by its place in `names`. Raises SchedulerError."""
     if len(names) == 1 and not tenancy.networks:
-        return {one.name: 0 for one in tenancy.all}
-    found = {}
-    for one in tenancy.tenants:
-        if one.network not in names:
-            said = f"'{one.network}'" if one.network else "none"
-            raise SchedulerError(f"tenant '{one.name}': network must be one of {', '.join(names)}, not {said}")
-        found[one.name] = list(names).index(one.network)
-    return found
+        return {tenant.name: 0 for tenant in tenancy.all}
+    slots = {}
+    for tenant in tenancy.tenants:
+        if tenant.network not in names:
+            network = f"'{tenant.network}'" if tenant.network else "none"
+            raise SchedulerError(f"tenant '{tenant.name}': network must be one of {', '.join(names)}, not {network}")
+        slots[tenant.name] = list(names).index(tenant.network)
+    return slots

@@ -83,9 +83,9 @@ class Tenant:
         ):
             if value is not None and (not _number(value) or not low <= value <= high):
                 raise SchedulerError(f"{where}: {key} must be a number in {low:g}..{high:g}, not {value!r:.60}")
-        for key, text, known in (("at_limit", self.at_limit, AT_LIMIT), ("mode", self.mode, MODES)):
-            if not isinstance(text, str) or text not in known:
-                raise SchedulerError(f"{where}: {key} must be one of {', '.join(known)}, not {text!r:.60}")
+        for key, text, allowed in (("at_limit", self.at_limit, AT_LIMIT), ("mode", self.mode, MODES)):
+            if not isinstance(text, str) or text not in allowed:
+                raise SchedulerError(f"{where}: {key} must be one of {', '.join(allowed)}, not {text!r:.60}")
         if self.accuracy is not None and self.mode == "fixed":
             raise SchedulerError(f"{where}: accuracy is the target of a mode, and its mode is fixed")
         if not 1 <= self.burst_ns <= 10**12:
@@ -140,11 +140,11 @@ class Tenancy:
 
     def named(self, name: str) -> Tenant:
         """Return a tenant. Raises SchedulerError, naming those that there are."""
-        for one in self.tenants:
-            if one.name == name:
-                return one
-        known = ", ".join(tenant.name for tenant in self.tenants)
-        raise SchedulerError(f"a tenant must be one of {known}, not '{name:.60}'")
+        for listed in self.tenants:
+            if listed.name == name:
+                return listed
+        names = ", ".join(tenant.name for tenant in self.tenants)
+        raise SchedulerError(f"a tenant must be one of {names}, not '{name:.60}'")
 
     def with_tenants(self, tenants: Mapping[str, Tenant]) -> Tenancy:
         """Return the tenancy with tenants exchanged for those of the same names. Raises SchedulerError."""
@@ -218,7 +218,7 @@ def _networks(raw: Mapping[str, Any], networks: Collection[str]) -> tuple[dict[s
             files[name] = _text(f"network '{name}': confidences", row["confidences"])
         if "exit_rates" in row:
             given = row["exit_rates"]
-            if not isinstance(given, list) or not all(_number(one) and 0 <= one <= 1 for one in given):
+            if not isinstance(given, list) or not all(_number(share) and 0 <= share <= 1 for share in given):
                 raise SchedulerError(f"network '{name}': exit_rates must be shares of 0..1, not {given!r}")
             rates[name] = tuple(map(float, given))
     return files, rates
@@ -259,19 +259,19 @@ def changed(name: str, row: Mapping[str, Any], before: Tenant | None = None) -> 
 
 def described(tenant: Tenant) -> dict[str, Any]:
     """Return a tenant in the keys of its table, with plain JSON types; what is not set is left out."""
-    told: dict[str, Any] = {key: getattr(tenant, key) for key in _PLAIN}
-    told["burst"] = f"{tenant.burst_ns}ns"
+    fields: dict[str, Any] = {key: getattr(tenant, key) for key in _PLAIN}
+    fields["burst"] = f"{tenant.burst_ns}ns"
     if tenant.network:
-        told["network"] = tenant.network
+        fields["network"] = tenant.network
     if tenant.criterion is not None:
-        told["criteria"] = tenant.criterion.text
+        fields["criteria"] = tenant.criterion.text
     if tenant.accuracy is not None:
-        told["accuracy"] = tenant.accuracy
+        fields["accuracy"] = tenant.accuracy
     if tenant.rate_per_s is not None:
-        told["rate"] = tenant.rate_per_s
+        fields["rate"] = tenant.rate_per_s
     if tenant.slo_ns is not None:
-        told["slo"] = f"{tenant.slo_ns}ns"
-    return told
+        fields["slo"] = f"{tenant.slo_ns}ns"
+    return fields
 
 
 def told(tenancy: Tenancy) -> dict[str, Any]:

@@ -97,7 +97,7 @@ class Tuning:
         violations, average, p99 = map(float, best.ratios)
         if best.name == "start":
             return self.start, trials
-        said = (
+        origin = (
             f"tuned for this table in {self.search.generation} generations"
             if best.weights
             else "fluid, which none beats"
@@ -105,7 +105,7 @@ class Tuning:
         return dataclasses.replace(
             self.start,
             weights=best.weights,
-            origin=said,
+            origin=origin,
             ratios=(violations, average, p99),
             plain="" if best.weights else best.name,
         ), trials

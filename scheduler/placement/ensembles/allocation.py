@@ -188,17 +188,17 @@ class Problem:
 
         cells = np.argwhere(matrix > 0)
         took = self.of_matrix(self.seconds, matrix)
-        each = np.array([took[d, m] / matrix[d, m] for d, m in cells])
+        speeds = np.array([took[d, m] / matrix[d, m] for d, m in cells])
         n, devices, networks = len(cells), len(self.devices), len(self.networks)
-        unit = float((1 / each).max())
+        unit = float((1 / speeds).max())
         rows = np.r_[cells[:, 0], devices + cells[:, 1], devices + np.arange(networks)]
         columns = np.r_[np.arange(n), np.arange(n), np.full(networks, n)]
-        values = np.r_[each * unit, -np.ones(n), self.wants]
+        values = np.r_[speeds * unit, -np.ones(n), self.wants]
         matrix_ub = csr_array((values, (rows, columns)), shape=(devices + networks, n + 1))
         limits = np.r_[np.ones(devices), np.zeros(networks)]
         answer: Any = linprog(np.r_[np.zeros(n), -1.0], A_ub=matrix_ub, b_ub=limits, method="highs")
         rates, weights = np.zeros(matrix.shape), np.zeros(matrix.shape)
-        for (d, m), x, second in zip(cells, answer.x[:n] * unit, each, strict=True):
+        for (d, m), x, second in zip(cells, answer.x[:n] * unit, speeds, strict=True):
             rates[d, m], weights[d, m] = x, x * second
         prices = -np.asarray(answer.ineqlin.marginals)
         return Shares(

@@ -71,22 +71,22 @@ def allocate(problem: Problem, *, nodes: int = NODES, gap: float = GAP) -> Alloc
             best = Allocation(problem=problem, matrix=matrix, shares=shares, bound=max(bound, shares.rate), method=name)
     for name, only in (("guided", instances), ("integer", None)):
         if (best is None or best.rate < bound * (1 - gap)) and (only is not None or name == "integer"):
-            found = assigned(problem, only, gap=gap / 2, nodes=nodes // 3 if name == "guided" else nodes)
-            if found is not None and (best is None or problem.shared(found).rate > best.rate * (1 + _EPS)):
-                shares = problem.shared(found)
-                best = Allocation(problem=problem, matrix=found, shares=shares, bound=bound, method=name)
+            solution = assigned(problem, only, gap=gap / 2, nodes=nodes // 3 if name == "guided" else nodes)
+            if solution is not None and (best is None or problem.shared(solution).rate > best.rate * (1 + _EPS)):
+                shares = problem.shared(solution)
+                best = Allocation(problem=problem, matrix=solution, shares=shares, bound=bound, method=name)
     if best is None:
         raise unfit or PlacementError(f"{len(problem.networks)} networks must fit {len(problem.devices)} devices")
     return replace(best, bound=max(bound, best.rate))
 
 
 def groups(problem: Problem) -> list[NDArray[np.int64]]:
-    """Devices that the problem cannot distinguish."""
-    found: dict[bytes, list[int]] = {}
+    """Devices that the problem cannot distinguish: their indices (members,) by group."""
+    alike: dict[bytes, list[int]] = {}
     for d in range(len(problem.devices)):
         key = problem.seconds[d].tobytes() + problem.need[d].tobytes() + problem.room[d].tobytes()
-        found.setdefault(key, []).append(d)
-    return [np.array(members) for members in found.values()]
+        alike.setdefault(key, []).append(d)
+    return [np.array(members) for members in alike.values()]
 
 
 def pooled(
@@ -122,14 +122,14 @@ def pooled(
         rows.append({index: -1.0, n + index: 1.0})
         high.append(0.0)
     for g, devices in enumerate(members):
-        mine = [index for index, cell in enumerate(cells) if cell[0] == g]
-        rows.append({n + index: 1.0 for index in mine})
+        places = [index for index, cell in enumerate(cells) if cell[0] == g]
+        rows.append({n + index: 1.0 for index in places})
         high.append(float(len(devices)))
         room = float(problem.room[devices[0]])
-        rows.append({index: problem.need[devices[0], cells[index][1], cells[index][2]] / room for index in mine})
+        rows.append({index: problem.need[devices[0], cells[index][1], cells[index][2]] / room for index in places})
         high.append(float(len(devices)))
         for m in range(len(problem.networks)):
-            rows.append({index: 1.0 for index in mine if cells[index][1] == m})
+            rows.append({index: 1.0 for index in places if cells[index][1] == m})
             high.append(float(len(devices)))
     for m, demand in enumerate(problem.demand):
         rows.append({**{n + i: -speed[i] / unit for i, cell in enumerate(cells) if cell[1] == m}, 2 * n: demand})
@@ -163,8 +163,8 @@ def assigned(
 ) -> Matrix | None:
     """Solve device by device, over the instances of a pooled solution or over all; None for none.
 
-    Of the batch sizes of an element only those count that are faster than all of less memory; the least and
-    the fastest of them are columns.
+    The matrix is (devices, networks). Of the batch sizes of an element only those count that are faster than
+    all of less memory; the least and the fastest of them are columns.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
 
@@ -187,14 +187,14 @@ def assigned(
     rows: list[dict[int, float]] = [{i: -1.0, n + i: 1.0} for i in range(n)]
     high = [0.0] * n
     for d in range(devices):
-        mine = [i for i, cell in enumerate(cells) if cell[0] == d]
-        if not mine:
+        places = [i for i, cell in enumerate(cells) if cell[0] == d]
+        if not places:
             continue
-        rows.append({n + i: 1.0 for i in mine})
-        rows.append({i: float(problem.need[cells[i]]) / float(problem.room[d]) for i in mine})
+        rows.append({n + i: 1.0 for i in places})
+        rows.append({i: float(problem.need[cells[i]]) / float(problem.room[d]) for i in places})
         high += [1.0, 1.0]
-        for m in {cells[i][1] for i in mine}:
-            rows.append({i: 1.0 for i in mine if cells[i][1] == m})
+        for m in {cells[i][1] for i in places}:
+            rows.append({i: 1.0 for i in places if cells[i][1] == m})
             high.append(1.0)
     for m, demand in enumerate(problem.demand):
         rows.append({**{n + i: -speed[i] / unit for i, cell in enumerate(cells) if cell[1] == m}, 2 * n: demand})
@@ -234,16 +234,19 @@ def _sizes(problem: Problem, device: int, network: int) -> list[int]:
 
 
 def pack(problem: Problem, instances: dict[tuple[int, int, int], tuple[int, float]]) -> Matrix | None:
-    """Put pooled instances onto devices, largest need first, where time is left; None where one stays out."""
+    """Put pooled instances onto devices, largest need first, where time is left; None where one stays out.
+
+    The matrix is (devices, networks).
+    """
     members = groups(problem)
     matrix = np.zeros((len(problem.devices), len(problem.networks)), np.int64)
     left, busy = problem.room.astype(np.int64).copy(), np.zeros(len(problem.devices))
-    each = [
+    candidates = [
         (int(problem.need[members[g][0], m, k]), time_used / count, g, m, k)
         for (g, m, k), (count, time_used) in instances.items()
         for _ in range(count)
     ]
-    for need, used, g, m, k in sorted(each, key=lambda one: (-one[0], -one[1], one[3])):
+    for need, used, g, m, k in sorted(candidates, key=lambda instance: (-instance[0], -instance[1], instance[3])):
         able = [int(d) for d in members[g] if matrix[d, m] == 0 and need <= left[d]]
         if able:
             device = min(able, key=lambda d: (busy[d], -int(left[d]), d))
@@ -267,24 +270,24 @@ def pack(problem: Problem, instances: dict[tuple[int, int, int], tuple[int, floa
 def improve(problem: Problem, start: Matrix, *, bound: float) -> tuple[Matrix, Shares]:
     """Change elements at the prices of the best shares until nothing gains or the bound is met.
 
-    Never below the start.
+    Matrices are (devices, networks). Never below the start.
     """
     matrix, shares = start.copy(), problem.shared(start)
     tried: set[bytes] = {matrix.tobytes()}
     for _ in range(MOST_CHANGES):
         if shares.rate >= bound:
             break
-        found = False
+        improved = False
         for change in _promising(problem, matrix, shares)[:12]:
             other = _changed(problem, matrix, shares, change)
             if other is None or other.tobytes() in tried:
                 continue
             tried.add(other.tobytes())
-            one = problem.shared(other)
-            if one.rate > shares.rate * (1 + 1e-7):
-                matrix, shares, found = other, one, True
+            other_shares = problem.shared(other)
+            if other_shares.rate > shares.rate * (1 + 1e-7):
+                matrix, shares, improved = other, other_shares, True
                 break
-        if not found:
+        if not improved:
             break
     return matrix, shares
 

@@ -41,9 +41,9 @@ def find_combiner(name: str) -> Combiner:
     """Load the rule of a name. Raises FleetError unless one package brings it and it can be loaded."""
     combiner = COMBINER_EXTENSIONS.find(name)
     if combiner is None:
-        known = ", ".join([*RULES, *COMBINER_EXTENSIONS.names])
+        names = ", ".join([*RULES, *COMBINER_EXTENSIONS.names])
         group = COMBINER_EXTENSIONS.group
-        raise FleetError(f"a rule must be one of {known}, or of a package with entry points '{group}', not '{name}'")
+        raise FleetError(f"a rule must be one of {names}, or of a package with entry points '{group}', not '{name}'")
     return combiner
 
 

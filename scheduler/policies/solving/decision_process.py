@@ -79,7 +79,7 @@ class CountTable:
 
     @cached_property
     def whole(self) -> NDArray[np.int64]:
-        """`q` in whole sample-nanoseconds, NEVER for infinity.
+        """`q`, in its shape, in whole sample-nanoseconds, NEVER for infinity.
 
         Sums of them are exact, so they are the same in any order and on any machine.
         """
@@ -297,12 +297,14 @@ def solve_counts(
     process = _Process(latency, list(exit_rates), rate_per_s, slots=slots or b_max, queue_max=queue_max, b_max=b_max)
     low, high, h = _settle(process, process.drained(exit_rates), tolerance, sweeps)
     g = (low + high) / 2
-    said = f"at {rate_per_s:g} requests/s the average number of requests lies in {max(low, 0):.3g} to {high:.3g}"
+    sentence = f"at {rate_per_s:g} requests/s the average number of requests lies in {max(low, 0):.3g} to {high:.3g}"
     if low > queue_max / 2:
-        raise OverloadError(f"the decision process sees {queue_max} requests in the queue, and {said}: solve for less")
+        raise OverloadError(
+            f"the decision process sees {queue_max} requests in the queue, and {sentence}: solve for less"
+        )
     if high - low > tolerance * high:
         raise OverloadError(
-            f"the decision process must settle within {sweeps} sweeps, and {said}; more sweeps or a lower rate may settle it"
+            f"the decision process must settle within {sweeps} sweeps, and {sentence}; more sweeps or a lower rate may settle it"
         )
     return CountTable(
         places=process.places,

@@ -139,7 +139,7 @@ def simulate_drift(
     busy = sum(adapted.run_end_ns) - sum(run.start_ns for run in adapted.runs)
     return Drifted(
         drift=drift,
-        classes=tuple(int(one) for one in chosen),
+        classes=tuple(int(label) for label in chosen),
         fixed=_phases(plan, rows, fixed, edges),
         adapted=_phases(plan, rows, adapted, edges),
         events=tuple(watch.events),
@@ -152,16 +152,16 @@ def simulate_drift(
 
 def _classes(plan: AdaptationPlan, drift: str) -> NDArray[np.int64]:
     """Return the classes of a drift, by the share of each that leaves at the first active exit."""
-    known = np.unique(plan.truths)
-    if drift == "none" or len(known) < 2:
-        return known
+    classes = np.unique(plan.truths)
+    if drift == "none" or len(classes) < 2:
+        return classes
     active = plan.exits.active
     if not active:
         raise SchedulerError("a plan without active exits has nothing that could drift")
     threshold = plan.exits.thresholds[active[0]]
     leaves = plan.confidence[:, active[0]] > (1.0 if threshold is None else threshold)
-    order = known[np.argsort([leaves[plan.truths == one].mean() for one in known], kind="stable")]
-    half = len(known) // 2
+    order = classes[np.argsort([leaves[plan.truths == label].mean() for label in classes], kind="stable")]
+    half = len(classes) // 2
     return np.sort(order[:half] if drift == "hard" else order[-half:])
 
 

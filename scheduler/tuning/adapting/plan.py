@@ -84,8 +84,8 @@ class AdaptationPlan:
     @property
     def exits(self) -> ExitSet:
         """The selected set."""
-        known = dict(self.chain)
-        return ExitSet(tuple(known.get(exit) for exit in range(len(self.names))))
+        thresholds = dict(self.chain)
+        return ExitSet(tuple(thresholds.get(exit) for exit in range(len(self.names))))
 
     @property
     def rates(self) -> tuple[float, ...]:
@@ -134,15 +134,15 @@ class AdaptationPlan:
             lost = int(answers.right[other, last].sum()) - int(answers.right[other, exit].sum())
             losing[exit] = min(1.0, max(0.0, lost / other.sum())) if other.any() else 1.0
         batch = min(self.goal.batch, times.whole.b_max)
-        found = outcome(self.table(times), answers, chain, batch)
+        expected = outcome(self.table(times), answers, chain, batch)
         return Expected(
             leaving=tuple(leaving),
             disagreeing=tuple(disagreeing),
             losing=tuple(losing),
             rates=tuple(float(np.mean(left == exit)) for exit in range(last + 1)),
-            precision=found.precision,
-            kept=found.kept,
-            late_batches=found.late_batches,
+            precision=expected.precision,
+            kept=expected.kept,
+            late_batches=expected.late_batches,
         )
 
     def check(self, names: Sequence[str]) -> None:
@@ -181,9 +181,9 @@ class AdaptationPlan:
     def read(cls, path: Path) -> AdaptationPlan:
         """Read a file. Raises SchedulerError in one sentence that names it."""
         try:
-            with np.load(path, allow_pickle=False) as found:
-                arrays = {name: found[name] for name in ("confidence", "classes", "truths", "reference")}
-                head = json.loads(bytes(found["head"]))
+            with np.load(path, allow_pickle=False) as stored:
+                arrays = {name: stored[name] for name in ("confidence", "classes", "truths", "reference")}
+                head = json.loads(bytes(stored["head"]))
             if head["plan"] != KIND or head["schema"] != SCHEMA:
                 raise ValueError(f"it must say {KIND!r} and schema {SCHEMA}")
             names, times = tuple(map(str, head["names"])), None

@@ -86,8 +86,8 @@ class Utility:
         self._left.pop(request_id, None)
 
     def _known(self, id: int, exit: int) -> None:
-        said = self._classes[id]
-        self._kept.append(said[exit] == said[-1])
+        label = self._classes[id]
+        self._kept.append(label[exit] == label[-1])
         self._recent.append(id)
         self._seen += 1
         before = self._limits.copy(), self._on.copy()
@@ -105,8 +105,8 @@ class Utility:
     def _rows(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the recent samples' doubts, and where an exit's class is not the last one's (N, exits)."""
         sure = np.array([self._confidences[id][: self._exits] for id in self._recent], np.float64)
-        said = np.array([self._classes[id] for id in self._recent], np.int64)
-        differs: NDArray[np.bool_] = said[:, : self._exits] != said[:, -1:]
+        labels = np.array([self._classes[id] for id in self._recent], np.int64)
+        differs: NDArray[np.bool_] = labels[:, : self._exits] != labels[:, -1:]
         return 1.0 - sure, differs
 
     def _left_at(self, doubts: NDArray[np.float64], limits: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -100,7 +100,7 @@ def served(
     ends = np.zeros(batches.shape, np.int64)
     elapsed, start = np.zeros(full, np.int64), 0
     tail = np.zeros(full, np.int64)
-    for exit in (*(one for one, _ in chain), table.exits):
+    for exit in (*(active for active, _ in chain), table.exits):
         here = (batches >= start).sum(axis=1)
         elapsed = elapsed + table.step(start, exit)[here]
         tail = np.where(here > 0, elapsed, tail)
@@ -119,7 +119,7 @@ def outcome(table: CandidateTable, answers: Answers, chain: Chain, batch: int) -
     ends, tail = served(table, answers, chain, batch)
     left = answers.left_at(chain)
     alone = table.single_ns(batch)
-    counts = [float(np.mean(left == exit)) for exit in (*(one for one, _ in chain), table.exits)]
+    counts = [float(np.mean(left == exit)) for exit in (*(active for active, _ in chain), table.exits)]
     return ChainOutcome(
         rates=tuple(counts),
         precision=float(answers.right[np.arange(len(answers)), left].mean()),
@@ -148,12 +148,12 @@ def pattern_matrix(answers: Answers, thresholds: Sequence[float], batch: int, in
     "move on"). Exits x (batch // interval + 1).
     """
     full = len(answers) // batch
-    found = np.zeros((answers.exits, batch // interval + 1), np.int64)
+    counts = np.zeros((answers.exits, batch // interval + 1), np.int64)
     for exit, threshold in enumerate(thresholds):
         left = answers.left_at(((exit, threshold),))[: full * batch].reshape(full, batch)
         movers = (left > exit).sum(axis=1)
-        found[exit] = np.bincount(movers // interval, minlength=found.shape[1])
-    return found
+        counts[exit] = np.bincount(movers // interval, minlength=counts.shape[1])
+    return counts
 
 
 def expected_average_ns(times: NDArray[np.int64], pattern: NDArray[np.int64], batch: int, interval: int = 1) -> float:

@@ -101,12 +101,12 @@ def greedy(
     best = outcome(table, answers, chain, goal.batch)
     while chain == () or later:
         start = chain[-1][0] + 1 if chain else 0
-        found = [
+        outcomes = [
             (outcome(table, answers, more, goal.batch), more)
             for exit in range(start, table.exits)
             if (more := _extended(answers, chain, exit, goal)) is not None
         ]
-        good = [(one.average_ns, more, one) for one, more in found if goal.met(one)]
+        good = [(result.average_ns, more, result) for result, more in outcomes if goal.met(result)]
         if not good or min(good)[0] >= best.average_ns:
             break
         _, chain, best = min(good, key=lambda row: row[:2])
@@ -128,8 +128,11 @@ def exchanged(
     while True:
         new = dict.fromkeys(more for one in beam for more in _neighbours(answers, one, goal) if more not in seen)
         seen.update(new)
-        found = [(outcome(table, answers, more, goal.batch), more) for more in new]
-        ranked = sorted(((one.average_ns, more, one) for one, more in found if goal.met(one)), key=lambda row: row[:2])
+        outcomes = [(outcome(table, answers, more, goal.batch), more) for more in new]
+        ranked = sorted(
+            ((result.average_ns, more, result) for result, more in outcomes if goal.met(result)),
+            key=lambda row: row[:2],
+        )
         if not ranked or ranked[0][0] >= best.average_ns:
             return chain, best
         _, chain, best = ranked[0]
@@ -143,19 +146,19 @@ def _neighbours(answers: Answers, chain: Chain, goal: Goal) -> list[Chain]:
         others = (*chain[:place], *chain[place + 1 :])
         higher = next((value for value in goal.thresholds if value > threshold), None)
         bases += [others] if higher is None else [others, tuple(sorted((*others, (exit, higher))))]
-    found: dict[Chain, None] = dict.fromkeys(bases)
+    neighbours: dict[Chain, None] = dict.fromkeys(bases)
     for base in bases:
         for exit in range(answers.exits):
             more = _extended(answers, base, exit, goal)
             if more is not None:
-                found[more] = None
-    del found[chain]
-    return list(found)
+                neighbours[more] = None
+    del neighbours[chain]
+    return list(neighbours)
 
 
 def _most_leaving(answers: Answers, exit: int, goal: Goal) -> float | None:
-    found = _extended(answers, (), exit, goal)
-    return None if found is None else found[0][1]
+    extended = _extended(answers, (), exit, goal)
+    return None if extended is None else extended[0][1]
 
 
 def _extended(answers: Answers, chain: Chain, exit: int, goal: Goal) -> Chain | None:
@@ -163,7 +166,7 @@ def _extended(answers: Answers, chain: Chain, exit: int, goal: Goal) -> Chain | 
 
     The chain may have exits before it and behind it, and the threshold of an exit that it has is set anew.
     """
-    others = tuple(one for one in chain if one[0] != exit)
+    others = tuple(link for link in chain if link[0] != exit)
     left = answers.left_at(others)
     right_there = answers.right[np.arange(len(left)), left]
     movers = left > exit
@@ -185,8 +188,8 @@ def thresholds_of(chain: Chain, exits: int) -> tuple[float, ...]:
     >>> thresholds_of(((1, 0.9),), 3)
     (1.0, 0.9, 1.0)
     """
-    known = dict(chain)
-    return tuple(known.get(exit, 1.0) for exit in range(exits))
+    thresholds = dict(chain)
+    return tuple(thresholds.get(exit, 1.0) for exit in range(exits))
 
 
 def described(chain: Chain, names: Sequence[str]) -> str:

@@ -149,7 +149,7 @@ def guaranteed(
         tested=tested,
         naive=naive,
         naive_outcome=naive_outcome,
-        kept_on_test=next((each.kept for each in tested if each.chain == chosen), None),
+        kept_on_test=next((trial.kept for trial in tested if trial.chain == chosen), None),
         samples=(len(search.proposes), len(search.tests)),
         allowed=None if chosen else search.allowed(goal),
         needed=None if chosen else search.needed(goal, tested),
@@ -185,7 +185,7 @@ class _Search:
             return tested[-1].passed
 
         passed = fixed_sequence(self._sequence(goal), proven)
-        late = {each.chain: self._outcome(goal, each.chain).late_batches for each in passed}
+        late = {trial.chain: self._outcome(goal, trial.chain).late_batches for trial in passed}
         return tuple(tested), [chain for chain, share in late.items() if share <= goal.late]
 
     def allowed(self, goal: Goal) -> float | None:
@@ -202,7 +202,7 @@ class _Search:
 
     def needed(self, goal: Goal, tested: Sequence[Tested]) -> int | None:
         """Return about how many samples in all would prove the precision of the chain that failed."""
-        failed = next((each for each in tested if each.failed == "precision"), None)
+        failed = next((trial for trial in tested if trial.failed == "precision"), None)
         if failed is None:
             return None
         demand = _precision(goal, failed.chain)

@@ -58,13 +58,13 @@ def prove(table: CandidateTable, answers: Answers, goal: Goal, nodes: int = NODE
     It begins from the greedy chain. Samples behind the last full batch are left out. Raises SchedulerError.
     """
     full = len(answers) // goal.batch
-    chain, found = greedy(table, answers, goal)
+    chain, best = greedy(table, answers, goal)
     if full:
         answers = answers[: full * goal.batch]
-        found = outcome(table, answers, chain, goal.batch)
-        if not goal.met(found):
-            chain, found = greedy(table, answers, goal)
-    search = _Search(table, answers, goal, chain, found)
+        best = outcome(table, answers, chain, goal.batch)
+        if not goal.met(best):
+            chain, best = greedy(table, answers, goal)
+    search = _Search(table, answers, goal, chain, best)
     return search.run(nodes)
 
 
@@ -148,13 +148,13 @@ class _Search:
         So many must leave later as right answers are missing if all leave here.
         """
         table = self.table
-        ways = [table.step(exit, one) for one in range(exit, table.exits + 1)]
+        ways = [table.step(exit, later) for later in range(exit, table.exits + 1)]
         soonest = np.minimum.reduce(ways)
         if len(ways) == 1:
             return soonest, 0
         skipped = (np.minimum.reduce(ways[1:]) - soonest)[1:].min()
         passed = (ways[0] - soonest)[1:].min() + min(
-            int(table.step(exit + 1, one)[1]) for one in range(exit + 1, table.exits + 1)
+            int(table.step(exit + 1, later)[1]) for later in range(exit + 1, table.exits + 1)
         )
         return soonest, int(max(0, min(skipped, passed)))
 
@@ -172,7 +172,7 @@ class _Search:
             if right[value] < self.wanted - ROUNDING:
                 continue
             chain = (*node.chain, (exit, self.goal.thresholds[int(value)]))
-            found = outcome(self.table, self.answers, chain, self.goal.batch)
-            if self.goal.met(found):
-                self.best, self.found, self.best_ns = chain, found, float(ended[value])
+            reached = outcome(self.table, self.answers, chain, self.goal.batch)
+            if self.goal.met(reached):
+                self.best, self.found, self.best_ns = chain, reached, float(ended[value])
                 return
