@@ -1,1 +1,1 @@
-"""What several subcommands share: options; designs, data and networks that a command line names.
+"""Options, designs, data and networks that several subcommands share."""
