@@ -115,7 +115,7 @@ def function_of(source: str) -> Function:
 
 
 def test_shapes_and_errors_are_recognised() -> None:
-    for text in ("Logits (N, classes).", "In the shape of x.", "Bytes (n,).", "A mask (b_max + 1,).", "Rates, one per exit."):
+    for text in ("Logits (N, classes).", "In the shape of x.", "A mask (b_max + 1,).", "One in all, a rate per exit."):
         assert SHAPE.search(text), text
     for text in ("Logits, as stored.", "Images (at most eight).", "Calls read(a, b).", "Half (or so, if at all)."):
         assert not SHAPE.search(text), text
