@@ -13,7 +13,7 @@ from fluidnpu.models import numeric
 from ...options import reading_options
 from ..helpers.data import given_classes, part_of, whole_data
 from ..helpers.designs import DEFAULT_B_MAX, Search
-from ..helpers.steps import CommandStep
+from ..helpers.steps import LOG, CommandStep, argument
 from ..prepare import PreprocessingSettings
 
 CANDIDATES = 3  # exits that are attached at the most, of which the selection chooses
@@ -103,6 +103,11 @@ class RunPlan:
         """The folder of the project."""
         return self.folder / "project"
 
+    @property
+    def written(self) -> tuple[Path, ...]:
+        """What the run writes."""
+        return self.folder / LOG, *(path for step in self.steps for path in step.writes)
+
     @staticmethod
     def of(options: RunOptions, board: boards.Board, network: models.Network, *, names_classes: bool) -> RunPlan:
         """Plan the steps for a network. Raises NetworkError where exits are asked for and none can stand."""
@@ -123,7 +128,7 @@ class RunPlan:
             serving=CommandStep(
                 name="serve",
                 command="serve",
-                words=(str(project), "--http", str(8000 if options.http is None else options.http)),
+                words=(argument(project), "--http", str(8000 if options.http is None else options.http)),
             ),
             remarks=tuple(remarks),
             board=board,
@@ -171,7 +176,7 @@ class _Planner:
             trained = ["--frozen", "--epochs", str(options.epochs), *self._data("--data", self.parts.learn)]
             trained += [] if options.bits == 16 else ["--bits", str(options.bits)]
             self._add("train", trained, "trained.onnx", option="--from")
-        words = ["--board", options.board, "--eta", f"{eta:g}", "--batch", str(options.b_max or DEFAULT_B_MAX)]
+        words = ["--board", options.board, "--eta", str(eta), "--batch", str(options.b_max or DEFAULT_B_MAX)]
         words += ["--cycles", options.cycle_model, *self._data("--select", self.parts.select)]
         reads = [own] if attach else []
         words += ["--reference", str(own)] if attach else []
@@ -196,7 +201,7 @@ class _Planner:
         core = [] if options.core == "hls" else ["--core", options.core]
         with_design = [*board, "--design", str(design)]
         words = [*with_design, *core, *self._data("--data", self.parts.test)]
-        words += [] if options.tolerance == 0.5 else ["--tolerance", f"{options.tolerance:g}"]
+        words += [] if options.tolerance == 0.5 else ["--tolerance", str(options.tolerance)]
         self._add("build", words, "project", reads=[design], board=True)
         if not options.no_verify:
             batches = "1" if macs > LARGE_MACS or (options.b_max or DEFAULT_B_MAX) < 2 else "1,2"
@@ -225,7 +230,7 @@ class _Planner:
         inputs = [self.model, *(reads or []), *([] if classes is None else [classes])]
         sets = {str(data) for data in (self.parts.learn, self.parts.select, self.parts.test)}
         inputs += [whole_data(Path(word)) for word in words if word in sets]
-        line = [*([option] if option else []), str(self.model), *words, *_most_words()]
+        line = [*([option] if option else []), argument(self.model), *words, *_most_words()]
         line += ["--out", str(out)] if writes else []
         self.steps.append(
             CommandStep(
