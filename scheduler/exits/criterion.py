@@ -84,7 +84,7 @@ class AllOf:
     parts: tuple[Node, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", _joined(self.parts, AllOf))
+        object.__setattr__(self, "parts", _join(self.parts, AllOf))
 
     def __str__(self) -> str:
         return " and ".join(_inside(part, (AnyOf,)) for part in self.parts)
@@ -97,7 +97,7 @@ class AnyOf:
     parts: tuple[Node, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", _joined(self.parts, AnyOf))
+        object.__setattr__(self, "parts", _join(self.parts, AnyOf))
 
     def __str__(self) -> str:
         return " or ".join(map(str, self.parts))
@@ -175,7 +175,7 @@ def _comparisons(node: Node) -> Iterator[Inequality]:
             yield from _comparisons(part)
 
 
-def _joined(parts: tuple[Node, ...], kind: type[AllOf] | type[AnyOf]) -> tuple[Node, ...]:
+def _join(parts: tuple[Node, ...], kind: type[AllOf] | type[AnyOf]) -> tuple[Node, ...]:
     joined: list[Node] = []
     for part in parts:
         if isinstance(part, kind):

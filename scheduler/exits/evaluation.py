@@ -155,7 +155,7 @@ def _count(columns: Columns, count: int | None) -> int:
 def _clauses(criterion: Criterion, profile: ExitProfile, exit: int) -> tuple[tuple[str, Test | None], ...]:
     """Return what is left of each clause at an exit; a test of None always holds and ends the list."""
     kept: list[tuple[str, Test | None]] = []
-    folded = [_folded(clause, profile, exit) for clause in criterion.clauses]
+    folded = [_fold(clause, profile, exit) for clause in criterion.clauses]
     for clause, test in zip(criterion.clauses, folded, strict=True):
         if test is True:
             return (*kept, (str(clause), None))
@@ -164,7 +164,7 @@ def _clauses(criterion: Criterion, profile: ExitProfile, exit: int) -> tuple[tup
     return tuple(kept)
 
 
-def _folded(node: Node, profile: ExitProfile, exit: int) -> bool | Test:
+def _fold(node: Node, profile: ExitProfile, exit: int) -> bool | Test:
     """Return True or False where that is certain at the exit, else the test of the columns."""
     if isinstance(node, Never):
         return False
@@ -177,16 +177,16 @@ def _folded(node: Node, profile: ExitProfile, exit: int) -> bool | Test:
             return compare((profile.fact(name, exit),), value)[0]
         return lambda columns: compare(columns[name], value)
     if isinstance(node, Not):
-        inner = _folded(node.part, profile, exit)
+        inner = _fold(node.part, profile, exit)
         return not inner if isinstance(inner, bool) else lambda columns: [not held for held in inner(columns)]
-    parts = [_folded(part, profile, exit) for part in node.parts]
+    parts = [_fold(part, profile, exit) for part in node.parts]
     decisive = isinstance(node, AnyOf)
     if any(part is decisive for part in parts):
         return decisive
     tests = [part for part in parts if not isinstance(part, bool)]
     if not tests:
         return not decisive
-    return tests[0] if len(tests) == 1 else _combined(tests, any if decisive else all)
+    return tests[0] if len(tests) == 1 else _combine(tests, any if decisive else all)
 
 
 def _seen(columns: Columns, profile: ExitProfile, exit: int) -> Iterator[Seen]:
@@ -203,5 +203,5 @@ def _seen(columns: Columns, profile: ExitProfile, exit: int) -> Iterator[Seen]:
         )
 
 
-def _combined(tests: Sequence[Test], join: Callable[[tuple[bool, ...]], bool]) -> Test:
+def _combine(tests: Sequence[Test], join: Callable[[tuple[bool, ...]], bool]) -> Test:
     return lambda columns: [join(held) for held in zip(*(test(columns) for test in tests), strict=True)]

@@ -349,7 +349,7 @@ def parse_fleet(text: str, profiles: OpenProfile, source: str = "fleet") -> Flee
     except tomllib.TOMLDecodeError as error:
         raise FleetError(f"fleet file '{source}' must be TOML: {error}") from None
     try:
-        return _parsed(_Place("", raw), profiles)
+        return _parse(_Place("", raw), profiles)
     except FleetError as error:
         raise FleetError(f"fleet file '{source}': {error}") from None
 
@@ -415,7 +415,7 @@ class _Place:
         return self.raw.get(key, default)
 
 
-def _parsed(top: _Place, profiles: OpenProfile) -> Fleet:
+def _parse(top: _Place, profiles: OpenProfile) -> Fleet:
     if top.whole("schema", 0, MOST_BYTES) != SCHEMA:
         raise FleetError(f"schema must be {SCHEMA}, not {top.raw['schema']!r}")
     name = top.text("name")

@@ -152,12 +152,12 @@ class Follower:
             if self._window.sum() >= LEAST_SAMPLES:  # fewer wait for the next window's
                 self._forecast.see([int(count) for count in self._window])
                 self._window[:] = 0
-                reason, rates = "timer", _floored(self._forecast.rates())
+                reason, rates = "timer", _floor(self._forecast.rates())
         if self._detector.see(counts) and sum(since := self._detector.suspected) >= LEAST_SAMPLES:
             self._forecast = self._new_forecast()  # what was before is another world
             self._forecast.see(since)
             self._window[:] = 0
-            rates = _floored((np.array(since) + 0.5) / (sum(since) + 0.5 * len(since)))
+            rates = _floor((np.array(since) + 0.5) / (sum(since) + 0.5 * len(since)))
             reason = "drift"
         absent = set(away)
         missing = (absent & self._away) | set(self._out)
@@ -167,9 +167,9 @@ class Follower:
             reason = "straggler" if lost <= set(self._out) else "lost"
         elif back and reason in ("", "timer"):
             reason = "back"
-        return self._considered(now_ns, reason, lost, back, rates) if reason else None
+        return self._consider(now_ns, reason, lost, back, rates) if reason else None
 
-    def _considered(
+    def _consider(
         self, now_ns: int, reason: str, lost: set[str], back: set[str], rates: tuple[float, ...] | None
     ) -> Decision:
         gone, out = self.replanner.gone, self._out
@@ -205,7 +205,7 @@ class Follower:
                     self._out[device] = PROBATION
 
 
-def _floored(rates: Collection[float]) -> tuple[float, ...]:
+def _floor(rates: Collection[float]) -> tuple[float, ...]:
     """Keep every exit possible: a plan that gave nobody its blocks could not serve who goes there."""
     least = np.maximum(np.asarray(rates, float), 1e-3)
     return tuple(float(rate) for rate in least / least.sum())

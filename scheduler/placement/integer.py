@@ -82,7 +82,7 @@ def best_mix(
             bound = limit
         if best is not None:
             paths.widen(best.routes, {piece: option for piece, (option, _) in best.placed.items()})
-        best = _better(asked, best, _settled(asked, paths.whole(gap / 2, nodes)))
+        best = _better(asked, best, _settle(asked, paths.whole(gap / 2, nodes)))
         if best is not None and _gap(asked, best, bound) <= gap:
             break
     if best is not None and _gap(asked, best, bound) > gap and asked.devices <= MOST_FLOW_DEVICES:
@@ -154,7 +154,7 @@ def _flows(asked: PathQuestion, gap: float, nodes: int) -> tuple[Mix | None, flo
     devices = np.round(answer.x[:n]).astype(int)
     placed = {(*cell, 0): (columns[cell], int(devices[k])) for k, cell in enumerate(cells) if devices[k]}
     bound = -answer.mip_dual_bound * unit if asked.rate is None else answer.mip_dual_bound
-    return _settled(asked, placed), float(bound)
+    return _settle(asked, placed), float(bound)
 
 
 def _rows(
@@ -181,7 +181,7 @@ def _rows(
     return rows, low, high
 
 
-def _settled(asked: PathQuestion, placed: Mapping[Piece, tuple[Option, int]] | None) -> Mix | None:
+def _settle(asked: PathQuestion, placed: Mapping[Piece, tuple[Option, int]] | None) -> Mix | None:
     """Send samples over the ways through whole devices that keep the objective; give back idle devices.
 
     None where nothing flows, or less than the rate asked.
@@ -190,7 +190,7 @@ def _settled(asked: PathQuestion, placed: Mapping[Piece, tuple[Option, int]] | N
     for _ in range(8):
         if not placed:
             return None
-        routes = _routed(asked, placed)
+        routes = _route(asked, placed)
         loads = {piece: sum(flow for way, flow in routes.items() if piece in way) for piece in placed}
         needed = {
             piece: (option, min(count, int(np.ceil(loads[piece] / option.rate * (1 - _EPS)))))
@@ -209,7 +209,7 @@ def _settled(asked: PathQuestion, placed: Mapping[Piece, tuple[Option, int]] | N
     return Mix(placed=placed, routes=routes, rate=total, cost_micros=cost, bound=inf, latency_ns=latency)
 
 
-def _routed(asked: PathQuestion, placed: Mapping[Piece, tuple[Option, int]]) -> dict[tuple[Piece, ...], float]:
+def _route(asked: PathQuestion, placed: Mapping[Piece, tuple[Option, int]]) -> dict[tuple[Piece, ...], float]:
     """The most samples over the ways through these pieces, by way."""
     from scipy.optimize import linprog
 

@@ -118,7 +118,7 @@ class _Asked:
 
     def solved(self, name: str) -> Mix | None:
         """Answer in one form; None where it has no plan. Forms are asked from narrow to wide."""
-        mix = self._solved(name)
+        mix = self._solve(name)
         if mix is not None and (self.known is None or self._is_better(mix)):
             self.known = mix
         return mix
@@ -129,7 +129,7 @@ class _Asked:
             return mix.rate > self.known.rate
         return mix.cost_micros < self.known.cost_micros
 
-    def _solved(self, name: str) -> Mix | None:
+    def _solve(self, name: str) -> Mix | None:
         if name in ("stock", "data parallel", "serial"):
             return self.whole(name)
         if name == "pipeline":
@@ -170,7 +170,7 @@ class _Asked:
         if not placed:
             self.why[name] = self._why_alone(name)
             return None
-        return _filled(space, placed, self.rate, self.budget)
+        return _fill(space, placed, self.rate, self.budget)
 
     def _why_alone(self, name: str) -> str:
         space, exits = self.space, len(self.space.kinds[0].profile.exits)
@@ -186,7 +186,7 @@ def _is(name: str, option: Option) -> bool:
     return name == "serial" or len(option.chain) == 1
 
 
-def _filled(space: Space, options: Mapping[Piece, Option], rate: float | None, budget: int | None) -> Mix | None:
+def _fill(space: Space, options: Mapping[Piece, Option], rate: float | None, budget: int | None) -> Mix | None:
     """Take devices of the kinds with most rate a cost until rate or budget is reached."""
 
     def worth(cell: Piece) -> tuple[float, float]:

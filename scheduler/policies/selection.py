@@ -279,7 +279,7 @@ def run_trials(
 
     def results(policy: Policy) -> Floats:
         policy = Anytime(policy, SHARE) if anytime else policy
-        return np.array([_measured(setting, policy, *stream) for stream in drawn])
+        return np.array([_measure(setting, policy, *stream) for stream in drawn])
 
     plain = {name: results(Draining(BESIDE[name](told), Drain(told))) for name in beside}
     fluid = plain["fluid"]
@@ -296,7 +296,7 @@ def _stream(setting: Setting, seed: int, count: int) -> tuple[list[Request], lis
     return requests, draw_exits(setting.exit_rates, count, rng).tolist()
 
 
-def _measured(setting: Setting, policy: Policy, requests: list[Request], exits: list[int]) -> tuple[float, ...]:
+def _measure(setting: Setting, policy: Policy, requests: list[Request], exits: list[int]) -> tuple[float, ...]:
     world = World(
         latency=setting.latency, exits=exits, exit_rates=setting.exit_rates, b_max=setting.b_max, slots=setting.slots
     )

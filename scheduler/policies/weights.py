@@ -88,9 +88,9 @@ def candidates(setting: Setting) -> dict[str, Weights]:
     tuned: dict[str, Weights] = {}
     for goal in ALL_GOALS:
         files = _files(goal)
-        tuned |= {name: _stretched(weights, stages) for name, _, weights in files}
+        tuned |= {name: _stretch(weights, stages) for name, _, weights in files}
         if len(files) > 1:
-            tuned[f"mean of {goal}"] = mean([_stretched(weights, stages) for _, _, weights in files])
+            tuned[f"mean of {goal}"] = mean([_stretch(weights, stages) for _, _, weights in files])
     return tuned
 
 
@@ -123,7 +123,7 @@ def mean(many: Sequence[Weights]) -> Weights:
     return total
 
 
-def _stretched(weights: Weights, stages: int) -> Weights:
+def _stretch(weights: Weights, stages: int) -> Weights:
     """Return weights whose stages are spread over another number of them by nearest relative place."""
     have = len(weights.v)
     pick = [round(s * (have - 1) / max(stages - 1, 1)) for s in range(stages)]

@@ -115,7 +115,7 @@ def generate(text: str, rate_per_s: float, count: int, *, slo_ns: int, rng: np.r
 
     Names: `poisson`, `bursty:burst=2:share=0.2:dwell=1s` (or `mmpp:...`), `diurnal:swing=0.4:period=600s`.
     """
-    name, options = _parsed(text)
+    name, options = _parse(text)
     make = {"poisson": poisson, "bursty": bursty, "diurnal": diurnal}[name]
     return make(rate_per_s, count, slo_ns=slo_ns, rng=rng, **options)
 
@@ -128,7 +128,7 @@ def coverage(text: str, rate_per_s: float, count: int) -> str:
     """
     if text.partition(":")[0] not in ("bursty", "mmpp", "diurnal"):
         return ""
-    name, options = _parsed(text)
+    name, options = _parse(text)
     seconds = count / rate_per_s
     if name == "diurnal" and (period := options.get("period_ns")):
         periods = seconds * _NS / period
@@ -144,7 +144,7 @@ def coverage(text: str, rate_per_s: float, count: int) -> str:
     return ""
 
 
-def _parsed(text: str) -> tuple[str, dict[str, Any]]:
+def _parse(text: str) -> tuple[str, dict[str, Any]]:
     """Return the kind of traffic and its parameters. Raises TrafficError."""
     name, *settings = text.split(":")
     name = "bursty" if name == "mmpp" else name

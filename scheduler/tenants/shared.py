@@ -180,7 +180,7 @@ class Shared:
                 if action.until_ns is not None:
                     waits.append(action.until_ns)
             elif isinstance(action, Run):
-                return self._filled(name, action, part, lines, held, lent=not tokens)
+                return self._fill(name, action, part, lines, held, lent=not tokens)
             elif action is not None:
                 if isinstance(action, Shed):
                     self._lines[self._network[name]].remove(action.requests)
@@ -218,7 +218,7 @@ class Shared:
                 return dataclasses.replace(action, requests=action.requests[:limit])
         return action
 
-    def _filled(
+    def _fill(
         self,
         name: str,
         run: Run,

@@ -279,7 +279,7 @@ def improve(problem: Problem, start: Matrix, *, bound: float) -> tuple[Matrix, S
             break
         improved = False
         for change in _promising(problem, matrix, shares)[:12]:
-            other = _changed(problem, matrix, shares, change)
+            other = _change(problem, matrix, shares, change)
             if other is None or other.tobytes() in tried:
                 continue
             tried.add(other.tobytes())
@@ -305,7 +305,7 @@ def _promising(problem: Problem, matrix: Matrix, shares: Shares) -> list[tuple[i
     return [(int(d), int(m), int(k)) for d, m, k in places[:400] if gain[d, m, k] > 1e-9 * scale]
 
 
-def _changed(problem: Problem, matrix: Matrix, shares: Shares, change: tuple[int, int, int]) -> Matrix | None:
+def _change(problem: Problem, matrix: Matrix, shares: Shares, change: tuple[int, int, int]) -> Matrix | None:
     """Set an element; where memory lacks, take out what the device uses least and others have too."""
     device, network, size = change
     other = matrix.copy()

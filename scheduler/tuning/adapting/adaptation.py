@@ -447,7 +447,7 @@ class Adaptation:
             self._change(now_ns, self.plan.exits, why, self._recorded)
             return
         if self._learning and not self._alarmed and window.requests >= self.watching.learning:
-            self._learned()
+            self._learn()
             return
         if not self._alarmed:
             return
@@ -470,9 +470,9 @@ class Adaptation:
             )
             return
         self._note(HOLDS, now_ns, f"{said}, and batches end in time: these rates are expected from now on")
-        self._learned()
+        self._learn()
 
-    def _learned(self) -> None:
+    def _learn(self) -> None:
         window = self._window
         shares = [
             window.left[exit] / window.reached[exit] if window.reached[exit] >= self.watching.learning // 10 else None

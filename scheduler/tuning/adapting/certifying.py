@@ -157,12 +157,12 @@ class Certifier:
     def _confidence(self, id: int, exit: int) -> float | None:
         return None if self._confidences is None else float(self._confidences[id][exit])
 
-    def _governed(self, request: Request) -> bool:
+    def _govern(self, request: Request) -> bool:
         return self._criteria is None or self._criteria.is_usual(request)
 
     def _leaves(self, request: Request, exit: int, path: _Path) -> bool:
         """Count an early answer; return whether its sample runs on."""
-        on = self.certificate.answered(request.id, exit, request.tenant, governed=self._governed(request))
+        on = self.certificate.answered(request.id, exit, request.tenant, governed=self._govern(request))
         if on:
             self._running[request.id] = exit, path
         self._seen += 1
@@ -171,7 +171,7 @@ class Certifier:
     def _arrived(self, request: Request, label: int | None) -> None:
         """Count an answer of the last exit, and learn from it."""
         path = self._paths.pop(request.id, None)
-        self.certificate.answered(request.id, None, request.tenant, governed=self._governed(request))
+        self.certificate.answered(request.id, None, request.tenant, governed=self._govern(request))
         self._seen += 1
         if path is not None:
             self._learn(path, label, 1.0)

@@ -104,7 +104,7 @@ def greedy(
         outcomes = [
             (outcome(table, answers, more, goal.batch), more)
             for exit in range(start, table.exits)
-            if (more := _extended(answers, chain, exit, goal)) is not None
+            if (more := _extend(answers, chain, exit, goal)) is not None
         ]
         good = [(result.average_ns, more, result) for result, more in outcomes if goal.met(result)]
         if not good or min(good)[0] >= best.average_ns:
@@ -149,7 +149,7 @@ def _neighbours(answers: Answers, chain: Chain, goal: Goal) -> list[Chain]:
     neighbours: dict[Chain, None] = dict.fromkeys(bases)
     for base in bases:
         for exit in range(answers.exits):
-            more = _extended(answers, base, exit, goal)
+            more = _extend(answers, base, exit, goal)
             if more is not None:
                 neighbours[more] = None
     del neighbours[chain]
@@ -157,11 +157,11 @@ def _neighbours(answers: Answers, chain: Chain, goal: Goal) -> list[Chain]:
 
 
 def _most_leaving(answers: Answers, exit: int, goal: Goal) -> float | None:
-    extended = _extended(answers, (), exit, goal)
+    extended = _extend(answers, (), exit, goal)
     return None if extended is None else extended[0][1]
 
 
-def _extended(answers: Answers, chain: Chain, exit: int, goal: Goal) -> Chain | None:
+def _extend(answers: Answers, chain: Chain, exit: int, goal: Goal) -> Chain | None:
     """Add an exit with the lowest threshold that keeps the precision (Eq. 1); None where none does.
 
     The chain may have exits before it and behind it, and the threshold of an exit that it has is set anew.
