@@ -26,7 +26,7 @@ from ..options import (
     reading,
     takes,
 )
-from ..outputs import check_output
+from ..outputs import check_output, is_same
 from .helpers.data import CLASSES, whole_data
 from .helpers.designs import DEFAULT_CORE, DEFAULT_CYCLES, question_of
 from .helpers.networks import given_images, read_network, work_of
@@ -37,6 +37,8 @@ from .modes.run_summary import measure_accuracy, print_summary, summary_of
 from .prepare import preprocessing_options
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
 
 
@@ -134,13 +136,28 @@ def plan_of(options: RunOptions) -> RunPlan:
     for data in (options.data, options.unseen):
         if data is not None and not whole_data(data).exists():
             raise UsageError(f"the images must be a file or a folder, and '{data}' is neither")
+    if not options.tolerance >= 0:
+        raise UsageError(f"--tolerance must be a number of points of at least 0, not {options.tolerance:g}")
     if options.data is None and given_images(network, None) is None:
         raise UsageError(f"a run needs images for '{network.name}'; give them with --data")
     if options.data is None and options.eta is not None:
         raise UsageError("--eta trains exits on labelled images, which --data names")
     question_of(work_of(network, options.bits), board, options.search)  # refused now, not behind a training
     names_classes = network.exits[-1].logits is not None and not isinstance(network.check, MapCheck)
-    return RunPlan.of(options, board, network, names_classes=names_classes)
+    plan = RunPlan.of(options, board, network, names_classes=names_classes)
+    for name, given in (("MODEL", options.model), ("--data", options.data), ("--unseen", options.unseen)):
+        if given is not None:
+            check_apart(plan, name, whole_data(given))
+    return plan
+
+
+def check_apart(plan: RunPlan, name: str, given: Path) -> None:
+    """Refuse an input that the run would write over or write into. Raises UsageError."""
+    if given.is_dir() and plan.folder.resolve().is_relative_to(given.resolve()):
+        raise UsageError(f"--out must lie outside the images of {name}, and '{plan.folder}' is in '{given}'")
+    for place in plan.written:
+        if is_same(given, place):
+            raise UsageError(f"{name} must not be what the run writes, and both are '{place}': name another --out")
 
 
 def serve(out: Console, plan: RunPlan, options: RunOptions) -> None:

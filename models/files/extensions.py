@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -83,9 +84,14 @@ class ExtensionGroup(Generic[T]):
             raise self.error(
                 f"the {self.noun} '{name}' must come from one package, and {packages} bring it ({self.group})"
             )
+        if entries[0].pattern.match(entries[0].value) is None:
+            raise self.error(f"{self.title(name)} must load from MODULE:OBJECT, not from '{entries[0].value}'")
         try:
-            loaded: T = entries[0].load()
-        except (Exception, SystemExit) as error:  # a package may do anything when it is loaded
+            with redirect_stdout(sys.stderr):  # standard output may be one object of JSON
+                loaded: T = entries[0].load()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a package may do anything when it is loaded; a panic of Rust is no Exception
             raise self.failure(name, f"must load from '{entries[0].value}'", error) from error
         if not self.fits(name, loaded):
             raise self.error(f"{self.title(name)} must be {self.must}, and '{entries[0].value}' is none")

@@ -98,8 +98,8 @@ def is_leftover(path: Path) -> bool:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Turn what the system says about a path into one sentence that names it.
+def naming(path: Path, must: str = "be a place that can be written") -> Iterator[None]:
+    """Turn what the system says about a path into one sentence that names it, and what it must.
 
     Raises WriteError where the disk is full or fails, and FileError for any other reason.
     """
@@ -111,7 +111,7 @@ def naming(path: Path) -> Iterator[None]:
             raise WriteError(
                 f"'{path}' could not be written ({reason}); nothing half-written was kept and an older file is untouched"
             ) from None
-        raise FileError(f"'{path}' must be a place that can be written, and it is not: {reason}") from None
+        raise FileError(f"'{path}' must {must}, and it is not: {reason}") from None
 
 
 def make_folders(folder: Path) -> list[Path]:

@@ -467,6 +467,8 @@ def test_a_broken_package_is_one_sentence_with_its_name_and_group(group: str, pa
     text = "import sys\nnumber = 7\n"
     packages("whole", group, text, number="whole:number", absent="whole:absent", missing="no_such_module:thing")
     packages("stops", group, "import sys\nsys.exit('no licence')\n", stops="stops:thing")
+    packages("panics", group, "raise BaseException('a panic')\n", panics="panics:thing")  # as those of Rust are
+    packages("odd", group, "", odd="not a module")
     packages("third", group, "", twice="third:thing")
     packages("other", group, "", twice="third:thing")
     said = rf"the {noun} '%s' of package '%s' \(fluidnpu\.{group}\) must "
@@ -475,6 +477,8 @@ def test_a_broken_package_is_one_sentence_with_its_name_and_group(group: str, pa
         "absent": said % ("absent", "whole") + "load from 'whole:absent', and that failed: AttributeError",
         "missing": said % ("missing", "whole") + "load from 'no_such_module:thing', and that failed: ModuleNotFoundErr",
         "stops": said % ("stops", "stops") + "load from 'stops:thing', and that failed: SystemExit: no licence",
+        "panics": said % ("panics", "panics") + "load from 'panics:thing', and that failed: BaseException: a panic",
+        "odd": said % ("odd", "odd") + "load from MODULE:OBJECT, not from 'not a module'",
         "twice": rf"the {noun} 'twice' must come from one package, and 'other' and 'third' bring it",
     }
     for name, message in expected.items():
@@ -483,6 +487,13 @@ def test_a_broken_package_is_one_sentence_with_its_name_and_group(group: str, pa
         assert "\n" not in str(caught.value)
     found = {one.name: problem for one, problem in installed_extensions() if one.group == f"fluidnpu.{group}"}
     assert {name: bool(re.search(expected[name], found[name])) for name in expected} == dict.fromkeys(expected, True)
+
+
+def test_a_package_that_prints_leaves_json_whole(packages: Packages) -> None:
+    packages("noisy", "policies", "print('hello from the community')\n", noisy="noisy:thing")
+    ran = CliRunner().invoke(main, ["doctor", "--json"])
+    assert [extension["name"] for extension in json.loads(ran.stdout)["extensions"]] == ["noisy"]
+    assert "hello from the community" in ran.stderr
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from fluidnpu.cli import main
 from fluidnpu.commands.helpers import steps
 from fluidnpu.dse import Design
 from fluidnpu.host import serving
-from fluidnpu.models import golden, quantise, read_onnx, shipped_images
+from fluidnpu.models import FileError, golden, quantise, read_onnx, shipped_images
 from fluidnpu.models.exits import single_exit
 from fluidnpu.models.onnx import write_onnx
 from fluidnpu.models.zoo import Architecture, skeleton, with_random_weights
@@ -211,6 +211,8 @@ def test_a_step_that_refuses_ends_the_run_with_its_sentence(here: Path) -> None:
         (("mine.onnx", "--data", "images.npz", "--eta", 0.9, *QUICK, "--b-max", 99), "b_max"),
         (("none.onnx", "--data", "images.npz", *QUICK), "the model file none.onnx does not exist"),
         (("mine.onnx", "--data", "images.npz", "--out", "mine.onnx", *QUICK), "must be a folder, and it is a file"),
+        (("mine.onnx", "--data", ".", *QUICK), "--out must lie outside the images of --data, and 'mine' is in '.'"),
+        (("mine.onnx", "--data", "images.npz", "--tolerance", "nan", *QUICK), "--tolerance must be a number of points"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_leaves_nothing(words: tuple[object, ...], sentence: str, here: Path) -> None:
@@ -220,6 +222,46 @@ def test_a_mistake_is_one_sentence_and_leaves_nothing(words: tuple[object, ...],
     assert sentence in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert sorted(here.iterdir()) == before
+
+
+def test_an_input_is_never_written_over(here: Path) -> None:
+    for name, source in (("prepared.onnx", "mine.onnx"), ("project", "mine.onnx"), (steps.LOG, "images.npz")):
+        Path("out").mkdir()
+        given = {file: file for file in ("mine.onnx", "images.npz")} | {source: f"out/{name}"}
+        shutil.copy(source, given[source])
+        result = run("run", given["mine.onnx"], "--data", given["images.npz"], "--out", "out", *QUICK)
+        assert result.exit_code == 2
+        assert f"must not be what the run writes, and both are 'out/{name}'" in result.stderr
+        assert [path.name for path in Path("out").iterdir()] == [name]
+        shutil.rmtree("out")
+
+
+def test_names_like_options_are_shown_as_paths(here: Path) -> None:
+    Path("mine.onnx").rename("-mine.onnx")
+    words = ("run", "./-mine.onnx", "--data", "images.npz", "--out", "./-out", *QUICK)
+    first = run(*words)
+    assert first.exit_code == 0, first.output
+    shown = commands(first.stdout)
+    assert [line[1] for line in shown] == [
+        "./-mine.onnx",
+        "./-mine.onnx",
+        "./-out/prepared.onnx",
+        "./-out/prepared.onnx",
+    ]
+    assert run(*shown[0]).exit_code == 0
+    assert kept(run(*words)) == ["check", "prepare", "dse", "build"]
+
+
+def test_images_that_cannot_be_read_are_named(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("photos").mkdir()
+    Path("photos", "one.png").touch()
+
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(FileError, match=r"^'photos/one.png' must be readable, and it is not: Permission denied$"):
+        steps.digest_of(Path("photos"))
 
 
 def test_parts_of_a_set_share_no_image(here: Path) -> None:

@@ -64,6 +64,11 @@ class StepResult:
     kept: bool = field(default=True, compare=False)
 
 
+def argument(path: Path) -> str:
+    """Return a path as an argument of a command line; one that begins like an option gets its folder."""
+    return f"./{path}" if str(path).startswith("-") else str(path)
+
+
 class StepLog:
     """The results of the steps of a run, in a folder's log."""
 
@@ -127,9 +132,9 @@ class StepLog:
         """Digest what a result depends on: inputs by content, outputs by their place in the folder."""
         words = []
         for word in step.words:
-            path = next((path for path in step.reads if word == str(path) or word.startswith(f"{path}@")), None)
+            path = next((path for path in step.reads if Path(word) == path or word.startswith(f"{path}@")), None)
             if path is not None:
-                word = self.digest(path) + word.removeprefix(str(path))
+                word = self.digest(path) + str(Path(word)).removeprefix(str(path))
             elif Path(word).is_relative_to(self.folder):
                 word = str(Path(word).relative_to(self.folder))
             words.append(word)
@@ -141,9 +146,9 @@ def digest_of(path: Path) -> str:
 
     Raises FileError where something cannot be read.
     """
-    with files.naming(path):
+    with files.naming(path, "be readable"):
         if path.is_dir():
-            names = [(str(file.relative_to(path)), _sha256(file.read_bytes())) for file in files_below(path)]
+            names = [(str(file.relative_to(path)), digest_of(file)) for file in files_below(path)]
             return _sha256(json.dumps(names).encode())
         return _sha256(path.read_bytes()) if path.is_file() else ""
 

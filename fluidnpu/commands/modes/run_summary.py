@@ -192,7 +192,7 @@ def print_summary(out: Console, summary: dict[str, Any]) -> None:
     out.print("Not checked:")
     for sentence in summary["not_checked"]:
         out.print(f"- {sentence}", markup=False)
-    out.print(f"Project: [bold]{escape(summary['project'])}[/]; served by `{escape(summary['serve'])}`")
+    out.print(f"Project: [bold]{escape(summary['project'])}[/]; served by `{escape(summary['serve'])}`", soft_wrap=True)
 
 
 def _exit_shares(summary: dict[str, Any]) -> str:
