@@ -14,6 +14,7 @@ fluidnpu.scheduler.errors.SchedulerError: policy must be one of adaptive, ..., t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -99,7 +100,8 @@ def parse_policy(text: str) -> Spec:
         elif equals and key == "drain":
             drains = parse_flag(key, value)[key]
         elif equals and key in entry.parameters:
-            arguments |= entry.parameters[key](key, value)
+            with _packages_code(name, f"must parse its parameter {part!r}"):
+                arguments |= entry.parameters[key](key, value)
         else:
             names = ", ".join(sorted({*entry.parameters, "anytime", "drain", "shed"}))
             raise SchedulerError(
@@ -133,12 +135,18 @@ def make_policy(text: str, setting: Setting | None = None) -> Policy:
 
 
 def _made(spec: Spec, *settings: Setting) -> Policy:
-    """Call a policy's factory; what a package's raises becomes a SchedulerError."""
-    name = spec.text.partition(":")[0]
-    try:
+    """Call a policy's factory. Raises SchedulerError."""
+    with _packages_code(spec.text.partition(":")[0], "must make a policy"):
         policy: Policy = spec.entry.make(*settings, **spec.arguments)
+    return policy
+
+
+@contextmanager
+def _packages_code(name: str, must: str) -> Iterator[None]:
+    """Raise SchedulerError for what the code of a package's policy raises."""
+    try:
+        yield
     except Exception as error:  # a package may raise anything
         if name in REGISTRY or isinstance(error, SchedulerError):
             raise
-        raise POLICY_EXTENSIONS.failure(name, "must make a policy", error) from error
-    return policy
+        raise POLICY_EXTENSIONS.failure(name, must, error) from error

@@ -356,6 +356,15 @@ def test_a_factory_that_fails_is_one_sentence(packages: Packages) -> None:
         make_policy("late")
 
 
+def test_a_parameter_that_a_package_cannot_parse_is_one_sentence(packages: Packages) -> None:
+    text = "from fluidnpu.scheduler.policies import Entry\nODD = Entry(lambda: 0, 'odd', {'most': lambda key, text: 1 / 0})\n"
+    packages("wild", "policies", text, odd="wild:ODD")
+    with pytest.raises(
+        SchedulerError, match=r"'odd' of package 'wild' .* must parse its parameter 'most=3', and that failed: ZeroDiv"
+    ):
+        make_policy("odd:most=3")
+
+
 # -- quantities ------------------------------------------------------------------------------------------
 
 TABLE = LatencyTable(ns=((100, 150), (80, 120)))

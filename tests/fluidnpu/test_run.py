@@ -159,6 +159,10 @@ def test_a_network_with_exits_keeps_them(here: Path) -> None:
     assert sum(summary["exit_rates"]) == pytest.approx(1)
     assert summary["accuracy"]["exits_accuracy"] is not None
     assert summary["mean_ms"] <= summary["worst_ms"]
+    ranges = "accuracy on other images than those that gave the ranges: --unseen names them"
+    assert ranges in summary["not_checked"]
+    prepared = report("two/prepared.onnx", "--data", "images.npz", *QUICK)  # its ranges are from before
+    assert ranges not in prepared["not_checked"]
 
 
 def test_a_network_that_names_no_classes_is_built_without_exits(here: Path) -> None:

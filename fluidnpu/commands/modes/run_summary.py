@@ -159,7 +159,7 @@ def _unchecked(
         sentences.append(f"bits: batches of {sizes} were simulated, other images and batch sizes were not")
     if not accuracy:
         sentences.append("accuracy: that needs labelled images and a network that names classes")
-    elif plan.parts.test is not None and plan.parts.test == plan.parts.learn:
+    elif plan.parts.test == plan.parts.learn and any(step.name == "prepare" for step in plan.steps):
         sentences.append("accuracy on other images than those that gave the ranges: --unseen names them")
     if plan.eta is not None:
         sentences.append("that the network itself had not learned from the images that chose its exits")
