@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-from .quantities import rounded
+from .quantities import round_floats
 
 # Modules beyond the base installation, by the extra that brings them; of several the first in pyproject.toml.
 EXTRAS = {
@@ -95,7 +95,7 @@ def fail(error: BaseException, code: int, as_json: bool) -> NoReturn:
         answer = error.answer if isinstance(error, NegativeAnswerError) else None
         report: dict[str, Any] = {**(answer or {}), "error": sentence(error)}
         report |= {key: getattr(error, key) for key in ("node", "operator", "suggestion") if getattr(error, key, None)}
-        print(json.dumps(rounded(report), sort_keys=True, allow_nan=False))
+        print(json.dumps(round_floats(report), sort_keys=True, allow_nan=False))
     print(f"fluidnpu: {sentence(error)}", file=sys.stderr)
     sys.exit(code)
 

@@ -240,7 +240,7 @@ def quantity_of(field: str) -> str | None:
     return next(fits, None)
 
 
-def rounded(value: Any, field: str = "") -> Any:
+def round_floats(value: Any, field: str = "") -> Any:
     """Round every float of a JSON value to the digits of its quantity; what is not finite becomes None.
 
     An object with a `digest` and a `schema` is the content of a file and stays as it is. So do whole numbers.
@@ -252,9 +252,11 @@ def rounded(value: Any, field: str = "") -> Any:
         if "schema" in value and "digest" in value:
             return dict(value)
         # The numbers of an interval are of the quantity that the interval is of.
-        return {key: rounded(item, field if key in ("mean", "low", "high") else key) for key, item in value.items()}
+        return {
+            key: round_floats(item, field if key in ("mean", "low", "high") else key) for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [rounded(item, field) for item in value]
+        return [round_floats(item, field) for item in value]
     if not isinstance(value, float):
         return value
     word = quantity_of(field)

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from fluidnpu import dse, scheduler
 from fluidnpu.scheduler import comparison, simulation
 
-from .quantities import rounded
-from .words import explained
+from .quantities import round_floats
+from .words import explain_words
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, Group, RenderableType
@@ -53,7 +53,7 @@ def emit(report: dict[str, Any], *, sort: bool = True) -> None:
     Numbers are rounded as the table of quantities says; one that is not finite, such as the mean of nothing,
     is null.
     """
-    print(json.dumps(rounded(report), sort_keys=sort, allow_nan=False))
+    print(json.dumps(round_floats(report), sort_keys=sort, allow_nan=False))
 
 
 @contextmanager
@@ -152,7 +152,7 @@ class Folded:
 def explain(out: Console, columns: Sequence[str]) -> None:
     """Print a sentence for each word of a screen that has one."""
     out.print()
-    out.print(table("What the words mean", ("word", "meaning"), explained(columns), left=2, prose=(1,)))
+    out.print(table("What the words mean", ("word", "meaning"), explain_words(columns), left=2, prose=(1,)))
 
 
 def design_report(exploration: dse.Exploration, *, front: bool = True) -> dict[str, Any]:

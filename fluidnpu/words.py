@@ -73,6 +73,6 @@ def meaning(word: str) -> str:
     return WORDS[ALIASES.get(word, word)]
 
 
-def explained(words: Iterable[str]) -> list[tuple[str, str]]:
+def explain_words(words: Iterable[str]) -> list[tuple[str, str]]:
     """Give words and their sentences. Raises KeyError for a word without one."""
     return [(word, meaning(word)) for word in words]

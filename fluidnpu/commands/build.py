@@ -40,12 +40,12 @@ from ..options import (
     takes,
 )
 from .helpers.data import CLASSES, with_class_names
-from .helpers.designs import DEFAULT_CORE, DEFAULT_CYCLES, Search, bits_of, chosen_design
-from .helpers.guarding import MOST_ERROR, guard_report, guarded, say_guarded
+from .helpers.designs import DEFAULT_CORE, DEFAULT_CYCLES, Search, bits_of, choose_design
+from .helpers.guarding import MOST_ERROR, guard_report, guard_words, say_guarded
 from .helpers.networks import (
-    given_images,
     of_width,
-    quantised,
+    quantise_network,
+    read_images,
     read_network,
     say_assumed,
     with_given_rates,
@@ -133,7 +133,7 @@ def _model(model: Path | None) -> AbstractContextManager[Path]:
 
 def _design(out: Console, network: models.Network, board: boards.Board, options: BuildOptions) -> dse.Design:
     if not options.first_run:
-        return dse.counted_with(chosen_design(out, network, board, options, options.design_file), options.core)
+        return dse.counted_with(choose_design(out, network, board, options, options.design_file), options.core)
     return hls_project.first_run_design(
         network.workload, board, memory=options.memory, core=options.core, b_max=options.largest_batch
     )
@@ -149,13 +149,13 @@ def build_project(options: BuildOptions, model: Path) -> None:
         board, network = boards.load_board(options.board), read_network(model)
         board = hls_project.slowed(board) if options.first_run else board
         network = with_given_rates(network, numbers("--exit-rates", options.exit_rates))
-        images = given_images(network, options.data)
+        images = read_images(network, options.data)
         network = with_class_names(network, images)
         bits = bits_of(options, options.design_file)
         network = of_width(network, bits)
-        compared = None if images is None else guarded(out, network, images, options.most_error, bits)
+        compared = None if images is None else guard_words(out, network, images, options.most_error, bits)
         network, qnet = (
-            (network, quantised(network, None, bits)) if compared is None else (compared.network, compared.qnet)
+            (network, quantise_network(network, None, bits)) if compared is None else (compared.network, compared.qnet)
         )
         design = _design(out, network, board, options)
         guard = _guarded(out, network, qnet, images, options.tolerance)

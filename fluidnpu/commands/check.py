@@ -19,7 +19,7 @@ from ..errors import NegativeAnswerError, add_note
 from ..options import JSON, PATH, reading, reading_options, takes
 from .helpers.networks import is_full_size, read_model_or_name, say_assumed
 from .modes.check_board import check_board
-from .prepare import prepared_report, print_intake
+from .prepare import print_intake, report_prepared
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -213,7 +213,7 @@ def model_report(model: models.Network | models.Workload) -> dict[str, Any]:
         exits.append(entry)
     facts: dict[str, Any] = {}
     if isinstance(model, models.Network):
-        facts = prepared_report(model)
+        facts = report_prepared(model)
         facts |= {key: model.metadata[key] for key in ("quantised", "inputs") if key in model.metadata}
         if any(layer.activation is not None for layer in model.layers):
             facts["unit"] = unit_report(model)

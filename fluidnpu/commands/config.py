@@ -14,7 +14,7 @@ from fluidnpu.host import kit
 from .. import show
 from ..errors import UsageError
 from ..options import FOLDER_OUT, JSON, PATH, takes
-from .helpers.configuration import Configuration, placed
+from .helpers.configuration import Configuration, place_errors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ def check(options: ConfigCheckOptions) -> None:
         module = import_module(f".{name}", __package__)
         context = module.command.make_context(name, ["--config", str(options.file)])
         record = get_type_hints(module.check)["options"]
-        with context, placed():
+        with context, place_errors():
             module.check(record(**context.params))
     if options.as_json:
         show.emit({"file": str(options.file), "commands": sorted(read.tables)})

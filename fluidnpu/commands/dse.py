@@ -37,10 +37,10 @@ from ..options import (
 )
 from .exits import parse_places, with_exits
 from .helpers.data import CLASSES, read_data, refuse_classes_without
-from .helpers.designs import DEFAULT_B_MAX, DEFAULT_CORE, DEFAULT_CYCLES, LONG, Search, explored, is_published
+from .helpers.designs import DEFAULT_B_MAX, DEFAULT_CORE, DEFAULT_CYCLES, LONG, Search, explore_designs, is_published
 from .helpers.networks import read_model_or_name, with_measured_rates, work_of
 from .helpers.spreading import Spread, engine_of, spread_over
-from .import_reports import print_scaled, read_record, scaled
+from .import_reports import print_scaled, read_record, scale_design
 from .modes.dse_each import search_each
 from .prepare import MOST_IMAGES, spread
 
@@ -160,13 +160,13 @@ def search_design(options: DseOptions) -> None:
     record = None if options.calibration is None else read_record(options.calibration)
     smaller, reasons = (board, ()) if record is None else dse.calibrated_board(record, board)
     try:
-        exploration = explored(out, work, smaller, options, mix)
+        exploration = explore_designs(out, work, smaller, options, mix)
     except dse.FitError as error:
         raise NegativeAnswerError("; ".join((str(error), *reasons))) from None
     exploration = dataclasses.replace(
         exploration, notes=(*reasons, *exploration.notes), design=exploration.design.on(board)
     )
-    calibrated = None if record is None else scaled(record, exploration, board)
+    calibrated = None if record is None else scale_design(record, exploration, board)
     if options.out is not None:
         files.write_file(options.out, exploration.design.dumps())
     explained = _explain_search(exploration) if options.explain else []

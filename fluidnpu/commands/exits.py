@@ -21,10 +21,10 @@ from .. import show
 from ..errors import UsageError
 from ..options import FILE_OUT, JSON, PATH, numbers, reading, reading_options, takes
 from .helpers.data import read_data, with_class_names
-from .helpers.guarding import guard_report, guarded, say_guarded, without_record
+from .helpers.guarding import guard_report, guard_words, say_guarded, without_record
 from .helpers.networks import is_full_size, read_model_or_name, say_assumed, say_chance
-from .modes.select_exits import Selecting, print_selection, refuse_without_select, selected, selection_options
-from .prepare import ExitSettings, exit_settings, prepared, refuse_overwriting, spread
+from .modes.select_exits import Selecting, print_selection, refuse_without_select, select_exits, selection_options
+from .prepare import ExitSettings, exit_settings, prepare_network, refuse_overwriting, spread
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -234,10 +234,10 @@ def list_exits(options: ExitsOptions) -> None:
         fitted, compared = _fitted(out, network, [exit.name for exit in network.exits if exit.name not in old], options)
         network = compared.network
     else:
-        network, compared = prepared(out, network, options)
+        network, compared = prepare_network(out, network, options)
     chosen = None
     if options.select is not None:
-        network, chosen = selected(out, network, options)
+        network, chosen = select_exits(out, network, options)
     same = [exit.logits for exit in network.exits] == [exit.logits for exit in before.exits]
     if chosen is not None or (compared is None and not same):
         network = without_record(network)
@@ -360,7 +360,7 @@ def _fitted(
             seed=options.seed,
             progress=step,
         )
-    return fitted, guarded(out, fitted.network, images, options.most_error, options.bits)
+    return fitted, guard_words(out, fitted.network, images, options.most_error, options.bits)
 
 
 def _blocks(network: models.Network) -> dict[str, str]:

@@ -18,7 +18,7 @@ from .. import show
 from ..errors import UsageError
 from ..options import JSON, PATH, takes
 from ..quantities import plain
-from .helpers.configuration import config_option, placed
+from .helpers.configuration import config_option, place_errors
 from .helpers.surfaces import (
     CERTIFY,
     CRITERIA,
@@ -165,8 +165,8 @@ def command(options: FleetCommandOptions) -> None:
 
     Exit code: 0 drained; 1 a board does not answer; 2 bad input.
     """
-    with placed():
-        surfaces, followed, served = prepared(options)
+    with place_errors():
+        surfaces, followed, served = prepare_fleet(options)
     out = show.console(options.as_json)
     oip.configure_logging(options.log_level, requests=options.log_requests)
     fronts: list[fleet.FleetFront] = []
@@ -192,7 +192,7 @@ def command(options: FleetCommandOptions) -> None:
         out.print(f"drained: {sum(counts.values())} samples were answered")
 
 
-def prepared(
+def prepare_fleet(
     options: FleetCommandOptions,
 ) -> tuple[oip.ServeOptions, fleet.Roster | fleet.Followed | fleet.Discovery, fleet.FleetOptions]:
     """Read everything that the options name. Raises UsageError for options that do not fit, and ValueErrors
@@ -290,7 +290,7 @@ def _followed(options: FleetCommandOptions) -> fleet.Followed:
 
 def check(options: FleetCommandOptions) -> None:
     """Start nothing, but read the fleet with its bundles and its plan. Raises ValueErrors of the rooms."""
-    prepared(options)
+    prepare_fleet(options)
 
 
 def _started(out: Console, server: oip.NetworkServer, front: fleet.FleetFront, as_json: bool) -> None:

@@ -106,7 +106,7 @@ def read_record(file: Path) -> dse.Calibration:
     return dse.Calibration.loads(models.read_text(file, WRITES), f"'{file}'")
 
 
-def scaled(record: dse.Calibration, exploration: dse.Exploration, board: boards.Board) -> dse.Calibrated:
+def scale_design(record: dse.Calibration, exploration: dse.Exploration, board: boards.Board) -> dse.Calibrated:
     """Scale an exploration's design by the factors of a record, beside the whole board.
 
     The exploration may know of a smaller board (`dse.calibrated_board`).

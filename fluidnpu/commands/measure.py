@@ -125,8 +125,11 @@ def command(options: MeasureOptions) -> None:
     if options.as_json:
         show.emit(profile.to_dict())
         return
-    rows = [(stage.exit, *(f"{stage.ns[batch - 1] / 1e6:.3f}" for batch in shown(options.batch))) for stage in stages]
-    columns = ["to exit", *(f"ms, B = {batch}" for batch in shown(options.batch))]
+    rows = [
+        (stage.exit, *(f"{stage.ns[batch - 1] / 1e6:.3f}" for batch in list_shown_batches(options.batch)))
+        for stage in stages
+    ]
+    columns = ["to exit", *(f"ms, B = {batch}" for batch in list_shown_batches(options.batch))]
     out.print(show.table(f"{network.name}, {profile.source}", columns, rows))
     whole = sum(stage.ns[-1] for stage in stages)
     print_frames(out, 1e9 * options.batch / whole, options.batch)
@@ -168,7 +171,7 @@ def _measure_bundle(options: MeasureOptions) -> None:
     if options.as_json:
         show.emit(profile.to_dict())
         return
-    batches = shown(design.b_max)
+    batches = list_shown_batches(design.b_max)
     rows = [
         (exit, *(f"{row[batch - 1] / 1e6:.3f}" for batch in batches))
         for exit, row in zip(design.exits, design.latency.ns, strict=True)
@@ -188,7 +191,7 @@ def print_frames(out: Console, frames_per_second: float, batch: int) -> None:
     out.print(f"{plain(frames_per_second, 4)} frames/s in batches of {batch}: the whole network, nobody leaves early")
 
 
-def shown(most: int) -> list[int]:
+def list_shown_batches(most: int) -> list[int]:
     """Batch sizes with a column: powers of two, and the largest.
 
     >>> shown(8), shown(6)

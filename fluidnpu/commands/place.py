@@ -118,16 +118,18 @@ def command(options: PlaceOptions) -> None:
     fleet = read_fleet(options.fleet, options.lost)
     bench = bench_of(fleet, options)
     placed = (
-        together(fleet, options) if options.network is None and len(fleet.networks) > 1 else planned(fleet, options)
+        together(fleet, options)
+        if options.network is None and len(fleet.networks) > 1
+        else plan_network(fleet, options)
     )
     if options.out is not None:
         files.write_file(options.out, placed.plan.dumps())
-    parts = written_parts(options)
-    scores = [] if bench is None else measured(bench, placed.plan, options)
+    parts = write_parts(options)
+    scores = [] if bench is None else measure_allocations(bench, placed.plan, options)
     if options.report is not None:
         from ..reports.placement import render_placement
 
-        files.write_file(options.report, render_placement(fleet, placed, asked(options)))
+        files.write_file(options.report, render_placement(fleet, placed, make_question(options)))
     if options.as_json:
         report = {"plan": placed.plan.to_dict(), "forms": [asdict(form) for form in placed.forms], **proof(placed.plan)}
         if scores:
@@ -168,7 +170,7 @@ def bench_of(fleet: placement.Fleet, options: PlaceOptions) -> Bench | None:
     return bench
 
 
-def measured(bench: Bench, plan: placement.Plan, options: PlaceOptions) -> list[dict[str, Any]]:
+def measure_allocations(bench: Bench, plan: placement.Plan, options: PlaceOptions) -> list[dict[str, Any]]:
     """Run allocations and say what each carried, the plan's first. Raises DriverUsageError."""
     with show.progress(show.console(options.as_json), "measuring") as step:
         scores = bench.scores(bench.candidates(bench.matrix_of(plan), options.measure or 1), step)
@@ -204,7 +206,7 @@ def print_measured(out: Console, scores: list[dict[str, Any]], samples: int) -> 
     return heads
 
 
-def written_parts(options: PlaceOptions) -> list[Path] | None:
+def write_parts(options: PlaceOptions) -> list[Path] | None:
     """Write the bundles of the plan's parts; None where they were not asked for.
 
     Raises what reading the fleet to serve it raises.
@@ -216,7 +218,7 @@ def written_parts(options: PlaceOptions) -> list[Path] | None:
     return Roster.read(options.fleet, options.out).write_parts(options.parts)
 
 
-def asked(options: PlaceOptions) -> Asked:
+def make_question(options: PlaceOptions) -> Asked:
     """Give the question for the report, which asks it again at other rates. Raises UsageError."""
     from ..reports.placement import Asked
 
@@ -248,7 +250,7 @@ def together(fleet: placement.Fleet, options: PlaceOptions) -> placement.Placeme
     return placement.Placement(plan=plan, forms=())
 
 
-def planned(fleet: placement.Fleet, options: PlaceOptions) -> placement.Placement:
+def plan_network(fleet: placement.Fleet, options: PlaceOptions) -> placement.Placement:
     """Plan one network. Raises UsageError and the errors of `scheduler`."""
     if options.rate is not None and options.budget is not None:
         raise UsageError("--rate asks for least cost and --budget for most goodput; give one of them")
@@ -341,7 +343,7 @@ def pool_rows(plan: placement.Plan) -> list[tuple[str, ...]]:
                 (
                     str(index) if first else "",
                     pool.type if first else "",
-                    named(pool.devices) if first else "in turns",
+                    list_names(pool.devices) if first else "in turns",
                     job.network,
                     f"{job.first}..{job.last}",
                     str(job.batch),
@@ -353,7 +355,7 @@ def pool_rows(plan: placement.Plan) -> list[tuple[str, ...]]:
     return rows
 
 
-def named(devices: tuple[str, ...]) -> str:
+def list_names(devices: tuple[str, ...]) -> str:
     """Write a few names, or how many there are.
 
     >>> named(("a", "b")), named(tuple("abcdef"))

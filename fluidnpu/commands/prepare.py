@@ -21,7 +21,7 @@ from .. import show
 from ..errors import UsageError
 from ..options import BITS, JSON, PATH, numbers, reading, reading_options, takes
 from .helpers.data import CLASSES, read_data, with_class_names
-from .helpers.guarding import MOST_ERROR, guard_report, guarded, say_guarded
+from .helpers.guarding import MOST_ERROR, guard_report, guard_words, say_guarded
 from .helpers.networks import read_network, say_assumed, say_chance, with_given_rates
 
 if TYPE_CHECKING:
@@ -151,11 +151,11 @@ def prepare_model(options: PrepareOptions) -> None:
     out = show.console(options.as_json)
     refuse_overwriting(options.model, options.out)
     network = read_network(options.model)
-    record = changed_record(options, network.preprocessing)
-    network, compared = prepared(out, network, options, record)
+    record = change_record(options, network.preprocessing)
+    network, compared = prepare_network(out, network, options, record)
     if options.out is not None:
         files.write_file(options.out, model_onnx.with_metadata(options.model, network, reading_options()["size"]))
-    report = prepared_report(network) | {f"int{options.bits}": guard_report(compared)}
+    report = report_prepared(network) | {f"int{options.bits}": guard_report(compared)}
     report |= {"model": None if options.out is None else str(options.out)}
     if options.as_json:
         show.emit(report)
@@ -172,7 +172,7 @@ def prepare_model(options: PrepareOptions) -> None:
         out.print(f"model written to [bold]{options.out}[/]")
 
 
-def prepared(
+def prepare_network(
     out: Console, network: models.Network, settings: ExitSettings, record: model_images.Preprocessing | None = None
 ) -> tuple[models.Network, numeric.Guarded | None]:
     """Put the settings into a network, measuring what they leave open on the images.
@@ -202,7 +202,7 @@ def prepared(
         )
     if images is None:
         return network, None
-    compared = guarded(out, network, images, settings.most_error, settings.bits)
+    compared = guard_words(out, network, images, settings.most_error, settings.bits)
     network = compared.network
     if settings.bits != 16 and len(network.exits) > 1:
         network = numeric.measured_in_words(network, compared.qnet, images, settings.tolerance)
@@ -225,7 +225,7 @@ def refuse_overwriting(model: Path, out: Path | None) -> None:
         raise UsageError(f"--out must be another file than MODEL, and both are '{model}'")
 
 
-def changed_record(
+def change_record(
     options: PrepareOptions, before: model_images.Preprocessing | None
 ) -> model_images.Preprocessing | None:
     """Give the model's record with the options in it; None where no option says anything."""
@@ -261,7 +261,7 @@ def _ratio(option: str, text: str) -> float:
     return value
 
 
-def prepared_report(network: models.Network) -> dict[str, Any]:
+def report_prepared(network: models.Network) -> dict[str, Any]:
     """Give what stands in the file about images, ranges and exits, in plain JSON types."""
     record = network.preprocessing
     return {

@@ -29,7 +29,7 @@ from ..options import (
 from ..outputs import check_output, is_same
 from .helpers.data import CLASSES, whole_data
 from .helpers.designs import DEFAULT_CORE, DEFAULT_CYCLES, question_of
-from .helpers.networks import given_images, read_network, work_of
+from .helpers.networks import read_images, read_network, work_of
 from .helpers.steps import FailedStep, StepLog, show_command
 from .helpers.surfaces import PORT
 from .modes.run_plan import RunOptions, RunPlan
@@ -126,9 +126,10 @@ def command(options: RunOptions) -> None:
 
 def plan_of(options: RunOptions) -> RunPlan:
     """Read the model, and plan the steps that it needs. Raises UsageError, DesignError and NetworkError."""
-    if options.eta is not None and not 0 < options.eta <= 1:
+    if options.eta is not None and not 0 < options.eta < 1:
         raise UsageError(
-            f"--eta must be a share of the network's precision, above 0 and at most 1, not {options.eta:g}"
+            f"--eta must be a share of the network's precision, above 0 and below 1, not {options.eta:g}: no number of "
+            "images makes sure of all of it"
         )
     if options.unseen is not None and options.data is None:
         raise UsageError("--unseen is beside the images to learn from, so it needs --data")
@@ -138,7 +139,7 @@ def plan_of(options: RunOptions) -> RunPlan:
             raise UsageError(f"the images must be a file or a folder, and '{data}' is neither")
     if not options.tolerance >= 0:
         raise UsageError(f"--tolerance must be a number of points of at least 0, not {options.tolerance:g}")
-    if options.data is None and given_images(network, None) is None:
+    if options.data is None and read_images(network, None) is None:
         raise UsageError(f"a run needs images for '{network.name}'; give them with --data")
     if options.data is None and options.eta is not None:
         raise UsageError("--eta trains exits on labelled images, which --data names")

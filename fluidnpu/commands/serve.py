@@ -19,7 +19,7 @@ from ..errors import UsageError
 from ..options import JSON, PATH, POWER, read_power, takes
 from ..outputs import TextWithPath
 from .helpers.addresses import ADDRESSES, physical
-from .helpers.configuration import WordsArgument, config_option, placed
+from .helpers.configuration import WordsArgument, config_option, place_errors
 from .helpers.surfaces import (
     CERTIFY,
     CRITERIA,
@@ -131,8 +131,8 @@ def command(options: ServeCommandOptions) -> None:
 
     Exit code: 0 drained; 1 the device failed; 2 bad input.
     """
-    with placed():
-        surfaces, models = prepared(options)
+    with place_errors():
+        surfaces, models = prepare_serving(options)
     out = show.console(options.as_json)
     oip.configure_logging(options.log_level, requests=options.log_requests)
     oip.run_server(models, surfaces, lambda server: _started(out, server, options.as_json))
@@ -143,7 +143,7 @@ def command(options: ServeCommandOptions) -> None:
         out.print(f"drained: {sum(counts.values())} requests were answered")
 
 
-def prepared(options: ServeCommandOptions) -> tuple[oip.ServeOptions, serving.Models]:
+def prepare_serving(options: ServeCommandOptions) -> tuple[oip.ServeOptions, serving.Models]:
     """Read everything that the options name but the bundles. Raises UsageError without a bundle, and
     ValueErrors of the rooms.
     """
@@ -178,7 +178,7 @@ def check(options: ServeCommandOptions) -> None:
     Raises ValueErrors of the rooms.
     """
     device = options.device if options.device == "cpu" else "simulated"
-    _, models = prepared(
+    _, models = prepare_serving(
         dataclasses.replace(options, device=device, registers=None, reserved=None, decisions=None, no_warm_up=True)
     )
     physical(options.registers, options.reserved)

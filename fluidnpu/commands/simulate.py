@@ -262,10 +262,10 @@ def compare_policies(options: SimulateOptions) -> None:
 
         files.write_file(options.report, render_simulation(serving, source, streams, options.names))
     if options.as_json:
-        warnings = list(warned(source))
+        warnings = list(list_warnings(source))
         show.emit(streams.to_dict() | ({"warnings": warnings} if warnings else {}), sort=False)
         return
-    for warning in warned(source):
+    for warning in list_warnings(source):
         out.print(f"[yellow]warning[/]: {escape(warning)}")
     columns = _print(out, streams)
     if options.explain:
@@ -352,7 +352,7 @@ def _print(out: Console, streams: comparison.StreamComparison) -> list[str]:
     return columns
 
 
-def warned(source: comparison.Source) -> tuple[str, ...]:
+def list_warnings(source: comparison.Source) -> tuple[str, ...]:
     """Give the warnings about the criterion that decides the exits, if one does."""
     return () if source.criteria is None else exits.warnings_of(source.criteria.criterion, source.criteria.profile)
 

@@ -26,7 +26,7 @@ from ..options import DATA, EXIT_RATES, JSON, PATH, numbers, takes
 from ..outputs import TextWithPath
 from .helpers.addresses import ADDRESSES, physical
 from .helpers.board_power import BoardPower, board_power, energies, energy_lines, read_meanwhile
-from .helpers.configuration import config_option, placed
+from .helpers.configuration import config_option, place_errors
 from .helpers.data import CLASSES, read_data, refuse_classes_without
 from .helpers.networks import noise
 from .helpers.surfaces import CRITERIA, POLICIES, Sectioned, device_option
@@ -107,8 +107,8 @@ def command(options: StreamOptions) -> None:
     SIGTERM.
     """
     out = show.console(options.as_json)
-    with placed():
-        ready = prepared(options)
+    with place_errors():
+        ready = prepare_stream(options)
     for note in ready.notes:
         out.print(f"  [dim]{note}[/]")
     measure(options, ready)
@@ -136,7 +136,7 @@ class StreamInputs:
         return labels + ([f"energy is not modelled: {escape(self.power.unknown)}"] if self.power.unknown else [])
 
 
-def prepared(options: StreamOptions) -> StreamInputs:
+def prepare_stream(options: StreamOptions) -> StreamInputs:
     """Read the bundle and the images, and what the options say of them. Raises ValueErrors of the rooms."""
     import numpy as np
 
@@ -160,7 +160,7 @@ def prepared(options: StreamOptions) -> StreamInputs:
 
 def check(options: StreamOptions) -> None:
     """Serve nothing, but read what the options name. Raises ValueErrors of the rooms."""
-    ready = prepared(options)
+    ready = prepare_stream(options)
     design = ready.bundle.design
     rates = ready.rates or design.exit_rates or (1 / design.stages,) * design.stages
     _policy(options, ready, scheduler.Serving.of(design, rates))

@@ -13,7 +13,7 @@ from fluidnpu.models import training
 from .. import show
 from ..errors import UsageError
 from ..options import FILE_OUT, JSON, PATH, reading, takes
-from .helpers.guarding import compared, guard_report, say_guarded
+from .helpers.guarding import compare_trained, guard_report, say_guarded
 from .modes.fine_tune import FineTuning, fine_tune_model, tuning_options
 
 
@@ -82,7 +82,7 @@ def train_network(options: TrainOptions) -> None:
             progress=lambda done, total, _: step(done, total),
         )
     network = trained.network
-    _, guard, lacks = compared(out, network, models.shipped_images())
+    _, guard, lacks = compare_trained(out, network, models.shipped_images())
     if options.as_json:
         show.emit(
             {

@@ -14,8 +14,8 @@ from .. import show
 from ..errors import NegativeAnswerError, UsageError
 from ..options import BITS, BOARD, DATA, DESIGN_B_MAX, DESIGN_FILE, JSON, PATH, reading, takes
 from .helpers.data import CLASSES, refuse_classes_without
-from .helpers.designs import Search, bits_of, chosen_design, default_cycles
-from .helpers.networks import NOISE_SEED, given_images, noise, of_width, quantised, read_network
+from .helpers.designs import Search, bits_of, choose_design, default_cycles
+from .helpers.networks import NOISE_SEED, noise, of_width, quantise_network, read_images, read_network
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,13 +58,13 @@ def verify_core(options: VerifyOptions) -> None:
     refuse_classes_without(options.data)
     out = show.console(options.as_json)
     board, network = boards.load_board(options.board), read_network(options.model)
-    images = given_images(network, options.data)
+    images = read_images(network, options.data)
     search = Search(b_max=options.b_max, cycle_model=default_cycles(), bits=options.bits)
     bits = bits_of(search, options.design_file)
     network = of_width(network, bits)
     if options.design_file is None and search.largest_batch > 0:
         parse_batches(options.batches, search.largest_batch)  # what is wrong is said before a search, which takes long
-    design = chosen_design(out, network, board, search, options.design_file)
+    design = choose_design(out, network, board, search, options.design_file)
     sizes = parse_batches(options.batches, design.b_max)
     if images is None:
         images = noise(network.intake, max(sizes))
@@ -72,7 +72,7 @@ def verify_core(options: VerifyOptions) -> None:
         out.print(f"  [dim]no --data: {max(sizes)} random images with seed {NOISE_SEED}{ranges}[/]")
     if len(images) < max(sizes):
         raise UsageError(f"--data must hold {max(sizes)} images for batches of {max(sizes)}, not {len(images)}")
-    qnet = quantised(network, images, bits)
+    qnet = quantise_network(network, images, bits)
     with show.progress(out, "C simulation") as step:
         report = hls.csim_network(
             qnet,

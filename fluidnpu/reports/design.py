@@ -16,7 +16,7 @@ from ..quantities import plain
 from .device_pictures import USES, clock_ruler, floorplan, slice_columns, slices_beside, uses_of
 from .figures import WALLS, RoofPoint, heat_map, pareto_front, roofline, speed_panels
 from .layer_times import layer_times, roof_of, shown_times
-from .unchecked import unchecked
+from .unchecked import list_unchecked
 
 ALTERNATIVES = 12  # rows of the table beside the Pareto front
 RESOURCES = {"dsp": "DSP", "ramb18": "BRAM", "uram288": "URAM", "lut": "LUT", "ff": "FF"}
@@ -77,9 +77,9 @@ def render_design_report(exploration: Exploration, *, explained: Sequence[str] =
         map=_memory_map(exploration),
         front=_front(exploration),
         alternatives=_alternatives(exploration),
-        unchecked=unchecked(exploration),
+        unchecked=list_unchecked(exploration),
         notes=list(dict.fromkeys((*exploration.notes, *explained))),
-        words=words.explained(WORDS),
+        words=words.explain_words(WORDS),
         published=published,
     )
 

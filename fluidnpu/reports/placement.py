@@ -69,7 +69,7 @@ def render_placement(fleet: placement.Fleet, placed: placement.Placement, asked:
         forms=placed.forms,
         cost=unit,
         plain=plain,
-        words=words.explained(WORDS),
+        words=words.explain_words(WORDS),
         picture=plan_picture(fleet, plan),
         rows=[(pool, load, _links(load)) for pool, load in zip(plan.pools, loads, strict=True)],
         head=placement.head_load(fleet, plan),

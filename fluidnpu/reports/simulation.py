@@ -68,7 +68,7 @@ def render_simulation(serving: Serving, source: Source, streams: StreamCompariso
                 "Batch sizes by policy": batch_bars(shares, look),
             }
         ),
-        words=words.explained(WORDS),
+        words=words.explain_words(WORDS),
         timelines=[
             (name, inline_figure(schedule_timeline(done, first, exits), f"Batches over time, {name}"))
             for name, done in schedules.items()

@@ -6,7 +6,7 @@ from fluidnpu.dse import Exploration
 from fluidnpu.dse.hardware import predicted_clock
 
 
-def unchecked(exploration: Exploration) -> list[str]:
+def list_unchecked(exploration: Exploration) -> list[str]:
     """Return a sentence, without its full stop, for each thing that a reader could take for checked."""
     board, design, fit = exploration.board, exploration.design, exploration.fit
     predicted, memory = predicted_clock(board), board.memory(design.memory)

@@ -19,7 +19,7 @@ from fluidnpu.host.fleet.boards.leaf import Times
 from fluidnpu.host.serving import ModelOptions, default_slo_ns
 from fluidnpu.models import shipped_file
 from fluidnpu.models.zoo import random_network
-from fluidnpu.quantities import plain, rounded, significant
+from fluidnpu.quantities import plain, round_floats, significant
 from fluidnpu.scheduler import Serving, comparison
 from fluidnpu.scheduler.comparison.compare import compare
 from fluidnpu.scheduler.policies import SERVING_POLICY
@@ -77,7 +77,7 @@ def test_a_capacity_is_one_number_wherever_it_stands(found: Exploration) -> None
     assert _described(model)["capacity_per_s"] == capacity  # type: ignore[arg-type]
     rates = design.exit_rates or (1.0,)
     assert 1 / Times.of(design.latency, rates).sample_s == pytest.approx(capacity, rel=1e-9)
-    report = rounded(design_report(found, front=False))
+    report = round_floats(design_report(found, front=False))
     assert report["capacity_per_s"] == significant(capacity, 6)
     assert capacity <= 1 / Serving.of(design).least_load(1.0) * (1 + 1e-9), "no policy serves more"
     assert max(report["gops_by_batch"]) <= report["peak_gops"] * (1 + 1e-5)

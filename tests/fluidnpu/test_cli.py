@@ -131,7 +131,7 @@ def test_verify_says_zero_mismatches(model: Path) -> None:
 def test_verify_says_which_batches_there_are_before_it_searches(
     batches: str, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fluidnpu.commands.verify.chosen_design", None)
+    monkeypatch.setattr("fluidnpu.commands.verify.choose_design", None)
     result = run("verify", model, "--board", "zc706", f"--batches={batches}")
     refused(result, f"--batches must be whole numbers of 1..8 with commas between them, not '{batches}'")
 

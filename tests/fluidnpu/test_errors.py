@@ -130,7 +130,14 @@ def test_errors_of_every_room_are_one_sentence(error: Exception, capsys: pytest.
 
 def test_every_room_has_errors_of_both_kinds_among_them() -> None:
     names = {type(error).__name__ for error in ERRORS}
-    assert {"BoardFileError", "NetworkError", "DesignError", "SimulationError", "SchedulerError", "BundleError"} <= names
+    assert {
+        "BoardFileError",
+        "NetworkError",
+        "DesignError",
+        "SimulationError",
+        "SchedulerError",
+        "BundleError",
+    } <= names
     assert len(names) >= 15
 
 

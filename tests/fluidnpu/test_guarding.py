@@ -20,7 +20,7 @@ from fluidnpu.models.graph.network import INT16_RECORD
 from fluidnpu.models.numeric.guard import MOST_ERROR
 from fluidnpu.models.onnx import write_onnx
 from fluidnpu.models.zoo import with_random_weights
-from fluidnpu.quantities import rounded
+from fluidnpu.quantities import round_floats
 
 SMALL = ("--board", "zc706", "--cycles", "paper", "--core", "rtl", "--b-max", 1)
 
@@ -103,7 +103,7 @@ def test_what_is_far_apart_is_equalised_written_down_and_built(images: Path, tmp
     assert built["int16"]["error_before"] is None  # it was equalised before this command
     assert built["int16"]["answers"][0]["rms"] < MOST_ERROR / 10
     kept = json.loads((tmp_path / "project" / "bundle" / "int16.json").read_text())
-    assert rounded(kept) == built["int16"]
+    assert round_floats(kept) == built["int16"]
     assert "int16 beside float, as prepared: off by" in screen("build", ready, *SMALL, "--out", tmp_path / "without")
     assert not (tmp_path / "without" / "bundle" / "int16.json").exists()
     programs = [(tmp_path / name / "bundle" / "program.bin").read_bytes() for name in ("project", "without")]

@@ -27,7 +27,7 @@ from fluidnpu.models import golden, quantise, shipped_file, shipped_images
 from fluidnpu.models.exits import attach_bridges, candidate_tensors, single_exit
 from fluidnpu.models.onnx import write_onnx
 from fluidnpu.models.zoo import Architecture, skeleton, with_random_weights
-from fluidnpu.quantities import OTHERS, QUANTITIES, rounded, significant
+from fluidnpu.quantities import OTHERS, QUANTITIES, round_floats, significant
 from fluidnpu.scheduler.placement.testing import toy_fleet
 
 PAGE, ROWS = json_page.read_page(), json_page.read_rows()
@@ -245,8 +245,8 @@ JSON = st.dictionaries(FIELD, LEAF | st.lists(LEAF, max_size=3) | st.dictionarie
 
 @given(JSON)
 def test_rounding_keeps_all_but_the_last_digits(value: Any) -> None:
-    once = rounded(value)
-    assert rounded(once) == once
+    once = round_floats(value)
+    assert round_floats(once) == once
     for (path, _), (same, _) in zip(json_page.paths(value), json_page.paths(once), strict=True):
         assert path == same
     json.dumps(once, allow_nan=False)
@@ -265,4 +265,4 @@ def test_a_number_moves_by_half_a_digit_at_most(value: float, digits: int) -> No
 
 def test_the_content_of_a_file_is_not_rounded() -> None:
     plan = {"schema": 1, "digest": "0", "rate_per_s": 1 / 3}
-    assert rounded({"plan": plan, "value": 1 / 3}) == {"plan": plan, "value": 0.333333}
+    assert round_floats({"plan": plan, "value": 1 / 3}) == {"plan": plan, "value": 0.333333}

@@ -19,7 +19,7 @@ from fluidnpu.models import read_onnx
 from fluidnpu.models.images import Preprocessing
 from fluidnpu.models.onnx.writing.export import build_onnx
 from fluidnpu.models.zoo import random_network
-from fluidnpu.quantities import rounded
+from fluidnpu.quantities import round_floats
 
 CALM = ("--rate", "200", "--slo", "50ms")
 
@@ -78,7 +78,7 @@ def test_preparing_writes_what_is_given_and_what_is_measured(bare: Path, data: P
     assert sum(ready.workload.exit_rates) == pytest.approx(1)
     assert all(exit.accuracy is not None for exit in ready.exits)
     again = answer("prepare", tmp_path / "ready.onnx", "--layout", "NCHW")
-    assert again["preprocessing"] == rounded({**ready.preprocessing.to_dict(), "layout": "NCHW"})
+    assert again["preprocessing"] == round_floats({**ready.preprocessing.to_dict(), "layout": "NCHW"})
     assert again["calibrated"] is False  # another record: what was measured under the old one is gone
     assert again["model"] is None
 

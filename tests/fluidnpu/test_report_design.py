@@ -24,7 +24,7 @@ from fluidnpu.reports.design import (
 )
 from fluidnpu.reports.device_pictures import clock_ruler, floorplan, slice_columns, uses_of
 from fluidnpu.reports.layer_times import layer_times, shown_times
-from fluidnpu.reports.unchecked import unchecked
+from fluidnpu.reports.unchecked import list_unchecked
 from fluidnpu.scheduler import Serving
 from fluidnpu.studies.drawing import GREY, PALETTE
 
@@ -183,8 +183,8 @@ def test_a_board_without_columns_has_no_floorplan_and_says_so() -> None:
     blank = replace(found.board, dsp_columns=())
     bare = replace(found, question=replace(found.question, board=blank))
     assert slice_columns(bare) == ()
-    assert any("held against no columns" in sentence for sentence in unchecked(bare))
-    assert not any("held against no columns" in sentence for sentence in unchecked(found))
+    assert any("held against no columns" in sentence for sentence in list_unchecked(bare))
+    assert not any("held against no columns" in sentence for sentence in list_unchecked(found))
 
 
 def test_the_ruler_of_the_clock_shows_board_and_prediction() -> None:
@@ -194,7 +194,7 @@ def test_the_ruler_of_the_clock_shows_board_and_prediction() -> None:
     drawn = str(clock_ruler(board, predicted))
     for text in (f"{board.clock_hz / 1e6:g} MHz", f"{predicted.mhz:.0f}", f"{predicted.low_mhz:.0f} to"):
         assert text in drawn
-    assert any("assumed" in sentence for sentence in unchecked(explored("zc706", "hls")))
+    assert any("assumed" in sentence for sentence in list_unchecked(explored("zc706", "hls")))
 
 
 def test_the_chosen_design_stands_among_the_alternatives_once() -> None:

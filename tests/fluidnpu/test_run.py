@@ -207,7 +207,7 @@ def test_a_step_that_refuses_ends_the_run_with_its_sentence(here: Path) -> None:
             ("mine.onnx", "--data", "images.npz@9-3", *QUICK),
             "a part of a set must go from one per cent to a larger one",
         ),
-        (("mine.onnx", "--data", "images.npz", "--eta", 1.5, *QUICK), "--eta must be a share"),
+        (("mine.onnx", "--data", "images.npz", "--eta", 1, *QUICK), "above 0 and below 1, not 1: no number of images"),
         (("mine.onnx", "--unseen", "images.npz", *QUICK), "so it needs --data"),
         (("mine.onnx", "--data", "images.npz", "--board", "nowhere"), "board must be one of"),
         (("mine.onnx", "--data", "images.npz", "--bits", 8, *QUICK), "paper"),

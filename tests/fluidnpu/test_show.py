@@ -56,7 +56,7 @@ def test_a_head_with_a_unit_has_the_meaning_of_its_word() -> None:
     assert set(words.ALIASES.values()) <= set(words.WORDS)
     assert words.meaning("violations %") == words.meaning("SLO missed")
     with pytest.raises(KeyError):
-        words.explained(["nosuch"])
+        words.explain_words(["nosuch"])
 
 
 def test_the_clock_of_a_bar_runs_behind_the_last_step() -> None:

@@ -13,7 +13,7 @@ from fluidnpu.scheduler import comparison, exits
 
 from ...errors import UsageError
 from ...options import numbers, read_power
-from .networks import labelled_images, quantised
+from .networks import quantise_network, read_labelled_images
 
 DESIGN_FILE = "design.json"  # in a bundle
 
@@ -94,7 +94,7 @@ class Circumstances:
             if self.power is not None:
                 raise UsageError("--power is for the energies that --criteria or --tenants ask about; give one of them")
             return serving, source
-        return ruled_by(criterion, serving, source, read_power(self.power) or serving.power)
+        return apply_criterion(criterion, serving, source, read_power(self.power) or serving.power)
 
     def _source(self, serving: scheduler.Serving) -> comparison.Source:
         """Read or describe the arrivals."""
@@ -153,7 +153,7 @@ class Circumstances:
         return (recorded if labelled else None), limits if labelled else (), rates
 
 
-def ruled_by(
+def apply_criterion(
     criterion: exits.Criterion,
     serving: scheduler.Serving,
     source: comparison.Source,
@@ -237,6 +237,6 @@ def record_network(path: Path, data: Path | None) -> tuple[exits.Recorded, tuple
     network = models.read_model(path)
     if not isinstance(network, models.Network):
         raise UsageError(f"confidences come from a network with weights (ONNX), and '{path}' is a layer table")
-    images = labelled_images(network, data)
-    confidences, correct = numeric.record_exits(quantised(network, images), images)
+    images = read_labelled_images(network, data)
+    confidences, correct = numeric.record_exits(quantise_network(network, images), images)
     return exits.Recorded(confidences=confidences, correct=correct), network.thresholds, images.labelled

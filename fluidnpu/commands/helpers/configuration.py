@@ -156,7 +156,7 @@ def config_option(command: Any) -> Any:
 
 
 @contextmanager
-def placed() -> Iterator[None]:
+def place_errors() -> Iterator[None]:
     """Add file and line to a refusal of what a configuration file says.
 
     The line is that of the option which the sentence names, else of the value, else of the key as a word,

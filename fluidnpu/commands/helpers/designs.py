@@ -53,7 +53,7 @@ def default_cycles() -> str:
     return DEFAULT_CYCLES if dse.has_numba() else "paper"
 
 
-def explored(
+def explore_designs(
     out: Console,
     work: models.Workload,
     board: boards.Board,
@@ -161,7 +161,7 @@ def bits_of(search: Search, design_file: Path | None) -> int:
     return bits
 
 
-def chosen_design(
+def choose_design(
     out: Console, network: models.Network, board: boards.Board, search: Search, design_file: Path | None
 ) -> dse.Design:
     """Read the design of a file, with which network and options must agree, or search one where there is no
@@ -171,7 +171,7 @@ def chosen_design(
     not agree.
     """
     if design_file is None:
-        return explored(out, network.workload, board, search).design
+        return explore_designs(out, network.workload, board, search).design
     design = dse.Design.loads(models.read_text(design_file, "a design"), str(design_file))
     if design.board != board.name:
         raise UsageError(f"'{design_file}' must be a design for {board.name}, not for {design.board}")

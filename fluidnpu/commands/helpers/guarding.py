@@ -27,7 +27,7 @@ MOST_ERROR = click.option(
 )
 
 
-def guarded(
+def guard_words(
     out: Console, network: models.Network, images: models.ImageSet, most_error: float | None, bits: int = 16
 ) -> numeric.Guarded:
     """Compare int16 or int8 with float on a sample of the images. Raises DeviationError and NetworkError."""
@@ -41,7 +41,7 @@ def guarded(
         raise
 
 
-def compared(
+def compare_trained(
     out: Console, network: models.Network, images: models.ImageSet, bits: int = 16
 ) -> tuple[models.Network, numeric.Guarded | None, str]:
     """Compare a network that was trained just now: return it, the comparison, and what keeps it from int16.
@@ -49,7 +49,7 @@ def compared(
     It is not refused, since its weights cost hours: where int16 is too far from float, the sentence says so.
     """
     try:
-        guard = guarded(out, network, images, None, bits)
+        guard = guard_words(out, network, images, None, bits)
     except models.NetworkError as error:
         return network, None, str(error)
     return guard.network, guard, ""

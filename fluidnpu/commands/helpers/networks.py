@@ -47,7 +47,7 @@ def read_network(path: Path) -> models.Network:
     return model
 
 
-def given_images(network: models.Network, data: Path | None) -> models.ImageSet | None:
+def read_images(network: models.Network, data: Path | None) -> models.ImageSet | None:
     """Read the images of `--data`; without it those that come with fluidnpu, if the network was trained for
     them, or None.
     """
@@ -56,9 +56,9 @@ def given_images(network: models.Network, data: Path | None) -> models.ImageSet 
     return models.shipped_images() if network.metadata.get("data") == model_images.SHIPPED_DATA else None
 
 
-def labelled_images(network: models.Network, data: Path | None) -> models.ImageSet:
-    """Read images as `given_images`. Raises UsageError where there are none."""
-    images = given_images(network, data)
+def read_labelled_images(network: models.Network, data: Path | None) -> models.ImageSet:
+    """Read images as `read_images`. Raises UsageError where there are none."""
+    images = read_images(network, data)
     if images is None:
         raise UsageError(f"this command needs images for '{network.name}'; give them with --data")
     return images
@@ -79,7 +79,9 @@ def work_of(model: models.Network | models.Workload, bits: int) -> models.Worklo
     return model if isinstance(model, models.Workload) else of_width(model, bits).workload
 
 
-def quantised(network: models.Network, images: models.ImageSet | None, bits: int = 16) -> models.QuantisedNetwork:
+def quantise_network(
+    network: models.Network, images: models.ImageSet | None, bits: int = 16
+) -> models.QuantisedNetwork:
     """Quantise with the ranges in the file, else with those that the images give; `bits` of a word."""
     use = None if network.calibration or images is None else images.images
     return models.quantise(network, use, bits=bits)

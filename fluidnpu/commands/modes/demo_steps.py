@@ -36,7 +36,7 @@ from fluidnpu.scheduler.policies import Setting
 from ... import show
 from ...errors import NegativeAnswerError
 from ...reports.demo import DemoResult, PaperRun
-from ..helpers.designs import Search, default_cycles, explored
+from ..helpers.designs import Search, default_cycles, explore_designs
 from .load_curves import capacity, load_curves
 
 MODEL = "resnet8_fashion_mnist.onnx"
@@ -128,13 +128,13 @@ def _search(
     for name, core in CORES.items():
         board = load_board(name)
         search = Search(cycle_model=default_cycles(), core=core)
-        exploration = explored(screen, network.workload, board, search)
+        exploration = explore_designs(screen, network.workload, board, search)
         program = compile_program(qnet, exploration.design)
         files = render_project(exploration.design, program, board, core=core, rtl=sources())
         write_project(files, out / name)
         designs.append(exploration)
         if search.cycle_model == "exact":
-            beside.append(explored(screen, network.workload, board, replace(search, bits=8)))
+            beside.append(explore_designs(screen, network.workload, board, replace(search, bits=8)))
     screen.print(show.design_table([*designs, *beside]))
     if designs[0].design.model == "paper":
         screen.print(

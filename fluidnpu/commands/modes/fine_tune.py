@@ -19,7 +19,7 @@ from ... import show
 from ...errors import UsageError
 from ...options import BITS, FILE_OUT, FOLDER_OUT, PATH
 from ..helpers.data import CLASSES, given_classes, read_data, with_class_names
-from ..helpers.guarding import compared, guard_report, say_guarded
+from ..helpers.guarding import compare_trained, guard_report, say_guarded
 from ..helpers.networks import read_network, say_chance
 from ..prepare import refuse_overwriting
 
@@ -180,7 +180,7 @@ def fine_tune_model(options: FineTuning) -> None:
             checkpoint=options.checkpoint,
             progress=lambda done, total, _: step(done, total),
         )
-    finished, guard, lacks = compared(out, tuned.network, images, options.bits)
+    finished, guard, lacks = compare_trained(out, tuned.network, images, options.bits)
     tuned = dataclasses.replace(tuned, network=finished)
     written = {options.out: tuned.network, beside: tuned.reference}
     for path, written_network in written.items():

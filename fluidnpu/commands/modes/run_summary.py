@@ -12,7 +12,7 @@ from fluidnpu.scheduler import comparison
 from fluidnpu.scheduler.policies import SERVING_POLICY
 
 from ... import show
-from ..helpers.networks import given_images, of_width, quantised, read_file
+from ..helpers.networks import of_width, quantise_network, read_file, read_images
 from ..helpers.steps import key_of
 
 if TYPE_CHECKING:
@@ -43,13 +43,13 @@ def measure_accuracy(out: Console, log: StepLog, plan: RunPlan) -> dict[str, Any
         assert isinstance(network, models.Network)
         if build.report["float_accuracy"] is None:
             return {}
-        images = given_images(network, test)
+        images = read_images(network, test)
         assert images is not None, "the build measured accuracy on them"
         floating, words = build.report["float_accuracy"], build.report[f"int{plan.bits}_accuracy"]
         if len(network.exits) == 1:
             return {"images": len(images), "float_accuracy": floating, "words_accuracy": words, "exits_accuracy": None}
         whole = of_width(model_exits.single_exit(network), plan.bits)
-        qnet = quantised(whole, images, plan.bits)
+        qnet = quantise_network(whole, images, plan.bits)
         with show.progress(out, f"measuring the whole network in float and int{plan.bits}") as step:
             alone = models.accuracy_guard(whole, qnet, images.images, images.labels, ANY_POINTS, step)
         return {

@@ -21,7 +21,7 @@ from ... import show
 from ...errors import NegativeAnswerError, UsageError
 from ...options import FILE_OUT, PATH
 from ..helpers.data import read_data
-from ..helpers.designs import Search, explored
+from ..helpers.designs import Search, explore_designs
 from ..helpers.networks import read_network
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def refuse_without_select(options: Selecting) -> None:
         raise UsageError(f"--late must be a share of batches from 0 to 1, not {options.late:g}")
 
 
-def selected(out: Console, network: models.Network, options: Selecting) -> tuple[models.Network, dict[str, Any]]:
+def select_exits(out: Console, network: models.Network, options: Selecting) -> tuple[models.Network, dict[str, Any]]:
     """Choose; return the network with its exits and thresholds, and the report.
 
     Raises NegativeAnswerError where no selection can be guaranteed, and UsageError.
@@ -164,7 +164,7 @@ def selected(out: Console, network: models.Network, options: Selecting) -> tuple
     answers, classes, truths, source = _answers(out, network, options)
     search = Search(b_max=goal.batch, cycle_model=options.cycle_model or "exact", core="hls")
     board = boards.load_board(options.board)
-    design = explored(out, model_exits.workload_in_parts(network), board, search).design
+    design = explore_designs(out, model_exits.workload_in_parts(network), board, search).design
     table = tuning.CandidateTable.of(design, [exit.name for exit in network.exits[:-1]])
     traffic = None
     if options.arrivals is not None:

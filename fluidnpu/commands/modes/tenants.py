@@ -93,7 +93,7 @@ def simulate_tenants(
         results = compared(tenancy, step)
     network = tenants.network_of_tenants(tenancy, [part.name for part in hosted])
     profiles = [exits.ExitProfile.of_stages(part.serving.latency, part.serving.macs) for part in hosted]
-    warnings = [text for tenant in tenancy.tenants for text in warned(tenant, profiles[network[tenant.name]])]
+    warnings = [text for tenant in tenancy.tenants for text in list_warnings(tenant, profiles[network[tenant.name]])]
     warnings += [
         f"tenant '{tenant.name}': its target accuracy of {tenant.accuracy:g} is infeasible, so its share alone decides"
         for tenant in tenancy.tenants
@@ -209,7 +209,7 @@ def read_hosted(options: Circumstances, tenancy: tenants.Tenancy, path: Path) ->
     return hosted
 
 
-def warned(tenant: tenants.Tenant, profile: exits.ExitProfile) -> list[str]:
+def list_warnings(tenant: tenants.Tenant, profile: exits.ExitProfile) -> list[str]:
     """Give the warnings about the criterion of a tenant."""
     if tenant.criterion is None:
         return []
