@@ -33,7 +33,9 @@ class NetworkError(ModelsError, ValueError):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__("".join(char if char.isprintable() else "?" for char in message[:MOST_MESSAGE]))
+        if len(message) > MOST_MESSAGE:
+            message = message[: MOST_MESSAGE - 4] + " ..."
+        super().__init__("".join(char if char.isprintable() else "?" for char in message))
 
 
 class FileError(NetworkError):

@@ -54,11 +54,11 @@ def unsupported(node: onnx.NodeProto, taken: str) -> UnsupportedOperatorError:
     """Return the error for an operator that the reader does not know; `known` lists those it does."""
     plain = node.domain in ("", "ai.onnx")
     remedy = REMEDIES.get(node.op_type) if plain else None
-    own = "" if plain else ", and what a package brings (docs/how-to/extend.md)"
+    own = "" if plain else ", or bring it in a package (docs/how-to/extend.md)"
     return misfit(
         node,
         "is not supported",
-        remedy or f"replace it, or cut the graph before it; what can be used is {taken}{own}",
+        remedy or f"replace it, or cut the graph before it{own}; what can be used is {taken}",
         node.op_type if plain else f"{node.domain}.{node.op_type}",
     )
 
