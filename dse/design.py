@@ -714,14 +714,14 @@ class Design:
             latency=LatencyTable(ns=tuple(_all(d.latency.ns for d in designs))),
             parts=tuple(
                 Part(
-                    network=one.network,
-                    workload_digest=one.workload_digest,
-                    layers=len(one.layers),
-                    stages=one.stages,
+                    network=own_design.network,
+                    workload_digest=own_design.workload_digest,
+                    layers=len(own_design.layers),
+                    stages=own_design.stages,
                     share=share,
-                    exit_rates=one.exit_rates,
+                    exit_rates=own_design.exit_rates,
                 )
-                for one, share in zip(designs, shares or (1 / len(names),) * len(names), strict=True)
+                for own_design, share in zip(designs, shares or (1 / len(names),) * len(names), strict=True)
             ),
         )
 

@@ -299,8 +299,8 @@ class Question:
         total: Any = 0  # numbers and arrays alike
         at = 0
         for work, share in self.mix:
-            each: Any = cost(every[at : at + len(work.layers)])
-            total = total + share * each
+            own_cost: Any = cost(every[at : at + len(work.layers)])
+            total = total + share * own_cost
             at += len(work.layers)
         return total  # type: ignore[no-any-return]
 

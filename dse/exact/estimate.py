@@ -213,8 +213,8 @@ class _Run:
         loaded = self.input_words / port
         ends = np.where(rest > 0, rest, block)
         count = whole + (rest > 0)
-        each, end = self.busy_cycles(block), self.busy_cycles(ends)
-        busy = whole * each + np.where(rest > 0, end, 0.0) + self.paired * loaded / 2
+        per_block, end = self.busy_cycles(block), self.busy_cycles(ends)
+        busy = whole * per_block + np.where(rest > 0, end, 0.0) + self.paired * loaded / 2
         busy += (count - 1) * self.stall_cycles(blocks)
         first = np.maximum(0.0, self.needed_words(blocks) / self.burst - block)
         last = ends * (self.lanes * self.cols) * self.kept / port

@@ -141,5 +141,5 @@ def faster_memories(board: Board, memory: str | None = None) -> list[str]:
         return rates.total, rates.port
 
     total, port = words(memory)
-    others = {one.name: words(one.name) for one in board.dram}
+    others = {other.name: words(other.name) for other in board.dram}
     return [name for name, (a, b) in others.items() if a >= total and b >= port and (a > total or b > port)]

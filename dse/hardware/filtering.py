@@ -104,13 +104,13 @@ def filter_bytes(rows: int, out_words: int, port_bytes: int) -> int:
     return rows * WEIGHT_PAIRS * ceil_div(4 * out_words, port_bytes) * port_bytes
 
 
-def filter_room(some: Filterings, array: Array[N]) -> FilterRoom:
+def filter_room(filters: Filterings, array: Array[N]) -> FilterRoom:
     """The parameters of the filter that layers need, for every mode of an array or of many."""
     windows: Any = 0
     rows: Any = 0
     deep: Any = 0
     weights: Any = 0
-    for columns, across, kernel, _ in some:
+    for columns, across, kernel, _ in filters:
         beats = pooled_beats(columns, array)
         windows, rows = np.maximum(windows, beats), np.maximum(rows, across * beats)
         weights = np.maximum(weights, filter_steps(kernel) * beats)
@@ -120,5 +120,5 @@ def filter_room(some: Filterings, array: Array[N]) -> FilterRoom:
     if all(np.ndim(number) == 0 for number in numbers):
         numbers = tuple(int(number) for number in numbers)  # type: ignore[assignment]  # as many
     return FilterRoom(
-        max((kernel for _, _, kernel, _ in some), default=0), *numbers, int(any(table for *_, table in some))
+        max((kernel for _, _, kernel, _ in filters), default=0), *numbers, int(any(table for *_, table in filters))
     )

@@ -43,11 +43,11 @@ def pooled_beats(columns: int, array: Array[N]) -> Any:
     return int(most) if np.ndim(most) == 0 else most
 
 
-def pool_room(some: Poolings, array: Array[N]) -> tuple[Any, Any]:
+def pool_room(pools: Poolings, array: Array[N]) -> tuple[Any, Any]:
     """Entries of the RAM for a pixel's windows and of that for a pooled row; both 0 without a pool."""
     windows: Any = 0
     rows: Any = 0
-    for columns, across in some:
+    for columns, across in pools:
         beats = pooled_beats(columns, array)
         windows, rows = np.maximum(windows, beats), np.maximum(rows, across * beats)
     whole = np.ndim(windows) == 0

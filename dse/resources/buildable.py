@@ -376,11 +376,11 @@ def _deepest(shape: NpuShape, board: Board) -> tuple[NpuShape, Ints]:
     fixed = np.broadcast_to(sum(fixed_ramb18(shape).values()), deepest.shape)
     low, high = np.ones_like(deepest), ceil_div(deepest, DEPTH_STEP)
 
-    def at(steps: Ints, some: Mask | slice) -> tuple[NpuShape, Ints]:
-        array = replace(shape.array.only(some), t_r=np.minimum(steps * DEPTH_STEP, deepest[some]))
+    def at(steps: Ints, subset: Mask | slice) -> tuple[NpuShape, Ints]:
+        array = replace(shape.array.only(subset), t_r=np.minimum(steps * DEPTH_STEP, deepest[subset]))
         part = replace(shape, array=array)
         part = replace(part, ultra_banks=ultra_banks(part, board))
-        return part, accumulator_ramb18(part) + fixed[some]
+        return part, accumulator_ramb18(part) + fixed[subset]
 
     while (unsure := low < high).any():
         middle = ceil_div(low + high, 2)

@@ -150,10 +150,10 @@ class NpuShape:
 
     def __getitem__(self, keep: npt.NDArray[np.bool_] | Ints | slice) -> NpuShape:
         """Some of many NPUs, by mask or by indices."""
-        some: dict[str, Any] = {
+        counts: dict[str, Any] = {
             name: value if isinstance(value := getattr(self, name), int) else value[keep] for name in VARYING
         }
-        return replace(self, array=self.array.only(keep), **some)
+        return replace(self, array=self.array.only(keep), **counts)
 
     @property
     def units(self) -> int:

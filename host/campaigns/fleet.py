@@ -131,7 +131,7 @@ def run_campaign(
     front: bool = False,
     options: FleetOptions | None = None,
     engine: str = "local",
-    told: Callable[[int, int], None] = lambda right, faults: None,
+    report: Callable[[int, int], None] = lambda right, faults: None,
 ) -> FleetFindings:
     """Ask about images (H, W, C) until `faults` have struck and `requests` are answered; return findings.
 
@@ -179,7 +179,7 @@ def run_campaign(
                 count, right = sum(findings.faults.values()), sum(client.seen.right for client in asking)
                 in_vain = not front and not fleet.view.resent() and count < MOST_STRIKES * faults
                 at_large = bool(lying) and fleet.dispatcher.leaves[-1].state is not BoardState.SICK
-                told(right, count)
+                report(right, count)
                 if count < faults or in_vain:
                     findings.faults[next(struck)] += 1
                 elif right >= requests and not (at_large and time.monotonic() - began < LONGEST_S):
@@ -322,7 +322,7 @@ def main(words: Sequence[str] | None = None) -> int:
         window=given.window,
         front=given.front,
         engine=given.engine,
-        told=_Telling(),
+        report=_Telling(),
     )
     print(json.dumps(findings.summary(), indent=1))
     return int(not findings.clean)

@@ -672,7 +672,7 @@ class Model(ServedNetwork):
         if plan is None:
             return active_exits(driver, criteria[0], ExitSet(driver.program.thresholds))
         active = active_exits(driver, criteria[0], plan.exits, plan.rates)
-        self.adaptation = Adaptation(active, plan, self.options.watching, told=self._tell)
+        self.adaptation = Adaptation(active, plan, self.options.watching, notify=self._tell)
         return active
 
     def _certify(self, driver: Driver, criteria: Criteria, promise: Promise) -> ActiveExits:
@@ -689,7 +689,7 @@ class Model(ServedNetwork):
             seed=self.options.seed,
             criteria=criteria,
             certificate=None if before is None else before.certificate,
-            told=self._tell,
+            notify=self._tell,
         )
         return active
 

@@ -156,7 +156,7 @@ def compare_tenants(
         stream, exits, policy, samples = streams.draw(seed, inner)
         done = simulate(stream, policy, streams.world(exits))
         right = streams.right(done, samples)
-        rows.append(measure_tenants(done, right=right, names=[one.name for one in tenancy.all]))
+        rows.append(measure_tenants(done, right=right, names=[tenant.name for tenant in tenancy.all]))
         got = npu_ns_by_tenant(done)
         fair.append(jain([got.get(tenant.name, 0.0) / tenant.share for tenant in tenancy.tenants if tenant.share > 0]))
         whole = max(max(done.end_ns) - stream[0].arrival_ns, 1)
@@ -164,7 +164,7 @@ def compare_tenants(
         mixed.append(_mixed_pct(done))
         tell(len(rows), len(chosen))
         criteria = criteria or streams.criteria(exits)
-    names = [one.name for one in tenancy.all if all(one.name in row for row in rows)]
+    names = [tenant_.name for tenant_ in tenancy.all if all(tenant_.name in row for row in rows)]
     return TenantComparison(
         name=" and ".join(network.serving.name for network in hosted),
         tenancy=tenancy,
@@ -201,47 +201,49 @@ class _Streams:
     ) -> None:
         self.power = power
         self.hosted, self.tenancy, self.requests = tuple(hosted), tenancy, requests
-        self.latency = LatencyTable(ns=tuple(row for one in self.hosted for row in one.serving.latency.ns))
-        self.exit_rates = tuple(rate for one in self.hosted for rate in one.serving.exit_rates)
-        self.of_tenant = network_of_tenants(tenancy, [one.name for one in self.hosted])
+        self.latency = LatencyTable(ns=tuple(row for own in self.hosted for row in own.serving.latency.ns))
+        self.exit_rates = tuple(rate for own in self.hosted for rate in own.serving.exit_rates)
+        self.of_tenant = network_of_tenants(tenancy, [own.name for own in self.hosted])
         counts = [list(self.of_tenant.values()).count(index) for index in range(len(self.hosted))]
         b_max = self.latency.b_max
         self.side = None
         if len(self.hosted) > 1:
-            stages = tuple(one.serving.latency.stages for one in self.hosted)
+            stages = tuple(own.serving.latency.stages for own in self.hosted)
             self.side = Networks(stages=stages, slots=room_for(b_max, counts), of_tenant=self.of_tenant)
         self.slots = b_max + len(tenancy.tenants) if slots is None else slots
         self.slo_ns = {}
-        for one in tenancy.tenants:
-            if one.rate_per_s is None:
-                raise SchedulerError(f"tenant '{one.name}' must have a rate, since its requests are simulated")
-            slo = one.slo_ns or slo_ns
+        for member in tenancy.tenants:
+            if member.rate_per_s is None:
+                raise SchedulerError(f"tenant '{member.name}' must have a rate, since its requests are simulated")
+            slo = member.slo_ns or slo_ns
             if slo is None:
-                raise SchedulerError(f"tenant '{one.name}' must have an slo, or --slo must be given for all")
-            self.slo_ns[one.name] = slo
-        self.usual = [NEVER if one.usual is None else one.usual for one in self.hosted]
-        self.profiles = [_profile(one, power) for one in self.hosted]
+                raise SchedulerError(f"tenant '{member.name}' must have an slo, or --slo must be given for all")
+            self.slo_ns[member.name] = slo
+        self.usual = [NEVER if own.usual is None else own.usual for own in self.hosted]
+        self.profiles = [_profile(own, power) for own in self.hosted]
         ruled = [tenant for tenant in tenancy.tenants if tenant.criterion is not None or tenant.mode != "fixed"]
-        named = any(one.recorded is not None or one.usual is not None for one in self.hosted)
+        named = any(own.recorded is not None or own.usual is not None for own in self.hosted)
         self.ruled = named or bool(ruled)
-        for one in ruled:
-            network = self.of_tenant[one.name]
-            asks = one.mode != "fixed" or "confidence" in (one.criterion or NEVER).quantities
+        for member in ruled:
+            network = self.of_tenant[member.name]
+            asks = member.mode != "fixed" or "confidence" in (member.criterion or NEVER).quantities
             if self.hosted[network].recorded is None and asks:
                 raise SchedulerError(
-                    f"tenant '{one.name}' asks for confidence, so recorded confidences must be given (--confidences)"
+                    f"tenant '{member.name}' asks for confidence, so recorded confidences must be given (--confidences)"
                 )
-            if one.criterion is not None:
-                Bound(one.criterion, self.profiles[network])  # refused here, with the tenant's own words
+            if member.criterion is not None:
+                Bound(member.criterion, self.profiles[network])  # refused here, with the tenant's own words
         if self.ruled and len(self.hosted) > 1:
             self._check_usual()
         self.modes = {}
-        for one in tenancy.tenants:
-            if one.mode != "fixed":
-                at = self.of_tenant[one.name]
-                usual = one.criterion or self.usual[at]
+        for member in tenancy.tenants:
+            if member.mode != "fixed":
+                at = self.of_tenant[member.name]
+                usual = member.criterion or self.usual[at]
                 recorded = self.hosted[at].recorded
-                self.modes[one.name] = make_mode(one.mode, self.profiles[at], usual, recorded, accuracy=one.accuracy)
+                self.modes[member.name] = make_mode(
+                    member.mode, self.profiles[at], usual, recorded, accuracy=member.accuracy
+                )
 
     def _check_usual(self) -> None:
         """Refuse a network whose exits nothing decides, while criteria decide those of another."""
@@ -266,11 +268,11 @@ class _Streams:
         """Return requests, exits, a fresh policy and the recorded sample of each request (-1: none)."""
         total = sum(tenant.rate_per_s or 0.0 for tenant in self.tenancy.tenants)
         seconds, rows = self.requests / total, []
-        for index, one in enumerate(self.tenancy.tenants):
-            count = max(1, round((one.rate_per_s or 0.0) * seconds))
+        for index, owner in enumerate(self.tenancy.tenants):
+            count = max(1, round((owner.rate_per_s or 0.0) * seconds))
             rng = np.random.default_rng([ARRIVALS, seed, index])
-            drawn = poisson(one.rate_per_s or 1.0, count, slo_ns=self.slo_ns[one.name], rng=rng)
-            rows += [(r.arrival_ns, index, r.deadline_ns, one.name) for r in drawn]
+            drawn = poisson(owner.rate_per_s or 1.0, count, slo_ns=self.slo_ns[owner.name], rng=rng)
+            rows += [(r.arrival_ns, index, r.deadline_ns, owner.name) for r in drawn]
         rows.sort()
         stream = [Request(i, at, until, tenant=name) for i, (at, _, until, name) in enumerate(rows)]
         alone = len(self.hosted) == 1

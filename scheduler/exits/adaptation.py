@@ -110,8 +110,8 @@ class Pareto:
         point, wanted = self.front.best(cost=budget_ns), None if self.target is None else self.target.point
         if wanted is not None and wanted.cost <= budget_ns:
             point = wanted
-        found = self._first if point is None else point.criterion
-        return found if self.limit is None else found.joined(self.limit)
+        criterion = self._first if point is None else point.criterion
+        return criterion if self.limit is None else criterion.joined(self.limit)
 
 
 def make_mode(
@@ -136,8 +136,8 @@ def make_mode(
         what = "a target accuracy" if accuracy is not None else f"the mode '{name}'"
         raise SchedulerError(f"{what} must have recorded confidences of labelled samples, and there are none")
     if recorded is None or name == "per-workload":
-        known = None if recorded is None else recorded.accuracy
-        return PerWorkload(dataclasses.replace(profile, accuracy=known), accuracy)
+        measured = None if recorded is None else recorded.accuracy
+        return PerWorkload(dataclasses.replace(profile, accuracy=measured), accuracy)
     limit = None if usual == parse_criterion("false") else usual
     target = None if accuracy is None else choose(recorded, profile, cost="latency", accuracy=accuracy)
     return Pareto(front_of(recorded, profile), limit=limit, target=target)

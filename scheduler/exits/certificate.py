@@ -169,9 +169,9 @@ class CertificateTally:
 
         Return the results that count from now on, each with the number of answers before it.
         """
-        for each in self._open:
-            if each.id == id and each.differs is None:
-                each.differs = differs
+        for entry in self._open:
+            if entry.id == id and entry.differs is None:
+                entry.differs = differs
                 break
         settled: list[tuple[int, bool]] = []
         while self._open and (result := self._open[0].differs) is not None:
@@ -183,8 +183,8 @@ class CertificateTally:
 
     def give_up(self) -> list[tuple[int, bool]]:
         """Count all that are under way as differing: nobody will tell."""
-        for each in self._open:
-            each.differs = True
+        for entry in self._open:
+            entry.differs = True
         return self.settle(-1, True)
 
     def allows(self, more: int) -> bool:
@@ -204,7 +204,7 @@ class CertificateTally:
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if most_lost(middle, promise) <= budget else (low, middle)
-        more = low - self.differing - sum(each.differs is True for each in self._open)
+        more = low - self.differing - sum(entry.differs is True for entry in self._open)
         if more <= 0:
             return 0.0
         return min(promise.may_lose, (math.sqrt(1 + more) - 1) ** 2 / (promise.share * answers))
@@ -329,8 +329,8 @@ class Certificate:
             yield self.stretch
         if exit is not None:
             yield self.exits[exit]
-        mine = self.tenants.get(tenant)
-        yield self.tenants.setdefault(tenant, CertificateTally(self.promise)) if mine is None else mine
+        own = self.tenants.get(tenant)
+        yield self.tenants.setdefault(tenant, CertificateTally(self.promise)) if own is None else own
 
 
 def joined(counts: Iterable[dict[str, Any]], promise: Promise) -> dict[str, Any]:

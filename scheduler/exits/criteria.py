@@ -59,12 +59,12 @@ class Criteria:
         """Return a criterion over this network's exits."""
         if isinstance(criterion, str):
             criterion = parse_criterion(criterion)
-        found = self._kept.get(criterion)
-        if found is None:
+        bound = self._kept.get(criterion)
+        if bound is None:
             if len(self._kept) >= MOST_KEPT:
                 self._kept = {}
-            found = self._kept[criterion] = Bound(criterion, self.profile)
-        return found
+            bound = self._kept[criterion] = Bound(criterion, self.profile)
+        return bound
 
     def set(self, criterion: Criterion | str | None, *, tenant: str | None = None, request: int | None = None) -> None:
         """Put a criterion in force for a tenant, for a request, or as the usual one; None takes it back.
@@ -122,11 +122,11 @@ class Criteria:
             groups.setdefault(id(bound), []).append(index)
         if len(groups) == 1:
             return self._leaving(chosen[0], exit, columns)
-        said = [""] * len(requests)
+        reasons = [""] * len(requests)
         for indices in groups.values():
             for index, text in zip(indices, self._leaving(chosen[indices[0]], exit, columns.of(indices)), strict=True):
-                said[index] = text
-        return said
+                reasons[index] = text
+        return reasons
 
     def _leaving(self, bound: Bound, exit: int, columns: AtExit) -> list[str]:
         """Ask one criterion; where a package's quantity fails, its samples run on, and a log says so once."""
@@ -140,8 +140,8 @@ class Criteria:
             return [""] * len(columns.requests)
 
 
-def _put(known: dict[Key, Bound], key: Key, bound: Bound | None) -> None:
+def _put(kept: dict[Key, Bound], key: Key, bound: Bound | None) -> None:
     if bound is None:
-        known.pop(key, None)
+        kept.pop(key, None)
     else:
-        known[key] = bound
+        kept[key] = bound

@@ -103,16 +103,16 @@ class Bound:
 
         `count`: the number of samples, where no clause looks at a column.
         """
-        said: list[str] | None = None
+        reasons: list[str] | None = None
         for text, test in self._clauses[exit]:
             if test is None:
-                return [one or text for one in said] if said else [text] * _count(columns, count)
+                return [reason or text for reason in reasons] if reasons else [text] * _count(columns, count)
             holds = test(columns)
-            if said is None:
-                said = [text if held else "" for held in holds]
+            if reasons is None:
+                reasons = [text if held else "" for held in holds]
             elif True in holds:
-                said = [one or (text if held else "") for one, held in zip(said, holds, strict=True)]
-        return [""] * _count(columns, count) if said is None else said
+                reasons = [reason or (text if held else "") for reason, held in zip(reasons, holds, strict=True)]
+        return [""] * _count(columns, count) if reasons is None else reasons
 
     def exits_alone(self, columns: Mapping[str, NDArray[Any]], *, count: int | None = None) -> NDArray[np.int64]:
         """Return the exit (samples,) of each sample on an NPU that has nothing else to do.

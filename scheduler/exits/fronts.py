@@ -92,7 +92,7 @@ def outcomes_of(recorded: Recorded, grid: Sequence[Sequence[float]]) -> Outcomes
             columns[name].append(_leaving_at(counted, exit, shape).ravel())
     mesh = np.meshgrid(*axes, indexing="ij")
     return Outcomes(
-        thresholds=np.stack([one.ravel() for one in mesh], axis=1) if axes else np.zeros((1, 0)),
+        thresholds=np.stack([axis.ravel() for axis in mesh], axis=1) if axes else np.zeros((1, 0)),
         samples=samples,
         last_right=int(last.sum()),
         **{name: np.stack(values, axis=1).astype(np.int64) for name, values in columns.items()},

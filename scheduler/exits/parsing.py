@@ -62,8 +62,8 @@ def _tokens(text: str) -> Iterator[_Token]:
         match = _TOKEN.match(text, at)
         assert match is not None  # its last branch takes anything
         kind = match.lastgroup or ""
-        found = match[kind]
-        yield _Token(kind, _SYNONYMS.get(found, found), match.start(kind) + 1)
+        token = match[kind]
+        yield _Token(kind, _SYNONYMS.get(token, token), match.start(kind) + 1)
         if kind == "end":
             return
         at = match.end()
@@ -160,9 +160,9 @@ class _Parser:
         if self.here.kind == "word" and self.here.text not in (*WORDS, *QUANTITIES, *ALIASES):
             unit = self.here.text.replace("\u00b5", "u").replace("\u03bc", "u")
         if unit not in quantity.units:
-            said = f"{number.text}{self.here.text if unit else ''}"
+            literal = f"{number.text}{self.here.text if unit else ''}"
             raise CriterionError(
-                f"a criterion must have {quantity.expected} at column {number.column}, not {said!r}", number.column
+                f"a criterion must have {quantity.expected} at column {number.column}, not {literal!r}", number.column
             )
         if unit:
             self._take()
@@ -187,6 +187,6 @@ class _Parser:
         self._refuse(f"'not', '(', 'false' or one of {', '.join(names)}", hint)
 
     def _refuse(self, expected: str, hint: str = "") -> NoReturn:
-        found = "the end" if self.here.kind == "end" else repr(self.here.text)
+        token = "the end" if self.here.kind == "end" else repr(self.here.text)
         column = self.here.column
-        raise CriterionError(f"a criterion must have {expected} at column {column}, not {found}{hint}", column)
+        raise CriterionError(f"a criterion must have {expected} at column {column}, not {token}{hint}", column)

@@ -58,8 +58,8 @@ _MACS = {"MAC": Decimal(1), "kMAC": Decimal(1_000), "MMAC": Decimal(10**6), "GMA
 _SHARE = {"": Decimal(1), "%": Decimal("0.01")}
 
 QUANTITIES: Mapping[str, Quantity] = {
-    one.name: one
-    for one in (
+    quantity.name: quantity
+    for quantity in (
         Quantity("response_time", "ns", _TIME, "time from the request's arrival to this exit", True, 0, timed=True),
         Quantity(
             "service_time", "ns", _TIME, "time from the beginning of its first run to this exit", True, 0, timed=True

@@ -37,24 +37,24 @@ def warnings_of(criterion: Criterion, profile: ExitProfile | None = None) -> tup
         return ()
     if all(verdict == "never" for verdict in verdicts):
         return (f"no sample can leave early: {_never(criterion)}",)
-    said = []
+    remarks = []
     if verdicts[0] == "always":
-        said.append("every sample leaves at the first exit, since the criterion always holds")
+        remarks.append("every sample leaves at the first exit, since the criterion always holds")
     if len(criterion.clauses) > 1:
         for clause in criterion.clauses:
             if all(_verdict(clause, exit, profile) == "never" for exit in range(len(verdicts))):
-                said.append(_never(Criterion(clause)))
-    return tuple(said)
+                remarks.append(_never(Criterion(clause)))
+    return tuple(remarks)
 
 
 def _never(criterion: Criterion) -> str:
     """Say why a criterion never holds, where one comparison is the reason."""
-    if isinstance(one := criterion.tree, Inequality):
-        quantity = known_quantity(one.quantity)
-        if one.operator[0] == ">" and math.isfinite(quantity.most):
-            return f"{one} never holds, since {one.quantity} is at most {quantity.most:g}"
-        if one.operator[0] == "<" and math.isfinite(quantity.least):
-            return f"{one} never holds, since {one.quantity} is at least {quantity.least:g}"
+    if isinstance(tree := criterion.tree, Inequality):
+        quantity = known_quantity(tree.quantity)
+        if tree.operator[0] == ">" and math.isfinite(quantity.most):
+            return f"{tree} never holds, since {tree.quantity} is at most {quantity.most:g}"
+        if tree.operator[0] == "<" and math.isfinite(quantity.least):
+            return f"{tree} never holds, since {tree.quantity} is at least {quantity.least:g}"
     return f"{criterion} never holds"
 
 
@@ -63,21 +63,21 @@ def _exits(criterion: Criterion, profile: ExitProfile | None) -> int:
     if profile is not None:
         return profile.exits - 1
     most = 1
-    for one in criterion.comparisons():
-        if isinstance(one.value, tuple):
-            most = min(most, len(one.value)) if most > 1 else len(one.value)
-        elif one.quantity == "exit_number":
-            most = max(most, min(int(one.value) + 1, 64))
+    for inequality in criterion.comparisons():
+        if isinstance(inequality.value, tuple):
+            most = min(most, len(inequality.value)) if most > 1 else len(inequality.value)
+        elif inequality.quantity == "exit_number":
+            most = max(most, min(int(inequality.value) + 1, 64))
     lists = [len(comparison.value) for comparison in criterion.comparisons() if isinstance(comparison.value, tuple)]
     return min([most, *lists])
 
 
 def _verdict(node: Node, exit: int, profile: ExitProfile | None) -> str | None:
     """Return 'never', 'always' or 'sometimes' at an exit; None where there is too much to look at."""
-    found: dict[str, set[float]] = {}
+    bounds: dict[str, set[float]] = {}
     for comparison in Criterion(node).comparisons():
-        found.setdefault(comparison.quantity, set()).add(comparison.value_at(exit))
-    ranges = {name: list(_samples(name, values, exit, profile)) for name, values in found.items()}
+        bounds.setdefault(comparison.quantity, set()).add(comparison.value_at(exit))
+    ranges = {name: list(_samples(name, values, exit, profile)) for name, values in bounds.items()}
     if math.prod(map(len, ranges.values())) > MOST_CELLS:
         return None
     outcomes = {

@@ -48,7 +48,7 @@ class RuledExits:
         if isinstance(rule, Criteria):
             return rule.leaving(requests, started_ns, exit, now_ns, confidences)
         macs, energy_nj = self.costs.up_to(exit)
-        reason, said = type(rule).__name__, []
+        reason, fields_text = type(rule).__name__, []
         for index, request in enumerate(requests):
             seen = Seen(
                 exit=exit,
@@ -58,5 +58,5 @@ class RuledExits:
                 macs=macs,
                 energy_nj=energy_nj,
             )
-            said.append(reason if rule.leaves(seen) else "")
-        return said
+            fields_text.append(reason if rule.leaves(seen) else "")
+        return fields_text

@@ -62,8 +62,8 @@ def best_pipeline(space: Space, *, budget_micros: int | None = None) -> Pipeline
     rates = programme.rates
     low = programme.last_feasible(rates, 0, len(rates), programme.quick)
     if low + 1 < len(rates) and programme.hopeful(float(rates[low + 1])):
-        high = programme.last_feasible(rates, low + 2, len(rates), programme.hopeful, found=low + 1)
-        low = programme.last_feasible(rates, low + 1, high + 1, programme.exact, found=low)
+        high = programme.last_feasible(rates, low + 2, len(rates), programme.hopeful, last=low + 1)
+        low = programme.last_feasible(rates, low + 1, high + 1, programme.exact, last=low)
     return None if low < 0 else programme.plan(rates[low])
 
 
@@ -116,15 +116,15 @@ class _Programme:
         least = np.minimum.reduceat(able, self.first, axis=0)
         return np.where(self.allowed, least, inf)
 
-    def last_feasible(self, rates: Floats, low: int, high: int, probe: object, found: int = -1) -> int:
+    def last_feasible(self, rates: Floats, low: int, high: int, probe: object, last: int = -1) -> int:
         """The last index in [low, high) whose rate the probe has, -1 (or `found`) for none."""
         while low < high:
             middle = (low + high) // 2
             if probe(float(rates[middle])):  # type: ignore[operator]
-                found, low = middle, middle + 1
+                last, low = middle, middle + 1
             else:
                 high = middle
-        return found
+        return last
 
     def quick(self, rate: float) -> bool:
         """Return whether a plan exists in which every piece has the fewest devices."""

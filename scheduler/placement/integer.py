@@ -108,12 +108,12 @@ def _not_below(asked: PathQuestion, mix: Mix, bound: float) -> float:
     return max(bound, mix.rate) if asked.rate is None else min(bound, float(mix.cost_micros))
 
 
-def _better(asked: PathQuestion, one: Mix | None, other: Mix | None) -> Mix | None:
-    if one is None or other is None:
-        return other if one is None else one
+def _better(asked: PathQuestion, first: Mix | None, other: Mix | None) -> Mix | None:
+    if first is None or other is None:
+        return other if first is None else first
     if asked.rate is None:
-        return other if other.rate > one.rate * (1 + _EPS) else one
-    return other if (other.cost_micros, other.used) < (one.cost_micros, one.used) else one
+        return other if other.rate > first.rate * (1 + _EPS) else first
+    return other if (other.cost_micros, other.used) < (first.cost_micros, first.used) else first
 
 
 def _flows(asked: PathQuestion, gap: float, nodes: int) -> tuple[Mix | None, float]:

@@ -43,9 +43,9 @@ class PathQuestion:
         """A bound that says nothing."""
         return inf if self.rate is None else 0.0
 
-    def sharper(self, one: float, other: float) -> float:
+    def sharper(self, value: float, other: float) -> float:
         """The sharper of two bounds."""
-        return min(one, other) if self.rate is None else max(one, other)
+        return min(value, other) if self.rate is None else max(value, other)
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
@@ -117,9 +117,9 @@ class Paths:
             self._add(way)
         return best
 
-    def widen(self, known: Mapping[tuple[Piece, ...], float], options: Mapping[Piece, Option]) -> None:
+    def widen(self, rates: Mapping[tuple[Piece, ...], float], options: Mapping[Piece, Option]) -> None:
         """Add ways of a known plan, and the best at moved prices, for whole numbers to choose among."""
-        for way in known:
+        for way in rates:
             steps = [(piece[:3], self._place(piece[:3], options[piece])) for piece in way]
             if all(k >= 0 for _, k in steps):
                 self._add(tuple(steps))

@@ -245,7 +245,7 @@ def _fallback(setting: Setting, anytime: bool) -> str:
     peak = dataclasses.replace(
         setting, rate_per_s=max(setting.rate_per_s, min(RAISED * setting.rate_per_s, NEAR * most))
     )
-    [_, optimal] = run_trials(peak, _never, {}, anytime, *_size(SECOND), seed=200, beside=tuple(BESIDE), told=setting)
+    [_, optimal] = run_trials(peak, _never, {}, anytime, *_size(SECOND), seed=200, beside=tuple(BESIDE), stated=setting)
     return optimal.name if optimal.no_worse else "fluid"
 
 
@@ -268,25 +268,25 @@ def run_trials(
     *,
     seed: int,
     beside: Sequence[str] = ("fluid",),
-    told: Setting | None = None,
+    stated: Setting | None = None,
 ) -> list[Trial]:
     """Serve the same streams with `fluid`, the others of BESIDE and each set.
 
     `told`: the setting that the policies are made for, where it is not that of the streams.
     """
-    told = told or setting
+    stated = stated or setting
     drawn = [_stream(setting, seed + k, requests) for k in range(streams)]
 
     def results(policy: Policy) -> Floats:
         policy = Anytime(policy, SHARE) if anytime else policy
         return np.array([_measure(setting, policy, *stream) for stream in drawn])
 
-    plain = {name: results(Draining(BESIDE[name](told), Drain(told))) for name in beside}
+    plain = {name: results(Draining(BESIDE[name](stated), Drain(stated))) for name in beside}
     fluid = plain["fluid"]
     trials = [Trial(name, None, metrics, fluid) for name, metrics in plain.items()]
     for name, weights in sets.items():
         if weights is not None:
-            trials.append(Trial(name, weights, results(make(told, weights)), fluid))
+            trials.append(Trial(name, weights, results(make(stated, weights)), fluid))
     return trials
 
 

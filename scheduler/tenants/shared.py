@@ -137,7 +137,7 @@ class Shared:
 
         `modes`: of all tenants (None: as before). Raises SchedulerError.
         """
-        if [tenant.name for tenant in tenancy.all] != [one.name for one in self.tenancy.all]:
+        if [tenant.name for tenant in tenancy.all] != [tenant_.name for tenant_ in self.tenancy.all]:
             raise SchedulerError("tenants may be changed while they are served, but neither added nor removed")
         chosen = self._modes if modes is None else dict(modes)
         _check_modes(tenancy, chosen)

@@ -122,29 +122,29 @@ class TuningPlan:
 
 
 def deployed(
-    folder: Path, policy: str, told: Setting, *, rate_named: bool = True, slo_named: bool = True, may_solve: bool
+    folder: Path, policy: str, stated: Setting, *, rate_named: bool = True, slo_named: bool = True, may_solve: bool
 ) -> tuple[Setting, str]:
     """Return the setting that a bundle's folder brings for a policy, and a remark where it needs one.
 
-    `told`: the circumstances as told; a rate or an objective that nobody named is the plan's. Without a plan
+    `stated`: the circumstances as stated; a rate or an objective that nobody named is the plan's. Without a plan
     for about this load and objective the setting is to be solved anew; on a board, where it may not be, the
     plan there is serves, and its policy's estimates find out by how much it errs. Raises SchedulerError where
     a board has none.
     """
     name = policy.partition(":")[0]
     if name not in REGISTRY or not REGISTRY[name].solved:
-        return told, ""
+        return stated, ""
     plan = TuningPlan.read(folder)
     if plan is None:
         if may_solve:
-            return told, ""
+            return stated, ""
         raise SchedulerError(
             f"policy '{name}' is solved beforehand and a board does not solve: run fluidnpu tune on the bundle on a "
             f"workstation, and copy {PLAN_FILE} and {COUNTS_FILE} beside its design"
         )
-    plan.check(told.latency)
-    if plan.fits(told.rate_per_s if rate_named else None, told.slo_ns if slo_named else None):
+    plan.check(stated.latency)
+    if plan.fits(stated.rate_per_s if rate_named else None, stated.slo_ns if slo_named else None):
         return plan.ready(), f"policy {plan.about}"
     if may_solve:
-        return told, f"the bundle's policy is {plan.about}, so this load is solved anew"
+        return stated, f"the bundle's policy is {plan.about}, so this load is solved anew"
     return plan.ready(), f"policy {plan.about}, and told otherwise: it estimates the load as it goes"

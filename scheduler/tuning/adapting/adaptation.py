@@ -149,7 +149,7 @@ class Adaptation:
     """Watches one network while it is served and changes its active exits.
 
     A `Watcher` of the simulator and of the runtime. `feedback` may be called from any thread. `classes`: for
-    the simulator, the class that each exit names, by request. `told` is called with every event.
+    the simulator, the class that each exit names, by request. `notify` is called with every event.
     """
 
     def __init__(
@@ -160,13 +160,13 @@ class Adaptation:
         *,
         seed: int = 0,
         classes: Mapping[int, Sequence[int]] | None = None,
-        told: Callable[[AdaptationEvent], None] | None = None,
+        notify: Callable[[AdaptationEvent], None] | None = None,
     ) -> None:
         self.active, self.plan = active, plan
         self.watching = Watching() if watching is None else watching
         self.counts = AdaptationCounts()
         self.events: deque[AdaptationEvent] = deque(maxlen=1000)
-        self._rng, self._classes, self._told = np.random.default_rng(seed), classes, told
+        self._rng, self._classes, self._notify = np.random.default_rng(seed), classes, notify
         self._lock = threading.Lock()
         self._trips: dict[int, _Trip] = {}
         self._given: OrderedDict[int, _Given] = OrderedDict()
@@ -329,8 +329,8 @@ class Adaptation:
 
     def _judge_shadow(self, given: _Given) -> None:
         """Count what a shadow with a label says: an answer lost, gained, or neither."""
-        known = given.last is not None and given.truth is not None
-        if not known or given.exit >= len(self.plan.names) or given.state != self._number:
+        answered = given.last is not None and given.truth is not None
+        if not answered or given.exit >= len(self.plan.names) or given.state != self._number:
             return
         self._window.judged[given.exit] += 1
         self._window.lost[given.exit] += (given.last == given.truth) - (given.label == given.truth)
@@ -343,9 +343,9 @@ class Adaptation:
         Assumed shares are moved to the side where alarms are rarer; where that cannot be, there is no chart:
         hardly more can leave where nearly all do.
         """
-        odds, each, edge = self.watching.odds, self._each, 1 / GRID
-        fall = Chart.of(min(share, 1 - edge), odds=1 / odds, distance=each) if share >= edge else None
-        rise = Chart.of(max(share, edge), odds=odds, distance=each) if share <= 1 - edge else None
+        odds, step, edge = self.watching.odds, self._each, 1 / GRID
+        fall = Chart.of(min(share, 1 - edge), odds=1 / odds, distance=step) if share >= edge else None
+        rise = Chart.of(max(share, edge), odds=odds, distance=step) if share <= 1 - edge else None
         return fall, rise
 
     def _expect(self, expected: Expected | None, leaving: Sequence[float | None] | None = None) -> None:
@@ -386,10 +386,10 @@ class Adaptation:
             if climb.level >= chart.limit:
                 expected = self._leaving[exit]
                 assert expected is not None
-                said = "fewer" if which == 0 else "more"
+                direction = "fewer" if which == 0 else "more"
                 self._alarm(
                     now_ns,
-                    f"{said} leave at exit {exit + 1} ({self.plan.names[exit]}) than expected: {climb.left} of the last "
+                    f"{direction} leave at exit {exit + 1} ({self.plan.names[exit]}) than expected: {climb.left} of the last "
                     f"{climb.seen} that came there, where {100 * expected:.1f} % were expected",
                 )
                 return
@@ -412,8 +412,8 @@ class Adaptation:
         event = AdaptationEvent(kind=kind, at_ns=now_ns, requests=self.counts.requests, why=why, exits=exits)
         self.events.append(event)
         self.counts.by_kind[kind] = self.counts.by_kind.get(kind, 0) + 1
-        if self._told is not None:
-            self._told(event)
+        if self._notify is not None:
+            self._notify(event)
 
     # -- rules -----------------------------------------------------------------------------------------------
 
@@ -458,18 +458,18 @@ class Adaptation:
         if kept is not None and kept < self.plan.goal.eta:
             self._raise_threshold(now_ns, kept)
             return
-        said = "hardly anybody leaves" if kept is None else f"about {100 * kept:.2f} % of the precision is kept"
+        precision = "hardly anybody leaves" if kept is None else f"about {100 * kept:.2f} % of the precision is kept"
         back = self.active.now.exits != self.plan.exits and self._as_recorded()
         self._alarmed = ""
         if back:
             self._change(
                 now_ns,
                 self.plan.exits,
-                f"rates are as on the recorded load again, and {said}: back to the selection",
+                f"rates are as on the recorded load again, and {precision}: back to the selection",
                 self._recorded,
             )
             return
-        self._note(HOLDS, now_ns, f"{said}, and batches end in time: these rates are expected from now on")
+        self._note(HOLDS, now_ns, f"{precision}, and batches end in time: these rates are expected from now on")
         self._learn()
 
     def _learn(self) -> None:
@@ -544,9 +544,9 @@ class Adaptation:
 
     def _change(self, now_ns: int, exits: ExitSet, why: str, expected: Expected | None) -> None:
         """Put a set into the table; what it leads to is learned anew unless it is known."""
-        told = self._expected_of(exits)
+        stated = self._expected_of(exits)
         self._wanted = exits
-        self._number = self.active.change(exits, why, told.rates).number
+        self._number = self.active.change(exits, why, stated.rates).number
         self.counts.changes += 1
         self._note(CHANGE, now_ns, why)
         self._expect(expected)

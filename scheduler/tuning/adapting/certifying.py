@@ -45,7 +45,7 @@ class Certifier:
 
     `batch`: the most samples of a run. `criteria`: those in force, where requests or tenants may have their
     own; they are counted apart. `classes` and `confidences`: for the simulator, what each exit says, by
-    request. `certificate`: one that continues. `told` is called with every event. Raises SchedulerError.
+    request. `certificate`: one that continues. `notify` is called with every event. Raises SchedulerError.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Certifier:
         classes: Mapping[int, Sequence[int]] | None = None,
         confidences: Mapping[int, Sequence[float]] | None = None,
         certificate: Certificate | None = None,
-        told: Callable[[AdaptationEvent], None] | None = None,
+        notify: Callable[[AdaptationEvent], None] | None = None,
     ) -> None:
         exits = len(active.now.exits.thresholds)
         if not exits:
@@ -68,7 +68,7 @@ class Certifier:
         self.certificate = Certificate(promise, exits, seed=seed) if certificate is None else certificate
         self.shadows, self.shadow_ns, self.changes, self.ended_otherwise = 0, 0, 0, 0
         self._batch, self._criteria, self._classes, self._confidences = batch, criteria, classes, confidences
-        self._told, self._exits = told, exits
+        self._notify, self._exits = notify, exits
         self.events: deque[AdaptationEvent] = deque(maxlen=1000)
         self._paths: dict[int, _Path] = {}
         self._running: dict[int, tuple[int, _Path]] = {}  # shadows under way: the exit that they left at
@@ -121,10 +121,10 @@ class Certifier:
 
     def shadow_ended(self, now_ns: int, request_id: int, label: int | None) -> None:
         """Compare the last exit's class with the answer that was given."""
-        known = self._running.pop(request_id, None)
-        if known is None:
+        running = self._running.pop(request_id, None)
+        if running is None:
             return
-        exit, path = known
+        exit, path = running
         last = self._class(request_id, self._exits) if label is None else label
         differs = last is None or path.labels[exit] != last
         self._learn(path, last, 1 / self.promise.share)
@@ -134,8 +134,8 @@ class Certifier:
         """Forget a request that ended otherwise; a sample that ran on and never arrives differs."""
         if self._paths.pop(request_id, None) is not None:
             self.ended_otherwise += 1
-        if (known := self._running.pop(request_id, None)) is not None:
-            exit, path = known
+        if (running := self._running.pop(request_id, None)) is not None:
+            exit, path = running
             self._settle(0, request_id, exit, path.tenant, True)
 
     def report(self) -> dict[str, Any]:
@@ -273,5 +273,5 @@ class Certifier:
             routine=kind != RESET,
         )
         self.events.append(event)
-        if self._told is not None:
-            self._told(event)
+        if self._notify is not None:
+            self._notify(event)

@@ -104,21 +104,21 @@ def simulate_drift(
         own = way in ("fixed", "adapting")
         first = plan.exits if own else ExitSet((1.0,) * len(plan.names))
         active = ActiveExits(times, first, plan.rates, criteria.obey)
-        told: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "classes": dict(enumerate(plan.classes[rows].tolist())),
             "confidences": dict(enumerate(plan.confidence[rows].tolist())),
         }
         watch: Watcher | None = None
         if way == "adapting":
-            watch = Adaptation(active, plan, watching, seed=seed, classes=told["classes"])
+            watch = Adaptation(active, plan, watching, seed=seed, classes=facts["classes"])
         elif way == CERTIFIED and promise is not None:
-            watch = Certifier(active, promise, batch=times.whole.b_max, seed=seed, **told)
+            watch = Certifier(active, promise, batch=times.whole.b_max, seed=seed, **facts)
         elif way == UTILITY and promise is not None:
-            watch = Utility(active, promise.eta, **told)
+            watch = Utility(active, promise.eta, **facts)
         setting = Setting(latency=active.now.latency, exit_rates=plan.rates, rate_per_s=rate_per_s, slo_ns=slo_ns)
         world = World(
             latency=active.now.latency,
-            exits=RuledExits(rule=criteria, confidences=told["confidences"]),
+            exits=RuledExits(rule=criteria, confidences=facts["confidences"]),
             exit_rates=plan.rates,
             active=active,
             watch=watch,
@@ -174,10 +174,10 @@ def _phases(
     last = plan.answers.right[rows, -1]
     same = answered & (plan.classes[rows, exit] == plan.classes[rows, -1])
     took = (np.array(schedule.end_ns) - np.array([request.arrival_ns for request in schedule.requests])) / 1e6
-    found = []
+    changes = []
     for name, start, end in zip(PHASES, edges[:-1], edges[1:], strict=True):
         part = slice(start, end)
-        found.append(
+        changes.append(
             DriftPhase(
                 name=name,
                 early=float(np.mean(answered[part] & (exit[part] < len(plan.names)))),
@@ -187,4 +187,4 @@ def _phases(
                 p99_ms=float(np.quantile(took[part], 0.99)),
             )
         )
-    return tuple(found)
+    return tuple(changes)

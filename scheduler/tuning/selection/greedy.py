@@ -44,9 +44,9 @@ class Goal:
         if not self.thresholds or list(self.thresholds) != sorted(set(self.thresholds)):
             raise SchedulerError("thresholds to choose from must be distinct and ascend")
 
-    def met(self, found: ChainOutcome) -> bool:
+    def met(self, outcome: ChainOutcome) -> bool:
         """True if precision and late batches are as demanded."""
-        return found.precision >= self.eta * found.reference and found.late_batches <= self.late
+        return outcome.precision >= self.eta * outcome.reference and outcome.late_batches <= self.late
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,9 @@ def first_exits(table: CandidateTable, answers: Answers, goal: Goal, interval: i
     `interval` is v, the step of batch sizes in the matrices; 1 is exact.
     """
     chosen = [_most_leaving(answers, exit, goal) for exit in range(table.exits)]
-    pattern = pattern_matrix(answers, [1.0 if one is None else one for one in chosen], goal.batch, interval)
+    pattern = pattern_matrix(
+        answers, [1.0 if threshold is None else threshold for threshold in chosen], goal.batch, interval
+    )
     times, alone = table.time_matrix(goal.batch, interval), table.single_ns(goal.batch)
     rows = []
     for exit, threshold in enumerate(chosen):
@@ -126,7 +128,7 @@ def exchanged(
     best = outcome(table, answers, chain, goal.batch)
     beam, seen = [chain], {chain}
     while True:
-        new = dict.fromkeys(more for one in beam for more in _neighbours(answers, one, goal) if more not in seen)
+        new = dict.fromkeys(more for start in beam for more in _neighbours(answers, start, goal) if more not in seen)
         seen.update(new)
         outcomes = [(outcome(table, answers, more, goal.batch), more) for more in new]
         ranked = sorted(
