@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -84,7 +85,8 @@ class DataParts:
 class RunPlan:
     """The steps in their order, the command that serves, and what the closing screen needs.
 
-    `final`: the model that is built. `eta`: what exits are chosen for; None where none are.
+    `final`: the model that is built. `eta`: what exits are chosen for; None where none are. `assumed`: whether
+    a threshold of the given file is.
     """
 
     steps: tuple[CommandStep, ...]
@@ -97,6 +99,7 @@ class RunPlan:
     eta: float | None
     bits: int
     verified: bool
+    assumed: bool
 
     @property
     def project(self) -> Path:
@@ -128,7 +131,7 @@ class RunPlan:
             serving=CommandStep(
                 name="serve",
                 command="serve",
-                words=(argument(project), "--http", str(8000 if options.http is None else options.http)),
+                words=(_served(options.folder, project), "--http", str(8000 if options.http is None else options.http)),
             ),
             remarks=tuple(remarks),
             board=board,
@@ -138,6 +141,7 @@ class RunPlan:
             eta=eta,
             bits=options.bits,
             verified=not options.no_verify,
+            assumed=any(exit.assumed for exit in network.exits),
         )
 
 
@@ -272,3 +276,9 @@ def _image_words(options: PreprocessingSettings) -> list[str]:
     return [
         word for name, value in given.items() if value is not None for word in (f"--{name.replace('_', '-')}", value)
     ]
+
+
+def _served(folder: Path, project: Path) -> str:
+    """Name the served model like the folder of the run; a name that a URL cannot hold leaves the project's."""
+    name = folder.resolve().name
+    return f"{name}={project}" if re.fullmatch(r"\w[\w.-]*", name, re.ASCII) else argument(project)
