@@ -28,7 +28,7 @@ import onnxruntime
 
 from fluidnpu.models import Network, read_onnx
 from fluidnpu.models.errors import NetworkError, QuantisationError
-from fluidnpu.models.numeric import guarded
+from fluidnpu.models.numeric import guard_network
 from fluidnpu.models.numeric.float_reference import run_float, run_float_outputs
 from fluidnpu.models.numeric.guard import DeviationError
 from fluidnpu.models.onnx import survey
@@ -97,7 +97,7 @@ def look(path: Path, what: str, size: tuple[int, ...] | None) -> Row:
     shape = (IMAGES, *network.tensors[network.input])
     images = np.random.default_rng(0).integers(0, 256, shape).astype(np.float32) / 255
     try:
-        comparison = guarded(network, images).comparison
+        comparison = guard_network(network, images).comparison
     except DeviationError as far:  # a random network may be chaotic, and a trained one is not on noise
         comparison = far.comparison
     except QuantisationError:  # what is read and has no int16 is of no use

@@ -205,7 +205,7 @@ def prepare_network(
     compared = guard_words(out, network, images, settings.most_error, settings.bits)
     network = compared.network
     if settings.bits != 16 and len(network.exits) > 1:
-        network = numeric.measured_in_words(network, compared.qnet, images, settings.tolerance)
+        network = numeric.measure_in_words(network, compared.qnet, images, settings.tolerance)
         network = with_given_rates(network, rates)
     return network, compared
 

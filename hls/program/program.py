@@ -22,7 +22,7 @@ from fluidnpu.models import FileError, NetworkError, read_text, regular_file
 from fluidnpu.models.exits import Task
 from fluidnpu.models.files import write_files
 from fluidnpu.models.graph import Check, ExitCheck, MapCheck, Output, read_check
-from fluidnpu.models.images import Intake, checked_class_names
+from fluidnpu.models.images import Intake, check_class_names
 from fluidnpu.models.numeric import WORDS, Stored
 from fluidnpu.models.tail import Tail, facts_of, tail_of
 
@@ -525,7 +525,7 @@ class Program:
             intake=Intake.of_dict(raw["intake"], _shape(places[raw["input"]])) if "intake" in raw else None,
             data=str(raw.get("data", "")),
             check=read_check(raw.get("check", ExitCheck.TOP.value)),
-            class_names=checked_class_names(raw["classes"], "program.json") if "classes" in raw else (),
+            class_names=check_class_names(raw["classes"], "program.json") if "classes" in raw else (),
             tail=tail_of(raw["tail"]) if "tail" in raw else None,
             cut=ProgramSlice(**{**raw["cut"], "exits": tuple(raw["cut"]["exits"])}) if "cut" in raw else None,
             bits=bits,

@@ -7,10 +7,10 @@ from .heads import exit_places as exit_places
 from .heads import keep_exits as keep_exits
 from .heads import single_exit as single_exit
 from .labelling import Task as Task
-from .labelling import fitted_labels as fitted_labels
+from .labelling import fit_labels as fit_labels
 from .map_heads import with_map_head as with_map_head
 from .maps import with_maps as with_maps
-from .measuring import measured as measured
+from .measuring import measure_exits as measure_exits
 from .measuring import with_accuracies as with_accuracies
 from .measuring import with_check as with_check
 from .measuring import with_rates as with_rates

@@ -47,7 +47,7 @@ class Task:
         return cls(name=network.name, check=network.check, classes=network.classes, class_names=names)
 
 
-def fitted_labels(task: Task, images: ImageSet) -> ImageSet:
+def fit_labels(task: Task, images: ImageSet) -> ImageSet:
     """Return the images with labels and names of classes as the network has them.
 
     Where the names of the data are among the network's, labels follow the names; where none of them is, or

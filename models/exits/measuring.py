@@ -70,7 +70,7 @@ def with_accuracies(network: Network, accuracies: Sequence[float]) -> Network:
     return replace(network, exits=tuple(replace(exit, accuracy=float(share)) for exit, share in pairs))
 
 
-def measured(network: Network, logits: Sequence[Floats], labels: npt.NDArray[Any] | None = None) -> Network:
+def measure_exits(network: Network, logits: Sequence[Floats], labels: npt.NDArray[Any] | None = None) -> Network:
     """Return the network with the rates that its thresholds give on samples with these logits (N, classes).
 
     With labels every exit gets its accuracy on all of them, of maps its mean score. Raises NetworkError for

@@ -1,4 +1,4 @@
-from .class_names import checked_class_names as checked_class_names
+from .class_names import check_class_names as check_class_names
 from .class_names import few_names as few_names
 from .class_names import read_class_names as read_class_names
 from .files import read_image_file as read_image_file

@@ -22,7 +22,7 @@ LONGEST_NAME = 256
 _MOST_BYTES = 1 << 24
 
 
-def checked_class_names(names: Iterable[Any], where: str) -> tuple[str, ...]:
+def check_class_names(names: Iterable[Any], where: str) -> tuple[str, ...]:
     """Return the names without spaces around them; two classes may share one, as in ImageNet. Raises
     DataError.
     """
@@ -52,7 +52,7 @@ def read_class_names(path: Path | str) -> tuple[str, ...]:
     Raises DataError, FileError.
     """
     lines = read_text(Path(path), "a list of class names", _MOST_BYTES).splitlines()
-    return checked_class_names([line for line in lines if line.strip()], f"'{path}'")
+    return check_class_names([line for line in lines if line.strip()], f"'{path}'")
 
 
 def names_of_metadata(text: str) -> tuple[str, ...]:
@@ -72,6 +72,6 @@ def names_of_metadata(text: str) -> tuple[str, ...]:
             return ()
         raw = [numbers[number] for number in range(len(raw))]
     try:
-        return checked_class_names(raw, "the metadata") if isinstance(raw, list | tuple) else ()
+        return check_class_names(raw, "the metadata") if isinstance(raw, list | tuple) else ()
     except DataError:
         return ()

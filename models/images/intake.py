@@ -87,9 +87,9 @@ class Intake:
             raise DataError(f"images must be uint8 or finite floats, not {images.dtype}")
         pixels = self._channels_last(images)
         if pixels.shape[1:] != self.shape:
-            from .resizing import fitted
+            from .resizing import fit_images
 
-            pixels = fitted(pixels, self.shape, self.preprocessing)
+            pixels = fit_images(pixels, self.shape, self.preprocessing)
         return pixels[..., ::-1] if self.preprocessing.colour == "BGR" else pixels
 
     def _channels_last(self, images: Pixels) -> Pixels:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..errors import DataError, FileError
 from ..files import regular_file
 from .intake import Intake
-from .resizing import fitted
+from .resizing import fit_images
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -70,7 +70,7 @@ def read_picture(path: Path, intake: Intake | None) -> npt.NDArray[np.uint8]:
     if intake is None:
         return image
     try:
-        return np.asarray(fitted(image[None], intake.shape, intake.preprocessing)[0], np.uint8)
+        return np.asarray(fit_images(image[None], intake.shape, intake.preprocessing)[0], np.uint8)
     except DataError as error:
         raise DataError(f"'{path}': {error}") from None
 

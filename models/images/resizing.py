@@ -11,7 +11,7 @@ from .image_set import Pixels
 from .preprocessing import MOST_SIDE, Preprocessing
 
 
-def fitted(images: Pixels, shape: tuple[int, int, int], preprocessing: Preprocessing) -> Pixels:
+def fit_images(images: Pixels, shape: tuple[int, int, int], preprocessing: Preprocessing) -> Pixels:
     """Return NHWC images in the size of `shape` (height, width, channels), as the record says.
 
     "crop" keeps the middle, like torchvision's Resize and CenterCrop. Raises DataError where the record says

@@ -7,10 +7,10 @@ from .guard import DeviationError as DeviationError
 from .guard import Guarded as Guarded
 from .guard import GuardReport as GuardReport
 from .guard import fitting_bits as fitting_bits
-from .guard import guarded as guarded
+from .guard import guard_network as guard_network
 from .input_folding import folded_steps as folded_steps
 from .integers import MULTIPLIER_BITS as MULTIPLIER_BITS
-from .preparation import measured_in_words as measured_in_words
+from .preparation import measure_in_words as measure_in_words
 from .preparation import prepare as prepare
 from .quantise import quantise as quantise
 from .recording import record_classes as record_classes

@@ -69,7 +69,7 @@ class Zeros:
     added: int = 0
 
 
-def scaled_weights(
+def scale_weights(
     name: str,
     weights: Doubles,
     bias: Doubles,

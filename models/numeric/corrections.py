@@ -28,7 +28,7 @@ MOST_VALUES = 1 << 27  # of the images' tensors, as far as they are alive at onc
 DIGITS = 5  # that are kept
 
 
-def chosen_corrections(qnet: QuantisedNetwork, images: Images) -> Mapping[str, tuple[float, ...]]:
+def choose_corrections(qnet: QuantisedNetwork, images: Images) -> Mapping[str, tuple[float, ...]]:
     """Return what biases must be corrected by, by layer, of a network at 8 bits that has no corrections.
 
     `images` (N, ...) are as `Network.intake` takes them. Nothing where what the network returns is then

@@ -29,7 +29,7 @@ SPARE_BITS = 1  # above a channel's calibrated range, for images that go beyond 
 MOST_WEIGHT_BITS = 4  # that a small channel's weights may rise above those of the layer's middle channel
 
 
-def settled(network: Network) -> Mapping[str, Exponents]:
+def settle_exponents(network: Network) -> Mapping[str, Exponents]:
     """Return the exponents (channels,), by tensor, that the network's equalisation comes to.
 
     Channels that must share one share the largest, so any equalisation is exact, of whatever network. Tensors
@@ -43,9 +43,9 @@ def settled(network: Network) -> Mapping[str, Exponents]:
     return _spread(classes, own)
 
 
-def folded(network: Network, parameters: Mapping[str, Parameters]) -> Mapping[str, Parameters]:
+def fold_exponents(network: Network, parameters: Mapping[str, Parameters]) -> Mapping[str, Parameters]:
     """Return the parameters of a network with the exponents of what its layers read and write folded in."""
-    exponents = settled(network)
+    exponents = settle_exponents(network)
     if not exponents:
         return parameters
     return {
@@ -67,7 +67,7 @@ def word_exponents(layer: Layer, exponents: Mapping[str, Exponents]) -> Exponent
     return _part(exponents, layer.input, layer.input_channel, layer.channels)
 
 
-def chosen_equalisation(network: Network, sizes: Mapping[str, Doubles]) -> Mapping[str, tuple[int, ...]]:
+def choose_equalisation(network: Network, sizes: Mapping[str, Doubles]) -> Mapping[str, tuple[int, ...]]:
     """Return exponents that bring the channels of every tensor to one size, as far as their users allow.
 
     `sizes` are the largest magnitudes of every channel (channels,), by tensor, in real units. No channel is

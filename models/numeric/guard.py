@@ -20,8 +20,8 @@ from ..exits.scores import check_labels, scores
 from ..graph.network import INT8_RECORD, INT16_RECORD, Network
 from . import golden
 from .comparison import NumericComparison, compare, named, sample
-from .corrections import chosen_corrections
-from .equalisation import chosen_equalisation
+from .corrections import choose_corrections
+from .equalisation import choose_equalisation
 from .float_reference import Images, Progress, examine, run_float
 from .integers import QuantisedNetwork
 from .quantise import quantise
@@ -88,7 +88,7 @@ class Guarded:
     before: float | None = None
 
 
-def guarded(
+def guard_network(
     network: Network,
     images: Images,
     most_error: float | None = None,
@@ -155,7 +155,7 @@ def _corrected(network: Network, images: Images) -> Network:
     """Return the network with its biases corrected for 8 bits; as it is where these do not take it."""
     try:
         plain = quantise(replace(network, corrections={}), bits=INT8.bits)
-        return replace(network, corrections=chosen_corrections(plain, images))
+        return replace(network, corrections=choose_corrections(plain, images))
     except QuantisationError:
         return network
 
@@ -175,7 +175,7 @@ def _equalised(network: Network, images: Images, few: Images, progress: Progress
     """Return the network with its channels equalised on all images; None where that changes nothing, or the
     words do not take it.
     """
-    chosen = chosen_equalisation(network, examine(network, images, progress=progress).sizes)
+    chosen = choose_equalisation(network, examine(network, images, progress=progress).sizes)
     if chosen == network.equalisation:
         return None
     network = replace(network, equalisation=chosen)

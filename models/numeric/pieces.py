@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from ..errors import QuantisationError
 from ..graph.activations import Activation, Use
-from .unit import LARGEST_UNIT_SHIFT, PIECES, SEGMENTS, WINDOWS, Unit, placed
+from .unit import LARGEST_UNIT_SHIFT, PIECES, SEGMENTS, WINDOWS, Unit, place_words
 from .words import INT16, Doubles, TensorFormat, Word, fraction_bits
 
 ROUNDING = 0.5  # steps that rounding alone is off by
@@ -79,7 +79,7 @@ def _fitted(exact: Doubles, window: int, lo: int, hi: int, width: Word) -> tuple
     A segment may begin beyond int16 and come back, and its base cannot: its words count as saturated.
     """
     words = _words(width)
-    piece, rest = placed(words, window)
+    piece, rest = place_words(words, window)
     begins = np.flatnonzero(np.diff(piece, prepend=-1))  # words lie in the order of their pieces
     counts = np.diff(begins, append=len(words))
     clipped = np.clip(exact, lo, hi)

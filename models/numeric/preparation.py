@@ -20,8 +20,8 @@ from typing import Any
 import numpy.typing as npt
 
 from ..errors import DataError, NetworkError
-from ..exits.labelling import Task, fitted_labels
-from ..exits.measuring import measured, with_rates, with_thresholds
+from ..exits.labelling import Task, fit_labels
+from ..exits.measuring import measure_exits, with_rates, with_thresholds
 from ..exits.rule import Floats
 from ..exits.selection import choose_threshold
 from ..graph.network import Network
@@ -59,16 +59,16 @@ def prepare(
     if tolerance_points is not None:
         _check_tolerance(network, images, thresholds, tolerance_points)
     if images is not None:
-        images = fitted_labels(Task.of(network), images)
+        images = fit_labels(Task.of(network), images)
         examined = examine(network, images.images, progress=progress)
         network = network.recalibrated(examined.ranges)
         if tolerance_points is not None:
             network = with_chosen_threshold(network, examined.logits, images.labels, tolerance_points)
-        network = measured(network, examined.logits, images.labels if images.labelled else None)
+        network = measure_exits(network, examined.logits, images.labels if images.labelled else None)
     return network if rates is None else with_rates(network, rates)
 
 
-def measured_in_words(
+def measure_in_words(
     network: Network, qnet: QuantisedNetwork, images: ImageSet, tolerance_points: float | None = None
 ) -> Network:
     """Return the network with rates, accuracies and, for a tolerance, thresholds of the answers in integers.
@@ -76,11 +76,11 @@ def measured_in_words(
     At 8 bits an exit is a little surer or less sure than in floating point, so thresholds belong to its
     integers.
     """
-    images = fitted_labels(Task.of(network), images)
+    images = fit_labels(Task.of(network), images)
     logits = [qnet.logits(index, stored) for index, stored in enumerate(golden.run(qnet, images.images))]
     if tolerance_points is not None:
         network = with_chosen_threshold(network, logits, images.labels, tolerance_points)
-    return measured(network, logits, images.labels if images.labelled else None)
+    return measure_exits(network, logits, images.labels if images.labelled else None)
 
 
 def with_chosen_threshold(

@@ -19,8 +19,8 @@ from ..graph.activations import Use
 from ..graph.network import Layer, Network, Parameters
 from ..graph.shapes import Kind
 from ..images.intake import Intake
-from .channel_scales import Zeros, scaled_weights
-from .equalisation import folded, settled, word_exponents, written_exponents
+from .channel_scales import Zeros, scale_weights
+from .equalisation import fold_exponents, settle_exponents, word_exponents, written_exponents
 from .given_scales import grid_scales, with_given_scales
 from .input_folding import fold_input
 from .integers import LARGEST_RESIDUAL_SHIFT, RESIDUAL_BITS, Images, QuantisedLayer, QuantisedNetwork
@@ -58,22 +58,22 @@ def quantise(
     if calibration_images is not None:
         network = replace(network, equalisation={}, corrections={})
         if width is not INT16:
-            from .corrections import chosen_corrections
+            from .corrections import choose_corrections
             from .float_reference import tensor_ranges
 
             network = network.recalibrated(tensor_ranges(network, calibration_images))
             if not network.grids:  # a file's own scales come with its own biases
                 plain = quantise(network, bits=bits)
-                network = replace(network, corrections=chosen_corrections(plain, calibration_images))
+                network = replace(network, corrections=choose_corrections(plain, calibration_images))
             calibration_images = None
-    exponents = settled(network)
+    exponents = settle_exponents(network)
     own = replace(network, parameters=_corrected(network)) if width is not INT16 else network
     grids = network.grids if width is not INT16 else {}
     if network.input in grids:  # which is not in pixels
         intake, parameters = network.intake, own.parameters
     else:
         intake, parameters = fold_input(own, centred=width is not INT16)
-    inner = replace(network, parameters=folded(network, parameters))
+    inner = replace(network, parameters=fold_exponents(network, parameters))
     ranges = _ranges(network, calibration_images, intake)
     gains = network.gains
     if width is not INT16:
@@ -427,7 +427,7 @@ def _scaled_gemm(
     word, residual = _word(layer), str(layer.residual)
     added = math.ldexp(gains[residual] / gains[word], bits[word] - bits[residual]) if layer.adds else None
     steps = np.ldexp(real, bits[word] - bits[layer.input])
-    made = scaled_weights(
+    made = scale_weights(
         layer.name,
         steps,
         np.ldexp(bias, bits[word]),

@@ -103,13 +103,13 @@ class Unit:
     def _table(self) -> tuple[Stored, npt.NDArray[np.bool_]]:
         """What is stored for every int16, and whether it saturated, both (65536,) by its bits."""
         words = np.arange(1 << 16, dtype=np.uint16).view(np.int16).astype(np.int32)
-        piece, rest = placed(words, self.window)
+        piece, rest = place_words(words, self.window)
         base, slope = self.pieces.astype(np.int32).T
         value = base[piece] + _rounded(slope[piece] * rest, self.shift)
         return self._stored(value)[0], np.asarray((value < self.word.lowest) | (value > self.word.highest))
 
 
-def placed(words: Int32s, window: int) -> tuple[Int32s, Int32s]:
+def place_words(words: Int32s, window: int) -> tuple[Int32s, Int32s]:
     """Return the piece of a table that each word belongs to, and its distance from where that piece begins.
 
     Both have the shape of the words. The piece below the window begins where the window does, and its

@@ -206,7 +206,7 @@ def tables() -> dict[str, str]:
     }
 
 
-def written(page: str) -> str:
+def write_tables(page: str) -> str:
     """Return the text of the page with today's tables between its marks."""
     for name, text in tables().items():
         mark = f"<!-- generated: {name} -->"
@@ -219,4 +219,4 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m fluidnpu.models.onnx.catalogue")
     parser.add_argument("page", type=Path, help="the page whose tables are written anew")
     place = parser.parse_args().page
-    place.write_text(written(place.read_text(encoding="utf-8")), encoding="utf-8")
+    place.write_text(write_tables(place.read_text(encoding="utf-8")), encoding="utf-8")

@@ -17,7 +17,7 @@ import onnx
 from ..errors import DataError, ModelFileError, NetworkError
 from ..graph.checks import Check, ExitCheck, read_check
 from ..graph.network import MOST_EXPONENT, Exit, Network
-from ..images.class_names import checked_class_names, names_of_metadata
+from ..images.class_names import check_class_names, names_of_metadata
 from ..images.preprocessing import Preprocessing
 from .file import OnnxFile
 
@@ -118,7 +118,7 @@ def _class_names(file: OnnxFile) -> tuple[str, ...]:
     try:
         if names is not None and not isinstance(names, list):
             raise DataError(f"it must be a list of names, not {type(names).__name__}")
-        return () if names is None else checked_class_names(names, "the list")
+        return () if names is None else check_class_names(names, "the list")
     except DataError as error:
         raise ModelFileError(f"the metadata {PREFIX}classes of {file.path}: {error}") from None
 

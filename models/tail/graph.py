@@ -148,7 +148,7 @@ class Tail:
                 left[name] = left.get(name, 0) + 1
         made = {**self.constants, **values}
         for node in nodes:
-            made.update(zip(node.outputs, evaluated(node, made, self.opset, work), strict=False))
+            made.update(zip(node.outputs, evaluate(node, made, self.opset, work), strict=False))
             for name in node.inputs:
                 left[name] -= 1
                 if not left[name] and name not in wanted:
@@ -226,7 +226,7 @@ class Work:
                 raise TailError(f"a tail must take at most {most} {what}, and it takes {count} or more")
 
 
-def evaluated(node: TailNode, values: Mapping[str, Array], opset: int, work: Work | None = None) -> tuple[Array, ...]:
+def evaluate(node: TailNode, values: Mapping[str, Array], opset: int, work: Work | None = None) -> tuple[Array, ...]:
     """Return what a node gives for known values, each in its shape, and count its `work` before it is done.
 
     Raises TailError of one sentence.

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError
-from ..exits.labelling import Task, fitted_labels
+from ..exits.labelling import Task, fit_labels
 from ..exits.scores import check_labels
 from ..graph.checks import MapCheck
 from ..graph.network import Network
@@ -46,7 +46,7 @@ class Examples:
         if not len(data):
             raise DataError("training needs labelled images, and the data set is empty")
         if isinstance(data, ImageSet):
-            data = fitted_labels(Task.of(network), data)
+            data = fit_labels(Task.of(network), data)
         examples = cls(network=network, data=data, indices=np.arange(len(data)))
         examples.network.intake.arranged(examples[:1].images_and_labels()[0])
         return examples
@@ -111,7 +111,7 @@ def _item(data: TorchDataset, index: int, maps: bool) -> tuple[npt.NDArray[Any],
     return pixels, truth
 
 
-def augmented(images: npt.NDArray[Any], augment: str, rng: np.random.Generator) -> npt.NDArray[Any]:
+def shift_and_mirror(images: npt.NDArray[Any], augment: str, rng: np.random.Generator) -> npt.NDArray[Any]:
     """Shift each image (N, H, W, C) by up to two pixels, and mirror every second one with "shift-mirror".
 
     The border repeats itself.

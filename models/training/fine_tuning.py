@@ -26,7 +26,7 @@ from ..numeric.float_reference import tensor_ranges
 from ..numeric.quantise import quantise
 from ..numeric.words import INT16
 from . import checkpoints
-from .examples import Examples, TorchDataset, augmented
+from .examples import Examples, TorchDataset, shift_and_mirror
 from .framework import load_torch
 from .losses import distance, exit_loss
 from .schedule import TrainingSchedule
@@ -259,7 +259,7 @@ class _Run:
             images, labels = self.learn[order[index * schedule.batch_size :][: schedule.batch_size]].images_and_labels()
             for group in self.optimiser.param_groups:
                 group["lr"] = schedule.rate(step, steps)
-            value = self._step(augmented(images, schedule.augment, rng), labels, step, steps)
+            value = self._step(shift_and_mirror(images, schedule.augment, rng), labels, step, steps)
             running = value if index == 0 else 0.98 * running + 0.02 * value
             if self.progress is not None:
                 self.progress(step + 1, steps, running)

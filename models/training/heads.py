@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError, NetworkError, TrainingError
-from ..exits.labelling import Task, fitted_labels
-from ..exits.measuring import measured, with_thresholds
+from ..exits.labelling import Task, fit_labels
+from ..exits.measuring import measure_exits, with_thresholds
 from ..exits.rule import early_exit_predictions
 from ..graph.network import Layer, Network, Parameters
 from ..graph.shapes import Kind
@@ -67,7 +67,7 @@ def fit_heads(
     heads = {name: _head(network, name) for name in exits}
     if not heads:
         raise NetworkError("fitting needs the names of exits, and none came")
-    images = fitted_labels(Task.of(network), images)
+    images = fit_labels(Task.of(network), images)
     fit, held = _split(images, seed)
     features = tuple(head.input for head in heads.values())
     examined = examine(network, images.images, features, progress)
@@ -90,7 +90,7 @@ def fit_heads(
         network = with_chosen_threshold(network, kept, images.labels[held], tolerance_points)
     else:
         network = with_thresholds(network, thresholds)
-    network = measured(network, kept, images.labels[held])
+    network = measure_exits(network, kept, images.labels[held])
     return FittedHeads(
         network=network,
         fitted=len(fit),

@@ -20,7 +20,7 @@ from fluidnpu.models.exits import attach_bridges, attach_exits
 from fluidnpu.models.graph import Activation, Builder, Use
 from fluidnpu.models.graph.activations import FUNCTIONS
 from fluidnpu.models.graph.network import Parameters
-from fluidnpu.models.numeric import Unit, guarded, prepare, run_float
+from fluidnpu.models.numeric import Unit, guard_network, prepare, run_float
 from fluidnpu.models.numeric.float_reference import examine, float_batches
 from fluidnpu.models.numeric.pieces import bits_to_constant, table
 from fluidnpu.models.numeric.words import TensorFormat, fraction_bits
@@ -432,7 +432,7 @@ def test_channels_of_a_concat_are_equalised_in_front_of_their_lines() -> None:
     own["small"] = replace(own["small"], weights=own["small"].weights * ratio, bias=own["small"].bias * ratio)
     own["norm"] = replace(own["norm"], slopes=own["norm"].slopes / np.array([ratio] * 3 + [1] * 3, np.float32))
     images = network.intake.random(12, 0)
-    guard = guarded(replace(network, parameters=own).recalibrated({}), images)
+    guard = guard_network(replace(network, parameters=own).recalibrated({}), images)
     assert guard.before is not None
     assert guard.before > 0.01
     assert guard.comparison.error < 1e-3

@@ -15,7 +15,7 @@ from fluidnpu.dse.testing import design_for
 from fluidnpu.models import ImageSet, ModelsError, NetworkError, quantise, read_onnx, shipped_file, shipped_images
 from fluidnpu.models.exits import single_exit, with_map_head
 from fluidnpu.models.graph import MapTask
-from fluidnpu.models.images import checked_class_names
+from fluidnpu.models.images import check_class_names
 from fluidnpu.models.images.class_names import names_of_metadata, read_class_names
 from fluidnpu.models.onnx import with_metadata, write_onnx
 
@@ -90,7 +90,7 @@ def test_a_file_of_names(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(ModelsError, match=why):
             read_class_names(path)
-    assert checked_class_names(["crane", "crane"], "ImageNet") == ("crane", "crane")
+    assert check_class_names(["crane", "crane"], "ImageNet") == ("crane", "crane")
     assert names_of_metadata("x" * (1 << 25)) == ()
 
 

@@ -17,9 +17,15 @@ from fluidnpu.models.graph import Builder, MapCheck, MapTask, Output
 from fluidnpu.models.graph.activations import Clip
 from fluidnpu.models.graph.network import INT16_RECORD, Parameters
 from fluidnpu.models.images import Preprocessing
-from fluidnpu.models.numeric import guarded, prepare, run_float
+from fluidnpu.models.numeric import guard_network, prepare, run_float
 from fluidnpu.models.numeric.comparison import compare, sample
-from fluidnpu.models.numeric.equalisation import chosen_equalisation, folded, settled, word_exponents, written_exponents
+from fluidnpu.models.numeric.equalisation import (
+    choose_equalisation,
+    fold_exponents,
+    settle_exponents,
+    word_exponents,
+    written_exponents,
+)
 from fluidnpu.models.numeric.float_reference import examine, run_float_outputs
 from fluidnpu.models.numeric.guard import MOST_ERROR, DeviationError
 from fluidnpu.models.tail.graph import Tail, TailNode, TailOutput
@@ -35,7 +41,7 @@ def scaled(clip: Clip, exponents: npt.NDArray[np.int64]) -> Clip:
 
 def rescaled(network: Network) -> Network:
     """The network of floats whose channels hold what its equalisation makes of them."""
-    exponents = settled(network)
+    exponents = settle_exponents(network)
     layers = []
     for layer in network.layers:
         clip = scaled(layer.clip, word_exponents(layer, exponents))
@@ -43,7 +49,9 @@ def rescaled(network: Network) -> Network:
         if activation is not None:
             activation = replace(activation, clip=scaled(activation.clip, written_exponents(layer, exponents)))
         layers.append(replace(layer, clip=clip, activation=activation))
-    return replace(network, layers=tuple(layers), parameters=folded(network, network.parameters), equalisation={})
+    return replace(
+        network, layers=tuple(layers), parameters=fold_exponents(network, network.parameters), equalisation={}
+    )
 
 
 def unbalanced(seed: int, bits: int, activations: bool = False) -> tuple[Network, Images]:
@@ -95,18 +103,18 @@ def error(network: Network, images: Images) -> float:
 def test_equalisation_changes_no_float_and_gives_lost_bits_back(seed: int, bits: int, activations: bool) -> None:
     network, images = unbalanced(seed, bits, activations)
     examined = examine(network, images)
-    equal = replace(network, equalisation=chosen_equalisation(network, examined.sizes))
+    equal = replace(network, equalisation=choose_equalisation(network, examined.sizes))
     for got, wanted in zip(run_float(rescaled(equal), images), examined.logits, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5 * float(np.abs(wanted).max()))
     with pytest.raises(DeviationError) as caught:  # nothing is within no error at all
-        guarded(network, images, most_error=0.0)
+        guard_network(network, images, most_error=0.0)
     assert caught.value.comparison.error <= error(network, images)
 
 
 def test_most_networks_of_channels_far_apart_are_as_good_as_if_they_were_not() -> None:
     drawn = [unbalanced(seed, 20) for seed in range(12)]
     assert np.median([error(network, images) for network, images in drawn]) > 10 * MOST_ERROR
-    assert sorted(guarded(network, images).comparison.error for network, images in drawn)[9] < MOST_ERROR / 10
+    assert sorted(guard_network(network, images).comparison.error for network, images in drawn)[9] < MOST_ERROR / 10
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -114,7 +122,7 @@ def test_a_network_that_int16_fits_keeps_every_bit(seed: int) -> None:
     network = random_network(seed)
     images = network.intake.random(8, 1)
     network = network.recalibrated(examine(network, images).ranges)
-    guard = guarded(network, images)
+    guard = guard_network(network, images)
     assert (guard.network.equalisation, guard.before) == ({}, None)
     assert guard.qnet.digest == quantise(network).digest
     assert guard.network.metadata[INT16_RECORD] == f"{guard.comparison.text}; 8 images"
@@ -123,7 +131,7 @@ def test_a_network_that_int16_fits_keeps_every_bit(seed: int) -> None:
 @pytest.mark.parametrize(("ratio", "lost"), [(1e-4, 0.05), (1e-5, 0.3)])
 def test_pieces_of_a_concat_get_scales_of_their_own(ratio: float, lost: float) -> None:
     network, images = pieces(ratio)
-    guard = guarded(network, images)
+    guard = guard_network(network, images)
     assert guard.before is not None
     assert guard.before > lost
     assert guard.comparison.error < 1e-3
@@ -138,11 +146,11 @@ def test_channels_that_are_given_out_keep_their_scale_and_the_network_is_refused
     with pytest.raises(
         DeviationError, match=r"off by .* at 'final' .*layer 'small' makes most of it.*channels of tensor 'both' reach"
     ):
-        guarded(network, images)
-    assert guarded(network, images, most_error=100).network.equalisation == {}
+        guard_network(network, images)
+    assert guard_network(network, images, most_error=100).network.equalisation == {}
     for most in (-1.0, float("nan")):
         with pytest.raises(NetworkError, match="a share of the spread of at least 0"):
-            guarded(network, images, most_error=most)
+            guard_network(network, images, most_error=most)
 
 
 def test_values_that_saturate_are_told() -> None:
@@ -150,7 +158,7 @@ def test_values_that_saturate_are_told() -> None:
     images = network.intake.random(8, 1)
     low = network.recalibrated({name: value / 1000 for name, value in network.calibration.items()})
     with pytest.raises(DeviationError, match=r"and [1-9][0-9]* values saturated"):
-        guarded(low, images)
+        guard_network(low, images)
 
 
 def test_exponents_that_cannot_stand_are_made_to() -> None:
@@ -159,15 +167,19 @@ def test_exponents_that_cannot_stand_are_made_to() -> None:
     network = network.recalibrated(examine(network, images).ranges)
     odd = {"image": (-3, -3), "both": (-1,) * 6, "reader_out": (-4, -3, -2, -1), "logits": (5, 5, 5)}
     network = replace(network, equalisation=odd)
-    assert {name: some.tolist() for name, some in settled(network).items()} == {"both": [-1] * 6}
+    assert {name: some.tolist() for name, some in settle_exponents(network).items()} == {"both": [-1] * 6}
     pooled = replace(network, equalisation=odd | {"average_out": (-4, -4, -4, -4)})
-    assert settled(pooled)["reader_out"].tolist() == settled(pooled)["average_out"].tolist() == [-4, -3, -2, -1]
+    assert (
+        settle_exponents(pooled)["reader_out"].tolist()
+        == settle_exponents(pooled)["average_out"].tolist()
+        == [-4, -3, -2, -1]
+    )
     np.testing.assert_array_equal(run_float(rescaled(pooled), images)[0], run_float(network, images)[0])
 
 
 def test_new_ranges_forget_what_was_chosen_and_measured_for_the_old_ones() -> None:
     network, images = pieces(1e-4)
-    guard = guarded(network, images).network
+    guard = guard_network(network, images).network
     again = prepare(guard, images=ImageSet(images=images))
     assert again.equalisation == {}
     assert INT16_RECORD in guard.metadata

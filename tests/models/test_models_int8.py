@@ -30,8 +30,8 @@ from fluidnpu.models.errors import QuantisationError
 from fluidnpu.models.graph import Activation, Use
 from fluidnpu.models.graph.activations import FUNCTIONS
 from fluidnpu.models.graph.network import INT8_RECORD
-from fluidnpu.models.numeric import DeviationError, Unit, fitting_bits, guarded, measured_in_words, run_float
-from fluidnpu.models.numeric.channel_scales import scaled_weights, scales
+from fluidnpu.models.numeric import DeviationError, Unit, fitting_bits, guard_network, measure_in_words, run_float
+from fluidnpu.models.numeric.channel_scales import scale_weights, scales
 from fluidnpu.models.numeric.comparison import compare
 from fluidnpu.models.numeric.pieces import table
 from fluidnpu.models.numeric.words import INT8, TensorFormat
@@ -252,7 +252,7 @@ def test_a_channel_scale_is_the_least_from_the_wanted_one_on(wanted: list[float]
 def test_scaled_weights_are_within_half_a_step_of_the_real_ones(seed: int, size: float, residual: float | None) -> None:
     rng = np.random.default_rng(seed)
     real, bias = rng.normal(0, size / 100, (2, 9, 3)), rng.normal(0, size, 6)
-    made = scaled_weights("l", real, bias, residual)
+    made = scale_weights("l", real, bias, residual)
     scale = np.ldexp(made.multipliers.astype(np.float64), -made.shifts - made.shift).reshape(2, 1, 3)
     assert np.abs(made.weights * scale - real).max() <= 0.5001 * scale.max()
     assert np.all(np.abs(made.bias * scale.reshape(-1) - bias) <= 0.5001 * scale.reshape(-1))
@@ -308,7 +308,7 @@ def test_the_guard_says_which_width_a_network_may_have() -> None:
     with shipped_file("resnet8_fashion_mnist.onnx") as path:
         network = read_onnx(path)
     images = shipped_images(200)
-    guard = guarded(network, images.images, bits=8)
+    guard = guard_network(network, images.images, bits=8)
     assert guard.network.metadata[INT8_RECORD].startswith(guard.comparison.text)
     assert guard.comparison.same_class >= 0.9
     assert (fitting_bits(network), fitting_bits(guard.network)) == (16, 8)
@@ -316,14 +316,14 @@ def test_the_guard_says_which_width_a_network_may_have() -> None:
     report = accuracy_guard(network, guard.qnet, images.images, images.labels)
     assert report.same_exit >= 0.95
     with pytest.raises(DeviationError, match=r"int8 must stay within 0\.001 of the spread"):
-        guarded(network, images.images, 0.001, bits=8)
+        guard_network(network, images.images, 0.001, bits=8)
 
 
 def test_the_guard_refuses_classes_that_change(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fluidnpu.models.numeric.guard.LEAST_SAME_INT8", 1.01)
     network = random_network(5)
     with pytest.raises(DeviationError, match="int8 must name float's class on at least 101 % of images"):
-        guarded(network, network.intake.random(8, 0), bits=8)
+        guard_network(network, network.intake.random(8, 0), bits=8)
 
 
 def test_exits_are_measured_in_the_words_that_they_have() -> None:
@@ -331,7 +331,7 @@ def test_exits_are_measured_in_the_words_that_they_have() -> None:
         network = read_onnx(path)
     images = shipped_images(120)
     qnet = quantise(network, bits=8)
-    again = measured_in_words(network, qnet, images, 0.5)
+    again = measure_in_words(network, qnet, images, 0.5)
     exits, classes, _ = golden.early_exit(replace(qnet, network=again), images.images)
     rates = [float(np.mean(exits == index)) for index in range(len(network.exits))]
     np.testing.assert_allclose([exit.rate or 0.0 for exit in again.exits], rates, atol=1e-9)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fluidnpu.models import ImageSet, ModelsError, Network
-from fluidnpu.models.exits import Task, check_labels, fitted_labels
+from fluidnpu.models.exits import Task, check_labels, fit_labels
 from fluidnpu.models.graph import ExitCheck, MapTask
 from fluidnpu.models.numeric import prepare
 from fluidnpu.models.training.examples import Examples
@@ -41,7 +41,7 @@ def task(*names: str, classes: int = 3) -> Task:
 )
 def test_classes_that_fit(ours: tuple[str, ...], theirs: tuple[str, ...], labels: list[int]) -> None:
     given = range(3) if len(theirs) != 2 else (0, 1, 0)
-    fitted = fitted_labels(task(*ours), images(*given, names=theirs))
+    fitted = fit_labels(task(*ours), images(*given, names=theirs))
     assert (fitted.labels.tolist(), fitted.class_names) == (labels, ours or theirs)
     differ = bool(ours and theirs) and set(theirs).isdisjoint({*ours, "0"})
     assert (fitted.remarks[0], len(fitted.remarks), fitted.source) == ("odd", 1 + differ, "these")
@@ -50,7 +50,7 @@ def test_classes_that_fit(ours: tuple[str, ...], theirs: tuple[str, ...], labels
             "the classes of these have other names than those of 'net', and are taken in one order: "
             f"'{theirs[0]}' is '{ours[0]}'"
         )
-    assert fitted_labels(task(*ours), fitted).remarks == fitted.remarks
+    assert fit_labels(task(*ours), fitted).remarks == fitted.remarks
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_classes_that_fit(ours: tuple[str, ...], theirs: tuple[str, ...], labels
 )
 def test_classes_that_do_not_fit(ours: tuple[str, ...], theirs: tuple[str, ...], labels: list[int], why: str) -> None:
     with pytest.raises(ModelsError, match=why):
-        fitted_labels(task(*ours), images(*labels, names=theirs))
+        fit_labels(task(*ours), images(*labels, names=theirs))
 
 
 def test_names_are_those_of_the_classes() -> None:
@@ -83,14 +83,14 @@ def test_names_are_those_of_the_classes() -> None:
 
 def test_unlabelled_images_bring_names_that_are_as_many() -> None:
     bare = ImageSet(images=np.zeros((1, 1, 1, 1), np.uint8), class_names=NAMES)
-    assert fitted_labels(task(), bare).class_names == NAMES
-    assert fitted_labels(task(classes=2), bare).class_names == ()
-    assert not fitted_labels(task(), bare).labelled
+    assert fit_labels(task(), bare).class_names == NAMES
+    assert fit_labels(task(classes=2), bare).class_names == ()
+    assert not fit_labels(task(), bare).labelled
 
 
 def test_a_network_without_classes_leaves_labels_out() -> None:
     """A detector's ranges may be calibrated on whatever folders there are."""
-    fitted = fitted_labels(task(*NAMES, classes=0), images(5, 7, names=("x",) * 9))
+    fitted = fit_labels(task(*NAMES, classes=0), images(5, 7, names=("x",) * 9))
     assert (fitted.labelled, fitted.class_names) == (False, NAMES)
     with pytest.raises(ModelsError, match="'net' tells none apart"):
         check_labels(task(classes=0), np.array([0]))
@@ -102,11 +102,11 @@ def test_maps_have_labels_of_their_own_kind(which: MapTask) -> None:
     height, width, channels = network.check.shape  # type: ignore[union-attr]
     truths = np.zeros((2, channels, 2)) if which is MapTask.LANDMARKS else np.zeros((2, height, width), np.int64)
     pixels = np.zeros((2, 1, 1, 1), np.uint8)
-    fitted = fitted_labels(Task.of(network), ImageSet(images=pixels, labels=truths))
+    fitted = fit_labels(Task.of(network), ImageSet(images=pixels, labels=truths))
     np.testing.assert_array_equal(fitted.labels, truths)
     for wrong in (np.zeros(2, np.int64), truths[:, :1]):
         with pytest.raises(ModelsError, match="needs"):
-            fitted_labels(Task.of(network), ImageSet(images=pixels, labels=wrong))
+            fit_labels(Task.of(network), ImageSet(images=pixels, labels=wrong))
 
 
 def test_the_library_asks_at_the_same_door() -> None:

@@ -11,7 +11,7 @@ import pytest
 from onnx_mutations import OPERATORS as MUTATED
 
 from fluidnpu import options
-from fluidnpu.models.onnx.catalogue import REWRITTEN, TAKEN, tables, written
+from fluidnpu.models.onnx.catalogue import REWRITTEN, TAKEN, tables, write_tables
 from fluidnpu.models.onnx.reading.reader import OPERATORS
 from fluidnpu.models.onnx.reading.refusals import REMEDIES
 from fluidnpu.models.onnx.reading.walk import MOST_WEIGHTS
@@ -23,7 +23,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "operators.m
 def test_the_page_has_the_tables_of_the_program() -> None:
     text = PAGE.read_text("utf-8")
     assert set(re.findall(r"<!-- generated: (\w+) -->", text)) == set(tables())
-    assert text == written(text), "python -m fluidnpu.models.onnx.catalogue docs/reference/operators.md"
+    assert text == write_tables(text), "python -m fluidnpu.models.onnx.catalogue docs/reference/operators.md"
 
 
 def test_every_operator_is_described_once_and_exists() -> None:

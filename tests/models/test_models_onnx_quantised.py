@@ -26,7 +26,7 @@ from fluidnpu.models import (
 from fluidnpu.models.numeric import run_float
 from fluidnpu.models.numeric.float_reference import run_float_outputs
 from fluidnpu.models.onnx.file import OnnxFile
-from fluidnpu.models.onnx.rewriting.quantised import dequantised
+from fluidnpu.models.onnx.rewriting.quantised import dequantise
 
 onnxruntime = pytest.importorskip("onnxruntime")
 MICROSOFT = "com.microsoft"
@@ -272,7 +272,7 @@ def test_dynamic_lstm_is_onnx_lstm_of_the_same_numbers(tmp_path: Path) -> None:
     given = (steps, *matrices, g.const(g.rng.normal(0, 0.3, (1, 8 * hidden))), "", "", "", "", *grids)
     g.op("DynamicQuantizeLSTM", *given, outputs=3, domain=MICROSOFT, hidden_size=hidden)
     g.save(tmp_path / "m.onnx", "n1_1")
-    onnx.save(dequantised(OnnxFile(tmp_path / "m.onnx")).model, tmp_path / "float.onnx")
+    onnx.save(dequantise(OnnxFile(tmp_path / "m.onnx")).model, tmp_path / "float.onnx")
     images = np.random.default_rng(1).random((3, *g.shape), np.float32)
     whole, plain = (session(tmp_path / name).run(None, {"image": images})[0] for name in ("m.onnx", "float.onnx"))
     np.testing.assert_allclose(plain, whole, atol=0.02)

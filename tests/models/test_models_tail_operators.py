@@ -13,7 +13,7 @@ import onnxruntime
 import pytest
 from onnx import helper
 
-from fluidnpu.models.tail.graph import OPERATORS, TailNode, evaluated
+from fluidnpu.models.tail.graph import OPERATORS, TailNode, evaluate
 from fluidnpu.models.tail.sampling import COORDINATES, ROUNDINGS
 
 Array = npt.NDArray[Any]
@@ -499,7 +499,7 @@ def by_the_tail(operator: str, case: Case) -> list[Array]:
     node = TailNode(operator, tuple(names), tuple(f"y{index}" for index in range(case.outputs)), case.attributes)
     before = {name: array.copy() for name, array in given.items()}
     with np.errstate(all="ignore"):
-        made = evaluated(node, given, case.opset)
+        made = evaluate(node, given, case.opset)
     for name, array in before.items():
         assert np.array_equal(array, given[name], equal_nan=array.dtype.kind == "f"), "an operator wrote into its input"
     return list(made[: case.outputs])

@@ -64,7 +64,7 @@ def read_data(network: model_exits.Judged, intake: model_images.Intake, data: Pa
     task, images = _task(network), model_images.read_images(whole, intake)
     if str(given_classes()) == NONE:
         images = models.ImageSet(images=images.images, source=images.source, remarks=images.remarks)
-    images = model_exits.fitted_labels(task, images)
+    images = model_exits.fit_labels(task, images)
     for remark in images.remarks:
         click.echo(f"note: {remark}", err=True)
     if (first, last) == (0, 100):

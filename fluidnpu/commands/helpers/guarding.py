@@ -35,7 +35,7 @@ def guard_words(
     options |= {} if bits == 16 else {"bits": bits}
     try:
         with show.progress(out, f"comparing int{bits} of '{network.name}' with float") as step:
-            return numeric.guarded(network, images.images, progress=step, **options)
+            return numeric.guard_network(network, images.images, progress=step, **options)
     except numeric.DeviationError as error:
         add_note(error, "--most-error accepts more")
         raise

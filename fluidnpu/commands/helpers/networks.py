@@ -96,7 +96,7 @@ def with_measured_rates(network: models.Network, images: models.ImageSet | None)
     """Measure exit rates in floating point, where the network has none and there are images."""
     if images is None or network.workload.exit_rates is not None:
         return network
-    return model_exits.measured(network, numeric.run_float(network, images.images))
+    return model_exits.measure_exits(network, numeric.run_float(network, images.images))
 
 
 def with_rates_of(design: dse.Design, network: models.Network) -> dse.Design:

@@ -17,7 +17,7 @@ from ..file import Attributes, label, refuse
 from .drafts import NO_PADDING, Array
 from .refusals import NO_SEQUENCES, misfit
 from .view import AxisView
-from .walk import Value, Walk, absorbed
+from .walk import Value, Walk, absorb
 
 
 def pair_of(source: Value, along: tuple[int, ...], other: int) -> Pair:
@@ -122,7 +122,7 @@ def convolution(
         if source.factor is not None and source.shift is not None:
             per = source.shape[2] // groups
             parts = [
-                absorbed(part, replace(source, factor=source.factor[at], shift=source.shift[at]))
+                absorb(part, replace(source, factor=source.factor[at], shift=source.shift[at]))
                 for part, at in zip(
                     np.split(weights, groups), (slice(g * per, (g + 1) * per) for g in range(groups)), strict=True
                 )
@@ -188,7 +188,7 @@ def dense(
 
     Weights are (O, I, kernel height, kernel width), the bias (O,).
     """
-    weights, more = absorbed(weights, source)
+    weights, more = absorb(weights, source)
     index = source.view.index
     first = int(index.min())
     if not source.ordered:

@@ -20,7 +20,7 @@ from ...graph.network import Exit, Network
 from ...graph.shapes import Workload
 from ..file import OnnxFile, refuse
 from ..metadata import PREFIX, Metadata, read_metadata
-from ..rewriting.constants import folded
+from ..rewriting.constants import fold_node
 from ..rewriting.rewrites import rewrite
 from .drafts import Plane, build_network, plain
 from .ends import ends
@@ -186,7 +186,7 @@ def visit(walk: Walk, node: onnx.NodeProto) -> None:
         return
     try:
         if node.domain in ("", "ai.onnx"):
-            constant = folded(walk, node)
+            constant = fold_node(walk, node)
             if constant is not None:
                 walk.keep(node.output[0], constant)
                 return

@@ -27,7 +27,7 @@ from ...tail.sampling import COORDINATES, ROUNDINGS, Sampling, exact_scale
 from ..file import MOST_ELEMENTS, MOST_EXTENT, Attributes, refuse
 from .drafts import Plane
 from .refusals import misfit
-from .upsampling import woven
+from .upsampling import weave
 from .view import AxisView
 from .walk import Value, Walk
 
@@ -99,7 +99,7 @@ class Pass:
         return max(len(run.weights) for run in self.runs)
 
 
-def repeated(outputs: int, beside: int) -> list[Pass]:
+def repeat(outputs: int, beside: int) -> list[Pass]:
     """Return the passes that repeat the one pixel of an axis, for `beside` words across the axis.
 
     A window of n ones over one pixel among zeros gives it n times, with n taps; a phase gives it once for
@@ -167,7 +167,7 @@ def _passes(
     def along(axis: int, beside: int) -> list[Pass]:
         (outputs, scale), own = targets[axis], size[axis]
         if own == 1:
-            return repeated(outputs, beside * channels) if outputs > 1 else []
+            return repeat(outputs, beside * channels) if outputs > 1 else []
         rate = Fraction(1) if outputs == 1 else sampling.rate(own, outputs, scale)
         if rate.denominator > MOST_PHASES:
             raise _irregular(node, MOST_PHASES, " along an axis")
@@ -305,7 +305,7 @@ def _resampled(walk: Walk, node: onnx.NodeProto, source: Value, axes: tuple[Pass
             )
             if plain.plane.non_negative:  # changes no value, and tells a padded pool behind it
                 draft.clip = (0.0, None)
-    plane = woven(name, [(piece, at) for at, piece in made.items()], shape, step)
+    plane = weave(name, [(piece, at) for at, piece in made.items()], shape, step)
     view = AxisView.of(("c", "h", "w"), shape, np.argsort(order))
     return Value(plane=plane, view=view, exclusive=True, factor=pending[0], shift=pending[1])
 

@@ -17,7 +17,7 @@ from onnx import AttributeProto, TensorProto
 from ...errors import ModelFileError, NetworkError, TailError
 from ...graph.network import Network
 from ...tail.call import DTYPES, Array
-from ...tail.graph import OPERATORS, Tail, TailNode, TailOutput, Work, evaluated
+from ...tail.graph import OPERATORS, Tail, TailNode, TailOutput, Work, evaluate
 from ...tail.reductions import is_weighted_sum
 from ..file import Attributes, OnnxFile, array_of
 from .ends import shown
@@ -174,7 +174,7 @@ class Behind:
         if made is None or not all(name in constants for name in made.inputs if name):
             raise self.refusal
         try:
-            return dict(zip(made.outputs, evaluated(made, constants, self.file.opset, self._work), strict=False))
+            return dict(zip(made.outputs, evaluate(made, constants, self.file.opset, self._work), strict=False))
         except TailError:
             raise self.refusal from None
 

@@ -109,7 +109,7 @@ def _conv_transpose(walk: Walk, node: onnx.NodeProto) -> None:
                 taken = np.zeros((*oihw.shape[:2], *window["kernel"]), np.float32)
             opened = convolution(walk, node, source, np.ascontiguousarray(taken), bias, groups, window)
             made.append((opened.plane, (row.first, column.first)))
-    _put(walk, node, source, woven(node.output[0], made, (*geometry.outputs, out), (len(rows), len(columns))))
+    _put(walk, node, source, weave(node.output[0], made, (*geometry.outputs, out), (len(rows), len(columns))))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +182,7 @@ def _geometry(node: onnx.NodeProto, source: Value, kernel: tuple[int, ...]) -> _
     )
 
 
-def woven(name: str, made: Sequence[tuple[Plane, Pair]], shape: Shape, step: Pair) -> Plane:
+def weave(name: str, made: Sequence[tuple[Plane, Pair]], shape: Shape, step: Pair) -> Plane:
     """Return the map that planes fill between them, each from a row and column on."""
     if step == (1, 1):
         return made[0][0]
@@ -220,7 +220,7 @@ def _depth_to_space(walk: Walk, node: onnx.NodeProto) -> None:
         raise refuse(node, f"must have an output of at most {MOST_ELEMENTS} values, not {shape}")
     planes = _planes_of(walk, node, source, parts)
     made = [(plane, divmod(index, block)) for index, plane in enumerate(planes)]
-    _put(walk, node, source, woven(node.output[0], made, shape, (block, block)))
+    _put(walk, node, source, weave(node.output[0], made, shape, (block, block)))
 
 
 def _planes_of(walk: Walk, node: onnx.NodeProto, source: Value, parts: Indices) -> list[Plane]:

@@ -644,7 +644,7 @@ def _selection(index: Indices) -> Array:
     return weights
 
 
-def absorbed(weights: Array, source: Value) -> tuple[Array, Array]:
+def absorb(weights: Array, source: Value) -> tuple[Array, Array]:
     """Return weights (out, n, rows, columns) and a bias (out,) that do a value's pending affine map, too."""
     out = weights.shape[0]
     if source.factor is None or source.shift is None:

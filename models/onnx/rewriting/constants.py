@@ -19,7 +19,7 @@ from ..file import FOUR_BITS, Attributes, array_of, label, refuse
 from ..reading.walk import Walk
 
 
-def folded(walk: Walk, node: onnx.NodeProto) -> npt.NDArray[Any] | None:
+def fold_node(walk: Walk, node: onnx.NodeProto) -> npt.NDArray[Any] | None:
     """Return the value of a node that depends on constants and shapes only, or None when it does not."""
     if node.op_type == "Constant":
         return constant_node(node)

@@ -94,7 +94,7 @@ def is_quantised(file: OnnxFile) -> bool:
     return any(_handler(node) is not None for node in file.order)
 
 
-def dequantised(file: OnnxFile) -> OnnxFile:
+def dequantise(file: OnnxFile) -> OnnxFile:
     """Return a quantised file as a float one; its metadata say so, and hold the ranges of its scales.
 
     Raises ModelFileError for what has no float form.

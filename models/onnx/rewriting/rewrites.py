@@ -16,7 +16,7 @@ from ...errors import ModelFileError
 from ..file import MOST_NODES, Attributes, OnnxFile
 from ..metadata import record
 from .own_operators import with_functions
-from .quantised import dequantised, is_quantised
+from .quantised import dequantise, is_quantised
 
 MOST_DEEP = 100  # functions that call one another
 
@@ -33,7 +33,7 @@ def rewrite(file: OnnxFile) -> OnnxFile:
     images = [value for value in file.model.graph.input if value.name not in file.protos]
     if len(images) > 1:
         file = _joined(_needed(file))
-    return dequantised(file) if is_quantised(file) else file
+    return dequantise(file) if is_quantised(file) else file
 
 
 # -- functions -------------------------------------------------------------------------------------------

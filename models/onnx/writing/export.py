@@ -25,7 +25,7 @@ from ...graph.shapes import Kind, Pair, Shape
 from ..metadata import metadata_of
 from .activation import write_lines, write_table
 from .tails import TailWriter, hidden_apart, output_info
-from .transposed import Transposed, transposed
+from .transposed import Transposed, find_transposed
 
 OPSET = 17
 IR_VERSION = 8
@@ -392,7 +392,7 @@ class _Graph:
         biases = [self.state.get(f"{layer.name}.bias") for layer in layers]
         if any(bias is None or not np.array_equal(bias, biases[0]) for bias in biases):  # type: ignore[arg-type]
             return None
-        return transposed(layers, [self.state[f"{layer.name}.weight"] for layer in layers], shape[:2])
+        return find_transposed(layers, [self.state[f"{layer.name}.weight"] for layer in layers], shape[:2])
 
     def _spread(self, layer: Layer, value: str, size: Pair, name: str) -> str:
         """Put what a layer writes into its pixels of a map of zeros, once for all that is joined of it."""

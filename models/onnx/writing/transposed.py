@@ -28,7 +28,9 @@ class Transposed:
     attributes: Mapping[str, Any]
 
 
-def transposed(layers: Sequence[Layer], weights: Sequence[npt.NDArray[np.float32]], size: Pair) -> Transposed | None:
+def find_transposed(
+    layers: Sequence[Layer], weights: Sequence[npt.NDArray[np.float32]], size: Pair
+) -> Transposed | None:
     """Return the ConvTranspose that layers with these weights are between them, of output `size`; None where
     they are none.
 
