@@ -186,8 +186,8 @@ def test_it_serves_what_it_built(here: Path, monkeypatch: pytest.MonkeyPatch) ->
     )
     result = run("run", "mine.onnx", "--data", "images.npz", *QUICK, "--http", 0)
     assert result.exit_code == 0, result.output
-    assert served == [("project", 0)]
-    assert commands(result.stdout)[-1] == ["serve", "mine/project", "--http", "0"]
+    assert served == [("mine", 0)]
+    assert commands(result.stdout)[-1] == ["serve", "mine=mine/project", "--http", "0"]
 
 
 def test_a_step_that_refuses_ends_the_run_with_its_sentence(here: Path) -> None:

@@ -108,7 +108,7 @@ class RunPlan:
 
     @property
     def written(self) -> tuple[Path, ...]:
-        """What the run writes."""
+        """Return every path that the run writes."""
         return self.folder / LOG, *(path for step in self.steps for path in step.writes)
 
     @staticmethod

@@ -166,7 +166,8 @@ def _unchecked(
         if plan.bits != 16:
             sentences.append(f"the guarantee of --eta with words of {plan.bits} bits: it is that of 16")
     elif len(design.exits) > 1:
-        sentences.append("thresholds: they are those of the file (--eta chooses others)")
+        source = "assumed, since the file has none" if plan.assumed else "those of the file"
+        sentences.append(f"thresholds: they are {source} (--eta chooses others)")
     return sentences
 
 
