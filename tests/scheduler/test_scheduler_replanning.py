@@ -11,7 +11,7 @@ from fluidnpu.scheduler.errors import FleetError
 from fluidnpu.scheduler.placement import Link, Plan, place, place_together
 from fluidnpu.scheduler.placement.forecast import DriftDetector, make_forecast
 from fluidnpu.scheduler.placement.holding import carried
-from fluidnpu.scheduler.placement.replanning import Replanner, Straggler, moves, fleet_with_rates
+from fluidnpu.scheduler.placement.replanning import Replanner, Straggler, fleet_with_rates, moves
 from fluidnpu.scheduler.placement.testing import divided_fleet, random_fleet, toy_fleet, two_networks
 
 MS = 10**6

@@ -85,8 +85,8 @@ class DataParts:
 class RunPlan:
     """The steps in their order, the command that serves, and what the closing screen needs.
 
-    `final`: the model that is built. `eta`: what exits are chosen for; None where none are. `assumed`: whether
-    a threshold of the given file is.
+    `final`: the model that is built. `eta`: what exits are chosen for; None where none are. `assumed`: if a
+    threshold of the given file is.
     """
 
     steps: tuple[CommandStep, ...]
@@ -279,6 +279,6 @@ def _image_words(options: PreprocessingSettings) -> list[str]:
 
 
 def _served(folder: Path, project: Path) -> str:
-    """Name the served model like the folder of the run; a name that a URL cannot hold leaves the project's."""
+    """Name the served model like the folder of the run, where a URL can hold that name."""
     name = folder.resolve().name
     return f"{name}={project}" if re.fullmatch(r"\w[\w.-]*", name, re.ASCII) else argument(project)
