@@ -35,7 +35,7 @@ from fluidnpu.scheduler import Request, make_policy
 from fluidnpu.scheduler.simulation import ActiveExits, ExitSet, InForce, Terms
 from fluidnpu.scheduler.tuning import AdaptationPlan, Goal, Watching, greedy, simulate_drift
 from fluidnpu.studies.pame.networks import table_of
-from fluidnpu.studies.pame.recorded import shuffled
+from fluidnpu.studies.pame.recorded import shuffle_recording
 
 CHANGES = 1000
 STREAMS = 10
@@ -178,7 +178,7 @@ def main() -> None:
             print(f"  {len(late)} took above 1 ms; {waited} of them would not have, but threads waited for a CPU")
     longest_us = max(map(max, design.latency.ns)) / 1e3
     print(f"the longest batch takes {longest_us:.0f} us; a change from another thread waits for the one under way")
-    found, table = shuffled("fashion"), table_of("fashion")
+    found, table = shuffle_recording("fashion"), table_of("fashion")
     answers, goal = found.answers(own_last=True), Goal(eta=0.99, batch=BATCH)
     part = slice(0, len(answers) // 2)
     chain, _ = greedy(table, answers[part], goal)

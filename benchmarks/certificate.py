@@ -31,7 +31,7 @@ from fluidnpu.scheduler.policies import Setting
 from fluidnpu.scheduler.simulation import ActiveExits, ExitSet, InForce, Watcher
 from fluidnpu.scheduler.tuning import Adaptation, AdaptationPlan, Certifier, Goal, Utility, Watching, greedy
 from fluidnpu.studies.pame.networks import table_of
-from fluidnpu.studies.pame.recorded import shuffled
+from fluidnpu.studies.pame.recorded import shuffle_recording
 
 STREAMS = ("none", "slow", "sudden", "harder", "easier")
 WAYS = ("fixed", "pame", "apparate", "certificate")
@@ -47,7 +47,7 @@ def world() -> tuple[AdaptationPlan, NDArray[np.float64], NDArray[np.int64], NDA
     """Return the plan of one half of the samples, and of the other confidences and classes (N, exits + 1) and
     truths (N,).
     """
-    found, table = shuffled("fashion"), table_of("fashion")
+    found, table = shuffle_recording("fashion"), table_of("fashion")
     answers, goal = found.answers(own_last=True), Goal(eta=PROMISE.eta, batch=8)
     half = len(answers) // 2
     chain, _ = greedy(table, answers[:half], goal)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fluidnpu.scheduler.exits import Kept, proven_above, spread_of
 from fluidnpu.scheduler.tuning import Answers, CandidateTable, Chain, Goal, guaranteed, outcome
 from fluidnpu.studies.pame.networks import table_of
-from fluidnpu.studies.pame.recorded import shuffled
+from fluidnpu.studies.pame.recorded import shuffle_recording
 
 ETA, BATCH, RISK = 0.99, 8, 0.05
 HALF = 10_000
@@ -67,7 +67,7 @@ def judged(table: CandidateTable, some: Answers, others: Sequence[Answers], goal
 def split(own: bool, seed: int) -> list[Pair]:
     """Select on a half of the recorded answers, and on as many drawn anew; in the order of `BY`."""
     table, goal = table_of("fashion"), Goal(eta=ETA, batch=BATCH)
-    whole = shuffled("fashion").answers(own_last=own)
+    whole = shuffle_recording("fashion").answers(own_last=own)
     order = np.random.default_rng(seed).permutation(len(whole))
     again = whole[np.random.default_rng([seed, 1]).integers(len(whole), size=HALF)]
     halves = judged(table, whole[order[:HALF]], (whole[order[HALF:]], whole), goal, seed)

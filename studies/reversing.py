@@ -91,7 +91,7 @@ def outcomes(body: Body, verdicts: Callable[[Body], Sequence[Verdict]]) -> list[
     return rules
 
 
-def listed(rules: Sequence[RuleVerdict]) -> list[str]:
+def list_rules(rules: Sequence[RuleVerdict]) -> list[str]:
     """Write rules as rows of Markdown: the statement, and the first world that gives each verdict."""
     rows = table_head(["where", "statement", "verdicts, and the first world of each"])
     for rule in rules:

@@ -147,7 +147,7 @@ def build_project(options: BuildOptions, model: Path) -> None:
     out, folder = show.console(options.as_json), options.out
     with hls_project.project_folder(folder) as write:
         board, network = boards.load_board(options.board), read_network(model)
-        board = hls_project.slowed(board) if options.first_run else board
+        board = hls_project.slow_down(board) if options.first_run else board
         network = with_given_rates(network, numbers("--exit-rates", options.exit_rates))
         images = read_images(network, options.data)
         network = with_class_names(network, images)

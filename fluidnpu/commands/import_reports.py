@@ -71,7 +71,7 @@ def import_project(options: ImportOptions) -> None:
         if options.board is not None:
             design = design.on(boards.load_board(options.board))
         record = hls_project.import_reports(folder, design, design.known_facts, missed_timing=options.missed_timing)
-        columns = hls_project.compared_columns(folder, design.known_facts)
+        columns = hls_project.compare_columns(folder, design.known_facts)
     files.write_file(target, record.dumps())
     if options.as_json:
         print(json.dumps(json.loads(record.dumps()), sort_keys=True))

@@ -20,7 +20,7 @@ from ..program.compiler import compile_program
 from ..program.fbcb import decode_layer
 from ..program.program import Program
 from .csim import CoreSimulator
-from .streams import activated_output, layer_streams, output_maps, store_output
+from .streams import activate_output, layer_streams, output_maps, store_output
 
 Progress = Callable[[int, int], None]  # (layer runs done, layer runs in all)
 
@@ -167,7 +167,7 @@ def _run_batch(
             streams = layer_streams(descriptor, word, core.design, slots, program.weights)
             output, saturations = core.run(streams)
             if descriptor.activation:  # what lies between the core and memory is Python here
-                output, more = activated_output(descriptor, word, core.design, output, slots, program.weights)
+                output, more = activate_output(descriptor, word, core.design, output, slots, program.weights)
                 saturations += more
             more = store_output(descriptor, word, core.design, output, slots, program.weights)
             if descriptor.filter_kernel:

@@ -26,7 +26,7 @@ from ..program.fbcb import FbcbEntry, decode_layer
 from ..program.filtering import layer_filter
 from ..program.layout import column_tiles, part_words, unpack_weights
 from ..program.pieces import layer_unit
-from ..program.pooling import pooled_map
+from ..program.pooling import pool_map
 
 Int64 = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
@@ -219,11 +219,11 @@ def scatter_output(
     """
     saturated = 0
     if descriptor.activation:
-        output, saturated = activated_output(descriptor, fbcb_word, design, output, slots, weights)
+        output, saturated = activate_output(descriptor, fbcb_word, design, output, slots, weights)
     return saturated + store_output(descriptor, fbcb_word, design, output, slots, weights)
 
 
-def activated_output(
+def activate_output(
     descriptor: Descriptor, fbcb_word: int, design: Design, output: Stored, slots: Stored, weights: bytes
 ) -> tuple[Stored, int]:
     """The beats (beats, out_words) of the core's output stream behind the activation unit, and the words that
@@ -307,7 +307,7 @@ def _left_maps(
     """
     maps = output_maps(descriptor, fbcb_word, design, output, batch)
     if descriptor.pool_kernel:
-        return pooled_map(maps, descriptor), 0
+        return pool_map(maps, descriptor), 0
     mode = decode_layer(design, fbcb_word, descriptor, batch).mode
     return golden.run_layer_counting(layer_filter(descriptor, mode, design, weights), maps)
 

@@ -28,6 +28,6 @@ from .pieces import held as held
 from .pieces import pack_pieces as pack_pieces
 from .pieces import pieces_at as pieces_at
 from .pieces import unit_of as unit_of
-from .pooling import pooled_map as pooled_map
+from .pooling import pool_map as pool_map
 from .program import digest_build_id as digest_build_id
 from .row_buffer import buffer_bytes as buffer_bytes

@@ -16,7 +16,7 @@ from ..errors import DescriptorError, FbcbError, ProgramError
 from ..formats.table import NO_WEIGHTS, KindCode
 from .descriptor import Descriptor
 from .fbcb import decode_layer, encode_fbcb
-from .filtering import filter_fields, packed_filter
+from .filtering import filter_fields, pack_filter
 from .layout import header_bits, headers, join_groups, pack_weights
 from .pieces import OF_POOLS, packed_pieces, unit_fields
 from .program import ADDRESS_LIMIT, ALIGNMENT, ExitOutput, Program, TensorOutput, TensorPlace, align
@@ -316,7 +316,7 @@ def _append_weights(
             image += packed_pieces(unit, shape, mode, design).astype("<i2").tobytes()
         if behind is not None and behind.rows:
             image.extend(bytes(-len(image) % (design.port_bits // 8 if count else ALIGNMENT)))
-            image += packed_filter(behind.layer, behind.rows, mode, design)
+            image += pack_filter(behind.layer, behind.rows, mode, design)
     return (parts[0], parts[1], parts[2], parts[3]), count
 
 

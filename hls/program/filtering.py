@@ -65,7 +65,7 @@ def filter_fields(depthwise: QuantisedLayer, filtering: Filtering, size: tuple[i
     return fields
 
 
-def packed_filter(depthwise: QuantisedLayer, rows: int, mode: Mode, design: Design) -> bytes:
+def pack_filter(depthwise: QuantisedLayer, rows: int, mode: Mode, design: Design) -> bytes:
     """The constants of a filter as they lie in the image: rows of weights, then the pieces of a table."""
     header = headers(depthwise.bias, depthwise.multipliers, depthwise.shifts)
     packed = pack_rows(depthwise.weights[:, :, 0], header, mode, design, count=rows)

@@ -9,7 +9,7 @@ from fluidnpu.models.numeric import Stored
 from .descriptor import Descriptor
 
 
-def pooled_map(maps: Stored, layer: Descriptor) -> Stored:
+def pool_map(maps: Stored, layer: Descriptor) -> Stored:
     """The largest of each window of maps (batch, out_h, out_w, channels): what `fluidnpu_output_pool` lets
     through. Rows and columns beside a map are in no window.
 

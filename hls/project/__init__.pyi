@@ -1,8 +1,8 @@
 from .calibration import import_reports as import_reports
-from .first_run import compared_columns as compared_columns
+from .first_run import compare_columns as compare_columns
 from .first_run import first_run_design as first_run_design
 from .first_run import reports_folder as reports_folder
-from .first_run import slowed as slowed
+from .first_run import slow_down as slow_down
 from .platform import NPU_CELL as NPU_CELL
 from .platform import NPU_VLNV as NPU_VLNV
 from .platform import PLATFORMS as PLATFORMS

@@ -35,7 +35,7 @@ _BAD_HEADERS = (tarfile.TarError, ValueError, OverflowError, RecursionError)
 _REPORT = re.compile(rf"{_FOLDER}/(bundle/design\.json|manifest\.json|build/\w+\.\w+|hls/(?:\w+/)+\w+\.xml)")
 
 
-def slowed(board: Board) -> Board:
+def slow_down(board: Board) -> Board:
     """Return the board with the clock of a first run, or its own where that is slower."""
     return replace(board, clock_hz=min(board.clock_hz, CLOCK_HZ))
 
@@ -106,7 +106,7 @@ def _joined(columns: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(counts.items(), reverse=True))
 
 
-def compared_columns(folder: Path, board: Board) -> str:
+def compare_columns(folder: Path, board: Board) -> str:
     """Say whether a device has the columns of the board's file; "" where no run has listed them."""
     file = folder / COLUMNS
     listed = dsp_columns(file.read_text(errors="replace")) if file.is_file() else ()

@@ -30,7 +30,7 @@ from fluidnpu.hls.program import (
     held,
     part_words,
     pieces_at,
-    pooled_map,
+    pool_map,
     scales,
     unit_of,
     unpack_weights,
@@ -251,7 +251,7 @@ class DataPlane:
         residual = None if step.residual is None else self._load(step.residual, slots)
         out, saturated = golden.run_layer_counting(step.layer, inputs, residual)
         if step.pool is not None:
-            out = pooled_map(out, step.pool)
+            out = pool_map(out, step.pool)
         if step.filter is not None:
             out, more = golden.run_layer_counting(step.filter, out)
             saturated += more

@@ -126,10 +126,10 @@ def deployed(
 ) -> tuple[Setting, str]:
     """Return the setting that a bundle's folder brings for a policy, and a remark where it needs one.
 
-    `stated`: the circumstances as named; a rate or an objective that nobody named is the plan's. Without a plan
-    for about this load and objective the setting is to be solved anew; on a board, where it may not be, the
-    plan there is serves, and its policy's estimates find out by how much it errs. Raises SchedulerError where
-    a board has none.
+    `stated`: the circumstances as named; a rate or an objective that nobody named is the plan's. Without a
+    plan for about this load and objective the setting is to be solved anew; on a board, where it may not be,
+    the plan there serves, and its policy's estimates find out by how much it errs. Raises SchedulerError
+    where a board has none.
     """
     name = policy.partition(":")[0]
     if name not in REGISTRY or not REGISTRY[name].solved:

@@ -43,7 +43,7 @@ TABLE_1 = (
 )
 
 
-def constrained(network: str, relative: float = RELATIVE) -> dict[str, Any]:
+def compare_constrained(network: str, relative: float = RELATIVE) -> dict[str, Any]:
     """Return energy over the whole network's and accuracy on unseen samples, for each policy."""
     select, test, profiled = samples(network, "select"), samples(network, "test"), profile(network)
     target, unseen = relative * select.accuracy[-1], relative * test.accuracy[-1]
@@ -86,13 +86,13 @@ def mean_energy(exits: np.ndarray[Any, Any]) -> float:
 
 def battery_level(network: str, level: str) -> dict[str, Any]:
     """Return what the guarded choice does when the battery's level asks for this much accuracy."""
-    solved = constrained(network, LEVELS[level])
+    solved = compare_constrained(network, LEVELS[level])
     return {key: solved["Pareto guarded"][key] for key in ("energy", "accuracy_pct", "met")}
 
 
 def lifetimes() -> dict[str, Any]:
     """Return for each rate and idle power how much longer a battery lasts than under the whole network."""
-    free = constrained("img1")
+    free = compare_constrained("img1")
     body: dict[str, Any] = {}
     for rate in RATES[:2]:
         busy = rate * mean_energy(np.full(1, 3)) / 1e9  # watts of work under the whole network

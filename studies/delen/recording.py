@@ -51,7 +51,9 @@ def digits() -> ImageSet:
     return ImageSet(images=pixels, labels=digits.target.astype(np.int64), source="scikit-learn's digits")
 
 
-def trained(name: str, data: ImageSet, *, epochs: int, seed: int, upright: bool, say: Callable[[str], None]) -> Network:
+def train_network(
+    name: str, data: ImageSet, *, epochs: int, seed: int, upright: bool, say: Callable[[str], None]
+) -> Network:
     """Train a network of four exits, and read it back from its file."""
     height, width, channels = data.images.shape[1:]
     shape = (height, width, channels)
@@ -68,7 +70,7 @@ def trained(name: str, data: ImageSet, *, epochs: int, seed: int, upright: bool,
         return read_onnx(path)
 
 
-def recorded(name: str, network: Network, parts: dict[str, ImageSet]) -> dict[str, NDArray[Any]]:
+def record_network(name: str, network: Network, parts: dict[str, ImageSet]) -> dict[str, NDArray[Any]]:
     """Record parts of the data in int16 arithmetic, as arrays (samples, exits) by name."""
     quantised = numeric.quantise(network)
     arrays: dict[str, NDArray[Any]] = {}
@@ -86,11 +88,11 @@ def main() -> None:
     select, rest, _ = split(load_fashion_mnist("train"), SELECT, TRAIN)
     test = load_fashion_mnist("test")
     for index, seed in enumerate(SEEDS, 1):
-        network = trained(f"img{index}", rest, epochs=EPOCHS, seed=seed, upright=False, say=say)
-        arrays |= recorded(f"img{index}", network, {"select": select, "test": test})
+        network = train_network(f"img{index}", rest, epochs=EPOCHS, seed=seed, upright=False, say=say)
+        arrays |= record_network(f"img{index}", network, {"select": select, "test": test})
     train_part, select, test = split(digits(), DIGIT_TRAIN, DIGIT_SELECT)
-    network = trained("digits", train_part, epochs=DIGIT_EPOCHS, seed=1, upright=True, say=say)
-    arrays |= recorded("digits", network, {"select": select, "test": test})
+    network = train_network("digits", train_part, epochs=DIGIT_EPOCHS, seed=1, upright=True, say=say)
+    arrays |= record_network("digits", network, {"select": select, "test": test})
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else DATA
     np.savez_compressed(out, **arrays)
     for name, array in arrays.items():

@@ -24,7 +24,7 @@ FLOODS = (0, 5, 20, 80)
 VICTIM_PER_S, FLOOD_S, BURST_MS = 10.0, 30, 100
 
 
-def limited(mode: str, rate_per_s: float, size: Size) -> list[float | None]:
+def serve_limited(mode: str, rate_per_s: float, size: Size) -> list[float | None]:
     """Return the share of the NPU that one application uses whose limit is a half, until its last arrival."""
     criterion, used = criterion_of(mode, rate_per_s, share=LIMIT), []
     test = samples("img1", "test")

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..statements import Verdict, linked, untested
+from ..statements import Verdict, link_statements, untested
 from ..writing import plus_minus, share_interval
 from .settings import ACTIVE_OVER_IDLE_W, IDLE_W, LEVELS, NETWORKS, RATE, RATES, SLO_MS, THRESHOLD
 from .shares import BURST_MS, FLOODS, LIMIT, LIMIT_RATES, LONGEST_STAGE_MS
@@ -60,7 +60,7 @@ def verdicts(study: Body) -> list[Verdict]:
         *figure_16(parts["Fig. 16"]),
         *ours(parts),
     ]
-    return linked(rules, TITLES)
+    return link_statements(rules, TITLES)
 
 
 def table_1(read: Mapping[str, bool]) -> Iterator[Verdict]:

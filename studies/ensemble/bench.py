@@ -29,7 +29,7 @@ jit = Jit(__package__, error_model="numpy")
 
 
 @jit.entry
-def finished(
+def time_to_finish(
     seconds: Floats, batches: Matrix, samples: int, weights: Floats, by_shares: bool
 ) -> float:  # pragma: no cover - compiled
     """Give the time of the last answer; `seconds` of a whole batch by device and network.
@@ -77,7 +77,7 @@ def finite_rate(seconds: Floats, batches: Matrix, samples: int, weights: Floats 
     Arrays are (devices, networks).
     """
     shares = np.maximum(np.zeros(seconds.shape) if weights is None else weights, LEAST)
-    end = finished(seconds, batches, samples, shares, weights is not None)
+    end = time_to_finish(seconds, batches, samples, shares, weights is not None)
     return samples / end if end else 0.0
 
 

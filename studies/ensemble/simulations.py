@@ -13,7 +13,7 @@ from fluidnpu.scheduler.placement import Problem, Rule, allocate, soft_greedy, w
 
 from ..writing import significant
 from .bench import algorithm_2, bench
-from .worlds import ENSEMBLES, MADE_UP, Gpus, board_problem, drawn_gpus, gpu_problem
+from .worlds import ENSEMBLES, MADE_UP, Gpus, board_problem, draw_gpus, gpu_problem
 
 SEEDS = 3  # as the paper, which gives medians
 ROUNDS = (10, 20)
@@ -75,9 +75,9 @@ def best_batch(ensemble: str, gpus: int, world: Gpus = MADE_UP) -> dict[str, Any
     return out
 
 
-def drawn_world(seed: int) -> dict[str, Any]:
+def simulate_drawn_world(seed: int) -> dict[str, Any]:
     """The tables on one drawn world, at fewer numbers of GPUs."""
-    world = drawn_gpus(seed)
+    world = draw_gpus(seed)
     try:
         second = matrix(world)
     except PlacementError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..running.study import Size, StudyTask
-from .simulations import TABLE_3, best_batch, cell, drawn_world, matrix, optimum, overhead
+from .simulations import TABLE_3, best_batch, cell, matrix, optimum, overhead, simulate_drawn_world
 from .worlds import NAMES
 
 GPUS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
@@ -18,7 +18,7 @@ def study_tasks(size: Size) -> list[StudyTask]:
         StudyTask("optimum", f"{name}, {count} {kind}s", optimum, (kind, name, count)) for kind, name, count in cases
     ]
     worlds = min(DRAWN, max(3, size.requests // 500))
-    tasks += [StudyTask("drawn", f"{seed}", drawn_world, (seed,)) for seed in range(worlds)]
+    tasks += [StudyTask("drawn", f"{seed}", simulate_drawn_world, (seed,)) for seed in range(worlds)]
     tasks += [StudyTask("table1", f"{name} on {count}", cell, (name, count)) for name in NAMES for count in GPUS]
     tasks += [StudyTask("table3", f"{name} on {count}", best_batch, (name, count)) for name, count in TABLE_3.items()]
     return [*tasks, StudyTask("table2", "IMN4 on 4", matrix, ()), StudyTask("overhead", "IMN12", overhead, ())]

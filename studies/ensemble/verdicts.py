@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..statements import Verdict, judge_drawn, linked, untested
+from ..statements import Verdict, judge_drawn, link_statements, untested
 
 Body = Mapping[str, Any]
 MADE_UP = "times are made up in proportion to the work of each network"
@@ -48,7 +48,7 @@ def verdicts(study: Body) -> list[Verdict]:
         ),
         *ours(parts["optimum"]),
     ]
-    return linked(rules, TITLES)
+    return link_statements(rules, TITLES)
 
 
 def _said(where: str, statement: str, paper: str, ours: str, holds: Sequence[bool], why: str = MADE_UP) -> Verdict:

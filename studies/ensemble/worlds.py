@@ -69,7 +69,7 @@ class Gpus:
 MADE_UP = Gpus()
 
 
-def drawn_gpus(seed: int) -> Gpus:
+def draw_gpus(seed: int) -> Gpus:
     """Draw a world, evenly on logarithmic scales around the made-up one."""
     rng = np.random.default_rng([62, seed])
 

@@ -108,7 +108,7 @@ def without_exits(network: str, board: str) -> tuple[Workload, Board]:
 
 
 @lru_cache
-def recorded_images() -> tuple[Recorded, Design]:
+def record_images() -> tuple[Recorded, Design]:
     """Record the shipped network's int16 form on the shipped test images, and search its design for the
     ZC706.
     """

@@ -19,7 +19,7 @@ from fluidnpu.scheduler.simulation import Interval, interval, least_violations, 
 from ..running.study import Size
 from ..writing import mean_low_high, significant
 from .comparison import RequestLoad, compare_at, paired_differences, policy_cells
-from .hardware import BatchingHardware, hardware, recorded_images
+from .hardware import BatchingHardware, hardware, record_images
 from .paper import PaperRow, Sweep
 from .settings import (
     ADAPTIVE,
@@ -210,7 +210,7 @@ def _best(comparison: Comparison, steady: Sequence[str], key: str) -> Answer:
 
 def accuracy(threshold: float, size: Size) -> Answer:
     """Serve the shipped network's real confidences: the accuracy that anytime answers cost."""
-    recorded, design = recorded_images()
+    recorded, design = record_images()
     limits = (*[threshold] * (design.stages - 1), 0.0)
     serving = Serving.of(design, recorded.exit_rates(limits))
     rate, slo_ns = 0.75 / serving.least_load(1), 4 * one_sample_ns(serving)

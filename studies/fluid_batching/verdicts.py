@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..statements import Verdict, linked
+from ..statements import Verdict, link_statements
 from ..writing import plus_minus
 from .design_verdicts import batch_16, fbcb, figure_1, figure_10, prototype, table_1
 from .paper import Sweep, sweeps, table2_rows
@@ -50,7 +50,7 @@ def verdicts(study: Body) -> list[Verdict]:
         judgements += figure_9(sweep, parts[sweep.figures[1]])
     judgements += figure_10(parts["fig10"]["share of peak"])
     judgements += batch_16(parts["fig10"]["batch 16"])
-    return linked(judgements, TITLES)
+    return link_statements(judgements, TITLES)
 
 
 # -- the abstract --------------------------------------------------------------------------------------------

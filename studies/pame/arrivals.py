@@ -13,7 +13,7 @@ from fluidnpu.scheduler.tuning import Answers, CandidateTable, Chain, Goal, Traf
 from ..running.study import Size
 from ..writing import mean_low_high, significant
 from .networks import BATCH, block_numbers, table_of
-from .recorded import shuffled
+from .recorded import shuffle_recording
 from .selections import chain_list
 from .simulations import MOVERS, PAPER_EXIT
 
@@ -40,7 +40,7 @@ def from_arrival(name: str, load: float, size: Size) -> Answer:
     Selected on three quarters of the unseen images, served are those of the last quarter. Changes are per
     cent of the network with one exit under the same arrivals, a mean over streams.
     """
-    table, answers = table_of(name), shuffled(name).answers()
+    table, answers = table_of(name), shuffle_recording(name).answers()
     cut = 3 * len(answers) // 4
     goal, choosing = Goal(eta=ETA, batch=BATCH), traffic_at(table, load, CHOOSING_SEED, size.sweep_requests)
     proposing, other = answers[:cut], answers[cut:]

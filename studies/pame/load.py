@@ -11,7 +11,7 @@ from fluidnpu.scheduler.tuning import AdaptationPlan, Goal, Traffic, Watching, g
 from ..running.study import Size
 from ..writing import mean_low_high
 from .networks import BATCH, table_of
-from .recorded import shuffled
+from .recorded import shuffle_recording
 
 Answer = dict[str, Any]
 ETA = 0.99
@@ -26,7 +26,7 @@ SIDES = ("fixed", "adapted")
 @lru_cache
 def plan_of(name: str) -> AdaptationPlan:
     """Return the plan that a selection on one half of the unseen images gives, eta of the own last exit."""
-    shuffled_answers, table = shuffled(name), table_of(name)
+    shuffled_answers, table = shuffle_recording(name), table_of(name)
     answers, goal = shuffled_answers.answers(own_last=True), Goal(eta=ETA, batch=BATCH)
     part = slice(0, len(answers) // 2)
     chain, _ = greedy(table, answers[part], goal)
@@ -45,7 +45,7 @@ def plan_of(name: str) -> AdaptationPlan:
 def single_average_ms(name: str, seed: int) -> float:
     """Give the average from arrival of the network with one exit under as many requests at the same rate."""
     traffic = Traffic(rate_per_s=RATE_PER_S, slo_ns=SLO_NS, policy="fluid", requests=REQUESTS, seed=seed)
-    return traffic.serve(table_of(name), shuffled(name).answers(), (), BATCH).average_ns / 1e6
+    return traffic.serve(table_of(name), shuffle_recording(name).answers(), (), BATCH).average_ns / 1e6
 
 
 def adaptation(name: str, size: Size) -> Answer:

@@ -12,7 +12,7 @@ from fluidnpu.scheduler.tuning import Answers, CandidateTable, Chain, Goal, gree
 from ..writing import significant
 from .networks import BATCH, block_numbers, table_of
 from .recorded import MAP_CHECKS, MapRecording, map_recording
-from .selections import chain_list, judged
+from .selections import chain_list, describe_outcome
 
 Answer = dict[str, Any]
 ETAS = (0.99, 0.95)  # of the own last exit
@@ -36,7 +36,7 @@ def dense(name: str) -> Answer:
         "selected": {f"{eta:g}": _selected(table, answers, eta) for eta in ETAS},
         "guaranteed": None
         if sure.chain is None or sure.found is None
-        else {"eta": SURE_ETA, "chain": chain_list(sure.chain), **judged(sure.found, alone)},
+        else {"eta": SURE_ETA, "chain": chain_list(sure.chain), **describe_outcome(sure.found, alone)},
         "guarantee_needs": sure.needed,
         "checks": checks(recording),
     }
@@ -67,8 +67,8 @@ def _row(table: CandidateTable, proposing: Answers, other: Answers, chain: Chain
     random = sum(rate * float(other.right[:, exit].mean()) for rate, exit in zip(held.rates, exits, strict=True))
     return {
         "chain": chain_list(chain),
-        "selected": judged(selected, alone),
-        "held_out": judged(held, alone),
+        "selected": describe_outcome(selected, alone),
+        "held_out": describe_outcome(held, alone),
         "random_kept_pct": significant(100 * random / held.reference),
     }
 

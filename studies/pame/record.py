@@ -91,7 +91,7 @@ def _probabilities(network: Network, images: ImageSet) -> npt.NDArray[np.float64
     return np.asarray(powers / powers.sum(axis=-1, keepdims=True), np.float64)
 
 
-def joined(first: ImageSet, other: ImageSet) -> ImageSet:
+def join_sets(first: ImageSet, other: ImageSet) -> ImageSet:
     """Return the images of both sets, the first set's first."""
     images, labels = (np.concatenate(pair) for pair in ((first.images, other.images), (first.labels, other.labels)))
     return ImageSet(images=images, labels=labels, source="unseen images")
@@ -119,7 +119,7 @@ def main() -> None:
     learned = LEARNED["fashion"]
     parts = {
         "digits": (every[: LEARNED["digits"]], every[LEARNED["digits"] :]),
-        "fashion": (train_files[:learned], joined(test_files, train_files[learned : learned + MORE_UNSEEN])),
+        "fashion": (train_files[:learned], join_sets(test_files, train_files[learned : learned + MORE_UNSEEN])),
     }
     for name, (learn, unseen) in parts.items():
         arrays = record(name, learn, unseen, given.work / name)

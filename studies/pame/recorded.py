@@ -83,7 +83,7 @@ def map_recording(name: str) -> MapRecording:
 
 
 @lru_cache
-def shuffled(name: str) -> PameRecording:
+def shuffle_recording(name: str) -> PameRecording:
     """Return the recording in a fixed random order, so that every part is like the whole."""
     stored = recording(name)
     order = np.random.default_rng(0).permutation(len(stored.labels))

@@ -8,7 +8,7 @@ from typing import Any
 from ..drawing.page import inline_figure, page_template
 from ..statements import tally
 from . import tables
-from .verdicts import TITLES, mean_of, missed, split_rows, verdicts
+from .verdicts import TITLES, count_missed, mean_of, split_rows, verdicts
 
 Body = Mapping[str, Any]
 
@@ -59,7 +59,7 @@ def study_excerpt(study: Body) -> dict[str, Any]:
         "resnet101": study["parts"]["resnet101"]["times"],
         "splits": {
             which: {
-                "missed": missed(rows, which),
+                "missed": count_missed(rows, which),
                 "average_change_pct": mean_of(rows, which, "average_change_pct"),
                 "tail_change_pct": mean_of(rows, which, "tail_change_pct"),
             }

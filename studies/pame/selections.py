@@ -9,7 +9,7 @@ from fluidnpu.scheduler.tuning import Chain, ChainOutcome
 from ..writing import significant
 
 
-def judged(outcome: ChainOutcome, alone: int) -> dict[str, Any]:
+def describe_outcome(outcome: ChainOutcome, alone: int) -> dict[str, Any]:
     """Write an outcome beside the single-exit network's time."""
     return {
         "average_change_pct": significant(100 * (outcome.average_ns / alone - 1)),

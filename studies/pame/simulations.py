@@ -26,8 +26,8 @@ from fluidnpu.scheduler.tuning import (
 from ..running.study import Size
 from ..writing import mean_low_high, significant
 from .networks import BATCH, block_numbers, macs_of, table_of
-from .recorded import CHECKS, EASY, shuffled
-from .selections import chain_list, judged
+from .recorded import CHECKS, EASY, shuffle_recording
+from .selections import chain_list, describe_outcome
 
 Answer = dict[str, Any]
 ETAS = (0.98, 0.99, 0.995)
@@ -42,7 +42,7 @@ SHOWN_SHARE = 0.5  # of samples that leave, where checks are compared
 
 def accuracies(name: str) -> Answer:
     """Give the accuracy of every exit, of the last and of the reference on unseen images (Figs. 2, 11)."""
-    answers_ = shuffled(name)
+    answers_ = shuffle_recording(name)
     answers = answers_.answers()
     early = answers.right[:, :-1]
     best = early[:, int(early.mean(axis=0).argmax())].astype(float)
@@ -70,14 +70,14 @@ def matrices(name: str) -> Answer:
         )
         errors[str(width)] = [
             expected_average_ns(times[exit], pattern[exit], BATCH, width)
-            / float(np.mean(served(table, answers, ((exit, 0.7),))))
+            / float(np.mean(serve_batches(table, answers, ((exit, 0.7),))))
             - 1
             for exit in range(table.exits)
         ]
     return {width: [significant(100 * row) for row in rows] for width, rows in errors.items()}
 
 
-def served(table: CandidateTable, answers: Answers, chain: Chain) -> NDArray[np.int64]:
+def serve_batches(table: CandidateTable, answers: Answers, chain: Chain) -> NDArray[np.int64]:
     """Serve full batches one after another in the simulator; return each sample's time in service
     (samples,).
     """
@@ -117,9 +117,9 @@ def selection(name: str, eta: float) -> Answer:
             }
             for row in first_exits(table, answers, goal)
         ],
-        "first": {"chain": chain_list(single), **judged(early, alone)},
-        "greedy": {"chain": chain_list(chain), **judged(many, alone)},
-        "exchanged": {"chain": chain_list(swapped), **judged(better, alone)},
+        "first": {"chain": chain_list(single), **describe_outcome(early, alone)},
+        "greedy": {"chain": chain_list(chain), **describe_outcome(many, alone)},
+        "exchanged": {"chain": chain_list(swapped), **describe_outcome(better, alone)},
         "proven": {
             "chain": chain_list(best.chain),
             "average_change_pct": significant(100 * (best.outcome.average_ns / alone - 1)),
@@ -134,7 +134,7 @@ def selection(name: str, eta: float) -> Answer:
 
 def splits(name: str, eta: float, group: int, count: int) -> Answer:
     """Select on a random three quarters of the unseen images, and judge on the others, `count` times."""
-    table, answers = table_of(name), shuffled(name).answers()
+    table, answers = table_of(name), shuffle_recording(name).answers()
     goal, alone = Goal(eta=eta, batch=BATCH), table.single_ns(BATCH)
     rows = []
     for index in range(count):
@@ -145,8 +145,8 @@ def splits(name: str, eta: float, group: int, count: int) -> Answer:
         ours = None if selected.chain is None else outcome(table, other, selected.chain, BATCH)
         rows.append(
             {
-                "naive": judged(naive, alone),
-                "guaranteed": None if ours is None else judged(ours, alone),
+                "naive": describe_outcome(naive, alone),
+                "guaranteed": None if ours is None else describe_outcome(ours, alone),
                 "chain": None if selected.chain is None else chain_list(selected.chain),
             }
         )
@@ -155,7 +155,7 @@ def splits(name: str, eta: float, group: int, count: int) -> Answer:
 
 def drift(name: str) -> Answer:
     """Serve easy and hard images with exits chosen on the mix (Fig. 16), then raise the thresholds."""
-    answers_, table = shuffled(name), table_of(name)
+    answers_, table = shuffle_recording(name), table_of(name)
     answers = answers_.answers(own_last=True)
     goal, alone = Goal(eta=0.99, batch=BATCH), table.single_ns(BATCH)
     half = len(answers) // 2
@@ -164,7 +164,7 @@ def drift(name: str) -> Answer:
     parts = {"mix": rest, "easy": rest[np.flatnonzero(easy)], "hard": rest[np.flatnonzero(~easy)]}
     result: Answer = {"chain": chain_list(chain)}
     for label, part in parts.items():
-        result[label] = judged(outcome(table, part, chain, BATCH), alone)
+        result[label] = describe_outcome(outcome(table, part, chain, BATCH), alone)
     raised = chain
     while raised and outcome(table, parts["hard"], raised, BATCH).kept < goal.eta:
         higher = [
@@ -176,13 +176,13 @@ def drift(name: str) -> Answer:
             break
     return result | {
         "raised": chain_list(raised),
-        "hard, raised": judged(outcome(table, parts["hard"], raised, BATCH), alone),
+        "hard, raised": describe_outcome(outcome(table, parts["hard"], raised, BATCH), alone),
     }
 
 
 def checks(name: str) -> Answer:
     """Compare exit checks at one share of leavers with random leavers, for each exit alone."""
-    answers_ = shuffled(name)
+    answers_ = shuffle_recording(name)
     rows: dict[str, list[float | None]] = {}
     for check in CHECKS:
         answers = answers_.answers(check)
@@ -296,4 +296,4 @@ def simple_head() -> Answer:
 
 
 def _some(name: str, count: int, *, own_last: bool = False) -> Answers:
-    return shuffled(name).answers(own_last=own_last)[:count]
+    return shuffle_recording(name).answers(own_last=own_last)[:count]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..writing import plus_minus, share_text, table_head, table_row
-from .verdicts import MAPS, NAMES, TITLES, mean_of, missed, split_rows, spread
+from .verdicts import MAPS, NAMES, TITLES, count_missed, mean_of, split_rows, spread
 
 Body = Mapping[str, Any]
 
@@ -109,7 +109,7 @@ def splits(parts: Body) -> list[str]:
             spread(rows, which, key) for key in ("average_change_pct", "tail_change_pct", "kept_pct")
         )
         cells = [
-            share_text(round(missed(rows, which) * made), made) if made else "-",
+            share_text(round(count_missed(rows, which) * made), made) if made else "-",
             plus_minus(average),
             plus_minus(tail),
             f"{100 * mean_of(rows, which, 'late_batches'):.2f}",

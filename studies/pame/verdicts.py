@@ -7,7 +7,7 @@ from typing import Any
 
 from fluidnpu.scheduler.simulation import interval
 
-from ..statements import Verdict, linked, untested
+from ..statements import Verdict, link_statements, untested
 from ..writing import mean_low_high, plus_minus, share_interval, share_text
 from .arrivals import LOADS
 
@@ -75,7 +75,7 @@ def verdicts(study: Body) -> list[Verdict]:
         *_adaptation(parts),
         *_overheads(parts),
     ]
-    return linked(rules, TITLES)
+    return link_statements(rules, TITLES)
 
 
 def _unmeasured() -> Iterator[Verdict]:
@@ -104,7 +104,7 @@ def split_rows(parts: Body) -> list[Body]:
     return [row for group in sorted(parts["splits"], key=int) for row in parts["splits"][group]["rows"]]
 
 
-def missed(rows: Sequence[Body], which: str, eta: float = 0.99) -> float:
+def count_missed(rows: Sequence[Body], which: str, eta: float = 0.99) -> float:
     """Give the share of splits whose precision on the other part is below eta; no selection misses none."""
     below = [float(row[which]["kept_pct"]) < 100 * eta for row in rows if row[which] is not None]
     return sum(below) / max(1, len(rows))
@@ -278,7 +278,7 @@ def _listed(values: Sequence[Sequence[float | None]]) -> str:
 
 def _precision(parts: Body) -> Iterator[Verdict]:
     rows = split_rows(parts)
-    naive, ours = missed(rows, "naive"), missed(rows, "guaranteed")
+    naive, ours = count_missed(rows, "naive"), count_missed(rows, "guaranteed")
     made, none = len(rows), sum(row["guaranteed"] is None for row in rows)
     ours_made = made - none
     yield Verdict(

@@ -57,7 +57,7 @@ class GpuTimes:
 MADE_UP = GpuTimes(layer_ms=LAYER_MS, head_ms=HEAD_MS)
 
 
-def drawn_gpus(seed: int) -> GpuTimes:
+def draw_profile(seed: int) -> GpuTimes:
     """Draw a profile of the shape that the paper's argument needs, evenly on logarithmic scales.
 
     >>> gpus = drawn_gpus(1)

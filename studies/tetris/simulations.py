@@ -23,7 +23,7 @@ from .profiles import (
     TEN_GIGABIT,
     GpuTimes,
     board_fleet,
-    drawn_gpus,
+    draw_profile,
     gpu_fleet,
     mix_rates,
     patience_rates,
@@ -97,9 +97,9 @@ def all_leave(space: placement.Space, batch: int) -> float:
     return total
 
 
-def drawn_point(seed: int) -> dict[str, Any]:
+def simulate_drawn_point(seed: int) -> dict[str, Any]:
     """All that the paper says of GPUs, on one drawn profile, at fewer batch sizes and objectives."""
-    gpus = drawn_gpus(seed)
+    gpus = draw_profile(seed)
     return {
         "homogeneous": {f"{b}": batch_point(V100S, 0.5, b, gpus) for b in DRAWN_BATCHES},
         "mixed types": {f"{b}": batch_point(MIXED, 0.5, b, gpus) for b in DRAWN_BATCHES},

@@ -13,13 +13,13 @@ from .simulations import (
     batch_point,
     board_point,
     cost_point,
-    drawn_point,
     forecast_point,
     heterogeneity_point,
     optimiser,
     parallel_point,
     patience_point,
     shrinking_batches,
+    simulate_drawn_point,
     slo_point,
     space_point,
     tolerance_point,
@@ -53,7 +53,8 @@ def study_tasks(size: Size) -> list[StudyTask]:
     ]
     tasks += [StudyTask("space", name, space_point, (counts,)) for name, counts in SPACES.items()]
     tasks += [
-        StudyTask("drawn", f"{seed}", drawn_point, (seed,)) for seed in range(min(DRAWN, max(5, size.requests // 80)))
+        StudyTask("drawn", f"{seed}", simulate_drawn_point, (seed,))
+        for seed in range(min(DRAWN, max(5, size.requests // 80)))
     ]
     for batch in SIZES:
         tasks.append(StudyTask("homogeneous", f"{batch}", batch_point, (V100S, 0.5, batch)))

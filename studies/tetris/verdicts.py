@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from ..statements import Verdict, judge_drawn, linked, untested
+from ..statements import Verdict, judge_drawn, link_statements, untested
 from ..writing import plus_minus
 
 Body = Mapping[str, Any]
@@ -74,7 +74,7 @@ def verdicts(study: Body) -> list[Verdict]:
         *_table_1(parts["Table 1"]),
     ]
     rules += [*_adapted(parts["adapt"]["mixes"]), *_space(parts["space"]), *_boards(parts["boards"]), *_forecast(parts)]
-    return linked(rules, TITLES)
+    return link_statements(rules, TITLES)
 
 
 def of_gpus(parts: Body) -> list[Verdict]:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from fluidnpu.boards import load_board
 from fluidnpu.cli import main
-from fluidnpu.hls.project import first_run_design, slowed
+from fluidnpu.hls.project import first_run_design, slow_down
 from fluidnpu.models import read_onnx, shipped_file
 
 YOLOV8N = (
@@ -83,7 +83,7 @@ class Setups:
 
     def make_first_run(self, out: Path) -> None:
         """The archive of a first run, with reports made by hand."""
-        board = slowed(load_board("zc706"))
+        board = slow_down(load_board("zc706"))
         with shipped_file("resnet8_fashion_mnist.onnx") as model:
             work = read_onnx(model).workload
         design = first_run_design(work, board, memory=None, core="hls", b_max=8)

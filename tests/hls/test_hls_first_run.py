@@ -19,7 +19,7 @@ from tcl_vivado import Vivado, dsp_sites
 from fluidnpu import rtl_tb
 from fluidnpu.boards import list_boards, load_board
 from fluidnpu.hls import ReportError, render_project, write_project
-from fluidnpu.hls.project import compared_columns, first_run_design, import_reports, reports_folder, slowed
+from fluidnpu.hls.project import compare_columns, first_run_design, import_reports, reports_folder, slow_down
 from fluidnpu.models import read_onnx, shipped_file
 from fluidnpu.models.zoo import random_network
 
@@ -37,7 +37,7 @@ def built(
     at: Path, board: str = "zc706", memory: str = "pl", core: str = "hls", tools: str = "2019.2"
 ) -> dict[str, str]:
     """A project of a first run in the folder `at`; its texts."""
-    place = slowed(load_board(board))
+    place = slow_down(load_board(board))
     design = first_run_design(random_network(3).workload, place, memory=memory, core=core, b_max=2)
     assert (design.t_p, design.t_c, design.clock_hz) == (4, 8, 100_000_000)
     files = render_project(design, None, place, core, rtl_tb.sources(), tools=tools, first_run=True)
@@ -60,7 +60,7 @@ def test_every_script_of_a_first_run_runs(at: Path, world: tuple[str, str, str, 
     assert [name for name in vivado.done if name in steps] == steps
     places = (at / "build/first-run/build/dsp_places.txt").read_text().splitlines()
     assert [line.split()[1] for line in places] == list(sites.values())
-    assert compared_columns(at / "build/first-run", load_board(world[0])).endswith(f"as the file of {world[0]} says")
+    assert compare_columns(at / "build/first-run", load_board(world[0])).endswith(f"as the file of {world[0]} says")
     vivado.tcl.createcommand("get_ports", lambda name: f"port:{name}")
     vivado.tcl.createcommand("create_clock", lambda *words: vivado.said.append(" ".join(words)))
     vivado.run(files["vivado/first_run.xdc"])
@@ -76,7 +76,7 @@ def test_without_the_hls_core_it_says_where_the_reason_stands(at: Path) -> None:
 
 @pytest.mark.parametrize("name", list_boards())
 def test_every_shipped_board_has_room_for_a_first_run(name: str) -> None:
-    place = slowed(load_board(name))
+    place = slow_down(load_board(name))
     with shipped_file("resnet8_fashion_mnist.onnx") as model:
         work = read_onnx(model).workload
     for core in ("hls", "rtl"):
@@ -134,11 +134,11 @@ def test_one_archive_comes_back_and_is_read(at: Path) -> None:
     assert texts["first-run/build/hls.log"] == "For a user on host 'MACHINE': synthesised in HOME/here\n"
     with reports_folder(at / PACKED) as folder:
         design = json.loads((folder / "bundle/design.json").read_text())
-        board = slowed(load_board("zc706"))
+        board = slow_down(load_board("zc706"))
         mine = first_run_design(random_network(3).workload, board, memory="pl", core="hls", b_max=2)
         assert design["digest"] == mine.digest
         rows = {(row.stage, row.quantity): row for row in import_reports(folder, mine, board).measures}
-        columns = compared_columns(folder, board)
+        columns = compare_columns(folder, board)
     assert not folder.exists()
     assert rows["route", "clock_mhz"].reported == pytest.approx(1e3 / 8)
     assert rows["route", "clock_mhz"].predicted == 100.0
@@ -266,4 +266,4 @@ def test_a_height_of_thousands_of_digits_is_no_height(tmp_path: Path) -> None:
     file = tmp_path / "build" / "dsp_columns.txt"
     file.parent.mkdir()
     file.write_text(f"DSP48_X0 {'9' * 5000}\n")
-    assert compared_columns(tmp_path, load_board("zc706")) == ""
+    assert compare_columns(tmp_path, load_board("zc706")) == ""

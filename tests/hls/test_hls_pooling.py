@@ -13,7 +13,7 @@ from fluidnpu.dse import DesignError
 from fluidnpu.hls import DescriptorError, FbcbError, ProgramError, compile_program, csim_network
 from fluidnpu.hls.core import execute_streams_reference, layer_streams, left_output, scatter_output
 from fluidnpu.hls.formats import FBCB
-from fluidnpu.hls.program import Descriptor, decode_for, pooled_map
+from fluidnpu.hls.program import Descriptor, decode_for, pool_map
 from fluidnpu.models import Kind, QuantisedNetwork, golden
 
 POOL = Shape(6, kind=Kind.MAX_POOL, kernel=(3, 3), stride=(2, 2), padding=(1, 1, 0, 0))
@@ -87,7 +87,7 @@ def test_beats_that_are_left_are_those_that_are_stored(
     scatter_output(plain, word, design, output, maps)
     first = descriptor.out_offset // 2
     whole = maps[:, first : first + height * width * 7].reshape(2, height, width, 7)
-    pooled = pooled_map(whole, descriptor)
+    pooled = pool_map(whole, descriptor)
     assert pooled.shape == (2, high, wide, 7)
     for y in range(high):
         for x in range(wide):

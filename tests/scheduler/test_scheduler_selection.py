@@ -33,7 +33,7 @@ from fluidnpu.scheduler.tuning import (
 from fluidnpu.scheduler.tuning.selection.greedy import exchanged
 from fluidnpu.scheduler.tuning.selection.lateness import Lateness
 from fluidnpu.studies.pame.networks import table_of as table_of_study
-from fluidnpu.studies.pame.recorded import shuffled
+from fluidnpu.studies.pame.recorded import shuffle_recording
 
 GRID = (0.2, 0.5, 0.8)
 
@@ -317,7 +317,7 @@ def test_the_share_of_late_batches_follows_from_one_probability_an_exit(late: fl
 def test_on_recorded_answers_the_guarantee_holds_and_costs_little() -> None:
     """Drawn with replacement, so the truth is known. `benchmarks/guarantees.py` has hundreds of draws."""
     table, goal = table_of_study("fashion"), Goal(eta=0.99, batch=8)
-    whole = shuffled("fashion").answers()
+    whole = shuffle_recording("fashion").answers()
     averages = []
     for seed in range(4):
         some = whole[np.random.default_rng([seed, 1]).integers(len(whole), size=10_000)]

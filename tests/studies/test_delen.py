@@ -11,7 +11,7 @@ from fluidnpu.models.zoo import skeleton
 from fluidnpu.scheduler.comparison import HERE
 from fluidnpu.studies import Size, run_study, study_files
 from fluidnpu.studies.delen import shares
-from fluidnpu.studies.delen.energy import constrained
+from fluidnpu.studies.delen.energy import compare_constrained
 from fluidnpu.studies.delen.heads import architecture, head_macs, head_times
 from fluidnpu.studies.delen.modes import MODES, criterion_of
 from fluidnpu.studies.delen.recording import digits, split
@@ -152,7 +152,7 @@ def test_criteria_of_modes() -> None:
     assert criterion_of(f"C > {THRESHOLD}", RATE).text == "confidence > 0.7"
     assert criterion_of("per-workload", 100).text == "exit_number == 1"
     assert criterion_of("Pareto or limit", RATE).text.endswith("or next_response_time > 100ms")
-    assert constrained("digits", 1.5)["Pareto"]["said"] == "infeasible"
+    assert compare_constrained("digits", 1.5)["Pareto"]["said"] == "infeasible"
 
 
 def test_heads_are_counted_and_digits_split() -> None:

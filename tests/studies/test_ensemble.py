@@ -10,8 +10,8 @@ import pytest
 from fluidnpu.scheduler.comparison import HERE
 from fluidnpu.scheduler.placement.ensembles.worst_fit import worst_fit
 from fluidnpu.studies import Size, find_study, run_study, study_files
-from fluidnpu.studies.ensemble.bench import algorithm_2, bench, finished, finite_rate
-from fluidnpu.studies.ensemble.worlds import board_problem, drawn_gpus, gpu_problem, networks_of
+from fluidnpu.studies.ensemble.bench import algorithm_2, bench, finite_rate, time_to_finish
+from fluidnpu.studies.ensemble.worlds import board_problem, draw_gpus, gpu_problem, networks_of
 
 pytest.importorskip("scipy")
 
@@ -49,7 +49,7 @@ def test_the_whole_study_is_written_and_repeats() -> None:
 def test_workers_whose_network_has_no_samples_left_give_way() -> None:
     """Of a light network beside a heavy one: endless equal turns halve its device, a finite set does not."""
     seconds, batches = np.array([[0.1, 1.0], [9.0, 1.0]]), np.array([[8, 8], [0, 8]])
-    end = finished(seconds, batches, 80, np.ones((2, 2)), False)
+    end = time_to_finish(seconds, batches, 80, np.ones((2, 2)), False)
     # Ten light batches and three heavy ones on the first, seven heavy ones on the second: no time is lost.
     assert 80 / end == pytest.approx(finite_rate(seconds, batches, 80))
     assert (10 * 0.1 + 10 * 1.0) / 2 <= end <= (10 * 0.1 + 10 * 1.0) / 2 + 1.0
@@ -75,7 +75,7 @@ def test_an_allocation_that_may_not_be_scores_nothing() -> None:
 
 
 def test_drawn_worlds_are_the_same_twice() -> None:
-    assert drawn_gpus(3) == drawn_gpus(3) != drawn_gpus(4)
+    assert draw_gpus(3) == draw_gpus(3) != draw_gpus(4)
     assert networks_of("FOS14", 1) == networks_of("FOS14", 1)
     assert len(networks_of("CIF36", 0)) == 36
 

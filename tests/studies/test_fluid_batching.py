@@ -53,7 +53,7 @@ def small_world(few_trials: None) -> Iterator[None]:
         design = explore(read_onnx(path).workload, load_board("zc706"), memory="ps", model="paper", core="rtl").design
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(setting, "solve_counts", functools.partial(solve_counts, tolerance=0.5, queue_max=12))
-        patch.setattr(simulations, "recorded_images", lambda: (recorded, design))
+        patch.setattr(simulations, "record_images", lambda: (recorded, design))
         patch.setattr(tasks, "MAP_LOADS", (0.2,))
         setting._solved.cache_clear()
         yield

@@ -21,12 +21,12 @@ from fluidnpu.studies.pame import composites, load, maps, simulations
 from fluidnpu.studies.pame.arrivals import traffic_at
 from fluidnpu.studies.pame.dense import dense_module, dense_skeleton
 from fluidnpu.studies.pame.networks import block_numbers, table_of, without_candidates
-from fluidnpu.studies.pame.recorded import CHECKS, MAP_CHECKS, map_recording, recording, shuffled
+from fluidnpu.studies.pame.recorded import CHECKS, MAP_CHECKS, map_recording, recording, shuffle_recording
 from fluidnpu.studies.pame.report import render_study
-from fluidnpu.studies.pame.simulations import served
+from fluidnpu.studies.pame.simulations import serve_batches
 from fluidnpu.studies.pame.study import STUDY
 from fluidnpu.studies.pame.tables import tables_markdown
-from fluidnpu.studies.pame.verdicts import mean_of, missed, verdicts
+from fluidnpu.studies.pame.verdicts import count_missed, mean_of, verdicts
 from fluidnpu.studies.statements import AGREES, DIFFERS, PARTLY, Verdict
 
 TINY = Size(seeds=2, requests=400)
@@ -123,7 +123,7 @@ def test_the_promise_is_judged_on_every_split(done: Body) -> None:
     assert said(body, "Fig. 11, Fashion-MNIST").verdict == DIFFERS
     for row in rows[:3]:
         row["guaranteed"] = bad
-    assert missed(rows, "guaranteed") == pytest.approx(0.075)
+    assert count_missed(rows, "guaranteed") == pytest.approx(0.075)
     assert said(body, "our promise, Fashion-MNIST").verdict == PARTLY
     for row in rows[3:20]:
         row["guaranteed"] = None
@@ -160,7 +160,7 @@ def test_arrivals_are_judged_at_every_load(done: Body) -> None:
 
 def test_under_a_light_load_an_exit_spares_a_request_its_own_work_alone() -> None:
     """One sample at a time: the average is that of batches of one, by the table."""
-    table, answers = table_of("digits"), shuffled("digits").answers()[:320]
+    table, answers = table_of("digits"), shuffle_recording("digits").answers()[:320]
     chain = ((0, 0.9),)
     served = traffic_at(table, 1e-3, 0, 4000).serve(table, answers, chain, 16)
     left = answers.left_at(chain) == 0
@@ -173,8 +173,8 @@ def test_under_a_light_load_an_exit_spares_a_request_its_own_work_alone() -> Non
 def test_what_is_served_is_served_in_order() -> None:
     """One batch at a time: the time of a sample is never below that of its own parts."""
     table = table_of("digits")
-    answers = shuffled("digits").answers()[:160]
-    times = served(table, answers, ((0, 0.9),))
+    answers = shuffle_recording("digits").answers()[:160]
+    times = serve_batches(table, answers, ((0, 0.9),))
     left = answers.left_at(((0, 0.9),))
     assert times[left == 0].max() == table.step(0, 0)[16]
     assert (times[left > 0] > table.step(0, 0)[16]).all()

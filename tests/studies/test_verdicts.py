@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fluidnpu.studies import STUDIES, find_study
-from fluidnpu.studies.reversing import RuleVerdict, listed, outcomes
+from fluidnpu.studies.reversing import RuleVerdict, list_rules, outcomes
 from fluidnpu.studies.statements import AGREES, DIFFERS, FITTED, PARTLY, UNTESTED, Verdict, slug
 
 BODIES = Path(__file__).parent / "bodies"
@@ -121,7 +121,7 @@ def test_the_list_of_verdicts_is_todays() -> None:
     for name in STUDIES:
         rules = rules_of(name)
         asked = sum(bool(rule.parts) for rule in rules)
-        parts.append(f"## {name}: {len(rules)} statements, {asked} with a rule\n\n" + "\n".join(listed(rules)))
+        parts.append(f"## {name}: {len(rules)} statements, {asked} with a rule\n\n" + "\n".join(list_rules(rules)))
     text = "\n\n".join(parts) + "\n"
     if os.environ.get("FLUIDNPU_REWRITE_REFERENCE"):
         PAGE.write_text(text, encoding="utf-8")
