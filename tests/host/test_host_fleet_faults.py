@@ -85,7 +85,7 @@ def test_a_lying_board_is_found_and_named(tmp_path: Path) -> None:
 IN_ACTORS = """
 import json, logging, sys
 import numpy as np
-from fluidnpu.host.fleet import campaign
+from fluidnpu.host.campaigns import fleet as campaign
 
 logging.getLogger("fluidnpu").setLevel(logging.CRITICAL)
 images = np.load(sys.argv[2])

@@ -186,12 +186,13 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     script = (
         "import os, sys, time; from pathlib import Path\n"
         "from fluidnpu.scheduler.comparison import Local\n"
-        "from fluidnpu.studies.running.study import Task, run_tasks\n"
+        "from fluidnpu.studies.running.study import StudyTask, run_tasks\n"
         "def work(name):\n    Path(sys.argv[1], str(os.getpid())).touch(); time.sleep(3600)\n"
-        "run_tasks([Task('a', str(n), work, (n,)) for n in range(4)], Local(processes=2), lambda at, of: None)\n"
+        "run_tasks([StudyTask('a', str(n), work, (n,)) for n in range(4)], Local(processes=2), lambda at, of: None)\n"
     )
     with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)]) as parent:
         while len(list(tmp_path.iterdir())) < 2:
+            assert parent.poll() is None, "the parent ended before its workers began"
             time.sleep(0.05)
         workers = [int(path.name) for path in tmp_path.iterdir()]
         parent.kill()
