@@ -46,7 +46,7 @@ def draw_demo() -> None:
     screen.print(Text.from_ansi(done.stdout.rstrip()))
     screen.save_svg(str(FOLDER / "demo.svg"), title="fluidnpu demo", unique_id="demo")
     report = (OUT / "report.html").read_text(encoding="utf-8")
-    found = re.search(r"<h3>fluid</h3>\s*(<svg.*?</svg>)", report, re.DOTALL)
+    found = re.search(r"<h3>fluid</h3>\s*<figure[^>]*>(<svg.*?</svg>)", report, re.DOTALL)
     assert found is not None, "the report must hold fluid's timeline"
     (FOLDER / "timeline.svg").write_text(found[1] + "\n", encoding="utf-8")
 

@@ -70,8 +70,9 @@ def bench_module(bench: str) -> str:
     """
     room = files("fluidnpu.rtl_tb")
     for subject in SUBJECTS:
-        if room.joinpath(subject).joinpath("benches").joinpath(f"{bench}.py").is_file():
-            return f"fluidnpu.rtl_tb.{subject}.benches.{bench}"
+        for folder in ("benches", "environment"):  # of one module, or of the whole data plane
+            if room.joinpath(subject).joinpath(folder).joinpath(f"{bench}.py").is_file():
+                return f"fluidnpu.rtl_tb.{subject}.{folder}.{bench}"
     raise SimulationError(f"no bench is named '{bench}'")
 
 
