@@ -33,6 +33,9 @@ pytest_plugins = ["workshop.budget"]
 _locks = tempfile.TemporaryDirectory(prefix="fluidnpu-locks-")
 os.environ["FLUIDNPU_LOCKS"] = _locks.name
 
+# Packages that tests install for a while: a collected file's folder would stay on the path of all tests.
+collect_ignore = ["tests/scheduler/combiners", "tests/extensions/fluidnpu-example"]
+
 ROOMS = {"boards", "models", "dse", "hls", "rtl_tb", "scheduler", "host", "studies"}
 
 

@@ -245,7 +245,7 @@ def round_floats(value: Any, field: str = "") -> Any:
 
     An object with a `digest` and a `schema` is the content of a file and stays as it is. So do whole numbers.
 
-    >>> rounded({"batch_ms": [0.25889612], "busy_pct": {"mean": 12.345678, "low": math.nan}, "batch": 2})
+    >>> round_floats({"batch_ms": [0.25889612], "busy_pct": {"mean": 12.345678, "low": math.nan}, "batch": 2})
     {'batch_ms': [0.258896], 'busy_pct': {'mean': 12.346, 'low': None}, 'batch': 2}
     """
     if isinstance(value, Mapping):

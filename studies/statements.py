@@ -87,7 +87,7 @@ def judge_drawn(example: Sequence[Verdict], drawn: Sequence[Sequence[Verdict]], 
 def link_statements(verdicts: Iterable[Verdict], titles: Mapping[str, str]) -> list[Verdict]:
     """Give each statement the title of what has its numbers, by how its `where` begins.
 
-    >>> linked([untested("Fig. 1: a", "b", "c", "d")], {"Fig. 1": "rates"})[0].shown
+    >>> link_statements([untested("Fig. 1: a", "b", "c", "d")], {"Fig. 1": "rates"})[0].shown
     'rates'
     """
     return [

@@ -194,7 +194,7 @@ def print_frames(out: Console, frames_per_second: float, batch: int) -> None:
 def list_shown_batches(most: int) -> list[int]:
     """Batch sizes with a column: powers of two, and the largest.
 
-    >>> shown(8), shown(6)
+    >>> list_shown_batches(8), list_shown_batches(6)
     ([1, 2, 4, 8], [1, 2, 4, 6])
     """
     return [*(1 << k for k in range(most.bit_length()) if 1 << k < most), most]

@@ -358,7 +358,7 @@ def pool_rows(plan: placement.Plan) -> list[tuple[str, ...]]:
 def list_names(devices: tuple[str, ...]) -> str:
     """Write a few names, or how many there are.
 
-    >>> named(("a", "b")), named(tuple("abcdef"))
+    >>> list_names(("a", "b")), list_names(tuple("abcdef"))
     ('a, b', '6: a ... f')
     """
     return ", ".join(devices) if len(devices) <= 3 else f"{len(devices)}: {devices[0]} ... {devices[-1]}"

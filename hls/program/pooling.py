@@ -19,7 +19,7 @@ def pool_map(maps: Stored, layer: Descriptor) -> Stored:
     >>> sizes |= dict.fromkeys(("out_offset", "out_row_bytes", "out_pixel_bytes"), 2)
     >>> sizes |= {"out_h": 4, "out_w": 4}
     >>> conv = Descriptor(kind=0, **sizes, pool_kernel=3, pool_top=1, pool_left=1)
-    >>> pooled_map(np.arange(16, dtype=np.int16).reshape(1, 4, 4, 1), conv)[0, :, :, 0].tolist()
+    >>> pool_map(np.arange(16, dtype=np.int16).reshape(1, 4, 4, 1), conv)[0, :, :, 0].tolist()
     [[5, 7], [13, 15]]
     """
     before = layer.pool_top, layer.pool_left

@@ -6,7 +6,7 @@ Names settle it where both sides have them; else the numbers of classes must agr
 >>> from fluidnpu.models.graph import ExitCheck
 >>> task = Task(name="net", check=ExitCheck.TOP, classes=3, class_names=("ant", "bee", "cat"))
 >>> pixels, names = np.zeros((2, 1, 1, 1), np.uint8), ("bee", "cat")
->>> fitted_labels(task, ImageSet(images=pixels, labels=np.array([0, 1]), class_names=names)).labels
+>>> fit_labels(task, ImageSet(images=pixels, labels=np.array([0, 1]), class_names=names)).labels
 array([1, 2])
 """
 

@@ -1,6 +1,6 @@
 """Names of classes in the order of their numbers: from a file of lines, or from the metadata of a model.
 
->>> checked_class_names(["cat", " dog "], "these")
+>>> check_class_names(["cat", " dog "], "these")
 ('cat', 'dog')
 >>> names_of_metadata("{0: 'person', 1: 'bicycle'}")
 ('person', 'bicycle')

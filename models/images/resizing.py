@@ -17,7 +17,7 @@ def fit_images(images: Pixels, shape: tuple[int, int, int], preprocessing: Prepr
     "crop" keeps the middle, like torchvision's Resize and CenterCrop. Raises DataError where the record says
     no resize or an image is too small for the crop.
 
-    >>> fitted(np.zeros((1, 8, 6, 3), np.uint8), (4, 4, 3), Preprocessing(resize="crop")).shape
+    >>> fit_images(np.zeros((1, 8, 6, 3), np.uint8), (4, 4, 3), Preprocessing(resize="crop")).shape
     (1, 4, 4, 3)
     """
     if images.shape[1:] == shape:

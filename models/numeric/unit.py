@@ -115,7 +115,7 @@ def place_words(words: Int32s, window: int) -> tuple[Int32s, Int32s]:
     Both have the shape of the words. The piece below the window begins where the window does, and its
     distances are negative.
 
-    >>> [part.tolist() for part in placed(np.array([-300, -256, -253, 255, 256]), 8)]
+    >>> [part.tolist() for part in place_words(np.array([-300, -256, -253, 255, 256]), 8)]
     [[256, 0, 1, 255, 257], [-44, 0, 1, 1, 0]]
     """
     half, bits = 1 << window, window - 7

@@ -60,7 +60,7 @@ MADE_UP = GpuTimes(layer_ms=LAYER_MS, head_ms=HEAD_MS)
 def draw_profile(seed: int) -> GpuTimes:
     """Draw a profile of the shape that the paper's argument needs, evenly on logarithmic scales.
 
-    >>> gpus = drawn_gpus(1)
+    >>> gpus = draw_profile(1)
     >>> list(gpus.layer_ms), gpus.layer_ms["V100"][1] < gpus.layer_ms["P100"][1] < gpus.layer_ms["K80"][1]
     (['V100', 'P100', 'K80'], True)
     """

@@ -6,7 +6,7 @@ takes fewer cycles (ADR 41, 67). Along an axis of one pixel all outputs are that
 >>> resized(size=4, outputs=8, weights=Sampling(linear=True, coordinates="half_pixel").weights)[:2]
 [AxisRun(phase=0, first=0, outputs=1, at=0, weights=(Fraction(1, 1),)), \
 AxisRun(phase=0, first=1, outputs=3, at=-1, weights=(Fraction(1, 4), Fraction(3, 4)))]
->>> [(part.phases, part.outputs, len(part.runs)) for part in repeated(32, beside=32 * 32)]
+>>> [(part.phases, part.outputs, len(part.runs)) for part in repeat(32, beside=32 * 32)]
 [(1, 8, 1), (4, 32, 4)]
 """
 
