@@ -1,11 +1,10 @@
 """Draw the pictures of README and pages.
 
 python docs/make_pictures.py          the concepts: seconds
-python docs/make_pictures.py --demo   those of the README, too, from a run of the demo in its environment
+python docs/make_pictures.py --demo   that of the README, too, from a run of the demo in its environment
 """
 
 import io
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +15,6 @@ from rich.text import Text
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "pictures"
-OUT = ROOT / "out" / "demo"
 WIDTH = 124
 
 
@@ -29,7 +27,7 @@ def main() -> None:
 
 
 def draw_demo() -> None:
-    """Run the demo, then write demo.svg and timeline.svg."""
+    """Run the demo, then write demo.svg."""
     command = [str(Path(sys.executable).parent / "fluidnpu"), "demo", "--out", "out/demo"]
     env = {
         "FORCE_COLOR": "1",
@@ -45,10 +43,6 @@ def draw_demo() -> None:
     screen.print("[bold green]$[/] make demo", highlight=False)
     screen.print(Text.from_ansi(done.stdout.rstrip()))
     screen.save_svg(str(FOLDER / "demo.svg"), title="fluidnpu demo", unique_id="demo")
-    report = (OUT / "report.html").read_text(encoding="utf-8")
-    found = re.search(r"<h3>fluid</h3>\s*<figure[^>]*>(<svg.*?</svg>)", report, re.DOTALL)
-    assert found is not None, "the report must hold fluid's timeline"
-    (FOLDER / "timeline.svg").write_text(found[1] + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

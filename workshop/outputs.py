@@ -89,8 +89,8 @@ QUICK = (
         roots=("docs/concept_pictures.py",),
     ),
     Artefact(
-        name="pictures-of-the-demo",
-        files=("docs/pictures/demo.svg", "docs/pictures/timeline.svg"),
+        name="picture-of-the-demo",
+        files=("docs/pictures/demo.svg",),
         command="python docs/make_pictures.py --demo",
         roots=("docs/make_pictures.py", "fluidnpu/commands/demo.py"),
     ),

@@ -37,7 +37,7 @@ def test_a_constant_of_the_cycle_model_makes_stale_all_that_counts_cycles(tmp_pa
     (root / CYCLES).write_text((root / CYCLES).read_text() + "\nONE_CYCLE_MORE = 1\n")
     found = names(root)
     assert {"README.md", "docs/tutorial/first.md", "docs/notebooks/exploration.ipynb"} <= set(found)
-    assert {"cycles-of-networks", "whole-networks", "price-of-chains", "pictures-of-the-demo"} <= set(found)
+    assert {"cycles-of-networks", "whole-networks", "price-of-chains", "picture-of-the-demo"} <= set(found)
     assert {"every-layer", "full-size-networks"} <= set(found)  # named, and left to who has hours
     assert all(changed == ["dse"] for changed in found.values())
     assert not {"protobuf-inference", "tables-of-operators", "docs/how-to/shell-completion.md"} & set(found)
