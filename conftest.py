@@ -1,19 +1,12 @@
-"""Settings of all tests: one name a module, the markers, and property tests without a deadline.
-
-`pytest dse/` works from the root: a room's folder is imported as `fluidnpu.dse`, never a second time as
-`dse`.
-"""
+"""Settings of all tests: the markers, shared fixtures, and property tests without a deadline."""
 
 import importlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -35,8 +28,6 @@ os.environ["FLUIDNPU_LOCKS"] = _locks.name
 
 # Packages that tests install for a while: a collected file's folder would stay on the path of all tests.
 collect_ignore = ["tests/scheduler/combiners", "tests/extensions/fluidnpu-example"]
-
-ROOMS = {"boards", "models", "dse", "hls", "rtl_tb", "scheduler", "host", "studies"}
 
 
 @pytest.fixture(scope="module")
@@ -68,27 +59,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("matrix"):
             item.add_marker("long")
-
-
-class RoomAlias(MetaPathFinder, Loader):
-    """Resolves `dse.x` to the module `fluidnpu.dse.x`."""
-
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """A spec for names that begin with a room; None for all others."""
-        return ModuleSpec(name, self) if name.partition(".")[0] in ROOMS else None
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """The module under its one name; the import system overwrites its spec, which `exec_module`
-        restores.
-        """
-        module = importlib.import_module(f"fluidnpu.{spec.name}")
-        spec.loader_state = module.__spec__
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        """The module is loaded already."""
-        assert module.__spec__ is not None
-        module.__spec__ = module.__spec__.loader_state
-
-
-sys.meta_path.insert(0, RoomAlias())

@@ -1,6 +1,6 @@
 """Compile the loops that the demo runs: the twin of the RTL, and the simulator with the demo's policies.
 
-With `--tests` after the words to print, also the loop of fleets. Numba keeps them beside their sources.
+With `--fleets` after the words to print, also the loop of fleets. Numba keeps them beside their sources.
 Without this the first command that needs one compiles it.
 """
 
@@ -38,6 +38,6 @@ if __name__ == "__main__":
     began = time.monotonic()
     print(sys.argv[1], flush=True)
     compile_loops()
-    if "--tests" in sys.argv:
+    if "--fleets" in sys.argv:
         compile_fleets()
     print(f"  done in {time.monotonic() - began:.0f} s", flush=True)

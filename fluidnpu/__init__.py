@@ -13,11 +13,11 @@ from typing import Any
 
 import lazy_loader
 
-if not (Path(__file__).parent / "boards").is_dir():
-    raise ImportError(
-        "fluidnpu/boards must be a symbolic link to ../boards, not a text file: clone with "
-        "'git clone -c core.symlinks=true', or install the wheel, which has no links"
-    )
+_HERE = Path(__file__).resolve().parent
+if not (_HERE / "boards").is_dir():  # a checkout, where the rooms lie beside this folder
+    __path__.append(str(_HERE.parent))
+    if not (_HERE.parent / "boards" / "board.py").is_file():
+        raise ImportError(f"fluidnpu must have its rooms inside it or beside it, as boards/, and {_HERE} has neither")
 
 _of_rooms, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 

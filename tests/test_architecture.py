@@ -163,7 +163,7 @@ def test_no_files_or_folders_of_a_room_import_each_other_in_a_circle() -> None:
 def test_a_room_has_few_entries() -> None:
     wrong = []
     for room in MAY_IMPORT:
-        found = sorted(p.name for p in (ROOT / room).iterdir() if p.name != "__pycache__" and not p.is_symlink())
+        found = sorted(p.name for p in (ROOT / room).iterdir() if p.name != "__pycache__")
         if len(found) > MOST_ENTRIES:
             wrong.append(f"{room} has {len(found)} entries at its top: {', '.join(found)}")
     assert not wrong, "\n".join(wrong)
@@ -173,7 +173,7 @@ def test_the_map_names_every_inner_folder_with_code() -> None:
     rows = re.findall(r"^\| `(\w+)/` \| (.*?) \|", (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"), re.M)
     assert sorted(room for room, _ in rows) == sorted(MAY_IMPORT)
     for room, row in rows:
-        inner = {path for path in (ROOT / room).iterdir() if path.is_dir() and not path.is_symlink()}
+        inner = {path for path in (ROOT / room).iterdir() if path.is_dir()}
         folders = {path.name for path in inner if any(file.suffix in CODE for file in path.rglob("*"))}
         named = set(re.findall(r"`(\w+)`", row))
         assert not folders - named, f"ARCHITECTURE.md does not name {room}/: {', '.join(sorted(folders - named))}"
@@ -293,16 +293,6 @@ def test_pynq_and_torch_have_one_file_each() -> None:
     for package, room, limit in (("pynq", "host", 1), ("torch", "models", 3)):
         files = [p.name for p in sources(room) if any(n.partition(".")[0] == package for n in imports(p))]
         assert 1 <= len(files) <= limit, f"{package} is imported in {files}"
-
-
-def test_every_room_is_a_folder_at_the_root_and_a_link_in_the_front_door() -> None:
-    for room in set(MAY_IMPORT) - {"fluidnpu"}:
-        link = ROOT / "fluidnpu" / room
-        assert link.is_symlink(), f"fluidnpu/{room} must be a link"
-        assert link.readlink() == Path("..") / room
-        assert (ROOT / room / "__init__.py").is_file()
-    links = {path.name for path in (ROOT / "fluidnpu").iterdir() if path.is_symlink()}
-    assert links == set(MAY_IMPORT) - {"fluidnpu"}
 
 
 def test_every_folder_with_python_is_a_package() -> None:

@@ -44,22 +44,30 @@ DATA = {
 
 
 @pytest.fixture(scope="module")
-def wheel_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A freshly built wheel."""
-    out = tmp_path_factory.mktemp("wheel")
-    tracked = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    source = tmp_path_factory.mktemp("source")  # setuptools leaves build folders where it works
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the checkout's files, as in an archive of a forge."""
+    command = ["git", "ls-files", "-co", "--exclude-standard"]
+    tracked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    copy = tmp_path_factory.mktemp("tree")
     for name in tracked.stdout.splitlines():
-        (source / name).parent.mkdir(parents=True, exist_ok=True)
-        if (ROOT / name).is_symlink():  # a room's link inside the front door
-            (source / name).symlink_to((ROOT / name).readlink())
-        elif (ROOT / name).is_file():
-            (source / name).write_bytes((ROOT / name).read_bytes())
+        assert not (ROOT / name).is_symlink(), f"{name} must be no symbolic link: archives of a forge have none"
+        if (ROOT / name).is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            (copy / name).write_bytes((ROOT / name).read_bytes())
+    return copy
+
+
+def built_wheel(source: Path, out: Path) -> Path:
+    """Build the wheel of a folder or of an sdist."""
     pip("wheel", "--no-build-isolation", "-w", str(out), str(source))
-    (built,) = out.glob("fluidnpu-*.whl")
-    return built
+    (wheel,) = out.glob("fluidnpu-*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def wheel_file(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A freshly built wheel."""
+    return built_wheel(tree, tmp_path_factory.mktemp("wheel"))
 
 
 def test_pinned_versions_install_on_debian_12() -> None:
@@ -92,6 +100,23 @@ def test_all_code_and_data_are_inside(wheel: set[str]) -> None:
         names = {str(inside / p.relative_to(ROOT)) for p in wanted if p.is_file() and "__pycache__" not in p.parts}
         assert names
         assert names <= wheel, f"missing in the wheel: {sorted(names - wheel)}"
+
+
+def test_the_wheel_of_an_sdist_has_the_same_files(tree: Path, wheel: set[str], tmp_path: Path) -> None:
+    code = f"from setuptools.build_meta import build_sdist; build_sdist({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", code], cwd=tree, check=True, capture_output=True)
+    (sdist,) = tmp_path.glob("fluidnpu-*.tar.gz")
+    with zipfile.ZipFile(built_wheel(sdist, tmp_path / "wheel")) as archive:
+        assert set(archive.namelist()) == wheel
+
+
+def test_a_build_that_lacks_a_room_is_rejected(tree: Path, tmp_path: Path) -> None:
+    part = tmp_path / "part"
+    shutil.copytree(tree, part, ignore=shutil.ignore_patterns("dse", "docs", "tests", "build"))
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        pip("wheel", "--no-build-isolation", "-w", str(tmp_path), str(part))
+    assert b"must have all rooms, and dse is missing" in failed.value.stderr + failed.value.stdout
+    assert not list(tmp_path.glob("*.whl"))
 
 
 def test_tests_stay_outside(wheel: set[str]) -> None:
@@ -160,7 +185,7 @@ def folder(tmp_path: Path) -> Path:
 def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that holds `fluidnpu`: in the checkout, or where the wheel was installed."""
     if request.param == "checkout":
-        return ROOT / "src"
+        return ROOT
     target = tmp_path_factory.mktemp("site-packages")
     pip("install", "--target", str(target), str(request.getfixturevalue("wheel_file")))
     return target

@@ -22,9 +22,10 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-_ROOT = Path(__file__).resolve().parents[2]  # the package
+_FRONT = Path(__file__).resolve().parents[2]  # the folder `fluidnpu`
+_CHECKOUT = not (_FRONT / "boards").is_dir()  # the rooms lie beside it
 _DATE = (1980, 1, 1, 0, 0, 0)
-LEFT_OUT = ("studies",)
+ROOMS = ("boards", "dse", "hls", "host", "models", "rtl_tb", "scheduler")  # of a board: all but `studies`
 EXTRA = "serve"
 _SUFFIXES = {".py", ".pyi", ".toml", ".json", ".npz", ".typed", ".fashion-mnist"}
 
@@ -32,7 +33,7 @@ _SUFFIXES = {".py", ".pyi", ".toml", ".json", ".npz", ".typed", ".fashion-mnist"
 def board_wheel() -> tuple[str, bytes]:
     """Make the wheel: (file name, content). NegativeAnswerError where fluidnpu's metadata cannot be found."""
     version, needs = _requirements()
-    files = {f"fluidnpu/{path}": (_ROOT / path).read_bytes() for path in _package_files()}
+    files = {f"fluidnpu/{name}": path.read_bytes() for name, path in _package_files().items()}
     info = f"fluidnpu-{version}.dist-info"
     needed = "".join(f"Requires-Dist: {need}\n" for need in needs)
     files[f"{info}/METADATA"] = (
@@ -53,20 +54,20 @@ def board_wheel() -> tuple[str, bytes]:
     return f"fluidnpu-{version}-py3-none-any.whl", packed.getvalue()
 
 
-def _package_files() -> list[str]:
-    """The files of the package that a board needs, as paths in it; rooms may be links."""
-    names = []
-    folders = [_ROOT]
-    while folders:
-        folder = folders.pop()
-        for path in folder.iterdir():
-            name = path.relative_to(_ROOT).as_posix()
-            if path.is_dir():
-                if path.name != "__pycache__" and name not in LEFT_OUT:
-                    folders.append(path)
-            elif path.suffix in _SUFFIXES or name.startswith("host/"):
-                names.append(name)
-    return sorted(names)
+def _package_files() -> dict[str, Path]:
+    """Map the package's files that a board needs, as paths in it, to their places."""
+    inside = {path.name: path for path in _FRONT.iterdir() if path.name not in ("studies", *ROOMS)}
+    rooms = {room: (_FRONT.parent if _CHECKOUT else _FRONT) / room for room in ROOMS}
+    places = {
+        f"{name}/{path.relative_to(top).as_posix()}" if path != top else name: path
+        for name, top in (inside | rooms).items()
+        for path in (top, *top.rglob("*"))
+    }
+    return {
+        name: path
+        for name, path in sorted(places.items())
+        if (path.suffix in _SUFFIXES or name.startswith("host/")) and path.is_file() and path.suffix != ".pyc"
+    }
 
 
 def _requirements() -> tuple[str, list[str]]:
@@ -74,8 +75,8 @@ def _requirements() -> tuple[str, list[str]]:
 
     They are those of the checkout's pyproject.toml, or else of the installed metadata.
     """
-    project = _ROOT.parent / "pyproject.toml"
-    if project.is_file() and (_ROOT / "boards").is_symlink():
+    project = _FRONT.parent / "pyproject.toml"
+    if _CHECKOUT and project.is_file():
         table = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
         return table["version"], [*table["dependencies"], *map(_extra, table["optional-dependencies"][EXTRA])]
     try:
@@ -94,8 +95,8 @@ def _extra(need: str) -> str:
 
 def _license() -> bytes:
     """The licence's text, of the checkout or of the installed distribution."""
-    if (_ROOT / "boards").is_symlink():
-        return (_ROOT.parent / "LICENSE").read_bytes()
+    if _CHECKOUT:
+        return (_FRONT.parent / "LICENSE").read_bytes()
     licences = [file for file in metadata.files("fluidnpu") or () if file.name == "LICENSE"]
     if not licences:
         raise NegativeAnswerError("the board's wheel needs fluidnpu's licence, and it is not installed with it")
