@@ -34,7 +34,7 @@ from front_end import cpu_s, demo_bundle
 
 from fluidnpu.dse import Design, LatencyTable
 from fluidnpu.host import Bundle, Driver, SimulatedNpu
-from fluidnpu.host.oip.edges.messages import SERVICE, message
+from fluidnpu.host.oip.wire.messages import SERVICE, message
 from fluidnpu.models import shipped_images
 from fluidnpu.scheduler import Serving, make_policy, placement
 

@@ -33,7 +33,7 @@ import mlperf_loadgen as lg
 from front_end import cpu_s, demo_bundle
 
 import fluidnpu
-from fluidnpu.host.oip.edges.messages import SERVICE, message
+from fluidnpu.host.oip.wire.messages import SERVICE, message
 from fluidnpu.models import shipped_images
 
 IMAGES = 256

@@ -46,9 +46,9 @@ QUICK = (
     *(
         Artefact(
             name=f"protobuf-{name}",
-            files=(f"host/oip/edges/{name}.protoset",),
-            command=f"python -m grpc_tools.protoc -I host/oip/edges --descriptor_set_out host/oip/edges/{name}.protoset {name}.proto",
-            data=(f"host/oip/edges/{name}.proto",),
+            files=(f"host/oip/wire/{name}.protoset",),
+            command=f"python -m grpc_tools.protoc -I host/oip/wire --descriptor_set_out host/oip/wire/{name}.protoset {name}.proto",
+            data=(f"host/oip/wire/{name}.proto",),
         )
         for name in ("inference", "health", "reflection")
     ),

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import HostError, RemoteError
 from ..oip.client import Client, connect
-from ..oip.edges.messages import SERVICE, message
+from ..oip.wire.messages import SERVICE, message
 from ..serving.replies import Image
 
 LONGEST_S = 60.0  # a request without an answer by then has none

@@ -27,9 +27,9 @@ import numpy as np
 from ..errors import HostError
 from ..oip.admission.limits import Limits
 from ..oip.client import connect
-from ..oip.edges.messages import SERVICE, message
 from ..oip.running import NetworkServer, ServeOptions, in_background
-from ..oip.tensors import TensorInfo
+from ..oip.wire.messages import SERVICE, message
+from ..oip.wire.tensors import TensorInfo
 from ..serving.models import Models
 from ..serving.options import ModelOptions
 

@@ -39,9 +39,9 @@ from ..devices.simulated import SimulatedNpu
 from ..driver import PATIENCE, Driver
 from ..errors import DeviceError, GaveUpError, HostError, RemoteError
 from ..oip.client import connect
-from ..oip.edges.messages import SERVICE, message
 from ..oip.running import ServeOptions, in_background
-from ..oip.statuses import error_named
+from ..oip.wire.messages import SERVICE, message
+from ..oip.wire.statuses import error_named
 from ..serving.models import Models
 from ..serving.options import ModelOptions
 from ..serving.replies import Image, Reply

@@ -36,10 +36,10 @@ from ..errors import (
     ServerClosedError,
     UnknownModelError,
 )
-from ..oip.calls import Call, ModelAnswer, Parameter, Wishes
 from ..oip.interface import OF_PARTS
+from ..oip.wire.calls import Call, ModelAnswer, Parameter, Wishes
+from ..oip.wire.grpc_body import write_request
 from .boards.leaf import RETURNING, BoardState, Leaf, Times
-from .boards.link import write_request
 from .duties import Duty
 from .fronts.homes import key_of_piece, rank_homes
 from .piece import Piece

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..oip.calls import Call, ModelAnswer, Wishes
-from ..oip.tensors import Array
+from ..oip.wire.calls import Call, ModelAnswer, Wishes
+from ..oip.wire.tensors import Array
 
 
 @dataclass(eq=False)

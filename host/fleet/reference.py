@@ -17,7 +17,7 @@ from ..bundle import Bundle
 from ..devices.simulated import SimulatedNpu
 from ..driver import Driver
 from ..oip.interface import OF_PARTS
-from ..oip.tensors import Array
+from ..oip.wire.tensors import Array
 
 JUDGED = ("label", "confidence", "exit", "logits")
 

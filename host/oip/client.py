@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DriverUsageError, ProtocolError, RemoteError
-from .statuses import error_named
-from .tensors import DTYPES, Array, datatype_of, from_bytes, to_bytes
+from .wire.statuses import error_named
+from .wire.tensors import DTYPES, Array, datatype_of, from_bytes, to_bytes
 
 _BROKEN = (http.client.HTTPException, ConnectionError)
 _UNIX = "unix:"  # before the path of a socket of this machine

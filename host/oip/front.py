@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol, runtime_checkable
 
-from .admission.limits import Bounds, Limits
-from .bodies import ExitsChange, Feedback, LoadOrder, SharesChange, TenantsChange
-from .calls import Call, ModelAnswer
+from .admission.limits import Limits
 from .observing.metric_table import Row
+from .wire.bodies import ExitsChange, Feedback, LoadOrder, SharesChange, TenantsChange
+from .wire.calls import Bounds, Call, ModelAnswer
 
 
 class InferencePlane(Protocol):

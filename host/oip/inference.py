@@ -39,10 +39,7 @@ from ..serving.models import Models
 from ..serving.replies import Reply
 from ..serving.tails import Run, check_joinable, tail_outputs
 from ..serving.versions import Versions
-from .admission.limits import Bounds, Limits, bounds_of
-from .bodies import ExitsChange, Feedback, LoadOrder, SharesChange, TenantsChange
-from .calls import Call, ModelAnswer, Parameter, Wishes, read_wishes
-from .classes import CLASS_NAME, CLASSIFIED, classify, names_of
+from .admission.limits import Limits, bounds_of
 from .edges.openapi import document
 from .interface import input_of, named_classes, output_name, outputs_of, tail_names
 from .observing.metric_table import Row
@@ -50,8 +47,11 @@ from .observing.metrics import model_rows
 from .observing.page import live_page, snapshot
 from .operations import operations_of
 from .repeats import Repeats
-from .tensors import DTYPES, Array, TensorInfo
 from .trials import Trials
+from .wire.bodies import ExitsChange, Feedback, LoadOrder, SharesChange, TenantsChange
+from .wire.calls import Bounds, Call, ModelAnswer, Parameter, Wishes, read_wishes
+from .wire.classes import CLASS_NAME, CLASSIFIED, classify, names_of
+from .wire.tensors import DTYPES, Array, TensorInfo
 
 NAME = "fluidnpu"
 PLATFORM = "fluidnpu"

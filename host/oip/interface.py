@@ -9,8 +9,8 @@ from fluidnpu.hls import Program
 from fluidnpu.models.graph import MapCheck, MapTask
 from fluidnpu.models.tail import ROWS
 
-from .classes import CLASS_NAME
-from .tensors import DTYPES, TensorInfo
+from .wire.classes import CLASS_NAME
+from .wire.tensors import DTYPES, TensorInfo
 
 PIXELS = "UINT8"
 OWN = ("label", "confidence", "exit", "logits")  # the outputs that every model has

@@ -14,9 +14,9 @@ from typing import Any
 
 from ..errors import ProtocolError, UnsupportedError
 from .admission.access import acting
-from .bodies import FLEET, SERVER, Body, ExitsChange, Feedback, LoadOrder, SharesChange, TenantsChange, parse_body
 from .front import BoardAdmin, Front, ModelAdmin
-from .parameters import abbreviate
+from .wire.bodies import FLEET, SERVER, Body, ExitsChange, Feedback, LoadOrder, SharesChange, TenantsChange, parse_body
+from .wire.parameters import abbreviate
 
 ACTS = ("drain", "restore", "reload")  # on a board
 

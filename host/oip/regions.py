@@ -12,7 +12,6 @@ import ipaddress
 import os
 import stat
 import threading
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,28 +21,12 @@ from urllib.parse import unquote
 from ..errors import AccessError, ConflictError, ProtocolError, TooLargeError, UnknownRegionError, UnsupportedError
 from .admission.access import is_loopback
 from .local import ADDRESS
-from .parameters import LONGEST_ID, abbreviate, is_whole
+from .wire.parameters import LONGEST_ID, abbreviate, is_whole
+from .wire.places import Fetch, RegionPlace, Store
 
 OBJECTS = Path("/dev/shm")  # where Linux has them as files
 MOST_REGIONS = 64
 LONGEST_KEY = 255
-Fetch = Callable[["RegionPlace", int], bytes]  # gives the bytes of a place, at most so many
-Store = Callable[[str, "RegionPlace", bytes], None]  # takes an output by its name
-_REGION, _OFFSET, _SIZE = "shared_memory_region", "shared_memory_offset", "shared_memory_byte_size"
-
-
-@dataclass(frozen=True, slots=True)
-class RegionPlace:
-    """A tensor's bytes in a region, by the region's name."""
-
-    region: str
-    offset: int
-    size: int
-
-    def to_json(self, size: int) -> dict[str, Any]:
-        """Return the parameters of an answer whose tensor has `size` bytes here."""
-        parameters: dict[str, Any] = {_REGION: self.region, _SIZE: size}
-        return parameters | ({_OFFSET: self.offset} if self.offset else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +37,6 @@ class _Region:
     offset: int
     size: int
     file: int
-
-
-def read_place(tensor: str, parameters: Mapping[str, Any]) -> RegionPlace | None:
-    """Return the place that a tensor's parameters name, None where they name none. Raises ProtocolError."""
-    if not {_REGION, _OFFSET, _SIZE} & set(parameters):
-        return None
-    region, offset, size = (parameters.get(key, default) for key, default in ((_REGION, ""), (_OFFSET, 0), (_SIZE, 0)))
-    if not isinstance(region, str) or not 1 <= len(region) <= LONGEST_ID:
-        raise ProtocolError(f"tensor '{tensor:.60}' must name its {_REGION}, not {abbreviate(region)}")
-    for key, value, least in ((_OFFSET, offset, 0), (_SIZE, size, 1)):
-        if not is_whole(value) or not least <= value < 1 << 62:
-            raise ProtocolError(f"tensor '{tensor:.60}' must have a {key} from {least}, not {abbreviate(value)}")
-    return RegionPlace(region, int(offset), int(size))
 
 
 def is_local(address: str) -> bool:
@@ -270,11 +240,6 @@ def _open_object(name: str, key: str) -> int:
         os.close(file)
         raise ProtocolError(f"region '{name:.60}' must be an object of the server's user, or one that all may write")
     return file
-
-
-def elsewhere(*place: Any) -> Any:
-    """Refuse a tensor in shared memory where there is none. Raises UnsupportedError."""
-    raise UnsupportedError("a tensor must come in the request, or go in the answer: there is no shared memory here")
 
 
 def no_cuda() -> UnsupportedError:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ConflictError
-from .calls import Call, ModelAnswer
+from .wire.calls import Call, ModelAnswer
 
 ENTRIES = 1024
 MOST_BYTES = 16 << 20

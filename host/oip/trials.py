@@ -16,7 +16,7 @@ from functools import partial
 from ..errors import ConflictError, HostError, ModelUnavailableError
 from ..serving.model import ServedNetwork
 from ..serving.resident import Resident
-from .calls import Call
+from .wire.calls import Call
 
 _log = logging.getLogger(__name__)
 TRIAL = "trial"  # the parameter of a call

@@ -15,7 +15,7 @@ from fluidnpu.host.fleet import DispatchOptions, Leaf
 from fluidnpu.host.fleet.boards.leaf import Times
 from fluidnpu.host.fleet.dispatcher import Dispatcher
 from fluidnpu.host.fleet.duties import Duty
-from fluidnpu.host.oip.calls import Call, ModelAnswer, read_wishes
+from fluidnpu.host.oip.wire.calls import Call, ModelAnswer, read_wishes
 
 MODEL = "m"
 TIMES = Times.of(LatencyTable(ns=((1_000_000, 1_200_000, 1_400_000, 1_600_000),)), (1.0,))  # 1 to 1.6 ms

@@ -17,9 +17,9 @@ from PIL import Image
 
 from fluidnpu.host.errors import HostError
 from fluidnpu.host.oip.admission.limits import Limits, bounds_of
-from fluidnpu.host.oip.edges.http_body import read_call
 from fluidnpu.host.oip.interface import input_of
-from fluidnpu.host.oip.tensors import DTYPES, KNOWN, OF_PIXELS
+from fluidnpu.host.oip.wire.http_body import read_call
+from fluidnpu.host.oip.wire.tensors import DTYPES, KNOWN, OF_PIXELS
 from fluidnpu.models import ModelsError
 from fluidnpu.models.images import Intake, Preprocessing, read_images
 from fluidnpu.models.images.picture import FORMATS, SUFFIXES

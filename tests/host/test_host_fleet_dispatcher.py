@@ -21,7 +21,7 @@ from fluidnpu.host.errors import (
 from fluidnpu.host.fleet import DispatchOptions
 from fluidnpu.host.fleet.boards.leaf import BoardState, Times
 from fluidnpu.host.fleet.dispatcher import Dispatcher
-from fluidnpu.host.oip.calls import Call, ModelAnswer
+from fluidnpu.host.oip.wire.calls import Call, ModelAnswer
 
 
 def test_samples_are_cut_into_batches_and_come_back_in_order() -> None:

@@ -24,9 +24,9 @@ from fluidnpu.host.fleet import Roster
 from fluidnpu.host.fleet.dispatcher import Dispatcher
 from fluidnpu.host.fleet.duties import Duty
 from fluidnpu.host.fleet.fronts.ensemble import Ensemble
-from fluidnpu.host.oip.calls import ModelAnswer, read_wishes
-from fluidnpu.host.oip.edges.messages import SERVICE, message
-from fluidnpu.host.oip.tensors import TensorInfo
+from fluidnpu.host.oip.wire.calls import ModelAnswer, read_wishes
+from fluidnpu.host.oip.wire.messages import SERVICE, message
+from fluidnpu.host.oip.wire.tensors import TensorInfo
 from fluidnpu.models import golden
 from fluidnpu.scheduler import placement
 

@@ -37,9 +37,9 @@ from fluidnpu.host.fleet.fronts.front import expected_of
 from fluidnpu.host.fleet.roster import Roster, Seat
 from fluidnpu.host.oip import ServeOptions, in_background
 from fluidnpu.host.oip.admission.limits import Limits
-from fluidnpu.host.oip.calls import Call, ModelAnswer
 from fluidnpu.host.oip.interface import input_of, outputs_of
-from fluidnpu.host.oip.tensors import from_bytes
+from fluidnpu.host.oip.wire.calls import Call, ModelAnswer
+from fluidnpu.host.oip.wire.tensors import from_bytes
 from fluidnpu.models import golden
 from fluidnpu.scheduler import SchedulerError
 from fluidnpu.scheduler.placement import fleet_with_rates, place

@@ -16,8 +16,8 @@ import fluidnpu
 from fluidnpu.host.errors import AccessError, ProtocolError, TooLargeError, UnknownModelError
 from fluidnpu.host.fleet import BoardOptions, shared_by
 from fluidnpu.host.fleet.boards.leaf import BoardState
-from fluidnpu.host.oip.edges.messages import SERVICE, message
-from fluidnpu.host.oip.tensors import from_bytes
+from fluidnpu.host.oip.wire.messages import SERVICE, message
+from fluidnpu.host.oip.wire.tensors import from_bytes
 from fluidnpu.models import golden
 from fluidnpu.scheduler import SchedulerError
 from fluidnpu.scheduler.comparison import replay_live

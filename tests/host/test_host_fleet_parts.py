@@ -28,10 +28,10 @@ from fluidnpu.host.fleet.duties import Duty, Way, duties_of, part_name, ways_of
 from fluidnpu.host.fleet.fronts.relay import Relay
 from fluidnpu.host.fleet.parts import part_of
 from fluidnpu.host.fleet.reference import Reference
-from fluidnpu.host.oip.calls import Call, ModelAnswer, Wishes, read_wishes
 from fluidnpu.host.oip.inference import join_outputs, parameters_of
 from fluidnpu.host.oip.interface import outputs_of
-from fluidnpu.host.oip.tensors import from_bytes
+from fluidnpu.host.oip.wire.calls import Call, ModelAnswer, Wishes, read_wishes
+from fluidnpu.host.oip.wire.tensors import from_bytes
 from fluidnpu.host.serving.stream import serve_requests
 from fluidnpu.models import golden
 from fluidnpu.scheduler import Request, Serving, make_policy

@@ -22,7 +22,7 @@ from fluidnpu.host.fleet import BoardOptions, DispatchOptions, FleetFront, Fleet
 from fluidnpu.host.fleet.boards.leaf import BoardState
 from fluidnpu.host.fleet.boards.processes import Process
 from fluidnpu.host.oip import NetworkServer, ServeOptions, in_background
-from fluidnpu.host.oip.statuses import status_of
+from fluidnpu.host.oip.wire.statuses import status_of
 from fluidnpu.models import golden
 
 

@@ -49,3 +49,11 @@ print(*{m.partition('.')[0] for m in sys.modules})
 """
     heavy = {"torch", "onnx", "onnxruntime", "pynq", "jinja2", "matplotlib", "scipy", "google", "click", "rich"}
     assert not loaded_by(code) & heavy
+
+
+def test_a_client_of_a_board_loads_the_wire_format_and_no_server() -> None:
+    host = "fluidnpu.host"
+    code = f"import sys, {host}.fleet.boards.link; print(*(name for name in sys.modules if name.startswith('{host}')))"
+    loaded = {name for name in loaded_by(code) if not name.startswith(f"{host}.oip.wire")}
+    packages = {host, f"{host}.oip", f"{host}.fleet", f"{host}.fleet.boards"}
+    assert loaded == {*packages, f"{host}.errors", f"{host}.fleet.boards.link"}

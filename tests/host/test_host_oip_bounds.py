@@ -24,11 +24,13 @@ import fluidnpu
 from fluidnpu.host.oip import Limits
 from fluidnpu.host.oip.admission import limits
 from fluidnpu.host.oip.admission.budget import Budget, Holder
-from fluidnpu.host.oip.admission.limits import PARSED_BYTES, Bounds
-from fluidnpu.host.oip.edges import grpc_edge, http_body, rest
-from fluidnpu.host.oip.edges.http_body import check_json, read_call
-from fluidnpu.host.oip.edges.messages import SERVICE, message
-from fluidnpu.host.oip.parameters import PARAMETERS
+from fluidnpu.host.oip.admission.limits import PARSED_BYTES
+from fluidnpu.host.oip.edges import grpc_edge, rest
+from fluidnpu.host.oip.wire import http_body
+from fluidnpu.host.oip.wire.calls import Bounds
+from fluidnpu.host.oip.wire.http_body import check_json, read_call
+from fluidnpu.host.oip.wire.messages import SERVICE, message
+from fluidnpu.host.oip.wire.parameters import PARAMETERS
 from fluidnpu.host.serving import ProtocolError
 from fluidnpu.scheduler import SchedulerError
 from fluidnpu.scheduler.tenants import changed, described

@@ -15,8 +15,8 @@ from oip_worlds import NAME, Served, served
 from tritonclient import http
 
 import fluidnpu
-from fluidnpu.host.oip.edges.messages import SERVICE, message
-from fluidnpu.host.oip.tensors import from_bytes
+from fluidnpu.host.oip.wire.messages import SERVICE, message
+from fluidnpu.host.oip.wire.tensors import from_bytes
 
 INFER = f"/v2/models/{NAME}/infer"
 

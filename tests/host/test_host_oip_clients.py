@@ -24,7 +24,7 @@ from tritonclient import http as triton_http
 from tritonclient.grpc import aio as triton_grpc_aio
 
 import fluidnpu
-from fluidnpu.host.oip.edges import messages
+from fluidnpu.host.oip.wire import messages
 from fluidnpu.host.serving import ExpiredError, ProtocolError, RemoteError
 
 PROTO = Path(messages.__file__).with_name("inference.proto")

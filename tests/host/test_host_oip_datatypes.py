@@ -13,9 +13,9 @@ from host_worlds import PATIENCE_S
 from oip_worlds import NAME, Served, served
 
 from fluidnpu.host.errors import ProtocolError
-from fluidnpu.host.oip.calls import read_wishes
-from fluidnpu.host.oip.edges.messages import SERVICE, message
-from fluidnpu.host.oip.tensors import DTYPES, KNOWN, OF_PIXELS, Array, from_bytes, to_bytes
+from fluidnpu.host.oip.wire.calls import read_wishes
+from fluidnpu.host.oip.wire.messages import SERVICE, message
+from fluidnpu.host.oip.wire.tensors import DTYPES, KNOWN, OF_PIXELS, Array, from_bytes, to_bytes
 
 INFER = f"/v2/models/{NAME}/infer"
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from oip_worlds import NAME, Served, bundle_of, served
 
 from fluidnpu.host.oip import Limits, ServeOptions, in_background
-from fluidnpu.host.oip.parameters import PARAMETERS
+from fluidnpu.host.oip.wire.parameters import PARAMETERS
 from fluidnpu.host.serving import ModelOptions, Models
 
 SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck)}

@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 
 from fluidnpu.host.errors import ProtocolError, UnsupportedError
 from fluidnpu.host.fleet import FleetFront
-from fluidnpu.host.oip.bodies import (
+from fluidnpu.host.oip.front import BoardAdmin, ModelAdmin, ModelRepository
+from fluidnpu.host.oip.inference import InferenceService
+from fluidnpu.host.oip.operations import OPERATIONS, Operation, operations_of
+from fluidnpu.host.oip.wire.bodies import (
     FLEET,
     LONGEST_WHY,
     SERVER,
@@ -27,9 +30,6 @@ from fluidnpu.host.oip.bodies import (
     parse_body,
     schema_of,
 )
-from fluidnpu.host.oip.front import BoardAdmin, ModelAdmin, ModelRepository
-from fluidnpu.host.oip.inference import InferenceService
-from fluidnpu.host.oip.operations import OPERATIONS, Operation, operations_of
 
 BODIES: tuple[type[Body], ...] = (IndexQuery, LoadOrder, ExitsChange, TenantsChange, SharesChange, Feedback)
 NAMES = ("ready", "step", "guard_ms", "thresholds", "why", "board", "criteria", "tenants", "shares", "back", "truths")

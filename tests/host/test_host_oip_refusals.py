@@ -18,12 +18,12 @@ from oip_worlds import NAME, Served, served
 
 from fluidnpu.host.campaigns.malformed import send_malformed
 from fluidnpu.host.oip import Limits
-from fluidnpu.host.oip.admission.limits import OTHER_BYTES, Bounds
-from fluidnpu.host.oip.calls import Call, ModelAnswer, read_wishes
-from fluidnpu.host.oip.edges.http_body import read_call, write_answer
-from fluidnpu.host.oip.edges.messages import SERVICE, message
+from fluidnpu.host.oip.admission.limits import OTHER_BYTES
 from fluidnpu.host.oip.interface import input_of
-from fluidnpu.host.oip.tensors import DTYPES, from_bytes, from_contents, from_list
+from fluidnpu.host.oip.wire.calls import Bounds, Call, ModelAnswer, read_wishes
+from fluidnpu.host.oip.wire.http_body import read_call, write_answer
+from fluidnpu.host.oip.wire.messages import SERVICE, message
+from fluidnpu.host.oip.wire.tensors import DTYPES, from_bytes, from_contents, from_list
 from fluidnpu.host.serving import ProtocolError, TooLargeError
 
 INFER = f"/v2/models/{NAME}/infer"

@@ -18,7 +18,8 @@ from tritonclient.utils import shared_memory as triton_memory
 
 from fluidnpu.host.errors import AccessError, ConflictError, ProtocolError, TooLargeError
 from fluidnpu.host.oip import Limits
-from fluidnpu.host.oip.regions import MOST_REGIONS, OBJECTS, RegionPlace, Regions
+from fluidnpu.host.oip.regions import MOST_REGIONS, OBJECTS, Regions
+from fluidnpu.host.oip.wire.places import RegionPlace
 
 MOST = 1 << 20
 INFER = f"/v2/models/{NAME}/infer"

@@ -10,8 +10,8 @@ import virtual_time
 from oip_worlds import NAME, served
 
 from fluidnpu.host.errors import ConflictError, GaveUpError
-from fluidnpu.host.oip.calls import Call, ModelAnswer
 from fluidnpu.host.oip.repeats import Repeats, content_of
+from fluidnpu.host.oip.wire.calls import Call, ModelAnswer
 from fluidnpu.scheduler.tenants import Tenancy, Tenant
 
 

@@ -12,8 +12,8 @@ from host_worlds import PATIENCE_S
 from oip_worlds import NAME, Served, served
 
 from fluidnpu.host.oip.edges import health
-from fluidnpu.host.oip.edges.messages import HEALTH, REFLECTION, SERVICE, message
 from fluidnpu.host.oip.edges.reflection import SERVICES
+from fluidnpu.host.oip.wire.messages import HEALTH, REFLECTION, SERVICE, message
 
 TOKEN = "a-token-of-this-test"
 

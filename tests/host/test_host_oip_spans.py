@@ -19,9 +19,9 @@ from oip_worlds import NAME, Served, served
 from fluidnpu.host import DriverUsageError
 from fluidnpu.host.fleet.boards.link import BoardLink
 from fluidnpu.host.oip import spans_to
-from fluidnpu.host.oip.calls import Call, ModelAnswer
 from fluidnpu.host.oip.observing.journal import Journal, Span
 from fluidnpu.host.oip.observing.spans import OpenTelemetry
+from fluidnpu.host.oip.wire.calls import Call, ModelAnswer
 
 TRACE_ID, ABOVE = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 TRACE = f"00-{TRACE_ID}-{ABOVE}-01"

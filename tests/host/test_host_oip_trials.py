@@ -14,9 +14,9 @@ from oip_worlds import NAME, bundle_of, served
 import fluidnpu
 from fluidnpu.host.errors import ModelUnavailableError
 from fluidnpu.host.oip import trials
-from fluidnpu.host.oip.calls import Call
-from fluidnpu.host.oip.edges.messages import SERVICE, message
 from fluidnpu.host.oip.trials import Trials
+from fluidnpu.host.oip.wire.calls import Call
+from fluidnpu.host.oip.wire.messages import SERVICE, message
 
 LOAD = f"/v2/repository/models/{NAME}/load"
 

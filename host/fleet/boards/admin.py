@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 
 from ...errors import BoardError, HostError
-from ...oip.edges.messages import message
+from ...oip.wire.messages import message
 from .link import BoardLink, error_of
 
 LOAD_S = 120.0  # a large network on a slow board, with its warm-up

@@ -22,7 +22,7 @@ from fluidnpu.scheduler import Serving, placement
 from fluidnpu.scheduler.comparison import predicted_capacity
 from fluidnpu.scheduler.policies import SERVING_POLICY
 
-from ...oip.calls import ModelAnswer
+from ...oip.wire.calls import ModelAnswer
 from ..duties import Duty
 from .admin import AdminLink
 from .line import BoardQueue

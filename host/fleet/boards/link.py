@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import grpc
 
 from ...errors import BoardError, HostError
-from ...oip.calls import ModelAnswer, Parameter
-from ...oip.edges.grpc_edge import read_parameters, set_parameter
-from ...oip.edges.messages import SERVICE, message
-from ...oip.statuses import error_named
-from ...oip.tensors import Array, datatype_of, from_bytes, to_bytes
+from ...oip.wire.calls import ModelAnswer
+from ...oip.wire.grpc_body import read_answer
+from ...oip.wire.messages import SERVICE, message
+from ...oip.wire.statuses import error_named
 
 _PREFIX = "fluidnpu-"
 _OPTIONS = [
@@ -60,7 +58,7 @@ class BoardLink:
         """
         metadata = (*self._metadata, ("traceparent", trace)) if trace else self._metadata
         try:
-            return _read_answer(await self._infer(request, timeout=timeout_s, metadata=metadata))
+            return read_answer(await self._infer(request, timeout=timeout_s, metadata=metadata))
         except grpc.aio.AioRpcError as error:
             raise error_of(error) from None
 
@@ -89,26 +87,3 @@ def error_of(error: Any) -> HostError:
             return error_named(str(value), str(error.details()))
     silent = error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
     return BoardError(str(error.details()), silent=silent)
-
-
-def write_request(
-    model: str, id: str, inputs: Mapping[str, Array], outputs: tuple[str, ...], parameters: Mapping[str, Parameter]
-) -> Any:
-    """Return a ModelInferRequest with its tensors (samples, ...) as raw bytes."""
-    made = message("ModelInferRequest")(model_name=model, id=id)
-    for name, array in inputs.items():
-        made.inputs.add(name=name, datatype=datatype_of(array), shape=array.shape)
-        made.raw_input_contents.append(to_bytes(array))
-    for name in outputs:
-        made.outputs.add(name=name)
-    for key, value in parameters.items():
-        set_parameter(made.parameters[key], value)
-    return made
-
-
-def _read_answer(answer: Any) -> ModelAnswer:
-    outputs = {
-        output.name: from_bytes(output.name, output.datatype, tuple(output.shape), raw)
-        for output, raw in zip(answer.outputs, answer.raw_output_contents, strict=True)
-    }
-    return ModelAnswer(answer.model_name, answer.model_version, answer.id, outputs, read_parameters(answer.parameters))

@@ -19,10 +19,10 @@ from fluidnpu.hls import Program
 from fluidnpu.scheduler import placement
 
 from ...errors import DriverUsageError, HostError, ProtocolError
-from ...oip.calls import Call, ModelAnswer, Parameter, Wishes
-from ...oip.classes import CLASS_NAME, names_of
 from ...oip.interface import input_of
-from ...oip.tensors import Array, TensorInfo
+from ...oip.wire.calls import Call, ModelAnswer, Parameter, Wishes
+from ...oip.wire.classes import CLASS_NAME, names_of
+from ...oip.wire.tensors import Array, TensorInfo
 from ...serving.models import VERSION
 from ..dispatcher import Dispatcher
 from ..piece import Piece

@@ -21,8 +21,8 @@ from fluidnpu.scheduler import SchedulerError, placement
 
 from ...errors import DriverUsageError, ExpiredError, HostError
 from ...oip.admission.limits import Limits
-from ...oip.calls import Call, ModelAnswer, Wishes
 from ...oip.observing.metric_table import Row
+from ...oip.wire.calls import Call, ModelAnswer, Wishes
 from ..boards.leaf import Leaf
 from ..boards.processes import Process
 from ..reference import Reference

@@ -15,15 +15,15 @@ from typing import Any
 
 from ...bundle import Bundle
 from ...errors import BundleError, HostError, TooLargeError, UnknownModelError
-from ...oip.admission.limits import Bounds, Limits, bounds_of
-from ...oip.bodies import ExitsChange, LoadOrder
-from ...oip.calls import Call, ModelAnswer, Wishes, read_wishes
+from ...oip.admission.limits import Limits, bounds_of
 from ...oip.edges.openapi import document
 from ...oip.inference import NAME, PLATFORM, extensions, with_best
 from ...oip.interface import input_of, named_classes, outputs_of
 from ...oip.observing.metric_table import Row
 from ...oip.operations import operations_of
 from ...oip.repeats import Repeats
+from ...oip.wire.bodies import ExitsChange, LoadOrder
+from ...oip.wire.calls import Bounds, Call, ModelAnswer, Wishes, read_wishes
 from ...serving.models import VERSION
 from ...serving.tails import check_joinable
 from ..boards.admin import AdminLink

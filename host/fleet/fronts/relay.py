@@ -21,9 +21,9 @@ from fluidnpu.scheduler.simulation import OVERDUE
 
 from ...bundle import Bundle
 from ...errors import ProtocolError
-from ...oip.calls import Call, ModelAnswer, Parameter, Wishes
 from ...oip.interface import OF_PARTS, outputs_of
-from ...oip.tensors import Array
+from ...oip.wire.calls import Call, ModelAnswer, Parameter, Wishes
+from ...oip.wire.tensors import Array
 from ...serving.models import VERSION
 from ..dispatcher import Dispatcher
 from ..duties import Way

@@ -27,15 +27,15 @@ from ...errors import (
     ProtocolError,
     UnsupportedError,
 )
-from ...oip.bodies import ExitsChange
-from ...oip.calls import Parameter
 from ...oip.operations import ACTS
-from ...oip.tensors import Array
 from ...oip.trials import TRIAL
+from ...oip.wire.bodies import ExitsChange
+from ...oip.wire.calls import Parameter
+from ...oip.wire.grpc_body import write_request
+from ...oip.wire.tensors import Array
 from ..boards.admin import LOAD_S, AdminLink
 from ..boards.editions import Edition, Editions
 from ..boards.leaf import BoardState, Leaf
-from ..boards.link import write_request
 from ..dispatcher import Dispatcher
 from ..duties import NEVER
 from ..roster import Seat

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ...errors import AccessError, DriverUsageError
-from ..statuses import sentence_of
+from ..wire.statuses import sentence_of
 
 _log = logging.getLogger(__name__)
 OPEN = ("/v2/health/live", "/v2/health/ready")  # probes carry no token

@@ -1,6 +1,6 @@
 """The bounds that keep one client, or many, from taking the server down. Plain data.
 
->>> from fluidnpu.host.oip.tensors import TensorInfo
+>>> from fluidnpu.host.oip.wire.tensors import TensorInfo
 >>> bounds_of(Limits(batch=2), TensorInfo("x", "UINT8", (-1, 4, 4, 1)))
 Bounds(elements=32, json_bytes=66368, body_bytes=66368, datatypes=('UINT8', 'FP16', 'BF16', 'FP32', 'FP64'))
 """
@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ..tensors import OF_PIXELS, TensorInfo
+from ..wire.calls import HEAD_BYTES, Bounds
+from ..wire.tensors import OF_PIXELS, TensorInfo
 
-HEAD_BYTES = 64 << 10  # of a body: names, parameters and outputs, beside the numbers
 NUMBER_BYTES = 26  # of the longest float in JSON, with its separator
 WIDEST_BYTES = 8  # of a number in a binary tensor
 JSON_BYTES = 8 << 20  # of JSON, which is read at a thousandth of a binary tensor's speed
@@ -46,25 +46,6 @@ class Limits:
     idle_s: float = 60.0
     drain_s: float = 30.0
     shared_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """The largest request of a model: numbers of its input, bytes of its JSON, and of its whole body.
-
-    `datatypes`: those that its input may have. Pixels come as they are, or as floats; a part of a network
-    takes activations as stored, which no image may be mistaken for.
-    """
-
-    elements: int
-    json_bytes: int
-    body_bytes: int
-    datatypes: tuple[str, ...] = OF_PIXELS
-
-    @property
-    def json_items(self) -> int:
-        """Commas and lists of its JSON: up to four a number, in nested lists of one channel."""
-        return 4 * self.elements + HEAD_BYTES // 16
 
 
 def bounds_of(limits: Limits, *inputs: TensorInfo) -> Bounds:

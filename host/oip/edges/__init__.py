@@ -1,1 +1,1 @@
-"""The transports of the protocol: REST and gRPC, their bodies, messages and descriptions."""
+"""The transports of the protocol: REST and gRPC, and their descriptions."""

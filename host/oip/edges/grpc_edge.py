@@ -21,28 +21,27 @@ from google.protobuf.message import Message as ProtoMessage
 from ...errors import AccessError, DriverUsageError, HostError, ProtocolError, QueueFullError
 from ..admission.access import AccessControl
 from ..admission.budget import Budget, Holder
-from ..admission.limits import OTHER_BYTES, Bounds
-from ..calls import Call, ModelAnswer, Parameter, read_id, read_names, read_output
+from ..admission.limits import OTHER_BYTES
 from ..configuration import configuration
 from ..front import Front
 from ..observing.journal import Journal
 from ..operations import LOAD, OPERATIONS, UNLOAD, Operation
-from ..parameters import abbreviate
-from ..regions import Fetch, Regions, Store, elsewhere, no_cuda, read_place
-from ..statuses import RETRY_MS, sentence_of, status_of
-from ..tensors import Array, check_datatype, datatype_of, from_bytes, from_contents, to_bytes
+from ..regions import Regions, no_cuda
+from ..wire.calls import TRACEPARENT, Call, ModelAnswer
+from ..wire.grpc_body import read_call, read_parameters, write_answer
+from ..wire.http_body import read_json
+from ..wire.messages import HEALTH, REFLECTION, SERVICE, message, service
+from ..wire.parameters import abbreviate
+from ..wire.statuses import RETRY_MS, sentence_of, status_of
 from .health import WATCHERS, status_of_service, watch_service
-from .http_body import read_json
-from .messages import HEALTH, REFLECTION, SERVICE, message, service
 from .reflection import SERVICES as REFLECTING
 from .reflection import reflect
-from .rest import TRACEPARENT, InTime
+from .timeouts import InTime
 
 _log = logging.getLogger(__name__)
 STALLED_S = 1.0  # after which a message that has not come may lose its place to another
 _ATTEMPTS = 20  # to get a place
 _OPEN = ("ServerLive", "ServerReady", "Check", "Watch")  # probes carry no token
-_Response = message("ModelInferResponse")
 _StreamResponse = message("ModelStreamInferResponse")
 Handler = Callable[[Any, Any], Awaitable[Any]]
 
@@ -490,92 +489,6 @@ class _Edge:
         if self.journal.on:
             self.journal.note(call, status, began, trace, ended)
         return made
-
-
-def read_call(request: Any, bounds: Bounds, fetch: Fetch = elsewhere) -> Call:
-    """Return the call in a ModelInferRequest. `fetch` gives tensors that lie in shared memory.
-
-    Raises ProtocolError, TooLargeError, and what it raises.
-    """
-    raw = list(request.raw_input_contents)
-    if not request.inputs:
-        raise ProtocolError("a request must have inputs, and it has none")
-    places = [read_place(input_.name, read_parameters(input_.parameters)) for input_ in request.inputs]
-    if raw and len(raw) != places.count(None):
-        raise ProtocolError(
-            f"raw_input_contents must be empty or one an input, {places.count(None)} in all, not {len(raw)}"
-        )
-    read_names("input", [input_.name for input_ in request.inputs])
-    call = Call(
-        request.model_name,
-        request.model_version,
-        read_id(request.id),
-        outputs=read_names("output", [output.name for output in request.outputs]),
-        parameters=read_parameters(request.parameters) if request.parameters else {},
-    )
-    for tensor, place in zip(request.inputs, places, strict=True):
-        if place is None:
-            call.inputs[tensor.name] = _input(tensor, raw.pop(0) if raw else None, bounds)
-        else:
-            check_datatype(tensor.name, tensor.datatype, bounds.datatypes)
-            data = fetch(place, bounds.body_bytes)
-            call.inputs[tensor.name] = _input(tensor, data, bounds)
-            call.fetched += len(data)
-    for wanted in request.outputs:
-        read_output(call, wanted.name, read_parameters(wanted.parameters))
-    return call
-
-
-def _input(tensor: Any, raw: bytes | None, bounds: Bounds) -> Array:
-    check_datatype(tensor.name, tensor.datatype, bounds.datatypes)
-    shape, most = tuple(tensor.shape), bounds.elements
-    if raw is None:
-        return from_contents(tensor.name, tensor.datatype, shape, tensor.contents, most)
-    if tensor.HasField("contents"):
-        raise ProtocolError(f"tensor '{tensor.name:.60}' must have either contents or raw bytes, and it has both")
-    return from_bytes(tensor.name, tensor.datatype, shape, raw, most)
-
-
-def read_parameters(parameters: Any) -> dict[str, Any]:
-    """Return the values of a message's parameters; None where a parameter has none."""
-    return {
-        name: getattr(value, kind) if (kind := value.WhichOneof("parameter_choice")) else None
-        for name, value in parameters.items()
-    }
-
-
-def write_answer(answer: ModelAnswer, call: Call, store: Store = elsewhere) -> Any:
-    """Return the ModelInferResponse of an answer, its tensors as raw bytes.
-
-    `store` takes what is wanted in shared memory, whose raw bytes are empty. Raises what it raises.
-    """
-    made = _Response(model_name=answer.model, model_version=answer.version, id=answer.id)
-    for key, value in answer.parameters.items():
-        set_parameter(made.parameters[key], value)
-    for name, array in answer.outputs.items():
-        output = made.outputs.add()
-        output.name, output.datatype = name, datatype_of(array)
-        output.shape.extend(array.shape)
-        data = to_bytes(array)
-        if (place := call.places.get(name)) is not None:
-            store(name, place, data)
-            for key, value in place.to_json(len(data)).items():
-                set_parameter(output.parameters[key], value)
-            data = b""
-        made.raw_output_contents.append(data)
-    return made
-
-
-def set_parameter(parameter: Any, value: Parameter) -> None:
-    """Write a value into a parameter of a message."""
-    if isinstance(value, bool):
-        parameter.bool_param = value
-    elif isinstance(value, int):
-        parameter.int64_param = value
-    elif isinstance(value, float):
-        parameter.double_param = value
-    else:
-        parameter.string_param = value
 
 
 def _health(status: str) -> ProtoMessage:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 from ...errors import UnknownModelError
 from ..front import Front
-from .messages import SERVICE
+from ..wire.messages import SERVICE
 
 WATCHED_S = 0.25  # between two looks at a service that is watched
 WATCHERS = 64  # calls that watch at the same time

@@ -12,7 +12,10 @@ from typing import Any
 from fluidnpu.hls import Program
 
 from ...serving.models import VERSION
-from ..bodies import (
+from ..front import BoardAdmin
+from ..interface import input_of, outputs_of
+from ..operations import ACTS, Operation
+from ..wire.bodies import (
     FLEET,
     SERVER,
     ExitsChange,
@@ -24,11 +27,8 @@ from ..bodies import (
     is_needed,
     schema_of,
 )
-from ..front import BoardAdmin
-from ..interface import input_of, outputs_of
-from ..operations import ACTS, Operation
-from ..parameters import LONGEST_ID, OTHERS, PARAMETERS
-from ..tensors import KNOWN, TensorInfo
+from ..wire.parameters import LONGEST_ID, OTHERS, PARAMETERS
+from ..wire.tensors import KNOWN, TensorInfo
 
 Schema = dict[str, Any]
 Programs = Mapping[str, Program | None]  # by model name; None where a model is not loaded

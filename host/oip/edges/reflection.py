@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .messages import REFLECTION, describe_file, message, services
+from ..wire.messages import REFLECTION, describe_file, message, services
 
 SERVICES = (f"{REFLECTION}.ServerReflection", "grpc.reflection.v1alpha.ServerReflection")  # the same messages
 _NOT_FOUND = 5  # gRPC's number of the code

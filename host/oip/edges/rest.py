@@ -12,9 +12,9 @@ import logging
 import re
 import time
 import urllib.parse
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -26,9 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ...errors import AccessError, HostError, ProtocolError, QueueFullError, TooLargeError
 from ..admission.access import LOGIN, PAGE, AccessControl
 from ..admission.budget import Budget, Holder
-from ..admission.limits import OTHER_BYTES, PARSED_BYTES, Bounds
-from ..bodies import IndexQuery, parse_body
-from ..calls import Call, ModelAnswer
+from ..admission.limits import OTHER_BYTES, PARSED_BYTES
 from ..configuration import configuration
 from ..front import Front
 from ..local import ADDRESS
@@ -37,13 +35,14 @@ from ..observing.metrics import CONTENT_TYPE, render, server_rows
 from ..observing.page import login_page
 from ..operations import OPERATIONS, Operation
 from ..regions import Regions, no_cuda
-from ..statuses import RETRY_MS, body_of, status_of
-from .http_body import LENGTH_HEADER, check_json, read_call, read_json, write_answer
+from ..wire.bodies import IndexQuery, parse_body
+from ..wire.calls import TRACEPARENT, Bounds, Call, ModelAnswer
+from ..wire.http_body import LENGTH_HEADER, check_json, read_call, read_json, write_answer
+from ..wire.statuses import RETRY_MS, body_of, status_of
 from .inflating import Inflating
+from .timeouts import InTime, unless_gone
 
 _log = logging.getLogger(__name__)
-_PROMPT_S = 0.05  # an answer that comes sooner is not worth a look at its client
-TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 INFER = re.compile(r"/v2/models/([^/]+)(?:/versions/([^/]+))?/infer")
 _HELD = "fluidnpu.held"  # the key of a scope's `_Body`
 THROWN_BYTES = 32 << 20  # of a body that is too large
@@ -251,7 +250,7 @@ class _Infer:
             body = await read_body(scope, receive, bounds.body_bytes, headers)
             call = await self._read(name, version, body, _head_bytes(headers), bounds, scope)
             call.trace = trace
-            ended = answer = await _unless_gone(inference.infer(call), receive)
+            ended = answer = await unless_gone(inference.infer(call), receive)
             if answer is None:
                 return
             status, (content, head) = 200, write_answer(answer, call, self._edge.regions.store(_who(scope)))
@@ -286,60 +285,6 @@ class _Infer:
             regions.check(who, place)
         scope[_HELD].take(call.fetched)
         return call
-
-
-async def _unless_gone(work: Awaitable[Any], receive: Receive) -> Any:
-    """Return the result of the work, or None when the client goes first; a watch begins after `_PROMPT_S`."""
-    watch = _Watch(receive)
-    timer = asyncio.get_running_loop().call_later(_PROMPT_S, watch.begin)
-    try:
-        return await work
-    except asyncio.CancelledError:
-        if not watch.gone:
-            raise
-        watch.forgive()
-        return None
-    finally:
-        timer.cancel()
-        watch.end()
-
-
-class _Watch:
-    """Cancels the task that made it when the client goes."""
-
-    def __init__(self, receive: Receive) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._work, self._receive, self.gone = task, receive, False
-        self._task: asyncio.Task[None] | None = None
-
-    def begin(self) -> None:
-        """Look at the client from now on."""
-        self._task = asyncio.ensure_future(_until_gone(self._receive))
-        self._task.add_done_callback(self._note_end)
-
-    def end(self) -> None:
-        """Look no longer."""
-        if self._task is not None:
-            self._task.remove_done_callback(self._note_end)
-            self._task.cancel()
-
-    def forgive(self) -> None:
-        """Take the cancellation back."""
-        if hasattr(self._work, "uncancel"):
-            self._work.uncancel()
-
-    def _note_end(self, done: asyncio.Task[None]) -> None:
-        if done.cancelled():
-            return
-        done.exception()  # a connection that broke is gone, too
-        self.gone = True
-        self._work.cancel()
-
-
-async def _until_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def read_body(scope: Scope, receive: Receive, most: int, headers: dict[bytes, bytes] | None = None) -> bytes:
@@ -411,63 +356,6 @@ class _Body(Holder):
         if self.evicted and self._work is not None and hasattr(self._work, "uncancel"):
             self._work.uncancel()
         raise QueueFullError("the server holds as many bytes of requests as it may, and this address has most of them")
-
-
-class _Until:
-    """A `with` block in a coroutine that ends with asyncio's TimeoutError at a time of the loop.
-
-    `asyncio.wait_for` makes a task for each wait, and `asyncio.timeout` needs Python 3.11.
-    """
-
-    def __init__(self, at: float) -> None:
-        self._at, self._passed = at, False
-
-    def __enter__(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._timer = asyncio.get_running_loop().call_at(self._at, self._pass, task)
-        self._task = task
-
-    def _pass(self, task: asyncio.Task[Any]) -> None:
-        self._passed = True
-        task.cancel()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        self._timer.cancel()
-        if self._passed and kind is asyncio.CancelledError:
-            if hasattr(self._task, "uncancel"):
-                self._task.uncancel()
-            raise asyncio.TimeoutError from None
-
-
-class InTime:
-    """Awaits as `_Until` does, but sets no timer where there is nothing to wait for."""
-
-    def __init__(self, work: Awaitable[Any], at: float) -> None:
-        self._steps, self._at = work.__await__(), at
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        """Take the first step, then the others under the clock."""
-        try:
-            waited = next(self._steps)
-        except StopIteration as done:
-            return done.value
-        with _Until(self._at):
-            return (yield from _rest(self._steps, waited))
-
-
-def _rest(work: Generator[Any, Any, Any], waited: Any) -> Generator[Any, Any, Any]:
-    """Drive an awaitable to its end from what it waits for now, as `yield from` would."""
-    while True:
-        try:
-            try:
-                sent = yield waited
-            except BaseException as error:
-                waited = work.throw(error)
-            else:
-                waited = work.send(sent)
-        except StopIteration as done:
-            return done.value
 
 
 class _Guarded:

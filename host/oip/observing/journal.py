@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..calls import Call, ModelAnswer, Parameter
-from ..statuses import sentence_of, status_of
+from ..wire.calls import Call, ModelAnswer, Parameter
+from ..wire.statuses import sentence_of, status_of
 
 _requests = logging.getLogger("fluidnpu.requests")
 _TOLD = ("outcome", "exit", "left_because", "met", "batch", "queue_us", "npu_us", "tail_us", "board")  # of an answer

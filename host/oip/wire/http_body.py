@@ -20,11 +20,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...errors import ProtocolError, TooLargeError
-from ..admission.limits import Bounds
-from ..calls import Call, ModelAnswer, read_id, read_names, read_output
-from ..parameters import abbreviate
-from ..regions import Fetch, RegionPlace, Store, elsewhere, read_place
-from ..tensors import Array, check_datatype, datatype_of, from_bytes, from_list, to_bytes
+from .calls import Bounds, Call, ModelAnswer, read_id, read_names, read_output
+from .parameters import abbreviate
+from .places import Fetch, RegionPlace, Store, elsewhere, read_place
+from .tensors import Array, check_datatype, datatype_of, from_bytes, from_list, to_bytes
 
 MOST_MEMBERS = 4096  # of the objects in a request's JSON
 _LONG = 64 << 10  # bytes of JSON

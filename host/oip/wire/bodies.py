@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, ClassVar, TypeVar
 
-from ..errors import ProtocolError, UnsupportedError
+from ...errors import ProtocolError, UnsupportedError
 from .parameters import FLAG, LONGEST_CRITERIA, RequestParameter, bounded_text, bounded_whole, is_whole
 
 LONGEST_WHY = 200  # characters of the reason for a change of exits

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import ProtocolError
+from ...errors import ProtocolError
 
 LONGEST_MS = 1e9
 PRIORITIES = 8  # 1 goes first; 0, or none, means the middle

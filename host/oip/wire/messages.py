@@ -1,7 +1,7 @@
 """The protobuf messages of our gRPC services, made from the compiled `.proto` files at import.
 
 They live in a descriptor pool of their own: tritonclient registers the same full names in protobuf's default
-pool, and both may be used in one process. Only this file and the gRPC edge know protobuf.
+pool, and both may be used in one process. Beside this folder only the gRPC edge knows protobuf.
 """
 
 from __future__ import annotations

@@ -9,18 +9,21 @@ fluidnpu.host.errors.ProtocolError: parameter 'slo_ms' must be a number in (0, 1
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import ProtocolError, UnsupportedError
+from ...errors import ProtocolError, UnsupportedError
 from .classes import read_classification
 from .parameters import LONGEST_ID, read_parameters
-from .regions import RegionPlace, read_place
-from .tensors import Array
+from .places import RegionPlace, read_place
+from .tensors import OF_PIXELS, Array
 
 Parameter = bool | int | float | str
+TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _MIDDLE = 4  # the priority of a request that names none
+HEAD_BYTES = 64 << 10  # of a body: names, parameters and outputs, beside the numbers
 MOST_TENSORS = 64  # that a request names as inputs or as outputs
 
 
@@ -35,6 +38,25 @@ class Wishes:
     criteria: str | None = None
     tenant: str = ""
     key: str | None = None  # a repeat of a request carries the same
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The largest request of a model: numbers of its input, bytes of its JSON, and of its whole body.
+
+    `datatypes`: those that its input may have. Pixels come as they are, or as floats; a part of a network
+    takes activations as stored, which no image may be mistaken for.
+    """
+
+    elements: int
+    json_bytes: int
+    body_bytes: int
+    datatypes: tuple[str, ...] = OF_PIXELS
+
+    @property
+    def json_items(self) -> int:
+        """Commas and lists of its JSON: up to four a number, in nested lists of one channel."""
+        return 4 * self.elements + HEAD_BYTES // 16
 
 
 @dataclass(slots=True)

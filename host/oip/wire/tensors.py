@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import ProtocolError, TooLargeError
+from ...errors import ProtocolError, TooLargeError
 
 Array = npt.NDArray[Any]
 

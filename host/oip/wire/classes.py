@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ProtocolError
+from ...errors import ProtocolError
 from .parameters import abbreviate
 from .tensors import Array
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from .. import errors
-from ..errors import (
+from ... import errors
+from ...errors import (
     AccessError,
     BoardError,
     ConflictError,

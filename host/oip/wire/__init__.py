@@ -1,0 +1,1 @@
+"""The messages and codecs of the protocol, under server and clients alike."""
