@@ -39,10 +39,9 @@ from front_end import demo_bundle
 from plans import served, write_fleet
 
 from fluidnpu.dse import Design
-from fluidnpu.host import Bundle
-from fluidnpu.host.campaigns.fleet import rights_of
+from fluidnpu.host import Bundle, Driver, SimulatedNpu, serve_requests
 from fluidnpu.models import shipped_images
-from fluidnpu.scheduler import Policy, Serving, make_policy, placement
+from fluidnpu.scheduler import Policy, Request, Serving, make_policy, placement
 
 NETWORKS = {"two": (2.0, 1.0), "four": (4.0, 3.0, 2.0, 1.0)}  # rates of the networks alone on a board, in shares
 PLANNED = 4  # times as fast where requests hold many images, which cost the host less
@@ -100,7 +99,11 @@ def exits(folder: Path, boards: int, given: Namespace) -> dict[str, Any]:
     """Return predicted and served goodput of a classifier with exits."""
     demo = Bundle.read(demo_bundle(folder / "demo"))
     pool = shipped_images(IMAGES).images
-    leaves = np.array([exit for exit, _, _ in rights_of(demo, pool)])
+    driver = Driver(SimulatedNpu(demo.design), demo.program, demo.design)
+    driver.load()
+    requests = [Request(i, i, 10**15) for i in range(IMAGES)]
+    alone = serve_requests(requests, pool, make_policy("serial"), driver)
+    leaves = np.array([answer.exit for answer in alone.answers])
     bundle = slowed(demo, given.per_board)
     design = bundle.design
     bundle.write(folder / "slowed")

@@ -106,7 +106,7 @@ def test_what_is_for_one_search_is_refused_for_several(model: str, tmp_path: Pat
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[tuple[str, ...]]:
-    from fluidnpu.host.campaigns.cluster import LocalCluster
+    from campaigns.cluster import LocalCluster
 
     with LocalCluster(nodes=2, boards=1) as nodes:
         yield "--engine", "ray", "--ray-address", nodes.address

@@ -1,12 +1,12 @@
 """Counters of layers on the simulated NPU and on the RTL; what a driver reads back of what it has loaded."""
 
 import pytest
+from campaigns.faulty import FaultyDevice, Mischief, Mishap
 from host_worlds import HostWorld, read, world, write
 from rtl_worlds import design_of, rtl_world
 
 from fluidnpu.hls import VERSION, register
 from fluidnpu.host import BuildMismatch, NpuError, SimulatedNpu
-from fluidnpu.host.campaigns.faulty import FaultyDevice, Mischief, Mishap
 from fluidnpu.host.devices import RtlDevice
 from fluidnpu.host.driver import Driver
 from fluidnpu.host.identity import shape_word

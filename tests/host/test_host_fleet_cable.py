@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from campaigns.cable import Cable, Mended
 from fleet_worlds import NAME, boards, slow_world
 from host_worlds import PATIENCE_S
 from oip_worlds import bundle_of
 
-from fluidnpu.host.campaigns.cable import Cable, Mended
 from fluidnpu.host.errors import BoardError
 from fluidnpu.host.fleet.boards.link import BoardLink
 

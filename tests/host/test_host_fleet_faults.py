@@ -10,12 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from campaigns import fleet as campaign
 from fleet_worlds import slow_world
 from host_worlds import HOUR_NS, PATIENCE_S
 from oip_worlds import bundle_of
 
-from fluidnpu.host.campaigns import fleet as campaign
 from fluidnpu.host.fleet import BoardOptions, DispatchOptions, FleetOptions
+from fluidnpu.host.fleet.boards.children import environment
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +86,7 @@ def test_a_lying_board_is_found_and_named(tmp_path: Path) -> None:
 IN_ACTORS = """
 import json, logging, sys
 import numpy as np
-from fluidnpu.host.campaigns import fleet as campaign
+from campaigns import fleet as campaign
 
 logging.getLogger("fluidnpu").setLevel(logging.CRITICAL)
 images = np.load(sys.argv[2])
@@ -101,7 +102,7 @@ def test_actors_and_nodes_of_ray_are_struck_and_lose_nothing(tmp_path: Path) -> 
     w = slow_world()
     np.save(tmp_path / "images.npy", w.images(16))
     words = [sys.executable, "-c", IN_ACTORS, str(bundle_of(w, tmp_path / "b")), str(tmp_path / "images.npy")]
-    done = subprocess.run(words, capture_output=True, text=True)
+    done = subprocess.run(words, capture_output=True, text=True, env=environment())
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])  # Ray may have had its say before
     assert found["clean"], found

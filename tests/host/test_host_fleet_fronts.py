@@ -159,7 +159,7 @@ def test_envoys_file_has_the_fronts_of_haproxys() -> None:
 def test_boards_fronts_and_backends_are_struck_and_nothing_is_lost(tmp_path: Path) -> None:
     w = slow_world()
     np.save(tmp_path / "images.npy", w.images(16))
-    words = [sys.executable, str(ROOT / "benchmarks" / "many_fronts.py"), str(bundle_of(w, tmp_path / "bundle"))]
+    words = [sys.executable, "-m", "campaigns.many_fronts", str(bundle_of(w, tmp_path / "bundle"))]
     words += [f"--images={tmp_path / 'images.npy'}", "--requests=2000", "--every=1.5"]
     done = subprocess.run(words, capture_output=True, text=True, env=environment())
     assert done.returncode == 0, done.stdout + done.stderr

@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from campaigns.cluster import LocalCluster
 
 from fluidnpu.host import DriverUsageError
-from fluidnpu.host.campaigns.cluster import LocalCluster
 from fluidnpu.host.fleet import RayEngine
 from fluidnpu.scheduler import EngineError, SchedulerError
 from fluidnpu.scheduler.comparison import in_order

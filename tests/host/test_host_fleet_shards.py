@@ -14,6 +14,7 @@ from urllib.request import urlopen
 
 import numpy as np
 import pytest
+from campaigns.cluster import LocalCluster, tree
 from fleet_worlds import fleet_file, plan_of, slow_world
 from host_worlds import PATIENCE_S, HostWorld, eventually
 from hypothesis import given
@@ -22,7 +23,6 @@ from hypothesis import strategies as st
 import fluidnpu
 from fluidnpu.dse import LatencyTable
 from fluidnpu.host import DriverUsageError
-from fluidnpu.host.campaigns.cluster import LocalCluster, tree
 from fluidnpu.host.errors import BoardError
 from fluidnpu.host.fleet import FleetOptions, Roster, ShardedFront, ShardOptions
 from fluidnpu.host.fleet.boards.leaf import Times

@@ -5,13 +5,13 @@ import random
 from pathlib import Path
 
 import pytest
+from campaigns import requests as campaign
+from campaigns.faulty import FaultyDevice, Mischief, Mishap, random_mishaps
 from host_worlds import HostWorld, world
 from oip_worlds import bundle_of
 from rtl_worlds import RtlWorld, rtl_world
 
 from fluidnpu.host import Bundle, DeviceError, Driver, SimulatedNpu
-from fluidnpu.host.campaigns import requests as campaign
-from fluidnpu.host.campaigns.faulty import FaultyDevice, Mischief, Mishap, random_mishaps
 from fluidnpu.host.serving import ModelOptions
 
 

@@ -11,12 +11,12 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+from campaigns.malformed import send_malformed
 from host_worlds import PATIENCE_S
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oip_worlds import NAME, Served, served
 
-from fluidnpu.host.campaigns.malformed import send_malformed
 from fluidnpu.host.oip import Limits
 from fluidnpu.host.oip.admission.limits import OTHER_BYTES
 from fluidnpu.host.oip.interface import input_of

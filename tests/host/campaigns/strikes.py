@@ -25,16 +25,17 @@ from typing import Any, Protocol
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from ..errors import BoardError
-from ..fleet.boards.board import BoardOptions
-from ..fleet.boards.children import environment
-from ..fleet.boards.leaf import BoardState
-from ..fleet.boards.processes import Process
-from ..fleet.dispatcher import DispatchOptions
-from ..fleet.fronts.front import FleetFront, FleetOptions, open_fleet
-from ..fleet.fronts.shards import ShardedFront
-from ..fleet.roster import Roster
-from ..oip.running import ServeOptions, run_server
+from fluidnpu.host.errors import BoardError
+from fluidnpu.host.fleet.boards.board import BoardOptions
+from fluidnpu.host.fleet.boards.children import environment
+from fluidnpu.host.fleet.boards.leaf import BoardState
+from fluidnpu.host.fleet.boards.processes import Process
+from fluidnpu.host.fleet.dispatcher import DispatchOptions
+from fluidnpu.host.fleet.fronts.front import FleetFront, FleetOptions, open_fleet
+from fluidnpu.host.fleet.fronts.shards import ShardedFront
+from fluidnpu.host.fleet.roster import Roster
+from fluidnpu.host.oip.running import ServeOptions, run_server
+
 from .cable import Cable, Mended
 from .cluster import LocalCluster
 

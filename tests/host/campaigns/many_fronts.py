@@ -1,6 +1,6 @@
 """Four boards and three fronts behind HAProxy, struck while clients know every answer to the bit.
 
-    python benchmarks/many_fronts.py project/bundle --requests 100000
+    PYTHONPATH=tests/host python -m campaigns.many_fronts project/bundle --requests 100000
 
 Boards and fronts are killed and stopped, and the balancer's backends taken out, in turns; in the middle the
 network is loaded anew on all boards, one at a time, so that other answers are right from then on. Clients of
@@ -41,15 +41,16 @@ from urllib.request import urlopen
 import numpy as np
 
 from fluidnpu.host import Bundle
-from fluidnpu.host.campaigns.clients import LONGEST_S, Asking, Right
-from fluidnpu.host.campaigns.fleet import FLEET, NAME, rights_of
-from fluidnpu.host.campaigns.strikes import Ends, strikes
 from fluidnpu.host.fleet.boards.board import BoardOptions
 from fluidnpu.host.fleet.boards.children import environment
 from fluidnpu.host.fleet.boards.processes import Process
 from fluidnpu.models import shipped_images
 
-PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "three-servers.md"
+from .clients import LONGEST_S, Asking, Right
+from .fleet import FLEET, NAME, rights_of
+from .strikes import Ends, strikes
+
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "three-servers.md"
 NET = "127.0.1."  # in place of the page's 127.0.0.
 BALANCER, FRONTS = f"{NET}30", tuple(f"{NET}{number}" for number in (31, 32, 33))
 HTTP, GRPC, ADMIN = 8000, 8001, 8002

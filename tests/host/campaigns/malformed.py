@@ -1,6 +1,6 @@
 """Malformed requests in bulk: a served bundle must survive them, answer good ones, and keep no connection.
 
-    python -m fluidnpu.host.campaigns.malformed out/demo/zc706/bundle --requests 100000
+    PYTHONPATH=tests/host python -m campaigns.malformed out/demo/zc706/bundle --requests 100000
 
 Good HTTP requests and gRPC messages are broken at random (bytes flipped, cut out, doubled, inserted) and
 sent; whatever comes back is counted. After every hundred a good request must be answered.
@@ -24,14 +24,14 @@ from typing import Any
 import grpc
 import numpy as np
 
-from ..errors import HostError
-from ..oip.admission.limits import Limits
-from ..oip.client import connect
-from ..oip.running import NetworkServer, ServeOptions, in_background
-from ..oip.wire.messages import SERVICE, message
-from ..oip.wire.tensors import TensorInfo
-from ..serving.models import Models
-from ..serving.options import ModelOptions
+from fluidnpu.host.errors import HostError
+from fluidnpu.host.oip.admission.limits import Limits
+from fluidnpu.host.oip.client import connect
+from fluidnpu.host.oip.running import NetworkServer, ServeOptions, in_background
+from fluidnpu.host.oip.wire.messages import SERVICE, message
+from fluidnpu.host.oip.wire.tensors import TensorInfo
+from fluidnpu.host.serving.models import Models
+from fluidnpu.host.serving.options import ModelOptions
 
 NAME = "malformed"
 EVERY = 100  # after so many a good request is sent
@@ -150,7 +150,7 @@ def _good_grpc(model: str, name: str, image: np.ndarray[Any, Any]) -> bytes:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Send malformed requests to a bundle from the command line; 1 after a crash or a stuck connection."""
-    from ..oip.interface import input_of
+    from fluidnpu.host.oip.interface import input_of
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("bundle", type=Path)

@@ -13,10 +13,10 @@ from typing import Any
 import grpc
 import numpy as np
 
-from ..errors import HostError, RemoteError
-from ..oip.client import Client, connect
-from ..oip.wire.messages import SERVICE, message
-from ..serving.replies import Image
+from fluidnpu.host.errors import HostError, RemoteError
+from fluidnpu.host.oip.client import Client, connect
+from fluidnpu.host.oip.wire.messages import SERVICE, message
+from fluidnpu.host.serving.replies import Image
 
 LONGEST_S = 60.0  # a request without an answer by then has none
 _AGAIN_S = 0.1  # until a client looks for its server again

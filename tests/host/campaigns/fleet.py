@@ -1,6 +1,6 @@
 """A campaign against a fleet: boards, links and the front fail; no answer may be wrong, missing or doubled.
 
-    python -m fluidnpu.host.campaigns.fleet project/bundle --boards 3 --faults 100
+    PYTHONPATH=tests/host python -m campaigns.fleet project/bundle --boards 3 --faults 100
 
 Simulated boards run as processes of this machine, each behind a link of its own. Clients of both transports
 ask for answers that are known, to the bit; meanwhile boards get SIGKILL, or SIGSTOP for a while, and links
@@ -32,22 +32,22 @@ from typing import Any
 
 import numpy as np
 
+from fluidnpu.host.bundle import Bundle
+from fluidnpu.host.devices.simulated import SimulatedNpu
+from fluidnpu.host.driver import Driver
+from fluidnpu.host.fleet.boards.board import BoardOptions
+from fluidnpu.host.fleet.boards.leaf import BoardState
+from fluidnpu.host.fleet.dispatcher import Dispatcher
+from fluidnpu.host.fleet.fronts.front import FleetFront, FleetOptions
+from fluidnpu.host.fleet.fronts.shards import ShardedFront, ShardOptions
+from fluidnpu.host.fleet.roster import Roster
+from fluidnpu.host.oip.admission.limits import Limits
+from fluidnpu.host.oip.running import ServeOptions, in_background
+from fluidnpu.host.serving.replies import Image
+from fluidnpu.host.serving.stream import serve_requests
 from fluidnpu.models import shipped_images
 from fluidnpu.scheduler import Request, make_policy
 
-from ..bundle import Bundle
-from ..devices.simulated import SimulatedNpu
-from ..driver import Driver
-from ..fleet.boards.board import BoardOptions
-from ..fleet.boards.leaf import BoardState
-from ..fleet.dispatcher import Dispatcher
-from ..fleet.fronts.front import FleetFront, FleetOptions
-from ..fleet.fronts.shards import ShardedFront, ShardOptions
-from ..fleet.roster import Roster
-from ..oip.admission.limits import Limits
-from ..oip.running import ServeOptions, in_background
-from ..serving.replies import Image
-from ..serving.stream import serve_requests
 from .clients import LONGEST_S, Asking, Right, SeenAnswers
 from .cluster import LocalCluster
 from .strikes import Actors, BoardProcesses, FleetView, FrontAndBoards, FrontHere, Ground, strikes

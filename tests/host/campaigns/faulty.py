@@ -1,7 +1,7 @@
 """A device that fails in every way a board does: buses, interrupts, results, memories, registers.
 
 Each `Mishap` names a kind, the job at which it strikes and, where it needs one, a place. Whether a driver
-notices is what campaigns find out (`host/campaigns/requests.py`).
+notices is what campaigns find out (`requests.py`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from fluidnpu.hls import register
-
-from ..devices.device import Buffer, Clock, Device
+from fluidnpu.host.devices.device import Buffer, Clock, Device
 
 _STATUS, _CTRL = register("STATUS"), register("CTRL")
 _START, _RESET = _CTRL.field("START").mask, _CTRL.field("SOFT_RESET").mask

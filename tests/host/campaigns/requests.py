@@ -1,7 +1,7 @@
 """A campaign of injected failures through the network: nothing may be wrong, nothing without an end.
 
-    python -m fluidnpu.host.campaigns.requests out/demo/zc706/bundle --faults 10000
-    python -m fluidnpu.host.campaigns.requests out/demo/zc706/bundle --faults 20 --device rtl   # in Verilator
+    PYTHONPATH=tests/host python -m campaigns.requests out/demo/zc706/bundle --faults 10000
+    PYTHONPATH=tests/host python -m campaigns.requests out/demo/zc706/bundle --faults 20 --device rtl
 
 The bundle is served on a `FaultyDevice`, with its guard. A simulated NPU works in real time, while clients of
 both transports ask for answers that are known, and others are slow, half-open or gone; the RTL keeps its own
@@ -29,24 +29,24 @@ from typing import Any
 import grpc
 import numpy as np
 
+from fluidnpu.host.bundle import Bundle
+from fluidnpu.host.devices.device import WallClock
+from fluidnpu.host.devices.opening import open_device
+from fluidnpu.host.devices.simulated import SimulatedNpu
+from fluidnpu.host.driver import PATIENCE, Driver
+from fluidnpu.host.errors import DeviceError, GaveUpError, HostError, RemoteError
+from fluidnpu.host.oip.client import connect
+from fluidnpu.host.oip.running import ServeOptions, in_background
+from fluidnpu.host.oip.wire.messages import SERVICE, message
+from fluidnpu.host.oip.wire.statuses import error_named
+from fluidnpu.host.serving.models import Models
+from fluidnpu.host.serving.options import ModelOptions
+from fluidnpu.host.serving.replies import Image, Reply
+from fluidnpu.host.serving.runtime import Runtime
+from fluidnpu.host.serving.stream import serve_requests
 from fluidnpu.models import shipped_images
 from fluidnpu.scheduler import Request, Serving, Wait, make_policy
 
-from ..bundle import Bundle
-from ..devices.device import WallClock
-from ..devices.opening import open_device
-from ..devices.simulated import SimulatedNpu
-from ..driver import PATIENCE, Driver
-from ..errors import DeviceError, GaveUpError, HostError, RemoteError
-from ..oip.client import connect
-from ..oip.running import ServeOptions, in_background
-from ..oip.wire.messages import SERVICE, message
-from ..oip.wire.statuses import error_named
-from ..serving.models import Models
-from ..serving.options import ModelOptions
-from ..serving.replies import Image, Reply
-from ..serving.runtime import Runtime
-from ..serving.stream import serve_requests
 from .faulty import FaultyDevice, Mishap, random_mishaps
 
 NAME = "campaign"

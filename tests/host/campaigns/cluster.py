@@ -1,6 +1,6 @@
 """A Ray cluster of several nodes on this machine, whose nodes are lost, silent and added on order.
 
-    python -m fluidnpu.host.campaigns.cluster --nodes 3 --boards 1
+    PYTHONPATH=tests/host python -m campaigns.cluster --nodes 3 --boards 1
 
 It is for campaigns and tests: a node is a raylet with its actors and their boards, and all of them get the
 same signal at once, as when power or the link of a real node goes. The process prints its address as JSON,
@@ -22,9 +22,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from ..errors import BoardError
-from ..fleet.boards.children import environment
-from ..fleet.fronts.shards import RESOURCE, STORE_BYTES, TRIES
+from fluidnpu.host.errors import BoardError
+from fluidnpu.host.fleet.boards.children import environment
+from fluidnpu.host.fleet.fronts.shards import RESOURCE, STORE_BYTES, TRIES
 
 
 class LocalCluster:
@@ -59,7 +59,7 @@ class LocalCluster:
     def _start(self, output: IO[str]) -> str:
         """Start the process; what Ray has to say goes to a file. Raises BoardError."""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "fluidnpu.host.campaigns.cluster", *self._words],
+            [sys.executable, "-m", f"{__package__}.cluster", *self._words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=output,
