@@ -240,8 +240,3 @@ def _open_object(name: str, key: str) -> int:
         os.close(file)
         raise ProtocolError(f"region '{name:.60}' must be an object of the server's user, or one that all may write")
     return file
-
-
-def no_cuda() -> UnsupportedError:
-    """Return the refusal of a GPU's memory. Clients may still ask which there is, and have all forgotten."""
-    return UnsupportedError("a region must be of the system's memory, and one of a GPU's was named")

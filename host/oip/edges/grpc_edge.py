@@ -26,7 +26,7 @@ from ..configuration import configuration
 from ..front import Front
 from ..observing.journal import Journal
 from ..operations import LOAD, OPERATIONS, UNLOAD, Operation
-from ..regions import Regions, no_cuda
+from ..regions import Regions
 from ..wire.calls import TRACEPARENT, Call, ModelAnswer
 from ..wire.grpc_body import read_call, read_parameters, write_answer
 from ..wire.http_body import read_json
@@ -98,12 +98,12 @@ def _handlers(edge: _Edge) -> Any:
     for method in service.methods:
         asked, response = message(method.input_type.name), message(method.output_type.name)
         codec = {"request_deserializer": _reader(asked), "response_serializer": response.SerializeToString}
-        function = getattr(edge, method.name)
+        function = getattr(edge, method.name, None)  # none for CudaSharedMemoryRegister
         if method.name == "ModelStreamInfer":
             handlers[method.name] = grpc.stream_stream_rpc_method_handler(
                 edge.end_errors(method.name, function), **codec
             )
-        else:
+        elif function is not None:
             handlers[method.name] = grpc.stream_unary_rpc_method_handler(edge.guard(method.name, function), **codec)
     return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
@@ -364,9 +364,6 @@ class _Edge:
 
     async def CudaSharedMemoryStatus(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         return _message_of("CudaSharedMemoryStatusResponse")
-
-    async def CudaSharedMemoryRegister(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
-        raise no_cuda()
 
     async def CudaSharedMemoryUnregister(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         return _message_of("CudaSharedMemoryUnregisterResponse")

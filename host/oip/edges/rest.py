@@ -34,7 +34,7 @@ from ..observing.journal import Journal
 from ..observing.metrics import CONTENT_TYPE, render, server_rows
 from ..observing.page import login_page
 from ..operations import OPERATIONS, Operation
-from ..regions import Regions, no_cuda
+from ..regions import Regions
 from ..wire.bodies import IndexQuery, parse_body
 from ..wire.calls import TRACEPARENT, Bounds, Call, ModelAnswer
 from ..wire.http_body import LENGTH_HEADER, check_json, read_call, read_json, write_answer
@@ -74,19 +74,15 @@ def application(
         Route("/live.json", edge.snapshot),
         Route(PAGE, edge.page),
         Route(LOGIN, edge.login, methods=["GET", "POST"]),
+        Route("/v2/cudasharedmemory/status", edge.no_regions),  # which load generators ask, and have forgotten
+        Route("/v2/cudasharedmemory/unregister", edge.no_regions, methods=["POST"]),
     ]
-    for kind, status, change in (
-        ("system", edge.regions_status, edge.regions_change),
-        ("cuda", edge.cuda_status, edge.cuda_change),
-    ):
-        top = f"/v2/{kind}sharedmemory"
+    for prefix in ("/v2/systemsharedmemory", "/v2/systemsharedmemory/region/{region}"):
         routes += [
-            Route(f"{top}/status", status),
-            Route(f"{top}/region/{{region}}/status", status),
-            Route(f"{top}/unregister", change, methods=["POST"]),
-            Route(f"{top}/region/{{region}}/unregister", change, methods=["POST"]),
-            Route(f"{top}/region/{{region}}/register", change, methods=["POST"]),
+            Route(f"{prefix}/status", edge.regions_status),
+            Route(f"{prefix}/unregister", edge.regions_change, methods=["POST"]),
         ]
+    routes.append(Route(f"{prefix}/register", edge.regions_change, methods=["POST"]))
     for prefix in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
         routes += [
             Route(prefix, edge.model_metadata),
@@ -159,13 +155,8 @@ class _Edge:
             self.regions.register(who, region, asked.get("key"), asked.get("offset", 0), asked.get("byte_size"))
         return JSONResponse({})
 
-    async def cuda_status(self, request: Request) -> Response:
-        return JSONResponse([])
-
-    async def cuda_change(self, request: Request) -> Response:
-        if request.url.path.endswith("/register"):
-            raise no_cuda()
-        return JSONResponse({})
+    async def no_regions(self, request: Request) -> Response:
+        return JSONResponse([] if request.method == "GET" else {})
 
     async def index(self, request: Request) -> Response:
         query = parse_body(IndexQuery, read_json(await self.body(request)))
