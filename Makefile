@@ -17,7 +17,7 @@ demo: $(VENV)/.installed-demo ## design, verify and serve the shipped early-exit
 test: ## what is stale, lint, types and the default tests
 	@$(MAKE) --no-print-directory stale
 	@$(MAKE) --no-print-directory lint builds
-	$(PY) -m pytest -q -n 2 --dist worksteal -m "not long" --cpu-budget
+	$(PY) -m pytest -q -n 2 --dist worksteal -m "not long"
 
 # Tracing costs half as much again in the tests' own processes, so it is a target of its own.
 coverage: $(VENV)/.installed-test ## the default tests with the share of lines that they run, by file

@@ -20,7 +20,7 @@ settings.load_profile("fluidnpu")
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-pytest_plugins = ["workshop.budget"]
+pytest_plugins = ["cpu_budget"]
 
 # One process of tests must not find another's imitation of a board in use.
 _locks = tempfile.TemporaryDirectory(prefix="fluidnpu-locks-")

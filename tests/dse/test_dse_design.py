@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from dse_strategies import designs
 from hypothesis import HealthCheck, given, settings
+from waiting import PATIENCE_S
 
 from fluidnpu.dse import BatchPlan, Design, DesignError, LatencyTable
 from fluidnpu.dse.design import B_MAX_LIMIT, Stack
@@ -95,7 +96,7 @@ def test_plans_must_be_possible(plan: BatchPlan, says: str) -> None:
 
 def test_importing_dse_needs_numpy_and_nothing_heavier() -> None:
     code = "import fluidnpu.dse, sys; print(sorted({'scipy', 'torch', 'matplotlib', 'pynq'} & set(sys.modules)))"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     assert out.stdout.strip() == "[]"
 
 

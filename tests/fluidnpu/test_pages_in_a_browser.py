@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from test_report_design import explored
 from test_report_placement import ASKED, SLO_NS
+from waiting import PATIENCE_S
 
 from fluidnpu.reports.design import render_design_report
 from fluidnpu.reports.placement import render_placement
@@ -33,7 +34,7 @@ def wider(page: str, width: int, folder: Path) -> str:
     (folder / "probe.html").write_text(PROBE.format(width=width), encoding="utf-8")
     words = ["--headless=new", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--dump-dom"]
     words += ["--virtual-time-budget=3000", f"--user-data-dir={folder / 'profile'}", f"file://{folder / 'probe.html'}"]
-    done = subprocess.run([str(CHROMIUM), *words], capture_output=True, text=True, timeout=300, check=True)
+    done = subprocess.run([str(CHROMIUM), *words], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     (laid,) = re.findall(r"<pre id=\"wide\">wider than \d+:(.*?)</pre>", done.stdout, re.DOTALL)
     return html.unescape(laid)
 

@@ -26,6 +26,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from waiting import PATIENCE_S
 
 from fluidnpu.dse import Design
 from fluidnpu.hls import WINDOW_BYTES
@@ -161,7 +162,7 @@ class EmulatedBoard:
             (self.root / "dev" / "uio0").write_bytes(b"")
 
     def run(
-        self, words: Sequence[str], env: Mapping[str, str] | None = None, timeout: float = 120
+        self, words: Sequence[str], env: Mapping[str, str] | None = None, timeout: float = PATIENCE_S
     ) -> subprocess.CompletedProcess[str]:
         """Run a command on the board."""
         npu = self._lay_out()
@@ -196,5 +197,5 @@ def _answering(ours: socket.socket, answer: object) -> Iterator[None]:
     try:
         yield
     finally:
-        thread.join(10)
+        thread.join(PATIENCE_S)
         ours.close()

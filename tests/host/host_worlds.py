@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from waiting import PATIENCE_S as PATIENCE_S
+from waiting import eventually as eventually
 
 from fluidnpu.dse import BatchPlan, Design, LatencyTable
 from fluidnpu.dse.testing import design_for
@@ -22,7 +23,6 @@ from fluidnpu.models.zoo import random_network
 from fluidnpu.scheduler import Request, poisson
 
 Images = npt.NDArray[np.uint8]  # (count, height, width, channels)
-PATIENCE_S = 120  # for what threads and processes do at once on a machine that is not busy
 HOUR_NS = 3600 * 10**9  # objective or limit of a request that is not about lateness
 
 FIELDS = register("CTRL").fields
@@ -43,14 +43,6 @@ def field(device: Device, of: str, name: str) -> int:
 
 def snapshot(device: Device, *, but: Sequence[str] = ()) -> dict[str, int]:
     return {register.name: read(device, register.name) for register in REGISTERS if register.name not in but}
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    """Return as soon as a condition holds that another thread or process brings about."""
-    until = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < until, "it must come about"
-        time.sleep(0.005)
 
 
 class HeldClock:

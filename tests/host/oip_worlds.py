@@ -27,6 +27,12 @@ def bundle_of(w: HostWorld, folder: Path) -> Path:
     return folder
 
 
+def patient(**bounds: Any) -> Limits:
+    """Return limits of a server that no busy machine reaches, but for these."""
+    seconds = dict.fromkeys(("head_s", "body_s", "write_s", "idle_s", "drain_s"), PATIENCE_S)
+    return Limits(**{**seconds, **bounds})
+
+
 class Served:
     """A server, its world and what its clients need."""
 
@@ -87,6 +93,6 @@ def served(
     """Serve a world's bundle from a folder."""
     w = world(3, loaded=False) if w is None else w
     models = Models({NAME: bundle_of(w, folder / NAME)}, ModelOptions(**{"slo_ns": HOUR_NS, **options}))
-    listening = replace(ServeOptions(http=0, grpc=0, limits=limits or Limits()), **(surfaces or {}))
+    listening = replace(ServeOptions(http=0, grpc=0, limits=limits or patient()), **(surfaces or {}))
     with in_background(models, listening) as server:
         yield Served(w, server)

@@ -26,10 +26,13 @@ def _quiet() -> Iterator[None]:
     logging.getLogger("fluidnpu").setLevel(logging.NOTSET)
 
 
+PATIENT = FleetOptions(boards=BoardOptions(slo_ns=HOUR_NS), dispatch=DispatchOptions(slo_ns=HOUR_NS, hold_s=PATIENCE_S))
+
+
 def test_boards_that_are_killed_or_stopped_or_cut_off_lose_nothing(tmp_path: Path) -> None:
     w = slow_world()
     found = campaign.run_campaign(
-        bundle_of(w, tmp_path / "b"), w.images(16), 3, boards=2, every_s=0.4, clients=2, pause_s=0.02
+        bundle_of(w, tmp_path / "b"), w.images(16), 3, boards=2, every_s=0.4, clients=2, pause_s=0.02, options=PATIENT
     )
     assert found.clean, found.summary()
     assert set(found.faults) == {"killed", "stopped", "cut"}
@@ -41,7 +44,15 @@ def test_a_front_that_is_killed_loses_no_request(tmp_path: Path) -> None:
     """Boards and clients outlive it; what it had not answered is asked of the next one."""
     w = slow_world()
     found = campaign.run_campaign(
-        bundle_of(w, tmp_path / "b"), w.images(16), 4, boards=2, every_s=0.3, clients=2, pause_s=0.02, front=True
+        bundle_of(w, tmp_path / "b"),
+        w.images(16),
+        4,
+        boards=2,
+        every_s=0.3,
+        clients=2,
+        pause_s=0.02,
+        front=True,
+        options=PATIENT,
     )
     assert found.clean, found.summary()
     assert found.faults["front killed"] == 1
@@ -114,6 +125,6 @@ def test_actors_and_nodes_of_ray_are_struck_and_lose_nothing(tmp_path: Path) -> 
 @pytest.mark.long
 def test_many_faults_lose_nothing(tmp_path: Path) -> None:
     w = slow_world()
-    found = campaign.run_campaign(bundle_of(w, tmp_path / "b"), w.images(16), 40, boards=3, seed=2)
+    found = campaign.run_campaign(bundle_of(w, tmp_path / "b"), w.images(16), 40, boards=3, seed=2, options=PATIENT)
     assert found.clean, found.summary()
     assert found.right == found.served

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ import grpc
 from fleet_worlds import NAME, slow_world
 from host_worlds import PATIENCE_S
 from oip_worlds import bundle_of
+from waiting import unused_port
 
 from fluidnpu.host.fleet import BoardOptions
 from fluidnpu.host.fleet.boards.children import environment
@@ -29,9 +29,7 @@ def test_a_board_whose_front_dies_while_it_starts_ends_by_itself(tmp_path: Path)
         assert early.stdin is not None
         early.stdin.close()
         assert early.wait(PATIENCE_S) == 1, "it takes no requests yet, so it need not drain"
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = unused_port()
     with begun(f"--port={port}") as late:
         assert late.stdin is not None
         assert late.stdout is not None

@@ -13,6 +13,7 @@ import pytest
 from fleet_worlds import NAME, boards, fleet, fleet_file, slow_world
 from host_worlds import PATIENCE_S, eventually, world
 from oip_worlds import bundle_of
+from waiting import unused_port
 
 import fluidnpu
 from fluidnpu.host import Bundle, BundleError, DriverUsageError
@@ -49,9 +50,7 @@ def test_a_board_that_may_come_later_is_used_when_it_does(tmp_path: Path) -> Non
     """The front of one board that is there and one that is not serves by the first, then by both."""
     w = slow_world()
     bundle = bundle_of(w, tmp_path / "bundle")
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        late = f"127.0.0.1:{found.getsockname()[1]}"
+    late = f"127.0.0.1:{unused_port()}"
     path = fleet_file(tmp_path, "", w)
     with boards(bundle) as (here,):
         fleet_file(tmp_path, _at(here, late), w)

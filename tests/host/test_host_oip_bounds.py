@@ -18,10 +18,9 @@ import pytest
 from host_worlds import PATIENCE_S, eventually
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from oip_worlds import NAME, Served, served
+from oip_worlds import NAME, Served, patient, served
 
 import fluidnpu
-from fluidnpu.host.oip import Limits
 from fluidnpu.host.oip.admission import limits
 from fluidnpu.host.oip.admission.budget import Budget, Holder
 from fluidnpu.host.oip.admission.limits import PARSED_BYTES
@@ -71,7 +70,7 @@ def hostile(size: int) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def s(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("bounds"), limits=Limits(batch=4), surfaces={"admin": 0}) as one:
+    with served(tmp_path_factory.mktemp("bounds"), limits=patient(batch=4), surfaces={"admin": 0}) as one:
         yield one
 
 
@@ -390,7 +389,7 @@ def half(size: int, sent: int) -> bytes:
     "data", [b"", b"GET /v2 HTTP/1.1\r\n", half(1000, 1)], ids=["idle", "half a head", "half a body"]
 )
 def test_many_connections_of_an_address_shut_nobody_out(tmp_path: Path, data: bytes) -> None:
-    bounds = Limits(connections=6, head_s=PATIENCE_S, body_s=PATIENCE_S)
+    bounds = patient(connections=6)
     with served(tmp_path, limits=bounds, surfaces={"grpc": None}) as s, ExitStack() as kept:
         mine = kept.enter_context(fluidnpu.connect(s.url, NAME))
         mine.infer(s.w.images(1))
@@ -404,7 +403,7 @@ def test_many_connections_of_an_address_shut_nobody_out(tmp_path: Path, data: by
 
 def test_unfinished_bodies_hold_a_bounded_number_of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "LEAST_HELD_BYTES", 0)
-    with served(tmp_path, limits=Limits(body_s=PATIENCE_S), surfaces={"grpc": None}) as s, ExitStack() as kept:
+    with served(tmp_path, surfaces={"grpc": None}) as s, ExitStack() as kept:
         inference, held = s.server.inference, s.server._held
         assert inference is not None
         size = inference.bounds(NAME).body_bytes
@@ -432,7 +431,7 @@ def stalled(channel: Any, release: threading.Event) -> Any:
 def test_messages_that_stall_give_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grpc_edge, "STALLED_S", 0.05)
     release = threading.Event()
-    with served(tmp_path, limits=Limits(reading=2)) as s, grpc.insecure_channel(s.grpc_place) as channel:
+    with served(tmp_path, limits=patient(reading=2)) as s, grpc.insecure_channel(s.grpc_place) as channel:
         calls = [stalled(channel, release) for _ in range(2)]
         reading = s.server._arriving[0]
         eventually(lambda: reading.held == 2)
@@ -444,10 +443,9 @@ def test_messages_that_stall_give_way(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_stopping_waits_for_no_half_sent_request(tmp_path: Path) -> None:
-    bounds, release = Limits(drain_s=PATIENCE_S, body_s=PATIENCE_S, head_s=PATIENCE_S), threading.Event()
-    began = time.monotonic()
+    release, began = threading.Event(), time.monotonic()
     with ExitStack() as kept:
-        with served(tmp_path, limits=bounds) as s:
+        with served(tmp_path) as s:
             channel = kept.enter_context(grpc.insecure_channel(s.grpc_place))
             for data in (b"GET /v2 HTTP/1.1\r\n", half(1000, 1), half(1000, 0)):
                 kept.enter_context(connected(s, data))

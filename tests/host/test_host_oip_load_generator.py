@@ -17,13 +17,11 @@ import numpy as np
 import pytest
 from google.protobuf import json_format
 from host_worlds import world
-from oip_worlds import NAME, Served, served
+from oip_worlds import NAME, Served, patient, served
 from tritonclient import grpc as triton_grpc
 from tritonclient import http as triton_http
 from tritonclient.utils import shared_memory as triton_memory
 from tritonclient.utils import triton_to_np_dtype
-
-from fluidnpu.host.oip import Limits
 
 MODULES: dict[str, Any] = {"http": triton_http, "grpc": triton_grpc}
 OUTPUT_BYTES = 1024  # its --output-shared-memory-size, for outputs whose size it does not know
@@ -36,7 +34,7 @@ COUNTED = (*TIMES, "fail", "cache_hit", "cache_miss")
 @pytest.fixture(scope="module")
 def s(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     w = world(3, loaded=False, millis=True)  # so that the NPU's time is more than a microsecond
-    with served(tmp_path_factory.mktemp("load"), w, limits=Limits(shared_bytes=1 << 20)) as one:
+    with served(tmp_path_factory.mktemp("load"), w, limits=patient(shared_bytes=1 << 20)) as one:
         yield one
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from host_worlds import HOUR_NS, PATIENCE_S, world
 from hypothesis import HealthCheck, given, settings
-from oip_worlds import NAME, Served, bundle_of, served
+from oip_worlds import NAME, Served, bundle_of, patient, served
 
-from fluidnpu.host.oip import Limits, ServeOptions, in_background
+from fluidnpu.host.oip import ServeOptions, in_background
 from fluidnpu.host.oip.wire.parameters import PARAMETERS
 from fluidnpu.host.serving import ModelOptions, Models
 
@@ -20,7 +20,7 @@ SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 @pytest.fixture(scope="module")
 def s(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    limits = Limits(shared_bytes=1 << 20)
+    limits = patient(shared_bytes=1 << 20)
     with served(tmp_path_factory.mktemp("openapi"), limits=limits, surfaces={"grpc": None, "admin": 0}) as one:
         yield one
 

@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from oip_worlds import NAME, Served, served
+from oip_worlds import NAME, Served, patient, served
 from tritonclient import grpc as triton_grpc
 from tritonclient import http as triton_http
 from tritonclient.utils import InferenceServerException
 from tritonclient.utils import shared_memory as triton_memory
 
 from fluidnpu.host.errors import AccessError, ConflictError, ProtocolError, TooLargeError
-from fluidnpu.host.oip import Limits
 from fluidnpu.host.oip.regions import MOST_REGIONS, OBJECTS, Regions
 from fluidnpu.host.oip.wire.places import RegionPlace
 
@@ -27,7 +26,7 @@ INFER = f"/v2/models/{NAME}/infer"
 
 @pytest.fixture(scope="module")
 def s(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("regions"), limits=Limits(shared_bytes=MOST)) as one:
+    with served(tmp_path_factory.mktemp("regions"), limits=patient(shared_bytes=MOST)) as one:
         yield one
 
 

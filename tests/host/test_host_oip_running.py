@@ -19,13 +19,13 @@ from typing import Any
 import grpc
 import pytest
 from host_worlds import PATIENCE_S, eventually, world
-from oip_worlds import NAME, Served, bundle_of, served
+from oip_worlds import NAME, Served, bundle_of, patient, served
 from prometheus_client.parser import text_string_to_metric_families
 from tritonclient import grpc as triton_grpc
 
 import fluidnpu
 from fluidnpu.host import DriverUsageError, QueueFullError, SimulatedNpu, WallClock
-from fluidnpu.host.oip import Limits, ServeOptions, configure_logging, in_background
+from fluidnpu.host.oip import ServeOptions, configure_logging, in_background
 from fluidnpu.host.oip.observing.logs import JsonLines
 from fluidnpu.host.serving import AccessError, ModelOptions, Models, ModelUnavailableError, named_folders
 from fluidnpu.host.serving.model import Model
@@ -129,7 +129,7 @@ def test_a_hung_device_is_not_healthy(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_full_queue_says_when_to_come_again(tmp_path: Path) -> None:
-    with adaptive(tmp_path, queue=2, limits=Limits(queue=2)) as s:
+    with adaptive(tmp_path, queue=2, limits=patient(queue=2)) as s:
         image = s.w.images(1)[0]
         with fluidnpu.connect(s.url) as npu:
             background = [threading.Thread(target=npu.infer, args=(image,), daemon=True) for _ in range(2)]
@@ -154,7 +154,7 @@ def test_a_full_queue_says_when_to_come_again(tmp_path: Path) -> None:
 
 
 def test_connections_are_bounded(tmp_path: Path) -> None:
-    with served(tmp_path, limits=Limits(connections=3), surfaces={"grpc": None}) as s:
+    with served(tmp_path, limits=patient(connections=3), surfaces={"grpc": None}) as s:
         place = ("127.0.0.1", s.server.ports["http"])
         held = [socket.create_connection(place, timeout=PATIENCE_S) for _ in range(3)]
         for one in held:  # each is known to the server once it has answered
@@ -341,7 +341,7 @@ def test_stopping_answers_what_was_taken(tmp_path: Path) -> None:
     def opened(bundle: Any) -> SimulatedNpu:
         return Held(bundle.design, clock=WallClock())
 
-    with served(tmp_path, warm=False, opened=opened, limits=Limits(drain_s=PATIENCE_S)) as s:
+    with served(tmp_path, warm=False, opened=opened) as s:
         images = s.w.images(3)
         _, classes = s.golden(images)
         found: dict[int, int] = {}

@@ -500,7 +500,7 @@ def logged(folder: Path, w: HostWorld, policy: str, **options: Any) -> list[str]
                 server.submit(
                     image,
                     Terms(
-                        slo_ns=2_000_000 if index % 3 else SECOND_NS,
+                        slo_ns=2_000_000 if index % 3 else HOUR_NS,
                         anytime=index % 2 == 0,
                         timeout_ns=3_000_000 if index % 5 == 0 else None,
                         priority=index % 4 - 1,

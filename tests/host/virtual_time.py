@@ -7,8 +7,9 @@ import selectors
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from waiting import PATIENCE_S
+
 Result = TypeVar("Result")
-PATIENCE_S = 120  # of the clock on the wall, for threads
 LONGEST_S = 3600.0  # of the loop's clock: a test that waits for ever ends
 
 

@@ -1,12 +1,9 @@
-"""Files made to hurt: whatever is in them, reading ends in a network or one sentence, soon and in little
-memory.
-"""
+"""Files made to hurt: whatever they hold, reading ends in a network or one sentence, and in little memory."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +12,7 @@ import onnx
 import pytest
 from onnx_mutations import Mutator
 from test_models_onnx_random import MOVES, STEPS, RandomGraph
+from waiting import PATIENCE_S, ends
 
 from fluidnpu.models import NetworkError, golden, quantise, read_onnx
 from fluidnpu.models.onnx.wire import WireError, count_fields
@@ -27,7 +25,6 @@ BASES = [
     *(build_onnx(random_patchwork(seed, exits=seed % 3)) for seed in range(6)),
     *(RandomGraph(seed, among=(*STEPS, *MOVES)).model() for seed in range(12)),
 ]
-SECONDS = 5.0
 
 
 def survives(path: Path, seed: int) -> None:
@@ -37,7 +34,7 @@ def survives(path: Path, seed: int) -> None:
         path.write_bytes(Mutator(rng)(BASES[int(rng.integers(len(BASES)))]).SerializeToString())
     except (ValueError, TypeError):  # damage that protobuf itself cannot write down
         return
-    started, said = time.process_time(), "a network"
+    said = "a network"
     try:
         network = read_onnx(path)
         if network.workload.macs < 1e7 and max(np.prod(shape) for shape in network.tensors.values()) < 1e6:
@@ -46,20 +43,21 @@ def survives(path: Path, seed: int) -> None:
     except NetworkError as error:
         said = str(error)
     assert said.isprintable(), seed
-    assert time.process_time() - started < SECONDS, seed
 
 
 def test_damaged_files_give_a_network_or_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "w.bin").write_bytes(bytes(1000))
     for seed in range(400):
-        survives(tmp_path / "damaged.onnx", seed)
+        with ends():
+            survives(tmp_path / "damaged.onnx", seed)
 
 
 @pytest.mark.long
 def test_many_damaged_files_give_a_network_or_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "w.bin").write_bytes(bytes(1000))
     for seed in range(10_000, 13_000):
-        survives(tmp_path / "damaged.onnx", seed)
+        with ends():
+            survives(tmp_path / "damaged.onnx", seed)
 
 
 def varint(value: int) -> bytes:
@@ -100,7 +98,7 @@ def test_small_parts_in_great_number_are_refused_before_they_are_parsed(kind: st
     path = tmp_path / "bomb.onnx"
     path.write_bytes(field(GRAPH, BOMBS[kind]()))
     found = subprocess.run(
-        [sys.executable, "-c", READ, str(path)], capture_output=True, text=True, check=True, timeout=300
+        [sys.executable, "-c", READ, str(path)], capture_output=True, text=True, check=True, timeout=PATIENCE_S
     )
     sentence, kilobytes = found.stdout.splitlines()
     assert "more than 1048576 fields" in sentence

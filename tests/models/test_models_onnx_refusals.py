@@ -8,7 +8,7 @@ import json
 import os
 import re
 import sys
-import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
+from waiting import ends
 
 from fluidnpu.models import FileError, Network, NetworkError, read_model, read_onnx
 from fluidnpu.models.errors import ModelFileError, UnsupportedOperatorError
@@ -352,12 +353,12 @@ def test_constants_cannot_be_multiplied_without_bound(tmp_path: Path) -> None:
     nodes = [node("Mul", ["column", "row"], "k0")]
     nodes += [node("Concat", [f"k{i}", f"k{i}"], f"k{i + 1}", axis=0) for i in range(40)]
     nodes += [node("Conv", ["image", "k40"], "y")]
-    started = time.process_time()
-    message = refusal(
-        tmp_path, model(nodes, {"column": np.ones((1 << 10, 1), np.float32), "row": np.ones((1, 1 << 10), np.float32)})
-    )
+    constants = {"column": np.ones((1 << 10, 1), np.float32), "row": np.ones((1, 1 << 10), np.float32)}
+    tracemalloc.start()
+    message = refusal(tmp_path, model(nodes, constants))
+    assert tracemalloc.get_traced_memory()[1] < 1 << 30
+    tracemalloc.stop()
     assert "weights and constants" in message
-    assert time.process_time() - started < 5
 
 
 def test_metadata_is_checked(tmp_path: Path) -> None:
@@ -417,14 +418,13 @@ SMALL = build_onnx(random_network(3)).SerializeToString()
 def _survives(tmp: Path, raw: bytes) -> None:
     path = tmp / "fuzzed.onnx"
     path.write_bytes(raw)
-    started = time.process_time()
     said = "a network"
     try:
-        read_model(path)
+        with ends():
+            read_model(path)
     except NetworkError as error:
         said = str(error)
     assert said.isprintable()
-    assert time.process_time() - started < 5
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

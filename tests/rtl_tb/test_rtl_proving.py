@@ -1,7 +1,6 @@
 """The proofs hold, can be reached, and fail on every seeded bug."""
 
 import os
-import time
 from collections.abc import Container
 from contextlib import suppress
 from dataclasses import replace
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import platformdirs
 import pytest
+from waiting import eventually
 
 from fluidnpu.rtl_tb import ProofError, sources
 from fluidnpu.rtl_tb.proving import report
@@ -107,10 +107,9 @@ def test_a_prover_that_takes_too_long_is_ended_with_its_solver(tmp_path: Path, m
     monkeypatch.setenv("FLUIDNPU_BUILD", str(tmp_path))
     with pytest.raises(ProofError, match="no verdict within 4 s"):
         prove(PROOFS["kept"], timeout_s=4)
-    until = time.monotonic() + 120  # they have been killed, and end when the machine comes to it
-    while left := [process.name for process in Path("/proc").glob("[0-9]*") if works_below(process, tmp_path)]:
-        assert time.monotonic() < until, left
-        time.sleep(0.01)
+    eventually(
+        lambda: not [one for one in Path("/proc").glob("[0-9]*") if works_below(one, tmp_path)]
+    )  # all are killed
 
 
 def works_below(process: Path, folder: Path) -> bool:

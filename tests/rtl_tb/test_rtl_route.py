@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from second_compiler import complaints
+from waiting import PATIENCE_S
 
 from fluidnpu.rtl_tb import SimulationError, sources
 from fluidnpu.rtl_tb.common.sources import needed
@@ -117,13 +118,13 @@ def test_a_part_is_routed_once(played: Path) -> None:
     [
         ("echo 'ERROR: Unable to place cell' > nextpnr.log; exit 1", "nextpnr says: Unable to place cell"),
         ("exit 3", "nextpnr says: nothing, and ends with 3"),
-        ("exec sleep 60", "must be routed within 1 s"),
+        ("exec sleep 36000", "must be routed within 1 s"),
     ],
 )
 def test_what_does_not_route_is_told_in_a_sentence(played: Path, text: str, words: str) -> None:
     play(played, text)
     with pytest.raises(SimulationError, match=words) as caught:
-        route(FIFO, timeout_s=1 if "sleep" in text else 60)
+        route(FIFO, timeout_s=1 if "sleep" in text else PATIENCE_S)
     assert "\n" not in str(caught.value)
     assert "queue" in str(caught.value)
 

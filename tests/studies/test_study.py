@@ -4,15 +4,16 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from waiting import eventually
 
 from fluidnpu.cli import main
 from fluidnpu.scheduler.comparison import HERE, Local, engines
@@ -65,14 +66,6 @@ def test_every_study_of_the_catalogue_is_found() -> None:
         assert find_study(name).name == name
     with pytest.raises(KeyError):
         find_study("no-such-paper")
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    """Return as soon as a condition holds that another thread or process brings about."""
-    until = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < until, "it must come about"
-        time.sleep(0.005)
 
 
 def test_processes_change_nothing() -> None:
@@ -193,7 +186,7 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)]) as parent:
         while len(list(tmp_path.iterdir())) < 2:
             assert parent.poll() is None, "the parent ended before its workers began"
-            time.sleep(0.05)
+            sleep(0.05)
         workers = [int(path.name) for path in tmp_path.iterdir()]
         parent.kill()
     eventually(lambda: not [pid for pid in workers if Path(f"/proc/{pid}").exists()])

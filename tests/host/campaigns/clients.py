@@ -18,7 +18,7 @@ from fluidnpu.host.oip.client import Client, connect
 from fluidnpu.host.oip.wire.messages import SERVICE, message
 from fluidnpu.host.serving.replies import Image
 
-LONGEST_S = 60.0  # a request without an answer by then has none
+LONGEST_S = 600.0  # a request without an answer by then has none
 _AGAIN_S = 0.1  # until a client looks for its server again
 _GONE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL)  # a balancer resets streams
 Right = tuple[int, int, bytes]  # exit, class and the bytes of the logits

@@ -52,7 +52,7 @@ from .faulty import FaultyDevice, Mishap, random_mishaps
 NAME = "campaign"
 ENDURED = 16  # images that `endure` serves after the last mishap
 REOPENED = 50  # attempts at a device that fails when it is loaded or recovered
-LONGEST_S = 60.0  # a request without an answer by then has none
+LONGEST_S = 600.0  # a request without an answer by then has none
 
 
 @dataclass(kw_only=True)
@@ -129,7 +129,9 @@ def run_campaign(
             thread.start()
         while len(npu.struck) < faults and any(thread.is_alive() for thread in threads):
             time.sleep(0.05)
-        time.sleep(0.5)
+        answered, until = _answered(asking), time.monotonic() + LONGEST_S
+        while _answered(asking) <= answered + clients and time.monotonic() < until:  # one at least began after the last
+            time.sleep(0.02)
         stop.set()
         for thread in threads:
             thread.join(2 * LONGEST_S)
@@ -220,6 +222,10 @@ def answers_of(bundle: Bundle, images: Sequence[Image] | Image) -> tuple[Reply, 
     driver.load()
     requests = [Request(i, i, 10**15) for i in range(len(images))]
     return serve_requests(requests, images, make_policy("serial"), driver).answers
+
+
+def _answered(asking: Sequence[_Asking]) -> int:
+    return sum(client.found.right + client.found.wrong for client in asking)
 
 
 class _Watch:
