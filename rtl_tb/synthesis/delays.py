@@ -187,7 +187,7 @@ def _specified(kinds: list[Kind]) -> dict[str, Any]:
     with locked(folder):
         if not (folder / "modules.json").exists():
             shutil.rmtree(folder, ignore_errors=True)
-            run_yosys(folder, {"top.v": top}, script, timeout_s=300)
+            run_yosys(folder, {"top.v": top}, script, timeout_s=1800)
             modules = json.loads((folder / "cells.json").read_text())["modules"]
             used = {"top", *(cell["type"] for cell in modules["top"]["cells"].values())}
             (folder / "cells.json").unlink()

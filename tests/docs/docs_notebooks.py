@@ -28,7 +28,8 @@ def executed(notebook: nbformat.NotebookNode, folder: Path) -> nbformat.Notebook
     where = {"metadata": {"path": str(folder)}}
     with tempfile.TemporaryDirectory() as sockets:  # a short path, as sockets need, and no port is opened
         kernel = AsyncKernelManager(kernel_name="python3", transport="ipc", ip=f"{sockets}/kernel")
-        client = NotebookClient(run, km=kernel, timeout=SLOWEST_CELL_S, resources=where, coalesce_streams=True)
+        limits = {"timeout": SLOWEST_CELL_S, "startup_timeout": SLOWEST_CELL_S}
+        client = NotebookClient(run, km=kernel, resources=where, coalesce_streams=True, **limits)
         client.execute(cleanup_kc=True, env=dict(environment()))
     for number, cell in enumerate(cell for cell in run.cells if cell.cell_type == "code"):
         cell.execution_count = number + 1

@@ -86,7 +86,7 @@ cells = [f"import io, sys; sys.stdin = io.StringIO({words!r})", open(file).read(
 book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
 with tempfile.TemporaryDirectory() as sockets:  # a short path, as sockets need, and no port is opened
     kernel = AsyncKernelManager(kernel_name="python3", transport="ipc", ip=f"{sockets}/kernel")
-    NotebookClient(book, km=kernel, timeout=1800, coalesce_streams=True).execute(cleanup_kc=True)
+    NotebookClient(book, km=kernel, timeout=1800, startup_timeout=1800, coalesce_streams=True).execute(cleanup_kc=True)
 print("".join(output.text for output in book.cells[1].outputs if output.get("name") == "stdout"))
 """
 

@@ -14,11 +14,13 @@ from host_worlds import HOUR_NS, PATIENCE_S, HostWorld, world
 
 from fluidnpu.host import Bundle
 from fluidnpu.host.oip import Limits, NetworkServer, ServeOptions, in_background
+from fluidnpu.host.oip.client import connect
 from fluidnpu.host.serving import ModelOptions, Models
 from fluidnpu.host.serving.model import Model
 from fluidnpu.models import golden
 
 NAME = "small"
+connect.__kwdefaults__["timeout_s"] = PATIENCE_S  # no test is about a client that gives up by itself
 
 
 def bundle_of(w: HostWorld, folder: Path) -> Path:

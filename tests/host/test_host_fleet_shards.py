@@ -79,7 +79,7 @@ def test_an_actor_that_is_killed_is_restarted_and_nobody_notices(tmp_path: Path)
     right = _logits(w, images)
     process, url = _started(path)
     try:
-        with fluidnpu.connect(url, timeout_s=100) as npu:
+        with fluidnpu.connect(url, timeout_s=PATIENCE_S) as npu:
             answer = npu.infer(images)
             assert answer.outputs["label"].tolist() == classes.tolist()
             assert str(answer.parameters["board"]).startswith("shard-"), "a shard, and its boards"
@@ -107,7 +107,7 @@ def test_a_node_that_is_lost_costs_no_answer_and_its_shard_moves(tmp_path: Path)
     with LocalCluster(3, 2) as cluster:
         process, url = _started(path, "--ray-address", cluster.address)
         try:
-            with fluidnpu.connect(url, timeout_s=100) as npu:
+            with fluidnpu.connect(url, timeout_s=PATIENCE_S) as npu:
                 before = _boards(url)["shard-0"]
                 cluster.order("lose", before["node"])
                 _ask_until(npu, images, right, lambda: _boards(url)["shard-0"]["state"] != "READY")
@@ -132,7 +132,7 @@ def test_a_network_in_parts_is_handed_from_shard_to_shard_and_outlives_a_kill(tm
     plan, right = plan_of(path, (0, 0, 4, "on"), (1, 1, 4, "on"), devices=(1, 2)), _logits(w, images)
     process, url = _started(path, "--plan", str(plan))
     try:
-        with fluidnpu.connect(url, timeout_s=100) as npu:
+        with fluidnpu.connect(url, timeout_s=PATIENCE_S) as npu:
             answer = npu.infer(images)
             assert [row.tobytes() for row in answer.outputs["logits"]] == right
             assert len(set(answer.outputs["exit"])) == 2, "some go on to the second part"

@@ -33,6 +33,8 @@ from fluidnpu.host.oip.wire.tensors import TensorInfo
 from fluidnpu.host.serving.models import Models
 from fluidnpu.host.serving.options import ModelOptions
 
+from .clients import LONGEST_S
+
 NAME = "malformed"
 EVERY = 100  # after so many a good request is sent
 
@@ -69,7 +71,7 @@ def broken(rng: random.Random, good: bytes) -> bytes:
     return bytes(data)
 
 
-def talk(port: int, data: bytes, timeout_s: float = 20.0) -> bytes:
+def talk(port: int, data: bytes, timeout_s: float = LONGEST_S) -> bytes:
     """Send bytes on a connection of their own, half-close it, and read to its end. Raises TimeoutError."""
     with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as connection:
         answer = b""
@@ -93,7 +95,7 @@ def send_malformed(server: NetworkServer, model: str, info: TensorInfo, requests
     good = _good_grpc(model, info.name, image)
     with (
         grpc.insecure_channel(server.url("grpc")) as channel,
-        connect(server.url(), model, timeout_s=60.0) as npu,
+        connect(server.url(), model, timeout_s=LONGEST_S) as npu,
     ):
         call = channel.unary_unary(f"/{SERVICE}/ModelInfer")
         for number in range(requests):
@@ -123,7 +125,7 @@ def _over_http(port: int, data: bytes, counts: StatusCounts) -> None:
 
 def _over_grpc(call: Any, data: bytes, counts: StatusCounts) -> None:
     try:
-        call(data, timeout=20.0)
+        call(data, timeout=LONGEST_S)
         counts.grpc["OK"] += 1
     except grpc.RpcError as error:
         code = error.code()

@@ -299,10 +299,10 @@ def _ready(host: str) -> bool:
 
 
 def _until(true: Any) -> None:
-    until = time.monotonic() + 120
+    until = time.monotonic() + LONGEST_S
     while not true():
         if time.monotonic() > until:
-            raise SystemExit("a front or the balancer did not start within 120 s")
+            raise SystemExit(f"a front or the balancer did not start within {LONGEST_S:g} s")
         time.sleep(0.1)
 
 
