@@ -6,7 +6,7 @@ DEPS   := pyproject.toml constraints.txt Makefile
 # The tests mix BLAS threads with worker processes: one thread each is faster on few cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test stale refresh builds coverage test-rtl test-long test-matrix tables layers timing route docs types lint format clean help
+.PHONY: demo test refresh builds coverage test-rtl test-long test-matrix tables layers timing route docs types lint format clean help
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -14,8 +14,7 @@ help: ## show this list
 demo: $(VENV)/.installed-demo ## design, verify and serve the shipped early-exit network on the simulated NPU; report in out/demo
 	@$(VENV)/bin/fluidnpu demo --out out/demo
 
-test: ## what is stale, lint, types and the default tests
-	@$(MAKE) --no-print-directory stale
+test: ## lint, types and the default tests
 	@$(MAKE) --no-print-directory lint builds
 	$(PY) -m pytest -q -n 2 --dist worksteal -m "not long"
 
@@ -34,19 +33,16 @@ test-long: $(VENV)/.installed-test ## one case of every long kind, for changes o
 test-matrix: $(VENV)/.installed-test ## the same kinds with more seeds, designs and seeded bugs
 	$(PY) -m pytest -q -n 2 --dist worksteal -m matrix
 
-stale: ## lists the committed texts whose inputs have changed since they were made (seconds; nothing is run)
-	@$(PYTHON) -m workshop.stale
-
-refresh: $(VENV)/.installed-test ## makes what is stale again, but for what takes hours; WHAT="NAME..." makes those
-	@$(PY) -m workshop.refresh $(WHAT)
+refresh: $(VENV)/.installed-test ## makes the computed parts of the tree again, for a release; WHAT="NAME..." makes those, the long ones too
+	@$(PY) docs/refresh.py $(WHAT)
 
 builds: $(VENV)/.installed-test ## compiles what several tests share, where it has changed
-	@$(PY) -m workshop.builds
+	@$(PY) tests/builds.py
 
 NETWORKS := resnet50 inception_v3 mobilenet_v2 efficientnet_lite0
 TABLES := resnet50-zc706-ps_striped $(foreach network,$(NETWORKS),$(network)-zc706-pl $(network)-zcu104-ps_striped)
 tables: $(VENV)/.installed-test ## every layer of four networks on both boards, RTL beside the exact model: pages in build/cycles, their index in the tree (hours)
-	$(PY) -m workshop.refresh every-layer
+	$(PY) docs/refresh.py every-layer
 
 layers: $(TABLES:%=build/cycles/%.md)
 	$(PY) benchmarks/cycles_index.py build/cycles > build/cycles-index.md
@@ -59,14 +55,14 @@ words_of = --network $(word 1,$1) --board $(word 2,$1) --memory $(word 3,$1)
 FORCE:
 
 timing: $(VENV)/.installed-test ## predicted clock of every module of the shipped designs; fails where one is below its board's clock, or a net is too wide (half an hour of one core; what is mapped is kept)
-	$(PY) -m workshop.refresh clocks
+	$(PY) docs/refresh.py clocks
 
 docs: $(VENV)/.installed-test types ## the site in build/site (open index.html); every warning is an error
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict && echo "the site is build/site/index.html; its search needs a server: python3 -m http.server -d build/site"
 
 route: $(VENV)/.installed-route ## small data plane and core placed and routed on an ECP5 by nextpnr: size, clock after routing, share of wires; a line each in docs/explanation/route.md (tens of minutes of one core)
 	$(PY) -m fluidnpu.rtl_tb.synthesis.route
-	$(PY) -m workshop.refresh routes
+	$(PY) docs/refresh.py routes
 
 # Type checkers, IDEs and the site read packages from disk and follow no `__path__`: one folder of links shows them the rooms.
 ROOMS := boards dse hls host models rtl_tb scheduler studies

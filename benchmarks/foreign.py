@@ -271,7 +271,7 @@ def page(report: Report) -> str:
         most = {name: max(row[name] for row in early) for name in early[0]}
         lines += ["", "Anytime answers in the peak, the most of any table: "
                   + ", ".join(f"`{name}` {value:.1f} %" for name, value in most.items()) + "."]  # fmt: skip
-    made = (f"Made by `{report['command']}`: {size['seeds']} seeds of {size['requests']} requests "
+    made = (f"{size['seeds']} seeds of {size['requests']} requests "
               f"as told, {size['few_seeds']} seeds of {size['few_requests']} in the other worlds. "
               f"It took {report['cpu_s']:.0f} CPU seconds, of which "
               f"solving took {np.median([r['solve_cpu_s'] for r in rows]):.1f} and choosing "

@@ -1,14 +1,17 @@
-"""The notebooks of the documentation, and their execution."""
+"""The notebooks of the documentation, and their execution.
+
+python tests/docs/docs_notebooks.py NOTEBOOK...    # writes what the cells print now into notebooks
+"""
 
 from __future__ import annotations
 
 import copy
-import re
+import sys
 import tempfile
 from pathlib import Path
 
 import nbformat
-from docs_pages import DOCS, environment
+from docs_pages import DOCS, environment, shape
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 
@@ -42,8 +45,8 @@ def executed(notebook: nbformat.NotebookNode, folder: Path) -> nbformat.Notebook
 
 
 def texts(notebook: nbformat.NotebookNode) -> list[str]:
-    """Give what the cells print, and where they show a picture, whose bytes are not compared."""
-    return [said(output) for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+    """Give the shape of what the cells print, and where they show a picture."""
+    return [shape(said(output)) for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
 
 
 def said(output: nbformat.NotebookNode) -> str:
@@ -51,4 +54,10 @@ def said(output: nbformat.NotebookNode) -> str:
         return str(output.text)
     if "image/svg+xml" in output.get("data", {}):
         return "a picture"
-    return re.sub(r"0x[0-9a-f]{6,}", "0x...", str(output.get("data", {}).get("text/plain", output.output_type)))
+    return str(output.get("data", {}).get("text/plain", output.output_type))
+
+
+if __name__ == "__main__":
+    for file in map(Path, sys.argv[1:]):
+        with tempfile.TemporaryDirectory() as scratch:
+            nbformat.write(executed(read_notebook(file), Path(scratch)), file)  # type: ignore[no-untyped-call]

@@ -1,18 +1,20 @@
 """The blocks of code of a page, and a session that runs them in a scratch folder from top to bottom.
 
+    python tests/docs/docs_pages.py PAGE...    # writes what the blocks print now into the pages
+
 A comment of HTML before a block says what is special about it:
 
     <!-- long: REASON -->      only the long tests run it
     <!-- long page: REASON --> the same for every block of the page
     <!-- not run: REASON -->   nothing runs it
     <!-- fails: REASON -->     its last command ends with an error
-    <!-- about: REASON -->     the numbers that it prints differ elsewhere; the words are compared
     <!-- setup: NAME -->       begins with the folder NAME of `docs_setups`, before the page's first block
     <!-- ready: TEXT -->       a command of the block that ends in `&` is up when it has printed TEXT
 
 A block with `title="FILE"` is that file of the scratch folder. `python` is executed as it stands; where a
 `print` has a comment beside it, that is what it prints. `console` runs its lines that begin with `$`; the
-lines below are what they print, with `...` for what differs from run to run. `text` is no code.
+lines below are what they print, with `...` for anything. `text` is no code. Only the shape of an output is
+compared: numbers, rules and white space may differ.
 """
 
 from __future__ import annotations
@@ -20,46 +22,47 @@ from __future__ import annotations
 import contextlib
 import doctest
 import io
+import itertools
 import os
 import re
 import shlex
 import subprocess
 import sys
+import tempfile
+import textwrap
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from click.testing import CliRunner
-from markdown_it import MarkdownIt
+from docs_setups import Setups
 
 from fluidnpu.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted(
-    [
-        ROOT / "README.md",
-        ROOT / "CONTRIBUTING.md",
-        ROOT / "ARCHITECTURE.md",
-        ROOT / "rtl_tb" / "README.md",
-        *DOCS.rglob("*.md"),
-    ]
+PAGES = sorted([*(ROOT / n for n in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md")), *DOCS.rglob("*.md")])
+PAGES.append(ROOT / "rtl_tb" / "README.md")
+PART = re.compile(
+    r"<!--\s*(?P<key>long page|long|not run|fails|setup|ready):\s*(?P<reason>.*?)\s*-->"
+    r"|^(?P<indent> *)```(?P<language>\w*)(?P<info>[^\n]*)\n(?P<text>.*?)^(?P=indent)```",
+    re.DOTALL | re.MULTILINE,
 )
-RUN = {"python", "console"}
-DIRECTIVE = re.compile(r"<!--\s*(long page|long|not run|fails|about|setup|ready):\s*(.*?)\s*-->", re.DOTALL)
-TITLE = re.compile(r'title="([^"]+)"')
 PRINTED = re.compile(r"^\s*(?:print\(.*)?\)  # (.*)$", re.MULTILINE)  # beside the end of a `print`: what it prints
+NUMBER = r"\b[0-9a-f]*\d[\d.,a-f]*"
 COLUMNS = "80"
 SLOWEST_START_S = 300  # of a machine with much else to do
 
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """One fenced block: where it stands, its language, and what the comments before it say."""
+    """One fenced block: its language, its place, and what the comments before it say."""
 
     page: Path
-    line: int
+    line: int  # of its fence
+    span: tuple[int, int]  # of its text in that of the page
+    indent: str
     language: str
     text: str
     file: str | None = None
@@ -67,20 +70,17 @@ class Block:
     exempt: str | None = None
     ready: str | None = None
     fails: str | None = None
-    about: str | None = None
 
     @property
     def kind(self) -> str:
         """One of run, long, file, text, exempt; `unknown` is what nothing executes and no reason excuses."""
         if self.language == "text":
             return "text"
-        if self.exempt:
-            return "exempt"
-        if self.long:
-            return "long"
-        if self.language in RUN and not (self.file and self.language == "console"):
-            return "file" if self.file else "run"
-        return "file" if self.file else "unknown"
+        if self.exempt or self.long:
+            return "exempt" if self.exempt else "long"
+        if self.file and self.language != "console":
+            return "file"
+        return "run" if self.language in ("python", "console") and not self.file else "unknown"
 
     @property
     def where(self) -> str:
@@ -101,53 +101,35 @@ class Page:
 
 
 def read_page(path: Path) -> Page:
-    """Parse a page. Blocks within lists and admonitions of Material (indented below `!!!`) count, too."""
-    blocks, setups = [], []
-    whole: str | None = None
-    said: dict[str, str] = {}
-    for token in MarkdownIt().parse(_dedented(path.read_text(encoding="utf-8"))):
-        if token.type == "html_block":
-            found = {key: " ".join(text.split()) for key, text in DIRECTIVE.findall(token.content)}
-            whole = found.pop("long page", whole)
-            setups += [found.pop("setup")] if "setup" in found else []
-            said |= found
-        elif token.type in ("fence", "code_block"):
-            assert token.map is not None
-            language = token.info.split()[0] if token.info.split() else ""
-            title = TITLE.search(token.info)
+    """Find the blocks of a page, those in lists and admonitions too."""
+    text = path.read_text(encoding="utf-8")
+    blocks, setups, whole, said = [], [], None, dict[str, str]()
+    for part in PART.finditer(text):
+        if part["key"] == "setup":
+            setups.append(part["reason"])
+        elif part["key"] == "long page":
+            whole = part["reason"]
+        elif part["key"]:
+            said[part["key"]] = " ".join(part["reason"].split())
+        else:
+            title = re.search(r'title="([^"]+)"', part["info"])
             blocks.append(
                 Block(
                     page=path,
-                    line=token.map[0] + 1,
-                    language=language,
-                    text=token.content,
+                    line=text.count("\n", 0, part.start()) + 1,
+                    span=part.span("text"),
+                    indent=part["indent"],
+                    language=part["language"],
+                    text=re.sub(rf"^{part['indent']}", "", part["text"], flags=re.MULTILINE),
                     file=title[1] if title else None,
                     long=said.get("long", whole),
                     exempt=said.get("not run"),
                     ready=said.get("ready"),
                     fails=said.get("fails"),
-                    about=said.get("about"),
                 )
             )
             said = {}
     return Page(path, tuple(blocks), tuple(setups))
-
-
-def _dedented(text: str) -> str:
-    """Pull the bodies of admonitions and tabs (`!!!`, `???`, `===`) to the left, so that a parser sees
-    their fences.
-    """
-    out, inside = [], False
-    for line in text.splitlines():
-        if re.match(r"(!!!|\?\?\?\+?|===) ", line):
-            inside = True
-            out.append("")
-        elif inside and (line.startswith("    ") or not line.strip()):
-            out.append(line[4:])
-        else:
-            inside = False
-            out.append(line)
-    return "\n".join(out) + "\n"
 
 
 @dataclass
@@ -178,11 +160,8 @@ class Session:
         code = compile("\n" * block.line + block.text, str(block.page), "exec")
         with contextlib.redirect_stdout(printed):
             exec(code, self.names)
-        expected = PRINTED.findall(block.text)
-        if expected and self.printed is not None:
-            self.printed.append(("\n".join(expected), printed.getvalue()))
-        elif expected:
-            assert printed.getvalue().splitlines() == expected, f"{block.where} prints\n{printed.getvalue()}"
+        if expected := PRINTED.findall(block.text):
+            self.look("\n".join(expected), printed.getvalue(), block.where)
 
     def console(self, block: Block) -> None:
         """Execute the commands of a block, and compare their output with the lines shown."""
@@ -194,12 +173,15 @@ class Session:
             code, printed = self.command(command)
             wanted = (1, 2) if block.fails and number == len(lines) else (0,)
             assert code in wanted, f"{block.where}: '{command}' ends with {code}:\n{printed}"
-            if self.printed is not None:
-                self.printed.append((shown, printed))
-                continue
-            assert not shown or alike(shown, printed, numbers=not block.about), (
-                f"{block.where}: '{command}' prints\n{printed}"
-            )
+            if shown:
+                self.look(shown, printed, f"{block.where}: '{command}'")
+
+    def look(self, shown: str, printed: str, where: str) -> None:
+        """Compare the shape of what is shown with what was printed, or keep both."""
+        if self.printed is None:
+            assert alike(shown, printed), f"{where} prints\n{printed}"
+        else:
+            self.printed.append((shown, printed))
 
     def command(self, line: str) -> tuple[int, str]:
         """Exit code and output of a line: `fluidnpu` alone runs in this process, all else in a shell."""
@@ -209,32 +191,23 @@ class Session:
             if done.exception is not None and not isinstance(done.exception, SystemExit):
                 raise done.exception
             return done.exit_code, done.output
-        ended = subprocess.run(
-            ["bash", "-c", f"set -o pipefail; {line}"],
-            cwd=self.folder,
-            env=environment(),
-            capture_output=True,
-            text=True,
-        )
+        shell = ["bash", "-c", f"set -o pipefail; {line}"]
+        ended = subprocess.run(shell, cwd=self.folder, env=environment(), capture_output=True, text=True)
         return ended.returncode, ended.stdout + ended.stderr
 
     def start(self, line: str, block: Block) -> None:
-        """Start a command that stays, and wait until it has printed what the page says it prints when it is
-        ready.
-        """
+        """Start a command that stays, and wait until it has printed what the page says."""
         assert block.ready, f"{block.where}: a command in the background needs <!-- ready: TEXT -->"
         log = self.folder / f".background{len(self.started)}.txt"
         with log.open("w") as out:
-            process = subprocess.Popen(
-                ["bash", "-c", f"exec {line}"], cwd=self.folder, env=environment(), stdout=out, stderr=out, text=True
-            )
+            shell = ["bash", "-c", f"exec {line}"]
+            process = subprocess.Popen(shell, cwd=self.folder, env=environment(), stdout=out, stderr=out, text=True)
         self.started.append(process)
         for _ in range(10 * SLOWEST_START_S):
             if block.ready in log.read_text():
                 return
-            assert process.poll() is None, (
-                f"{block.where}: '{line}' ended with {process.returncode}:\n{log.read_text()}"
-            )
+            ended = f"{block.where}: '{line}' ended with {process.poll()}"
+            assert process.poll() is None, f"{ended}:\n{log.read_text()}"
             time.sleep(0.1)
         raise AssertionError(f"{block.where}: '{line}' has not printed '{block.ready}':\n{log.read_text()}")
 
@@ -258,16 +231,46 @@ def commands(text: str) -> Iterator[tuple[str, str]]:
             yield re.sub(r"\s{2,}#\s.*$", "", command).strip(), shown
 
 
-def alike(shown: str, printed: str, *, numbers: bool = True) -> bool:
-    r"""Tell whether the output is what a page shows: `...` stands for anything, white space does not count.
+def shape(text: str) -> str:
+    r"""Give a text without its numbers, lengths of rules and bars, and repeated rows.
 
-    >>> alike("a 1.5\n", "a  2\n"), alike("a 1.5\n", "a  2\n", numbers=False)
-    (False, True)
+    >>> shape("B  time\n------\n1  2.5 ms\n2  -31,000 ms\n")
+    'B time\n-\n0 0 ms'
     """
-    if not numbers:
-        shown, printed = (re.sub(r"\b[0-9a-f]*\d[\d.,a-f]*", "0", text) for text in (shown, printed))
+    masked = re.sub(rf"(?:(?<!\S)[+-])?{NUMBER}", "0", text)
+    lines = [re.sub(r"([^\w\s.])\1+", r"\1", " ".join(line.split())) for line in masked.splitlines()]
+    return "\n".join(line for line, _ in itertools.groupby(line for line in lines if line))
+
+
+def alike(shown: str, printed: str) -> bool:
+    r"""Tell whether an output has the shape that a page shows; `...` stands for anything.
+
+    >>> alike("a 1.5 of ...\n", "a  2 of two\n"), alike("a 1.5\n", "b 1.5\n")
+    (True, False)
+    """
     options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    return doctest.OutputChecker().check_output(shown, printed, options)
+    return doctest.OutputChecker().check_output(shape(shown), shape(printed), options)
+
+
+def mended(shown: str, printed: str) -> str:
+    r"""Give what a page shows with the words and numbers of this run; beside `...` only numbers change.
+
+    >>> mended("a 1.5 of ...\nb 2\n", "a 16 of 3 ms\nx\nb 3\n")
+    'a 16 of ...\nb 3\n'
+    """
+    if "..." not in shown:
+        same = shown.split() == printed.split()
+        return shown if same else "".join(f"{line.rstrip()}\n" for line in printed.splitlines())
+    varies = re.compile(rf"(\.\.\.)|({NUMBER})|\s+")
+    pattern, last = "", 0
+    for found in varies.finditer(shown):
+        pattern += re.escape(shown[last : found.start()])
+        pattern += ".*?" if found[1] else r"([0-9a-f.,]*\d[0-9a-f.,]*)" if found[2] else r"\s+"
+        last = found.end()
+    fits = re.fullmatch(rf"{pattern}\s*", f"{printed.rstrip()}\n", re.DOTALL)
+    assert fits, f"its words have changed beside '...': mend it by hand. It prints\n{printed}"
+    numbers = iter(fits.groups())
+    return varies.sub(lambda found: next(numbers) if found[2] else found[0], shown)
 
 
 def environment() -> Mapping[str, str]:
@@ -275,3 +278,45 @@ def environment() -> Mapping[str, str]:
     paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     return {**os.environ, "PYTHONPATH": paths, "PATH": path, "COLUMNS": COLUMNS}
+
+
+def rewritten(page: Page, folder: Path) -> str:
+    """Run all blocks of a page and give its text with what they print now."""
+    text = page.path.read_text(encoding="utf-8")
+    setups = Setups(folder / "setups")
+    scratch = folder / "page"
+    scratch.mkdir()
+    for name in page.setups:
+        setups.begin(name, scratch)
+    os.chdir(scratch)
+    session, fresh = Session(scratch), dict[tuple[int, int], str]()
+    try:
+        for block in page.blocks:
+            if block.kind in ("run", "file", "long"):
+                session.printed = []
+                session.run(block)
+                fresh[block.span] = textwrap.indent(with_outputs(block, session.printed), block.indent)
+    finally:
+        session.stop()
+    for (begin, end), new in reversed(fresh.items()):
+        text = text[:begin] + new + text[end:]
+    return text
+
+
+def with_outputs(block: Block, outputs: list[tuple[str, str]]) -> str:
+    """Give the text of a block with new outputs."""
+    text = block.text
+    for shown, printed in outputs:
+        if block.language == "python":
+            lines = iter(printed.splitlines())
+            text = PRINTED.sub(lambda m, n=lines: m[0].removesuffix(m[1]) + next(n), text)  # type: ignore[misc]
+        else:
+            text = text.replace(shown, mended(shown, printed), 1)
+    return text
+
+
+if __name__ == "__main__":
+    for given in map(Path, sys.argv[1:]):
+        path = given.resolve()
+        with tempfile.TemporaryDirectory() as name:
+            path.write_text(rewritten(read_page(path), Path(name)), encoding="utf-8")

@@ -53,4 +53,3 @@ def test_the_index_of_the_tree_has_a_row_for_every_page_that_make_tables_makes()
     rows = [line for line in INDEX.splitlines() if line.startswith("| ") and " % |" in line]
     assert INDEX.startswith(CYCLES.HEAD)
     assert len(rows) == 1 + 2 * len(networks[1].split())
-    assert re.search(r"^Figures of the tree of \d{4}-\d\d-\d\d \(\w+", INDEX, re.MULTILINE)

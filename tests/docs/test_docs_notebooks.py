@@ -1,4 +1,4 @@
-"""Every notebook runs from top to bottom and prints what is stored in it."""
+"""Every notebook runs from top to bottom, and its outputs have the shape of those that are stored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ CASES = [pytest.param(path, id=path.stem, marks=[] if path.stem in SHORT else [p
 
 @pytest.mark.parametrize("path", CASES)
 def test_a_notebook_prints_what_it_shows(path: Path, tmp_path: Path) -> None:
-    """After a change: python tests/docs/refresh_outputs.py docs/notebooks/NAME.ipynb."""
     stored = read_notebook(path)
     assert texts(executed(stored, tmp_path)) == texts(stored)
 

