@@ -1,6 +1,5 @@
 """Every object that a test of a command makes it print with `--json` has only fields that the page names."""
 
-from functools import cache
 from typing import Any
 
 import click
@@ -8,11 +7,6 @@ import json_page
 import pytest
 
 from fluidnpu import show
-
-
-@cache
-def page() -> dict[str, json_page.Rows]:
-    return json_page.read_page()
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +24,7 @@ def fields_are_documented(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def refuse_unknown(command: str, report: dict[str, Any]) -> None:
     """Fail where no section of the command has all fields of an object."""
-    sections = {name: rows for name, rows in page().items() if name.split()[0] == command}
+    sections = [fields for name, fields in json_page.read_page().items() if name.split()[0] == command]
     assert sections, f"docs/reference/json.md has no section of {command}"
-    rest = min((json_page.unknown(report, rows) for rows in sections.values()), key=len)
+    rest = min((json_page.unknown(report, fields) for fields in sections), key=len)
     assert not rest, f"docs/reference/json.md has no row in {command} for {', '.join(rest)}"

@@ -1,58 +1,37 @@
-"""The tables of docs/reference/json.md, and what an object of `--json` has beyond them or lacks."""
+"""The tables of docs/reference/json.md, and what an object of `--json` has beyond them."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "json.md"
-ROW = re.compile(r"\| `(?P<field>[^`]+)` \|(?P<unit>[^|]*)\|[^|]+\|")
 LINK = re.compile(r"\[[\w ]+\]\(#([\w-]+)\)")
 INTERVAL = {"mean", "low", "high"}
-Rows = dict[str, str]  # a path, and its unit
 
 
 @cache
-def read_rows() -> dict[str, Rows]:
-    """The rows of each section of the page by its heading, in small letters."""
-    sections: dict[str, Rows] = {}
+def read_page() -> dict[str, set[str]]:
+    """The fields of each section by its heading, those of the objects inside it among them."""
+    sections: dict[str, dict[str, str]] = {}
     for line in PAGE.read_text(encoding="utf-8").splitlines():
         if line.startswith("#"):
             rows = sections.setdefault(line.lstrip("# ").lower(), {})
         elif line.startswith("| `"):
-            match = ROW.fullmatch(line)
-            assert match is not None, f"json.md must have rows of three cells, not {line}"
-            rows[match["field"]] = match["unit"].strip()
-    return sections
+            field, unit = (cell.strip(" `") for cell in line.split("|")[1:3])
+            rows[field] = unit
 
+    def expanded(rows: dict[str, str]) -> Iterator[str]:
+        for field, unit in rows.items():
+            if link := LINK.fullmatch(unit):
+                inner = next(name for name in sections if re.sub(r"[^a-z0-9]+", "-", name) == link[1])
+                prefix = "" if field == "*" else field.removesuffix(".*") + "."
+                yield from (prefix + one for one in expanded(sections[inner]))
+            else:
+                yield field
 
-def read_page() -> dict[str, Rows]:
-    """The rows of each section, those of the objects inside it among them."""
-    sections = read_rows()
-    return {name: dict(_expanded(rows, sections)) for name, rows in sections.items()}
-
-
-def inside(unit: str) -> str | None:
-    """The section of the object that a row holds; None for a row of a value."""
-    link = LINK.fullmatch(unit)
-    return None if link is None else next(name for name in read_rows() if anchor(name) == link[1])
-
-
-def anchor(heading: str) -> str:
-    """The anchor of a heading on the site."""
-    return re.sub(r"[^a-z0-9]+", "-", heading)
-
-
-def _expanded(rows: Rows, sections: dict[str, Rows]) -> Iterator[tuple[str, str]]:
-    for field, unit in rows.items():
-        section = inside(unit)
-        if section is None:
-            yield field, unit
-            continue
-        prefix = "" if field == "*" else field.removesuffix(".*") + "."
-        for inner, of in _expanded(sections[section], sections):
-            yield prefix + inner, of
+    return {name: set(expanded(rows)) for name, rows in sections.items()}
 
 
 def paths(value: Any, path: str = "") -> Iterator[tuple[str, bool]]:
@@ -77,26 +56,11 @@ def pattern(field: str) -> re.Pattern[str]:
     return re.compile("".join(".+" if word == "*" or word.isupper() else re.escape(word) for word in words))
 
 
-def beginnings(field: str) -> Iterator[str]:
-    """The objects and lists that a path goes through: each may be null or empty."""
-    for match in re.finditer(r"\[\]|\.", field):
-        yield field[: match.start()]
-
-
-def unknown(report: Any, rows: Rows) -> list[str]:
-    """Paths of an object that no row is about."""
-    nullable = {begin for field in rows for begin in beginnings(field)} - {""}
+def unknown(report: Any, fields: set[str]) -> list[str]:
+    """Paths of an object that no row is about; an object or a list that rows go through may be null."""
+    nullable = {field[: cut.start()] for field in fields for cut in re.finditer(r"\[\]|\.", field)} - {""}
     return sorted(
-        {
-            path
-            for path, empty in paths(report)
-            if not any(pattern(field).fullmatch(path) for field in rows)
-            and not (empty and any(pattern(begin).fullmatch(path) for begin in nullable))
-        }
+        path
+        for path, empty in set(paths(report))
+        if not any(pattern(field).fullmatch(path) for field in (fields | nullable if empty else fields))
     )
-
-
-def lacking(reports: list[Any], fields: Iterable[str]) -> list[str]:
-    """Fields that none of the objects has."""
-    there = {path for report in reports for path, _ in paths(report)}
-    return sorted(field for field in fields if not any(pattern(field).fullmatch(path) for path in there))
