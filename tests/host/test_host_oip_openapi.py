@@ -82,11 +82,6 @@ def test_the_document_of_versions_holds(tmp_path: Path) -> None:
     assert asked == {(verb, "/v2/models/{name}/shares") for verb in ("GET", "POST")}
 
 
-def test_the_page_has_the_table_of_parameters() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "how-to" / "serving.md").read_text(encoding="utf-8")
-    assert "\n".join(f"| `{name}` | {one.meaning} |" for name, one in PARAMETERS.items()) in page
-
-
 def test_the_document_has_the_table_of_parameters(s: Served) -> None:
     document = s.call("GET", "/openapi.json")[1]
     said = document["components"]["schemas"]["InferRequest"]["properties"]["parameters"]["properties"]

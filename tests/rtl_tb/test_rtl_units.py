@@ -3,14 +3,12 @@ in test_rtl_core.
 """
 
 import re
-from pathlib import Path
 
 import pytest
 from needs import needs_libpython
 
 from fluidnpu.rtl_tb import sources
 from fluidnpu.rtl_tb.common.sources import needed, texts_of
-from fluidnpu.rtl_tb.data_plane.parameters import DATA_PLANE_TOP
 from fluidnpu.rtl_tb.simulation.model import RtlModel, bench_module, run
 from fluidnpu.rtl_tb.simulation.setups import parameters_of, setup
 from fluidnpu.rtl_tb.simulation.units import UNITS
@@ -144,10 +142,3 @@ def test_a_bench_of_a_module_has_tests(bench: str) -> None:
 @pytest.mark.parametrize("module", ELSEWHERE)
 def test_the_bench_elsewhere_contains_the_module(module: str) -> None:
     assert f"{module}.sv" in needed({**sources(), **texts_of("benches")}, ELSEWHERE[module])
-
-
-@pytest.mark.parametrize("top", [*MASTERS, "fluidnpu_core", DATA_PLANE_TOP])
-def test_a_bench_of_another_test_is_run_there(top: str) -> None:
-    tests = [path.read_text() for path in Path(__file__).parent.glob("test_*.py") if path.name != Path(__file__).name]
-    name = "DATA_PLANE_TOP" if top == DATA_PLANE_TOP else f'"{top}"'
-    assert any(f"Model(top={name}" in text for text in tests)
