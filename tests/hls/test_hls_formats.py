@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 import zlib
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -22,18 +21,6 @@ from fluidnpu.hls.formats.format import Format
 from fluidnpu.hls.formats.table import CORE_COMMAND, FORMATS
 from fluidnpu.hls.program import DESCRIPTOR_BYTES, Descriptor
 from fluidnpu.hls.views.formats import render_format_header, render_format_package, render_format_table
-
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "formats.md"
-
-
-def test_the_page_in_docs_is_the_table() -> None:
-    """After a change:
-
-    python -c "from fluidnpu.hls.views import formats; print(formats.render_format_table(), end='')" >
-    docs/reference/formats.md
-    """
-    assert PAGE.read_text(encoding="utf-8") == render_format_table()
-
 
 # -- packing
 
