@@ -29,7 +29,7 @@ def test_the_version_is_that_of_pyproject_and_of_the_citation() -> None:
 
 @pytest.mark.parametrize("words", ["--version", "dse --help", "nope"])
 def test_python_m_is_the_console_command(words: str) -> None:
-    command = [Path(sys.executable).with_name("fluidnpu"), *words.split()]
+    command = [str(Path(sys.executable).with_name("fluidnpu")), *words.split()]
     module = [sys.executable, "-m", "fluidnpu", *words.split()]
     theirs, ours = (subprocess.run(each, capture_output=True, text=True) for each in (command, module))
     assert (ours.returncode, ours.stdout, ours.stderr) == (theirs.returncode, theirs.stdout, theirs.stderr)

@@ -67,20 +67,19 @@ def cycles() -> str:
 
 def table_2() -> str:
     """The paper's four rows, shorter than in the study."""
-    lines = []
+    lines, policies = [], ["serial", "greedy", "fluid"]
     for row in TABLE_2:
-        load = {"rate_per_s": row["rate_per_s"], "slo_ns": row["slo_ms"] * 10**6}
-        found = compare(serving_of(row), ["serial", "greedy", "fluid"], **load, requests=400, seeds=2)
-        head = f"{row['network']} on {row['board']}, {row['rate_per_s']}/s within {row['slo_ms']} ms"
-        lines += [head, found.table(), ""]
+        rate, slo_ns = row["rate_per_s"], row["slo_ms"] * 10**6
+        found = compare(serving_of(row), policies, rate_per_s=rate, slo_ns=slo_ns, requests=400, seeds=2)
+        lines += [f"{row['network']} on {row['board']}, {rate}/s within {row['slo_ms']} ms", found.table(), ""]
     return "\n".join(lines)
 
 
 def decisions() -> str:
     """The log of twenty requests that `fluid` serves at the rate of Table II's first row."""
-    serving, load = serving_of(TABLE_2[0]), {"rate_per_s": 15.0, "slo_ns": 200_000_000}
-    drawn = Source(**load, count=20).draw(serving, 1)
-    return record(serving, "fluid", drawn.requests, drawn.exits, **load)[0]
+    serving, rate, slo_ns = serving_of(TABLE_2[0]), 15.0, 200_000_000
+    drawn = Source(rate_per_s=rate, slo_ns=slo_ns, count=20).draw(serving, 1)
+    return record(serving, "fluid", drawn.requests, drawn.exits, rate_per_s=rate, slo_ns=slo_ns)[0]
 
 
 def plan() -> str:
