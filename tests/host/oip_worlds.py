@@ -20,7 +20,7 @@ from fluidnpu.host.serving.model import Model
 from fluidnpu.models import golden
 
 NAME = "small"
-connect.__kwdefaults__["timeout_s"] = PATIENCE_S  # no test is about a client that gives up by itself
+(connect.__kwdefaults__ or {})["timeout_s"] = PATIENCE_S  # no test is about a client that gives up by itself
 
 
 def bundle_of(w: HostWorld, folder: Path) -> Path:

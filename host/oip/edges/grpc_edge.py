@@ -98,7 +98,7 @@ def _handlers(edge: _Edge) -> Any:
     for method in service.methods:
         asked, response = message(method.input_type.name), message(method.output_type.name)
         codec = {"request_deserializer": _reader(asked), "response_serializer": response.SerializeToString}
-        function = getattr(edge, method.name, None)  # none for CudaSharedMemoryRegister
+        function: Any = getattr(edge, method.name, None)  # none for CudaSharedMemoryRegister
         if method.name == "ModelStreamInfer":
             handlers[method.name] = grpc.stream_stream_rpc_method_handler(
                 edge.end_errors(method.name, function), **codec
