@@ -79,13 +79,10 @@ FOREIGN = "foreign.py --seeds 8 --few-seeds 4 --set"
 PYTEST = "python -m pytest -q -p no:cacheprovider tests"
 SYNTHESIS = "python -m fluidnpu.rtl_tb.synthesis"
 ROWS = (
-    *(
-        Row(
-            name=f"protobuf-{name}",
-            command=f"python -m grpc_tools.protoc -I {WIRE} --descriptor_set_out {WIRE}/{name}.protoset {name}.proto",
-            writes=f"{WIRE}/{name}.protoset",
-        )
-        for name in ("inference", "health", "reflection")
+    Row(
+        name="protobuf",
+        command=f"python -m grpc_tools.protoc -I {WIRE} --descriptor_set_out {WIRE}/inference.protoset inference.proto",
+        writes=f"{WIRE}/inference.protoset",
     ),
     Row(
         name="cycles-of-networks",

@@ -30,7 +30,8 @@ from .quantities import round_floats
 EXTRAS = {
     **dict.fromkeys(("onnx", "jinja2", "markupsafe", "matplotlib", "PIL", "numba", "llvmlite"), "design"),
     "pynq": "board",
-    **dict.fromkeys(("starlette", "uvicorn", "grpc", "google", "orjson", "prometheus_client"), "serve"),
+    **dict.fromkeys(("starlette", "uvicorn", "grpc", "grpc_health", "grpc_reflection", "google"), "serve"),
+    **dict.fromkeys(("orjson", "prometheus_client"), "serve"),
     "torch": "train",
     "scipy": "fit",
     "ray": "ray",

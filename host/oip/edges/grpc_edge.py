@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,6 +17,8 @@ from typing import Any
 import grpc
 from google.protobuf import json_format
 from google.protobuf.message import Message as ProtoMessage
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from ...errors import AccessError, DriverUsageError, HostError, ProtocolError, QueueFullError
 from ..admission.access import AccessControl
@@ -30,19 +32,22 @@ from ..regions import Regions
 from ..wire.calls import TRACEPARENT, Call, ModelAnswer
 from ..wire.grpc_body import read_call, read_parameters, write_answer
 from ..wire.http_body import read_json
-from ..wire.messages import HEALTH, REFLECTION, SERVICE, message, service
+from ..wire.messages import SERVICE, message, pool, service
 from ..wire.parameters import abbreviate
 from ..wire.statuses import RETRY_MS, sentence_of, status_of
 from .health import WATCHERS, status_of_service, watch_service
-from .reflection import SERVICES as REFLECTING
-from .reflection import reflect
 from .timeouts import InTime
 
 _log = logging.getLogger(__name__)
 STALLED_S = 1.0  # after which a message that has not come may lose its place to another
 _ATTEMPTS = 20  # to get a place
 _OPEN = ("ServerLive", "ServerReady", "Check", "Watch")  # probes carry no token
+HEALTH = "grpc.health.v1.Health"
+REFLECTING = (reflection.SERVICE_NAME, "grpc.reflection.v1.ServerReflection")  # v1alpha's messages serve v1, too
+DESCRIBED = (SERVICE, HEALTH, REFLECTING[0])
 _StreamResponse = message("ModelStreamInferResponse")
+for _file in (health_pb2.DESCRIPTOR, reflection_pb2.DESCRIPTOR):
+    pool.AddSerializedFile(_file.serialized_pb)  # where reflection looks
 Handler = Callable[[Any, Any], Awaitable[Any]]
 
 
@@ -96,14 +101,15 @@ def bind(server: Any, address: str, credentials: Any = None) -> int:
 def _handlers(edge: _Edge) -> Any:
     handlers = {}
     for method in service.methods:
+        if (function := getattr(edge, method.name, None)) is None:
+            continue  # CudaSharedMemoryRegister: gRPC answers that it is not implemented
         asked, response = message(method.input_type.name), message(method.output_type.name)
         codec = {"request_deserializer": _reader(asked), "response_serializer": response.SerializeToString}
-        function: Any = getattr(edge, method.name, None)  # none for CudaSharedMemoryRegister
         if method.name == "ModelStreamInfer":
             handlers[method.name] = grpc.stream_stream_rpc_method_handler(
                 edge.end_errors(method.name, function), **codec
             )
-        elif function is not None:
+        else:
             handlers[method.name] = grpc.stream_unary_rpc_method_handler(edge.guard(method.name, function), **codec)
     return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
@@ -120,29 +126,18 @@ def _own_handlers(edge: _Edge) -> Iterator[Any]:
 
 def _standard_handlers(edge: _Edge) -> Iterator[Any]:
     """Yield the handlers of gRPC's own services: health, and reflection under both of its names."""
-    response = message("HealthCheckResponse", HEALTH)
-    codec = {
-        "request_deserializer": _reader(message("HealthCheckRequest", HEALTH)),
-        "response_serializer": response.SerializeToString,
-    }
+    answer = health_pb2.HealthCheckResponse.SerializeToString
+    codec = {"request_deserializer": _reader(health_pb2.HealthCheckRequest), "response_serializer": answer}
     health = {
         "Check": grpc.stream_unary_rpc_method_handler(edge.guard("Check", edge.Check), **codec),
         "Watch": grpc.stream_stream_rpc_method_handler(edge.end_errors("Watch", edge.Watch), **codec),
     }
-    yield grpc.method_handlers_generic_handler(f"{HEALTH}.Health", health)
-    response = message("ServerReflectionResponse", REFLECTION)
-    name, codec = (
-        "ServerReflectionInfo",
-        {
-            "request_deserializer": _reader(message("ServerReflectionRequest", REFLECTION)),
-            "response_serializer": response.SerializeToString,
-        },
-    )
-    reflection = {
-        name: grpc.stream_stream_rpc_method_handler(edge.end_errors(name, edge.ServerReflectionInfo), **codec)
-    }
+    yield grpc.method_handlers_generic_handler(HEALTH, health)
+    name, answer = "ServerReflectionInfo", reflection_pb2.ServerReflectionResponse.SerializeToString
+    codec = {"request_deserializer": _reader(reflection_pb2.ServerReflectionRequest), "response_serializer": answer}
+    handler = grpc.stream_stream_rpc_method_handler(edge.end_errors(name, edge.ServerReflectionInfo), **codec)
     for service_name in REFLECTING:
-        yield grpc.method_handlers_generic_handler(service_name, reflection)
+        yield grpc.method_handlers_generic_handler(service_name, {name: handler})
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +222,7 @@ class _Edge:
     ) -> None:
         self.inference, self.access, self.held, self.reading, self.admin = inference, access, held, reading, admin
         self.regions, self.journal = regions, journal
+        self.reflection = reflection.aio.ReflectionServicer(DESCRIBED, pool)
         self.watching = Budget("places to watch health", lambda: WATCHERS)
 
     def guard(self, name: str, function: Handler) -> Handler:
@@ -307,7 +303,7 @@ class _Edge:
         return _message_of("ModelReadyResponse", ready=self.inference.is_ready(request.name, request.version))
 
     async def Check(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
-        return _health(status_of_service(self.inference, request.service))
+        return health_pb2.HealthCheckResponse(status=status_of_service(self.inference, request.service))
 
     async def Watch(self, requests: Any, context: Any) -> None:  # noqa: N802
         """Say the status now and whenever it changes, until the client goes or the server drains."""
@@ -318,7 +314,7 @@ class _Edge:
             raise QueueFullError(f"at most {WATCHERS} calls may watch health, and most of them are from this address")
         try:
             async for status in watch_service(self.inference, request.message.service):
-                await context.write(_health(status))
+                await context.write(health_pb2.HealthCheckResponse(status=status))
         except asyncio.CancelledError:
             if not place.evicted:
                 raise
@@ -328,10 +324,18 @@ class _Edge:
 
     async def ServerReflectionInfo(self, requests: Any, context: Any) -> None:  # noqa: N802
         """Answer each message of a reflection stream with files of our descriptions."""
-        while (request := await self._receive(context)) is not _END:
-            if request.message is None:
-                raise ProtocolError("the message must be one of the protocol, and it cannot be read")
-            await context.write(reflect(request.message))
+
+        async def asked() -> AsyncIterator[Any]:
+            while (request := await self._receive(context)) is not _END:
+                if request.message is None:
+                    raise ProtocolError("the message must be one of the protocol, and it cannot be read")
+                service_name = request.message.file_containing_symbol.rpartition(".")[0]
+                if service_name in DESCRIBED:  # a call, which Python's pool does not find by its name
+                    request.message.file_containing_symbol = service_name
+                yield request.message
+
+        async for answer in self.reflection.ServerReflectionInfo(asked(), context):
+            await context.write(answer)
 
     async def ServerMetadata(self, request: Any, context: Any) -> ProtoMessage:  # noqa: N802
         return _message_of("ServerMetadataResponse", **self.inference.server_metadata())
@@ -486,11 +490,6 @@ class _Edge:
         if self.journal.on:
             self.journal.note(call, status, began, trace, ended)
         return made
-
-
-def _health(status: str) -> ProtoMessage:
-    made: ProtoMessage = message("HealthCheckResponse", HEALTH)(status=status)
-    return made
 
 
 def _message_of(kind: str, /, **fields: Any) -> ProtoMessage:

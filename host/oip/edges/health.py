@@ -1,5 +1,8 @@
 """Health as gRPC's standard service says it: of the server, and of each model under its name. No gRPC here.
 
+The servicer of grpcio-health-checking is not used: in 1.67.1 a watcher that leaves takes the others' notices
+of its service with it, and a server that drains does not end them.
+
 Source: gRPC's health checking protocol, github.com/grpc/grpc/blob/master/doc/health-checking.md.
 """
 
