@@ -14,13 +14,13 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from fluidnpu.models.graph import MapCheck, Output
+from fluidnpu.models.graph import Output
 from fluidnpu.scheduler import Outcome
 from fluidnpu.scheduler.simulation import Terms
 
@@ -41,7 +41,7 @@ from ..serving.tails import Run, check_joinable, tail_outputs
 from ..serving.versions import Versions
 from .admission.limits import Limits, bounds_of
 from .edges.openapi import document
-from .interface import input_of, named_classes, output_name, outputs_of, tail_names
+from .interface import input_of, model_metadata, output_name, outputs_of, server_metadata, tail_names, with_best
 from .observing.metric_table import Row
 from .observing.metrics import model_rows
 from .observing.page import live_page, snapshot
@@ -50,21 +50,10 @@ from .repeats import Repeats
 from .trials import Trials
 from .wire.bodies import ExitsChange, Feedback, LoadOrder, SharesChange, TenantsChange
 from .wire.calls import Bounds, Call, ModelAnswer, Parameter, Wishes, read_wishes
-from .wire.classes import CLASS_NAME, CLASSIFIED, classify, names_of
+from .wire.classes import CLASS_NAME, names_of
 from .wire.tensors import DTYPES, Array, TensorInfo
 
-NAME = "fluidnpu"
-PLATFORM = "fluidnpu"
 TAIL_THREADS = max(1, min(4, (os.cpu_count() or 2) - 1))  # one core is left to the thread that owns the NPU
-EXTENSIONS = (
-    "binary_tensor_data",
-    "classification",
-    "parameters",
-    "statistics",
-    "model_repository",
-    "model_configuration",
-    "schedule_policy",
-)
 
 
 class Mailbox:
@@ -206,19 +195,13 @@ class InferenceService:
 
     def server_metadata(self) -> dict[str, Any]:
         """Return the server's metadata."""
-        return {"name": NAME, "version": self.version, "extensions": extensions(self.limits)}
+        return server_metadata(self.version, self.limits)
 
     def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
         """Return a model's metadata. Raises UnknownModelError, ModelUnavailableError."""
         model = self.models.find(name, version)
-        return {
-            "name": name,
-            "versions": [served.version for served in self.models.of(name) if served.npu.ready] or [model.version],
-            "platform": PLATFORM,
-            "inputs": [input_of(model.bundle.program).to_json()],
-            "outputs": [output.to_json() for output in outputs_of(model.bundle.program)],
-            **named_classes(model.bundle.program),
-        }
+        versions = [served.version for served in self.models.of(name) if served.npu.ready] or [model.version]
+        return model_metadata(name, versions, model.bundle.program)
 
     # -- inference -------------------------------------------------------------------------------------------
 
@@ -242,7 +225,7 @@ class InferenceService:
         counts.queue_ns += 1_000 * int(answer.parameters["queue_us"])
         counts.infer_ns += 1_000 * int(answer.parameters["npu_us"])
         counts.tail_ns += 1_000 * int(answer.parameters.get("tail_us", 0))
-        return with_best(answer, call, model.bundle)
+        return with_best(answer, call, model.bundle.program)
 
     def count_refusal(self, name: str, error: Exception) -> None:
         """Count a request to a model that could not be read, by its error."""
@@ -514,11 +497,6 @@ class InferenceService:
         return document(self.version, programs, operations, tenants=tenants, versions=versions, shared_bytes=shared)
 
 
-def extensions(limits: Limits) -> list[str]:
-    """Return the extensions of the protocol that a server with these limits has."""
-    return [*EXTENSIONS, *(["system_shared_memory"] if limits.shared_bytes else [])]
-
-
 def _exchange_error(model: ServedNetwork) -> ModelUnavailableError:
     return ModelUnavailableError(f"model '{model.name}' was loaded anew while the request waited: send it again")
 
@@ -547,19 +525,6 @@ def join_outputs(
         else:
             outputs[name] = _stack(name, replies, others)
     return outputs
-
-
-def with_best(answer: ModelAnswer, call: Call, bundle: Bundle) -> ModelAnswer:
-    """Return the answer with the best classes in place of the logits, where the call wants them.
-
-    Raises ProtocolError where the model gives maps.
-    """
-    if call.best is None:
-        return answer
-    if isinstance(bundle.program.check, MapCheck):
-        raise ProtocolError(f"the classification must be of a classifier's logits, and '{call.model}' gives maps")
-    best = classify(answer.outputs[CLASSIFIED], call.best, bundle.program.class_names)
-    return replace(answer, outputs={**answer.outputs, CLASSIFIED: best})
 
 
 def _stack(name: str, replies: Sequence[Reply], others: Sequence[Output]) -> Array:

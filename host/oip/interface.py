@@ -1,22 +1,58 @@
-"""The tensors that a served model takes and gives, as the protocol names them. Pure arithmetic.
+"""What a server and a served model say of themselves, and the tensors that a model takes and gives. No I/O.
 
 Names and shapes come from the compiled program, so a board and the front of a fleet say the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
 from fluidnpu.hls import Program
 from fluidnpu.models.graph import MapCheck, MapTask
 from fluidnpu.models.tail import ROWS
 
-from .wire.classes import CLASS_NAME
+from ..errors import ProtocolError
+from .admission.limits import Limits
+from .wire.calls import Call, ModelAnswer
+from .wire.classes import CLASS_NAME, CLASSIFIED, classify
 from .wire.tensors import DTYPES, TensorInfo
 
+NAME = "fluidnpu"  # of the server, and the platform of its models
+EXTENSIONS = (
+    "binary_tensor_data",
+    "classification",
+    "parameters",
+    "statistics",
+    "model_repository",
+    "model_configuration",
+    "schedule_policy",
+)
 PIXELS = "UINT8"
 OWN = ("label", "confidence", "exit", "logits")  # the outputs that every model has
 OF_NAMES = (CLASS_NAME,)  # which one has beside them whose classes have names
 OF_MAPS = ("keypoints", "label_map")  # of which a model whose exits give maps has one
 OF_PARTS = ("goes_on", "onward")  # which a part of a network has beside them
+
+
+def server_metadata(version: str, limits: Limits) -> dict[str, Any]:
+    """Return a server's metadata."""
+    extensions = [*EXTENSIONS, *(["system_shared_memory"] if limits.shared_bytes else [])]
+    return {"name": NAME, "version": version, "extensions": extensions}
+
+
+def model_metadata(name: str, versions: Sequence[str], program: Program) -> dict[str, Any]:
+    """Return a model's metadata, with the names of its classes where it has any."""
+    named = {"class_names": list(program.class_names)} if program.class_names else {}
+    return {
+        "name": name,
+        "versions": list(versions),
+        "platform": NAME,
+        "inputs": [input_of(program).to_json()],
+        "outputs": [output.to_json() for output in outputs_of(program)],
+        **named,
+    }
 
 
 def input_of(program: Program) -> TensorInfo:
@@ -75,11 +111,6 @@ def _of_tail(program: Program) -> list[TensorInfo]:
     return infos
 
 
-def named_classes(program: Program) -> dict[str, list[str]]:
-    """Return what the metadata of a model says of the names of its classes; nothing where there are none."""
-    return {"class_names": list(program.class_names)} if program.class_names else {}
-
-
 def _of_names(program: Program) -> tuple[TensorInfo, ...]:
     named = program.class_names and program.task.classes and not isinstance(program.check, MapCheck)
     return (TensorInfo(CLASS_NAME, "BYTES", (-1,)),) if named else ()
@@ -116,3 +147,16 @@ def tail_names(program: Program) -> dict[str, str]:
 def output_name(name: str) -> str:
     """Return the name of an output that is no exit, beside those that models have of their own."""
     return f"output.{name}" if name in (*OWN, *OF_NAMES, *OF_MAPS, *OF_PARTS) else name
+
+
+def with_best(answer: ModelAnswer, call: Call, program: Program) -> ModelAnswer:
+    """Return the answer with the best classes in place of the logits, where the call wants them.
+
+    Raises ProtocolError where the model gives maps.
+    """
+    if call.best is None:
+        return answer
+    if isinstance(program.check, MapCheck):
+        raise ProtocolError(f"the classification must be of a classifier's logits, and '{call.model}' gives maps")
+    best = classify(answer.outputs[CLASSIFIED], call.best, program.class_names)
+    return replace(answer, outputs={**answer.outputs, CLASSIFIED: best})

@@ -17,8 +17,7 @@ from ...bundle import Bundle
 from ...errors import BundleError, HostError, TooLargeError, UnknownModelError
 from ...oip.admission.limits import Limits, bounds_of
 from ...oip.edges.openapi import document
-from ...oip.inference import NAME, PLATFORM, extensions, with_best
-from ...oip.interface import input_of, named_classes, outputs_of
+from ...oip.interface import input_of, model_metadata, server_metadata, with_best
 from ...oip.observing.metric_table import Row
 from ...oip.operations import operations_of
 from ...oip.repeats import Repeats
@@ -255,22 +254,14 @@ class FleetFront:
 
     def server_metadata(self) -> dict[str, Any]:
         """Return the server's metadata."""
-        return {"name": NAME, "version": self.version, "extensions": extensions(self.limits)}
+        return server_metadata(self.version, self.limits)
 
     def model_metadata(self, name: str, version: str = "") -> dict[str, Any]:
         """Return a model's metadata. Raises UnknownModelError."""
         self.check(name, version)
         if name in self.roster.ensembles:
             return self.roster.ensembles[name].metadata()
-        program = self.bundle(name).program
-        return {
-            "name": name,
-            "versions": [VERSION],
-            "platform": PLATFORM,
-            "inputs": [input_of(program).to_json()],
-            "outputs": [output.to_json() for output in outputs_of(program)],
-            **named_classes(program),
-        }
+        return model_metadata(name, [VERSION], self.bundle(name).program)
 
     def bundle(self, model: str) -> Bundle:
         """Return one of the bundles of a model, of all of its network."""
@@ -297,7 +288,7 @@ class FleetFront:
         else:
             repeats = self.repeats[call.model]
             answer = await repeats.once(wishes.key, call, lambda: self._serve(call, wishes), wishes.tenant)
-        return answer if call.best is None else with_best(answer, call, self.bundle(call.model))
+        return answer if call.best is None else with_best(answer, call, self.bundle(call.model).program)
 
     async def _serve(self, call: Call, wishes: Wishes) -> ModelAnswer:
         counts, began = self.counts[call.model], time.perf_counter_ns()

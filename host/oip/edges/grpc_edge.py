@@ -147,6 +147,12 @@ class _Sent:
     message: Any
     size: int
 
+    def parsed(self) -> Any:
+        """Return the message. Raises ProtocolError."""
+        if self.message is None:
+            raise ProtocolError("the message must be one of the protocol, and it cannot be read")
+        return self.message
+
 
 _END = _Sent(None, 0)  # in place of a message: the client sends no more
 
@@ -279,8 +285,7 @@ class _Edge:
 
     def _hold(self, holder: _Message, request: _Sent) -> None:
         """Check that a message can be read, and hold its bytes. Raises ProtocolError, QueueFullError."""
-        if request.message is None:
-            raise ProtocolError("the message must be one of the protocol, and it cannot be read")
+        request.parsed()
         if not self.held.take(holder, request.size):
             raise QueueFullError("the server holds as many bytes of requests as it may, and this address has most")
 
@@ -307,13 +312,11 @@ class _Edge:
 
     async def Watch(self, requests: Any, context: Any) -> None:  # noqa: N802
         """Say the status now and whenever it changes, until the client goes or the server drains."""
-        request, place = await self._receive(context), _Watching(context)
-        if request.message is None:
-            raise ProtocolError("the message must be one of the protocol, and it cannot be read")
+        request, place = (await self._receive(context)).parsed(), _Watching(context)
         if not self.watching.take(place, 1):
             raise QueueFullError(f"at most {WATCHERS} calls may watch health, and most of them are from this address")
         try:
-            async for status in watch_service(self.inference, request.message.service):
+            async for status in watch_service(self.inference, request.service):
                 await context.write(health_pb2.HealthCheckResponse(status=status))
         except asyncio.CancelledError:
             if not place.evicted:
@@ -326,13 +329,12 @@ class _Edge:
         """Answer each message of a reflection stream with files of our descriptions."""
 
         async def asked() -> AsyncIterator[Any]:
-            while (request := await self._receive(context)) is not _END:
-                if request.message is None:
-                    raise ProtocolError("the message must be one of the protocol, and it cannot be read")
-                service_name = request.message.file_containing_symbol.rpartition(".")[0]
+            while (sent := await self._receive(context)) is not _END:
+                request = sent.parsed()
+                service_name = request.file_containing_symbol.rpartition(".")[0]
                 if service_name in DESCRIBED:  # a call, which Python's pool does not find by its name
-                    request.message.file_containing_symbol = service_name
-                yield request.message
+                    request.file_containing_symbol = service_name
+                yield request
 
         async for answer in self.reflection.ServerReflectionInfo(asked(), context):
             await context.write(answer)
