@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from campaigns import fleet as campaign
+from campaigns import strikes
 from fleet_worlds import slow_world
 from host_worlds import HOUR_NS, PATIENCE_S
 from oip_worlds import bundle_of
@@ -26,7 +27,7 @@ def _quiet() -> Iterator[None]:
     logging.getLogger("fluidnpu").setLevel(logging.NOTSET)
 
 
-PATIENT = FleetOptions(boards=BoardOptions(slo_ns=HOUR_NS), dispatch=DispatchOptions(slo_ns=HOUR_NS, hold_s=PATIENCE_S))
+PATIENT = FleetOptions(boards=BoardOptions(slo_ns=HOUR_NS), dispatch=DispatchOptions(**strikes.PATIENT))
 
 
 def test_boards_that_are_killed_or_stopped_or_cut_off_lose_nothing(tmp_path: Path) -> None:
@@ -98,6 +99,7 @@ IN_ACTORS = """
 import json, logging, sys
 import numpy as np
 from campaigns import fleet as campaign
+from campaigns import strikes
 
 logging.getLogger("fluidnpu").setLevel(logging.CRITICAL)
 images = np.load(sys.argv[2])

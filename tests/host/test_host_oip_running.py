@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import re
+import select
 import signal
 import socket
 import ssl
@@ -12,7 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -156,21 +157,16 @@ def test_a_full_queue_says_when_to_come_again(tmp_path: Path) -> None:
 def test_connections_are_bounded(tmp_path: Path) -> None:
     with served(tmp_path, limits=patient(connections=3), surfaces={"grpc": None}) as s:
         place = ("127.0.0.1", s.server.ports["http"])
-        held = [socket.create_connection(place, timeout=PATIENCE_S) for _ in range(3)]
-        for one in held:  # each is known to the server once it has answered
-            one.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
-            assert one.recv(65_536).startswith(b"HTTP/1.1 200")
-        with socket.create_connection(place, timeout=PATIENCE_S) as more, suppress(ConnectionResetError):
-            assert more.recv(10) == b""
+        held = [HTTPConnection(*place, timeout=PATIENCE_S) for _ in range(4)]
+        for one in held:
+            one.request("GET", "/v2/health/live")
+            assert json.loads(one.getresponse().read()) == {"live": True}
+        places = [one.sock for one in held]
+        assert select.select(places, [], [], PATIENCE_S)[0] == places[:1], "the fourth has the place of an idle one"
+        assert places[0].recv(10) == b""
+        assert s.server._arriving[0].held == 3
         for one in held:
             one.close()
-
-        def has_room() -> bool:
-            with suppress(ConnectionError):
-                return bool(s.call("GET", "/v2/health/live")[0] == 200)
-            return False
-
-        eventually(has_room)
 
 
 def test_a_client_that_goes_takes_its_queued_request_along(tmp_path: Path) -> None:

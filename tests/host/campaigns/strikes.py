@@ -40,6 +40,7 @@ from .cable import Cable, Mended
 from .cluster import LocalCluster
 
 LASTS_S = (0.2, 1.5)  # a silence
+PATIENT: dict[str, Any] = {"hold_s": 600.0, "tries": 10**6, "slo_ns": 600 * 10**9}  # however slow this machine is
 Ends = Callable[[], object]
 
 
@@ -262,7 +263,7 @@ def _free_port() -> int:
 def main(words: Sequence[str]) -> None:
     """Serve a fleet file on two ports until SIGTERM: the front of `FrontAndBoards`."""
     file, http, grpc = words
-    options = FleetOptions(boards=BoardOptions(slo_ns=10**9), dispatch=DispatchOptions(absent=True))
+    options = FleetOptions(boards=BoardOptions(slo_ns=10**9), dispatch=DispatchOptions(absent=True, **PATIENT))
     surfaces = ServeOptions(http=int(http), grpc=int(grpc))
     run_server(open_fleet(Roster.read(file), options), surfaces, lambda server: print("{}", flush=True))
 
