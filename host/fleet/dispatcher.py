@@ -47,6 +47,7 @@ from .reference import JUDGED, Reference
 
 _log = logging.getLogger("fluidnpu.fleet")
 _BITS = ("exit", "logits", "label", *OF_PARTS)  # which decide all else
+FIRST_S = 5.0  # for a board to say at the start who it is
 _PAUSE_S = 0.02  # before a board that refused is asked again, times the refusals so far
 _PROBE_S = (0.05, 0.1, 0.2, 0.5)  # between looks at a board that is away; the last one repeats
 _IDLE_PROBE_S = 1.0  # between looks at a board without work
@@ -130,7 +131,7 @@ class Dispatcher:
         Raises BoardError for one that does not answer or is not the one of its bundle, unless it may come
         later, and for one that is named twice.
         """
-        asked = (self._identify(leaf, 5.0) for leaf in self.leaves)
+        asked = (self._identify(leaf, FIRST_S) for leaf in self.leaves)
         results = dict(zip(self.leaves, await asyncio.gather(*asked, return_exceptions=True), strict=True))
         for error in results.values():
             if isinstance(error, BaseException) and not (self.options.absent and isinstance(error, BoardError)):

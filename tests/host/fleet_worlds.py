@@ -11,14 +11,14 @@ from host_worlds import HOUR_NS, PATIENCE_S, HostWorld, world
 from oip_worlds import bundle_of
 
 from fluidnpu.host import Bundle
-from fluidnpu.host.fleet import BoardOptions, DispatchOptions, FleetFront, FleetOptions, Roster
+from fluidnpu.host.fleet import BoardOptions, DispatchOptions, FleetFront, FleetOptions, Roster, dispatcher
 from fluidnpu.host.fleet.boards import processes
 from fluidnpu.host.fleet.boards.processes import Process
 from fluidnpu.host.fleet.fronts import steering
 from fluidnpu.host.oip import NetworkServer, ServeOptions, in_background
 from fluidnpu.scheduler.placement import Job, Plan, Pool, Route, read_fleet
 
-steering.RETURN_S = processes._DRAIN_S = PATIENCE_S  # no test is about these limits
+dispatcher.FIRST_S = steering.RETURN_S = processes._DRAIN_S = PATIENCE_S  # no test is about these limits
 
 NAME = "small"
 FLEET = """

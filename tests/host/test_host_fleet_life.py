@@ -10,8 +10,8 @@ import grpc
 from fleet_worlds import NAME, slow_world
 from host_worlds import PATIENCE_S
 from oip_worlds import bundle_of
-from waiting import unused_port
 
+from fluidnpu.host.campaigns.strikes import free_port
 from fluidnpu.host.fleet import BoardOptions
 from fluidnpu.host.fleet.boards.children import environment
 from fluidnpu.host.fleet.boards.processes import Process
@@ -29,7 +29,7 @@ def test_a_board_whose_front_dies_while_it_starts_ends_by_itself(tmp_path: Path)
         assert early.stdin is not None
         early.stdin.close()
         assert early.wait(PATIENCE_S) == 1, "it takes no requests yet, so it need not drain"
-    port = unused_port()
+    port = free_port()
     with begun(f"--port={port}") as late:
         assert late.stdin is not None
         assert late.stdout is not None

@@ -13,10 +13,10 @@ import pytest
 from fleet_worlds import NAME, boards, fleet, fleet_file, slow_world
 from host_worlds import PATIENCE_S, eventually, world
 from oip_worlds import bundle_of
-from waiting import unused_port
 
 import fluidnpu
 from fluidnpu.host import Bundle, BundleError, DriverUsageError
+from fluidnpu.host.campaigns.strikes import free_port
 from fluidnpu.host.errors import BoardError
 from fluidnpu.host.fleet import BoardOptions, Roster
 from fluidnpu.host.fleet.boards.processes import Process
@@ -50,7 +50,7 @@ def test_a_board_that_may_come_later_is_used_when_it_does(tmp_path: Path) -> Non
     """The front of one board that is there and one that is not serves by the first, then by both."""
     w = slow_world()
     bundle = bundle_of(w, tmp_path / "bundle")
-    late = f"127.0.0.1:{unused_port()}"
+    late = f"127.0.0.1:{free_port()}"
     path = fleet_file(tmp_path, "", w)
     with boards(bundle) as (here,):
         fleet_file(tmp_path, _at(here, late), w)

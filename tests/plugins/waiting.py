@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import random
 import signal
-import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 PATIENCE_S = 600  # only what hangs takes so long, however busy or slow the machine is
 
@@ -34,12 +32,3 @@ def ends() -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
-
-
-def unused_port() -> int:
-    """Return a port of the loopback that is free, and below those that the system gives to connections."""
-    while True:
-        port = random.SystemRandom().randrange(20_000, 32_000)
-        with suppress(OSError), socket.socket() as free:
-            free.bind(("127.0.0.1", port))
-            return port

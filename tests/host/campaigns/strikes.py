@@ -148,7 +148,7 @@ class FrontAndBoards:
 
     def __init__(self, boards: BoardProcesses, file: Path) -> None:
         self._boards = boards
-        self.http, self.grpc = _free_port(), _free_port()
+        self.http, self.grpc = free_port(), free_port()
         self._words = [sys.executable, "-m", __name__, str(file), str(self.http), str(self.grpc)]
         self._process: subprocess.Popen[str] | None = None
 
@@ -254,10 +254,13 @@ def _signal(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+def free_port() -> int:
+    """Return a port of the loopback that is free, below those that a system gives to connections."""
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with contextlib.suppress(OSError), socket.socket() as free:
+            free.bind(("127.0.0.1", port))
+            return port
 
 
 def main(words: Sequence[str]) -> None:
