@@ -99,7 +99,6 @@ IN_ACTORS = """
 import json, logging, sys
 import numpy as np
 from campaigns import fleet as campaign
-from campaigns import strikes
 
 logging.getLogger("fluidnpu").setLevel(logging.CRITICAL)
 images = np.load(sys.argv[2])
