@@ -26,6 +26,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from compact_svg import compact
+
 ROOT = Path(__file__).resolve().parent.parent
 DATA = "docs/reference/data.md"
 STAMP = re.compile(r"\n*^Made by `[^`]*`\s+on\s+the\s+tree\s+[^.]*\.\n*\Z", re.MULTILINE)
@@ -168,7 +170,11 @@ ROWS = (
         long="minutes, and Debian's dataset-fashion-mnist",
     ),
     study(
-        "fluid-batching", f"{EXPLAINED}/scheduling", FULL, "fig-7 frontier map-resnet-50-zc706", "a quarter of an hour"
+        "fluid-batching",
+        f"{EXPLAINED}/scheduling",
+        FULL,
+        "fig-7 fig-8 fig-9a fig-9b fig-10 frontier map-resnet-50-zc706",
+        "a quarter of an hour",
     ),
     study("pame", f"{EXPLAINED}/pame", FULL, "fig-2 fig-12 fig-13 splits maps", "not timed"),
     study("delen", f"{EXPLAINED}/delen", FULL, "fig-10 figs-11-12", "a minute"),
@@ -224,6 +230,7 @@ def make(row: Row, root: Path, tree: str) -> str:
             (root / file).write_bytes((root / made).read_bytes())
     if row.page:
         texts[row.page] = spliced((root / row.page).read_text("utf-8"), row, done.stdout, tree)
+    texts |= {file: compact(text) for file, text in texts.items() if file.endswith(".svg")}
     for file, text in texts.items():
         stamp = row.stamped and not row.part and file.endswith(".md")
         (root / file).write_text(stamped(text, row.command, tree) if stamp else text, "utf-8")

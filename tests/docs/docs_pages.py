@@ -50,7 +50,7 @@ PART = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 PRINTED = re.compile(r"^\s*(?:print\(.*)?\)  # (.*)$", re.MULTILINE)  # beside the end of a `print`: what it prints
-NUMBER = r"\b[0-9a-f]*\d[\d.,a-f]*"
+NUMBER = r"\b[0-9a-f]*\d[0-9a-f]*(?:[.,]\d[0-9a-f]*)*"  # of any base
 COLUMNS = "80"
 SLOWEST_START_S = 300  # of a machine with much else to do
 
