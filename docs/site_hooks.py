@@ -19,6 +19,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from fluidnpu.host.oip.observing.metric_table import TABLE
+from fluidnpu.quantities import OTHERS, QUANTITIES
 from fluidnpu.words import WORDS
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # a hook is no package
@@ -74,6 +75,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if "<!-- words -->" in markdown:
         rows = (f"| **{escape(word)}** | {escape(meaning)} |" for word, meaning in WORDS.items())
         markdown = markdown.replace("<!-- words -->", "\n".join(("| word | meaning |", "|---|---|", *rows)))
+    if "<!-- quantities -->" in markdown:
+        markdown = markdown.replace("<!-- quantities -->", "\n".join(quantity_table()))
     if "<!-- metrics -->" in markdown:
         markdown = markdown.replace("<!-- metrics -->", "\n".join(metric_table()))
     here = posixpath.join("docs", posixpath.dirname(page.file.src_uri))
@@ -81,6 +84,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         inside = posixpath.relpath(place, posixpath.dirname(page.file.src_uri) or ".")
         markdown = markdown.replace(f"]({posixpath.relpath(source, here)})", f"]({inside})")
     return re.sub(r"(\]\(\S*notebooks/\w+)\.ipynb\)", r"\1.md)", markdown)
+
+
+def quantity_table() -> Iterator[str]:
+    """Lines of the table of quantities, those without a word of their own at the end."""
+    yield from ("| quantity | unit | digits | field | meaning | formula |", "|---|---|---|---|---|---|")
+    for word, one in (QUANTITIES | OTHERS).items():
+        fields = ", ".join(f"`{field}`" for field in one.fields)
+        yield f"| **{word}** | {one.unit} | {one.digits} | {fields} | {escape(one.meaning)} | {escape(one.formula)} |"
 
 
 def metric_table() -> Iterator[str]:
