@@ -9,6 +9,7 @@ fitted    every part holds, but our data was made so, so it is no evidence
 untested  it cannot be tested here; `why` says what would be needed
 
 >>> world = Verdict(where="Fig. 1", statement="b is above a", paper="yes", ours="2", holds=[2 > 1], why="")
+>>> from dataclasses import replace
 >>> world.verdict, replace(world, holds=[1 > 2]).verdict, replace(world, holds=[]).verdict
 ('agrees', 'differs', 'untested')
 """
@@ -18,11 +19,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
-from .writing import share_interval, share_text, table_row
+from .writing import table_head, table_row
 
-MOST_LEAST = 0.8  # of all drawn data, surely: nine in ten of those that are drawn
 AGREES, PARTLY, DIFFERS, FITTED, UNTESTED = "agrees", "partly", "differs", "fitted", "untested"
 
 
@@ -56,46 +57,6 @@ class Verdict:
     def to_dict(self) -> dict[str, str]:
         """Give the words of it."""
         return {key: getattr(self, key) for key in ("where", "statement", "paper", "ours", "verdict", "why", "shown")}
-
-
-def untested(where: str, statement: str, paper: str, why: str) -> Verdict:
-    """Give a statement that cannot be tested here, with what would be needed."""
-    return Verdict(where=where, statement=statement, paper=paper, ours="-", holds=(), why=why)
-
-
-def judge_drawn(example: Sequence[Verdict], drawn: Sequence[Sequence[Verdict]], where: str) -> list[Verdict]:
-    """Judge statements on data that was drawn many times: a part of a rule must surely hold on most of it.
-
-    `example`: the verdicts on the made-up data, `drawn`: the same statements on each drawn one, `where`: its
-    words, such as "in worlds".
-    """
-    preposition, kind = where.split()
-    verdicts = []
-    for place, shown in enumerate(example):
-        rows = [judged[place].holds for judged in drawn]
-        ours = (
-            f"in full {preposition} {share_text(sum(map(all, rows)), len(rows))} drawn {kind}; "
-            f"{preposition} the made-up one {shown.ours}"
-        )
-        counts = [sum(part) for part in zip(*rows, strict=True)]
-        verdicts.append(
-            replace(shown, ours=ours, holds=[share_interval(n, len(rows))[0] >= MOST_LEAST for n in counts])
-        )
-    return verdicts
-
-
-def link_statements(verdicts: Iterable[Verdict], titles: Mapping[str, str]) -> list[Verdict]:
-    """Give each statement the title of what has its numbers, by how its `where` begins.
-
-    >>> link_statements([untested("Fig. 1: a", "b", "c", "d")], {"Fig. 1": "rates"})[0].shown
-    'rates'
-    """
-    return [
-        verdict
-        if verdict.shown
-        else replace(verdict, shown=next((titles[key] for key in titles if verdict.where.startswith(key)), ""))
-        for verdict in verdicts
-    ]
 
 
 def tally(verdicts: Sequence[Verdict]) -> Counter[str]:
@@ -144,3 +105,13 @@ def statements_markdown(title: str, verdicts: Sequence[Verdict], command: str, f
         cells = (f"**{v.verdict}**", where, v.statement, v.paper, v.ours, v.why)
         lines.append(table_row([cell.replace("|", "/") for cell in cells]))
     return "\n".join(lines) + "\n"
+
+
+def tables_markdown(facts: Mapping[str, Any], command: str, tables: Iterable[Any]) -> str:
+    """Write the tables of a study as Markdown, for documentation: generated, so never edited."""
+    blocks = [f"# {facts['tables']}\n\nWritten by `{command}`; do not edit.\n{facts['caution']}"]
+    for table in tables:
+        lines = [*table_head(table.head), *map(table_row, table.rows)]
+        note = [table.note, ""] if table.note else []
+        blocks.append("\n".join([f"## {table.title}", "", *note, *lines]))
+    return "\n\n".join(blocks) + "\n"

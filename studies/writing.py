@@ -73,6 +73,18 @@ def dumps(body: Mapping[str, Any]) -> str:
     return _FLAT_LIST.sub(lambda match: "[" + re.sub(r"\s*\n\s*", " ", match[1]) + "]", text) + "\n"
 
 
+def by_number(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Put keys that are numbers into their order; others stay as they are.
+
+    >>> list(by_number({"16": 0, "2": 0})), list(by_number({"b": 0, "a": 0}))
+    (['2', '16'], ['b', 'a'])
+    """
+    try:
+        return {key: mapping[key] for key in sorted(mapping, key=float)}
+    except ValueError:
+        return mapping
+
+
 def table_head(cells: Sequence[str]) -> list[str]:
     """Give the first two lines of a Markdown table."""
     return [table_row(cells), table_row(["---"] * len(cells))]

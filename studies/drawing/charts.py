@@ -13,6 +13,14 @@ Curve = Sequence[tuple[float, Mapping[str, Value]]]  # x, and values by key
 COLOURS = (*PALETTE[:6], "#000000", GREY, "#8c510a")  # without the yellow, which is hard to read as a line
 
 
+def value_of(value: Sequence[float | None] | None) -> Value:
+    """Give a mean, low and high: None where the load is unstable, the mean three times with one seed."""
+    if value is None or value[0] is None:
+        return None
+    low, high = (value[0] if x is None else x for x in value[1:])
+    return value[0], low, high
+
+
 @dataclass(frozen=True, kw_only=True)
 class Panel:
     """One set of axes: its title, the key of the value that it shows, its scale.
@@ -61,9 +69,51 @@ def curves(
         axis.set_xlabel(x_label, fontsize=9, color=INK)
     for axis in axes[len(panels) :]:
         axis.set_visible(False)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper left", ncols=12, frameon=False, fontsize=9, labelcolor=INK)
+    _legend(figure, axes)
     return to_svg(figure)
+
+
+def line_panels(
+    panels: Mapping[str, Mapping[str, Sequence[tuple[float, float | None]]]],
+    x_label: str,
+    y_label: str = "",
+    *,
+    height: float = 3.4,
+    ticks: Sequence[float] = (),
+    doubling: bool = False,
+    joined: bool = True,
+    upright: float | None = None,
+) -> str:
+    """Draw lines of plain points (x, y) by title and name, a panel a title; a point without y is left out.
+
+    `ticks`: of x; `doubling`: x is logarithmic to base 2; `joined`: points are joined; `upright`: x of a
+    dashed line.
+    """
+    names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
+    figure, axes = new_figure(WIDTH, height, len(panels))
+    look = looks(names)
+    for axis, (title, lines) in zip(axes, panels.items(), strict=True):
+        for name, points in lines.items():
+            xs, ys = [x for x, y in points if y is not None], [y for _, y in points if y is not None]
+            line = look[name].dashes if joined else ""
+            axis.plot(xs, ys, line, color=look[name].colour, marker="o", markersize=3, label=name)
+        if doubling:
+            axis.set_xscale("log", base=2)
+        if ticks:
+            axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        if upright is not None:
+            axis.axvline(upright, color=INK, linewidth=0.8, linestyle="--")
+        axis.set_title(title, fontsize=10, color=INK, loc="left")
+        axis.set_xlabel(x_label, fontsize=9, color=INK)
+    axes[0].set_ylabel(y_label, fontsize=9, color=INK)
+    _legend(figure, axes)
+    return to_svg(figure)
+
+
+def _legend(figure: Any, axes: Sequence[Any]) -> None:
+    """Name every line once, above the panels."""
+    named = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    figure.legend(named.values(), named, loc="outside upper left", ncols=12, frameon=False, fontsize=9, labelcolor=INK)
 
 
 def _curve(axis: Any, name: str, points: Sequence[tuple[float, Value]], look: Look) -> None:

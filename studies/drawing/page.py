@@ -78,22 +78,20 @@ def page_template(package: str, name: str) -> Template:
 
 def statements_page(
     *,
-    title: str,
-    lead: str,
-    caution: str,
+    facts: Mapping[str, Any],
     command: str,
     verdicts: Sequence[Verdict],
     figures: Mapping[str, str],
-    tables: Mapping[str, Any],
+    tables: Sequence[Any],
+    stretches: Sequence[Any] = (),
 ) -> str:
-    """Render a page of statements, figures (SVG texts by name) and tables (rows by name)."""
+    """Render a study's page: statements, figures (SVG texts by name), tables, stretches of schedules."""
     return page_template(SHELL, "statements.html.j2").render(
-        title=title,
-        lead=lead,
-        caution=caution,
+        facts=facts,
         command=command,
         verdicts=verdicts,
         tally=tally(verdicts),
         figures={name: inline_figure(svg, name) for name, svg in figures.items()},
         tables=tables,
+        stretches=stretches,
     )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..drawing.canvas import INK, new_figure, to_svg
-from ..drawing.charts import Cell, Curve, Dot, Look, Panel, Value, curves, frontier, looks, winner_map
+from ..drawing.charts import Cell, Curve, Dot, Look, Panel, curves, frontier, line_panels, looks, value_of, winner_map
 from .paper import Sweep, sweeps, table2_rows
 from .settings import MAPPED, ON_FLUID_HARDWARE, SOLVED_ONCE
 
@@ -25,19 +24,8 @@ def study_figures(study: Body) -> dict[str, str]:
     return out | {"Fig. 10": _fig10(parts["fig10"]["share of peak"]), "frontier": _frontier(parts["frontier"])}
 
 
-def value_of(cell: Body, key: str) -> Value:
-    """Give a cell's mean, low and high; None where the load is unstable, the mean three times where there is
-    one seed.
-    """
-    value = cell[key]
-    if value is None or value[0] is None:
-        return None
-    low, high = (value[0] if x is None else x for x in value[1:])
-    return value[0], low, high
-
-
 def _curve(part: Body, name: str, keys: Sequence[str]) -> Curve:
-    return [(float(x), {key: value_of(part[x]["lines"][name], key) for key in keys}) for x in sorted(part, key=float)]
+    return [(float(x), {key: value_of(part[x]["lines"][name][key]) for key in keys}) for x in sorted(part, key=float)]
 
 
 def _sweep(sweep: Sweep, parts: Body) -> tuple[str, str]:
@@ -86,9 +74,15 @@ def _line_looks(names: Sequence[str]) -> dict[str, Look]:
 
 
 def _fig10(part: Body) -> str:
-    panels = {name: {way: entry["share_pct"] for way, entry in ways.items()} for name, ways in part.items()}
-    order = [name for row in table2_rows() for name in panels if name == row.name]
-    return ablation_bars({name: panels[name] for name in order}, looks(["fluid + stackable", "fluid", "R", "P"]))
+    """Draw the share of peak by batch size: a line a way, a panel a board and network."""
+    panels = {
+        row.name: {
+            way: list(enumerate(part[row.name][way]["share_pct"], 1))
+            for way in ("fluid + stackable", "fluid", "R", "P")
+        }
+        for row in table2_rows()
+    }
+    return line_panels(panels, "batch size", "share of the device's peak (%)")
 
 
 def _frontier(part: Body) -> str:
@@ -96,7 +90,7 @@ def _frontier(part: Body) -> str:
     for row in table2_rows():
         dots = []
         for name, cells in sorted(part[row.name].items()):
-            p99, missed = value_of(cells, "p99_ms"), value_of(cells, "violations_pct")
+            p99, missed = value_of(cells["p99_ms"]), value_of(cells["violations_pct"])
             if p99 is None or missed is None:
                 continue
             dial = name.startswith("credit")
@@ -133,19 +127,3 @@ def _cell(winner: Body) -> Cell:
         return Cell(winner="", text=f"{text}\nall alike")
     equal = "".join(LETTERS[name] for name in winner["equal"])
     return Cell(winner=winner["best"], text=f"{text}\n{LETTERS[winner['best']]}" + (f"={equal}" if equal else ""))
-
-
-def ablation_bars(panels: Mapping[str, Mapping[str, Sequence[float]]], look: Mapping[str, Look]) -> str:
-    """Draw the share of peak by batch size (Fig. 10): a line a way, a panel a board and network."""
-    figure, axes = new_figure(14, 3.6, len(panels))
-    for axis, (title, lines) in zip(axes, panels.items(), strict=True):
-        for name, values in lines.items():
-            xs = range(1, len(values) + 1)
-            axis.plot(xs, values, look[name].dashes, color=look[name].colour, marker="o", markersize=3, label=name)
-        axis.set_ylim(45, 100)
-        axis.set_xlabel("batch size", fontsize=9, color=INK)
-        axis.set_title(title, fontsize=10, color=INK, loc="left")
-    axes[0].set_ylabel("share of the device's peak (%)", fontsize=9, color=INK)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper left", ncols=9, frameon=False, fontsize=9)
-    return to_svg(figure)

@@ -15,9 +15,11 @@ from typing import Any
 
 from fluidnpu.scheduler.comparison import Engine
 
-from ..statements import Verdict, slug, statements_markdown, tally
+from ..drawing.page import statements_page
+from ..statements import Verdict, slug, statements_markdown, tables_markdown, tally
 from ..writing import dumps
 from .answers import AnswerFile
+from .exhibits import Exhibits
 
 Body = Mapping[str, Any]
 SCHEMA = 1
@@ -56,20 +58,22 @@ class StudyTask:
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """One paper's study: its tasks, and pure functions of the dictionary that they make.
+    """One paper's study: its tasks, its table of statements and exhibits, and its figures.
 
-    `page` also takes the command that made the study, for the reader to repeat, and the figures as SVG text
-    by name.
+    `figures` gives SVG text by name; `excerpt` names the parts that a summary shows; `stretches` gives the
+    schedules that the page shows.
     """
 
     name: str
-    title: str  # of the list of statements
+    exhibits: Exhibits
     tasks: Callable[[Size], list[StudyTask]]
-    verdicts: Callable[[Body], list[Verdict]]
     figures: Callable[[Body], dict[str, str]]
-    page: Callable[[Body, str, Mapping[str, str]], str]
-    tables: Callable[[Body, str], str]
-    excerpt: Callable[[Body], dict[str, Any]]  # for the summary: the small part that documents quote
+    excerpt: Sequence[str] = ()
+    stretches: Callable[[], list[Any]] = list
+
+    def verdicts(self, body: Body) -> list[Verdict]:
+        """Judge every statement, in the paper's order."""
+        return self.exhibits.verdicts(body["parts"])
 
     def summary(self, body: Body, command: str) -> dict[str, Any]:
         """Give the statements with their verdicts and the excerpt, in plain JSON types."""
@@ -79,7 +83,7 @@ class Study:
             **{key: body[key] for key in HEADER},
             "tally": dict(tally(verdicts)),
             "verdicts": [verdict.to_dict() for verdict in verdicts],
-            **self.excerpt(body),
+            **{part: body["parts"][part] for part in self.excerpt},
         }
 
 
@@ -130,12 +134,26 @@ def run_tasks(
 
 
 def study_files(study: Study, body: Body, command: str) -> Iterator[tuple[str, str]]:
-    """Render the files of a study one by one, numbers first, as (path inside the study's folder, text)."""
+    """Render the files of a study one by one, numbers first, as (path inside the study's folder, text).
+
+    `command` is the one that made the study, for the reader to repeat.
+    """
     yield "study.json", dumps(body)
     yield "summary.json", dumps(study.summary(body, command))
-    figures = study.figures(body)
-    yield "report.html", study.page(body, command, figures)
-    yield "statements.md", statements_markdown(study.title, study.verdicts(body), command, figures)
-    yield "tables.md", study.tables(body, command)
+    facts, figures = study.exhibits.facts, study.figures(body)
+    verdicts, tables = study.verdicts(body), study.exhibits.tables(body["parts"])
+    yield (
+        "report.html",
+        statements_page(
+            facts=facts,
+            command=command,
+            verdicts=verdicts,
+            figures=figures,
+            tables=tables,
+            stretches=study.stretches(),
+        ),
+    )
+    yield "statements.md", statements_markdown(facts["title"], verdicts, command, figures)
+    yield "tables.md", tables_markdown(facts, command, tables)
     for name, svg in figures.items():
         yield f"figures/{slug(name)}.svg", svg

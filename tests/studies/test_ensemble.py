@@ -1,15 +1,14 @@
 """The study of ensembles: the published order holds, allocations are near their bound, files are whole."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from small_studies import check_study, small_body
 
 from fluidnpu.scheduler.comparison import HERE
 from fluidnpu.scheduler.placement.ensembles.worst_fit import worst_fit
-from fluidnpu.studies import Size, find_study, run_study, study_files
+from fluidnpu.studies import Size, find_study, run_study
 from fluidnpu.studies.ensemble.bench import algorithm_2, bench, finite_rate, time_to_finish
 from fluidnpu.studies.ensemble.worlds import board_problem, draw_gpus, gpu_problem, networks_of
 
@@ -19,8 +18,8 @@ pytest.importorskip("scipy")
 Body = dict[str, Any]
 
 
-def holds(body: Body) -> None:
-    """What any run shows: the published order, bounds, and turns that carry no more than what is planned."""
+def check_numbers(body: Body) -> None:
+    """Check what any run shows: the published order, bounds, and turns that carry no more than is planned."""
     table, best = body["parts"]["table1"], body["parts"]["optimum"]
     for one in table.values():
         assert one is None or one["worst-fit"] <= one["bounded greedy"]
@@ -28,22 +27,21 @@ def holds(body: Body) -> None:
         assert one["gap"] <= 3
         assert one["endless turns"] <= one["rate"] <= one["bound"] * (1 + 1e-6)
         assert one["turns"] < one["shares"] <= one["rate"] * (1 + 1e-6)
-    third = body["parts"]["table3"]
-    assert (
-        third["IMN12 on 12"]["bounded greedy, 10"] > third["IMN12 on 12"]["best batch"]
-    )  # the paper's bench, its order
-    files = dict(study_files(find_study("ensemble"), body, "fluidnpu simulate --study ensemble"))
-    assert {"report.html", "statements.md", "tables.md", "figures/rate.svg"} <= set(files)
-    assert "made up" in files["report.html"]
 
 
-def test_the_small_run_holds_and_is_written() -> None:
-    holds(json.loads((Path(__file__).parent / "bodies" / "ensemble.json").read_text()))
+@pytest.mark.cpu(10, "a small study runs once for all tests of it")
+def test_the_numbers_of_a_small_run() -> None:
+    check_numbers(small_body("ensemble"))
 
 
 @pytest.mark.long
-def test_the_whole_study_is_written_and_repeats() -> None:
-    holds(run_study(find_study("ensemble"), Size(seeds=1, requests=200), HERE, lambda done, total: None))
+def test_the_whole_study_is_written() -> None:
+    study = find_study("ensemble")
+    body = run_study(study, Size(seeds=1, requests=200), HERE, lambda done, total: None)
+    check_numbers(body)
+    third = body["parts"]["table3"]["IMN12 on 12"]
+    assert third["bounded greedy, 10"] > third["best batch"]  # the paper's bench, its order
+    check_study(study, body)
 
 
 def test_workers_whose_network_has_no_samples_left_give_way() -> None:

@@ -6,7 +6,6 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from time import sleep
 from typing import Any
@@ -19,21 +18,11 @@ from fluidnpu.cli import main
 from fluidnpu.scheduler.comparison import HERE, Local, engines
 from fluidnpu.scheduler.simulation import Interval
 from fluidnpu.studies import STUDIES, AnswerFile, Size, Study, find_study, run_study, study_files
+from fluidnpu.studies.running.exhibits import Exhibits
 from fluidnpu.studies.running.study import StudyTask, run_tasks
-from fluidnpu.studies.statements import (
-    AGREES,
-    DIFFERS,
-    FITTED,
-    PARTLY,
-    UNTESTED,
-    Verdict,
-    statements_markdown,
-    untested,
-)
 from fluidnpu.studies.writing import dumps, mean_low_high, plus_minus
 
 TINY = Size(seeds=2, requests=200)
-VERDICT = Verdict(where="Fig. 1", statement="three is | odd", paper="yes", ours="yes", holds=[True], why="arithmetic")
 
 
 def silent(done: int, total: int) -> None:
@@ -44,17 +33,31 @@ def square(number: int) -> dict[str, Any]:
     return {"square": [number**2, None, float(number)]}
 
 
+FACTS = {
+    "title": "Toys",
+    "heading": "Toys",
+    "lead": "Toys, counted",
+    "tables": "Tables of toys",
+    "caution": "Simulated.",
+    "shown": {"Fig. 1": "Fig. 1, again", "Fig. 2": "Figs. 1, 2: squares"},
+    "statement": [
+        {
+            "where": where,
+            "statement": "three is | odd",
+            "paper": "yes",
+            "holds": ["squares/0/square/mean > 0", "squares/1/square/mean > 0"],
+            "why": "arithmetic",
+        }
+        for where in ("Fig. 1", "Fig. 2")
+    ],
+    "table": [{"title": "Figs. 1, 2: squares", "quantity": "squares"}],
+}
+
+
 def toy(tasks: Callable[[Size], list[StudyTask]]) -> Study:
-    return Study(
-        name="toy",
-        title="Toys",
-        tasks=tasks,
-        verdicts=lambda body: [VERDICT],
-        figures=lambda body: {"Fig. 1, again": "<svg/>"},
-        page=lambda body, command, figures: f"page of {command} with {', '.join(figures)}",
-        tables=lambda body, command: f"tables of {command}",
-        excerpt=lambda body: {"squares": sorted(body["parts"]["squares"])},
-    )
+    figures = {"Fig. 1, again": "<svg/>"}
+    exhibits = Exhibits(FACTS, {})
+    return Study(name="toy", exhibits=exhibits, tasks=tasks, figures=lambda body: figures, excerpt=("squares",))
 
 
 def squares(size: Size) -> list[StudyTask]:
@@ -196,48 +199,19 @@ def test_the_files_of_a_study() -> None:
     study = toy(squares)
     body = run_study(study, TINY, HERE, silent)
     files = dict(study_files(study, body, "the command"))
-    assert next(iter(files)) == "study.json"
-    assert set(files) == {
-        "study.json",
-        "summary.json",
-        "report.html",
-        "statements.md",
-        "tables.md",
-        "figures/fig-1-again.svg",
-    }
+    assert list(files)[:2] == ["study.json", "summary.json"]
+    assert set(files) >= {"report.html", "statements.md", "tables.md", "figures/fig-1-again.svg"}
     assert json.loads(files["study.json"]) == body
-    assert files["report.html"] == "page of the command with Fig. 1, again"
     brief = json.loads(files["summary.json"])
     assert brief == study.summary(body, "the command")
-    assert (brief["tally"], brief["squares"], brief["command"]) == ({"agrees": 1}, ["0", "1"], "the command")
-
-
-def test_statements_are_rows_of_one_table() -> None:
-    lines = statements_markdown("Toys", [VERDICT], "the command").splitlines()
-    assert lines[0] == "# Toys"
-    assert "1 statements: 1 agrees;" in lines[3]
-    assert lines[-1] == "| **agrees** | Fig. 1 | three is / odd | yes | yes | arithmetic |"
-
-
-def test_a_statement_of_several_parts_may_hold_in_part() -> None:
-    cases: dict[tuple[bool, ...], str] = {
-        (True, True): AGREES,
-        (True, False): PARTLY,
-        (False, False): DIFFERS,
-        (): UNTESTED,
-    }
-    for holds, verdict in cases.items():
-        assert replace(VERDICT, holds=holds).verdict == verdict
-        assert replace(VERDICT, holds=holds, fitted=True).verdict == (FITTED if verdict == AGREES else verdict)
-        assert replace(VERDICT, holds=holds, in_part=True).verdict == (PARTLY if verdict == AGREES else verdict)
-    assert untested("Fig. 1", "a", "b", "c").verdict == UNTESTED
-
-
-def test_a_statement_leads_to_its_numbers() -> None:
-    shown = [replace(VERDICT, shown="Figs. 1, 2: rates"), replace(VERDICT, shown="load")]
-    lines = statements_markdown("Toys", shown, "the command", {"load"}).splitlines()
-    assert "[Fig. 1](tables.md#figs-1-2-rates)" in lines[-2]
-    assert "[Fig. 1](figures/load.svg)" in lines[-1]
+    assert (brief["tally"], list(brief["squares"])) == ({"partly": 2}, ["0", "1"])
+    lines = files["statements.md"].splitlines()
+    assert (lines[0], "2 statements: 2 partly;" in lines[3]) == ("# Toys", True)
+    assert lines[-2].startswith(
+        "| **partly** | [Fig. 1](figures/fig-1-again.svg) | three is / odd | yes | - | arithmetic"
+    )
+    assert "[Fig. 2](tables.md#figs-1-2-squares)" in lines[-1]
+    assert "| 1 | 1, -, 1 |" in files["tables.md"]
 
 
 def test_numbers_are_written_canonically() -> None:

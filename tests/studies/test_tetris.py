@@ -1,12 +1,13 @@
 """The study of TETRIS: its data are the counted cycles, its baselines stand in order, its files are whole."""
 
 import pytest
+from small_studies import check_study
 
 from fluidnpu.dse import has_numba
 from fluidnpu.scheduler.comparison import HERE
-from fluidnpu.studies import Size, find_study, run_study, study_files
+from fluidnpu.studies import Size, find_study, run_study
 from fluidnpu.studies.running.cycles import resnet50_on
-from fluidnpu.studies.tetris import simulations, verdicts
+from fluidnpu.studies.tetris import simulations
 from fluidnpu.studies.tetris.profiles import (
     PRICES,
     board_profile,
@@ -60,9 +61,7 @@ def test_the_cost_of_a_rate_is_that_of_the_devices_that_carry_it() -> None:
 def test_the_whole_study_is_written() -> None:
     study = find_study("tetris")
     body = run_study(study, Size(seeds=1, requests=4000), HERE, lambda done, total: None)
-    judged = {(v.where, v.statement[:40]): v.verdict for v in verdicts.verdicts(body)}
+    judged = {(v.where, v.statement[:40]): v.verdict for v in study.verdicts(body)}
     assert judged["Fig. 7", "Splitting beats the network without exit"] == "agrees"
     assert judged["on our boards", "Splitting ResNet-50 over boards pays"] in ("differs", "partly")
-    files = dict(study_files(study, body, "fluidnpu simulate --study tetris"))
-    assert {"report.html", "statements.md", "tables.md", "figures/goodput.svg", "figures/cost.svg"} <= set(files)
-    assert "made-up" in files["report.html"]
+    check_study(study, body)
