@@ -106,13 +106,6 @@ ROWS = (
         stamped=False,
     ),
     Row(
-        name="verdicts",
-        command=f"{PYTEST}/studies/test_verdicts.py -k list_of_verdicts",
-        writes=f"{EXPLAINED}/verdicts.md",
-        rewrite=True,
-        stamped=False,
-    ),
-    Row(
         name="operators",
         command="python -m fluidnpu.models.onnx.catalogue docs/reference/operators.md",
         writes="docs/reference/operators.md",
