@@ -71,7 +71,7 @@ types: ## a view of the package for type checkers and IDEs, in build/types
 
 lint: $(VENV)/.installed-test types
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy
-	@mkdir -p build && cd build && PYTHONPATH=types:.. ../$(VENV)/bin/lint-imports --no-logo --no-cache ../pyproject.toml
+	@cd build/types && PYTHONPATH=. $(CURDIR)/$(VENV)/bin/lint-imports --no-logo --no-cache $(CURDIR)/pyproject.toml
 
 format: $(VENV)/.installed-test ## let ruff rewrite the tree
 	@$(VENV)/bin/ruff check --fix . ; $(VENV)/bin/ruff format .

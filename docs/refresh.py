@@ -99,13 +99,6 @@ ROWS = (
         rewrite=True,
     ),
     Row(
-        name="index-of-rtl",
-        command=f"{PYTEST}/rtl_tb/test_rtl_readme.py -k tables",
-        writes="rtl_tb/README.md",
-        rewrite=True,
-        stamped=False,
-    ),
-    Row(
         name="operators",
         command="python -m fluidnpu.models.onnx.catalogue docs/reference/operators.md",
         writes="docs/reference/operators.md",

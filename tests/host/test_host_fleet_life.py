@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import grpc
+from campaigns.strikes import free_port
 from fleet_worlds import NAME, slow_world
 from host_worlds import PATIENCE_S
 from oip_worlds import bundle_of
 
-from fluidnpu.host.campaigns.strikes import free_port
 from fluidnpu.host.fleet import BoardOptions
 from fluidnpu.host.fleet.boards.children import environment
 from fluidnpu.host.fleet.boards.processes import Process

@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from campaigns.strikes import free_port
 from fleet_worlds import NAME, boards, fleet, fleet_file, slow_world
 from host_worlds import PATIENCE_S, eventually, world
 from oip_worlds import bundle_of
 
 import fluidnpu
 from fluidnpu.host import Bundle, BundleError, DriverUsageError
-from fluidnpu.host.campaigns.strikes import free_port
 from fluidnpu.host.errors import BoardError
 from fluidnpu.host.fleet import BoardOptions, Roster
 from fluidnpu.host.fleet.boards.processes import Process
