@@ -1,4 +1,4 @@
-"""What a server and a served model say of themselves, and the tensors that a model takes and gives. No I/O.
+"""Metadata of a server and of a model, and the tensors that a model takes and gives. No I/O.
 
 Names and shapes come from the compiled program, so a board and the front of a fleet say the same.
 """
