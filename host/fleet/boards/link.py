@@ -18,7 +18,7 @@ _OPTIONS = [
     ("grpc.max_send_message_length", -1),
     ("grpc.use_local_subchannel_pool", 1),  # a board's failures are its own
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 3_000),  # what a connection may take, TLS on a slow board included
     ("grpc.max_reconnect_backoff_ms", 500),
     ("grpc.keepalive_time_ms", 6_000),  # a link that is dead, with nobody to say so, is given up and made anew
     ("grpc.keepalive_timeout_ms", 3_000),
