@@ -164,7 +164,7 @@ def peer(kind: str, python: str, folder: Path) -> tuple[subprocess.Popen[bytes],
         words = [python, str(folder / "server.py"), str(port)]
     log = (folder / "log").open("wb")
     process = subprocess.Popen(words, cwd=folder, env=environment, stdout=log, stderr=log)
-    for _ in range(240):
+    for _ in range(1200):
         time.sleep(0.5)
         try:
             asyncio.run(hammer(port, 1, 0.05))
