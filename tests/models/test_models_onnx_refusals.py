@@ -427,7 +427,7 @@ def _survives(tmp: Path, raw: bytes) -> None:
     assert said.isprintable()
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(st.integers(0, len(SMALL) - 1), st.integers(0, 255)), max_size=4), st.integers(1, len(SMALL)))
 @example([], len(SMALL))
 def test_flipped_and_cut_bytes_give_a_network_or_one_sentence(

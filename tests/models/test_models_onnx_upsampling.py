@@ -25,7 +25,7 @@ from fluidnpu.models.onnx.writing.export import build_onnx
 onnxruntime = pytest.importorskip("onnxruntime")
 Floats = npt.NDArray[np.float32]
 
-PROPERTY = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+PROPERTY = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def network_of(graph: Graph, output: str, folder: Path) -> Network:

@@ -33,7 +33,7 @@ def close(got: Floats, want: Floats, largest: float) -> None:
     assert wrong.max() < 2e-2
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 10_000))
 def test_any_patchwork_survives_the_round_trip(tmp_path: Path, seed: int) -> None:
     network = random_patchwork(seed, exits=seed % 3)
@@ -45,7 +45,7 @@ def test_any_patchwork_survives_the_round_trip(tmp_path: Path, seed: int) -> Non
     assert again.calibration == pytest.approx(network.calibration)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 10_000))
 def test_any_patchwork_equals_onnxruntime(tmp_path: Path, seed: int) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")

@@ -130,7 +130,7 @@ def test_a_network_without_a_record_keeps_its_integers() -> None:
     assert folded_steps(network) == ""
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 1000))
 def test_the_file_carries_it_and_onnxruntime_agrees(tmp_path: Path, seed: int) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")

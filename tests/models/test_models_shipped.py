@@ -87,7 +87,7 @@ def test_it_equals_onnxruntime(shipped: Network) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 10_000), st.integers(1, 4), st.integers(1, 5))
 def test_any_network_survives_the_round_trip(tmp_path: Path, seed: int, exits: int, steps: int) -> None:
     network = random_network(seed, exits=exits, steps=steps)
@@ -101,7 +101,7 @@ def test_any_network_survives_the_round_trip(tmp_path: Path, seed: int, exits: i
         np.testing.assert_array_equal(again.parameters[name].bias, parameters.bias)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 10_000))
 def test_random_networks_equal_onnxruntime(tmp_path: Path, seed: int) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
