@@ -184,11 +184,17 @@ def evaluation_tables(path: Path = FILE) -> Iterator[Foreign]:
         )
 
 
+def write(path: Path, key: int, tables: list[dict[str, Any]]) -> None:
+    """Write tables, one a line."""
+    lines = ",\n".join(map(json.dumps, tables))
+    path.write_text(f'{{"key": {key}, "tables": [\n{lines}\n]}}\n', encoding="utf-8")
+
+
 def main() -> None:
     tables = [to_dict(draw_table(EVALUATION, index)) for index in range(COUNT)]
-    FILE.write_text(json.dumps({"key": EVALUATION, "tables": tables}, indent=1) + "\n", encoding="utf-8")
+    write(FILE, EVALUATION, tables)
     batching = [to_dict(draw_batching(index)) for index in range(COUNT)]
-    BATCHING_FILE.write_text(json.dumps({"key": BATCHING, "tables": batching}, indent=1) + "\n", encoding="utf-8")
+    write(BATCHING_FILE, BATCHING, batching)
     for table in tables + batching:
         print(f"{table['name']}: {table['about']}, load {100 * table['load']:.0f} %, {table['rate_per_s']:.1f}/s, "
               f"objective {table['slo_ns'] / 1e6:.2f} ms")  # fmt: skip
