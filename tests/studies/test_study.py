@@ -211,7 +211,7 @@ def test_the_files_of_a_study() -> None:
         "| **partly** | [Fig. 1](figures/fig-1-again.svg) | three is / odd | yes | - | arithmetic"
     )
     assert "[Fig. 2](tables.md#figs-1-2-squares)" in lines[-1]
-    assert "| 1 | 1, -, 1 |" in files["tables.md"]
+    assert "| 1 | 1.0 ± 0.0 |" in files["tables.md"]
 
 
 def test_numbers_are_written_canonically() -> None:
