@@ -19,9 +19,10 @@ STOCK, LEAVE, SHRINK, TETRIS, BLACK = (
 MIXED = "TETRIS, mixed types"
 
 
-def gains(part: Parts, over: str, of: str = TETRIS) -> dict[str, float]:
-    """Per cent by which one line is above another, by key in order of its number."""
-    return {key: 100 * (row[of] / row[over] - 1) for key, row in by_number(part).items() if row[over] and row[of]}
+def gains(part: Parts, over: str, of: str = TETRIS, *, zeros: bool = False) -> dict[str, float]:
+    """Per cent by which one line is above another, by key in its order; `zeros`: rates of 0 count, too."""
+    rows = by_number(part).items()
+    return {key: 100 * (row[of] / row[over] - 1) for key, row in rows if row[over] and (zeros or row[of])}
 
 
 def gpus(parts: Parts) -> dict[str, Any]:
@@ -37,7 +38,7 @@ def gpus(parts: Parts) -> dict[str, Any]:
         "over shrink": gains(equal, SHRINK),
         "over black": gains(equal, BLACK),
         "leave over stock": {key: row[LEAVE] / row[STOCK] for key, row in by_number(equal).items()},
-        "mixed over equal": gains(parts["heterogeneity"], "16 V100", "6 V100, 8 P100, 15 K80"),
+        "mixed over equal": gains(parts["heterogeneity"], "16 V100", "6 V100, 8 P100, 15 K80", zeros=True),
         "fewest": all(
             row[TETRIS]["gpus"] <= min(row[STOCK]["gpus"], row[LEAVE]["gpus"])
             for row in cost.values()
@@ -48,8 +49,8 @@ def gpus(parts: Parts) -> dict[str, Any]:
             for key, row in cost.items()
             if row[MIXED]["cost"] and row[LEAVE]["cost"]
         },
-        "over barrier": gains(parallel, "off, with a barrier", "pipelined"),
-        "turns": gains(parallel, "pipelined", "in turns, without a barrier"),
+        "over barrier": gains(parallel, "off, with a barrier", "pipelined", zeros=True),
+        "turns": gains(parallel, "pipelined", "in turns, without a barrier", zeros=True),
     }
 
 
@@ -74,13 +75,16 @@ def adapted(parts: Parts) -> dict[str, Any]:
 
 def any_mix(parts: Parts) -> dict[str, Any]:
     """Give what any mix gains over one pipeline, and its distance from the optimum, in per cent."""
-    return {"more": gains(parts["space"], "one pipeline", "mix"), "gap": gains(parts["space"], "mix", "bound")}
+    return {
+        "more": gains(parts["space"], "one pipeline", "mix", zeros=True),
+        "gap": gains(parts["space"], "mix", "bound", zeros=True),
+    }
 
 
 def boards(parts: Parts) -> dict[str, Any]:
     """Give by boards and link what a pipeline gains over data parallel, in per cent."""
     rows = {key: {form: one["planned"] for form, one in row.items()} for key, row in _links(parts).items()}
-    return {"gain": gains(rows, "data parallel", "pipeline")}
+    return {"gain": gains(rows, "data parallel", "pipeline", zeros=True)}
 
 
 def board_rates(parts: Parts) -> dict[str, Any]:
