@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 PIPE_COLUMNS = 160  # where neither a terminal nor COLUMNS says how wide a line may be
 RAMS = {"BRAM": "ramb18", "URAM": "uram288"}  # short names of the kinds of RAM
 GAP = 2  # columns between two columns of a table
+DOTS, LABEL = 20, 50  # of a line of progress: its dots, and columns for its words
 LEAST_PROSE = 16  # columns that a column of sentences needs
 
 
@@ -76,6 +78,30 @@ def progress(out: Console, label: str) -> Iterator[ProgressStep]:
             bar.update(task, completed=done, total=total, description=say or label)
 
         yield step
+
+
+@contextmanager
+def dotted(out: Console, label: str) -> Iterator[ProgressStep]:
+    """Print a line a step: its label, a dot a twentieth of it, its seconds; in a log, too."""
+    began, shown = time.monotonic(), 0
+
+    def say(text: str, end: str = "") -> None:
+        out.print(text, end=end)
+        out.file.flush()
+
+    def step(done: int, total: int, say_so: str = "") -> None:
+        nonlocal shown
+        due = min(DOTS, DOTS * done // max(total, 1))
+        say("." * (due - shown))
+        shown = max(shown, due)
+
+    say(f"{label:<{LABEL}}")
+    try:
+        yield step
+    except BaseException:
+        say("", end="\n")
+        raise
+    say(f"{'.' * (DOTS - shown)}{time.monotonic() - began:5.0f} s", end="\n")
 
 
 def table(

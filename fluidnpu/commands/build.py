@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fluidnpu import boards, dse, hls, models, rtl_tb
+from fluidnpu import boards, dse, hls, models
 from fluidnpu.hls import core as hls_core
 from fluidnpu.hls import program as hls_program
 from fluidnpu.hls import project as hls_project
-from fluidnpu.host import kit
 from fluidnpu.models import exits as model_exits
 from fluidnpu.models import numeric
 
@@ -51,7 +50,7 @@ from .helpers.networks import (
     with_given_rates,
     with_rates_of,
 )
-from .helpers.wheel import board_wheel
+from .helpers.projects import project_files
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -162,21 +161,16 @@ def build_project(options: BuildOptions, model: Path) -> None:
         network = _with_measured_rates(network, qnet, images, guard)
         design = with_rates_of(design, network)
         program = hls.compile_program(qnet, design)
-        files = hls.render_project(
+        files = project_files(
             design,
             program,
             board,
             options.core,
-            rtl=rtl_tb.sources(),
             tools=options.tools,
-            wheel=board_wheel(),
             first_run=options.first_run,
-            notes={f"kit/{name}": text for name, text in kit.kit_files(network.name).items()}
-            | (
-                {}
-                if compared is None
-                else {f"int{bits}.json": json.dumps(guard_report(compared), sort_keys=True) + "\n"}
-            ),
+            notes={}
+            if compared is None
+            else {f"int{bits}.json": json.dumps(guard_report(compared), sort_keys=True) + "\n"},
         )
         write(files)
     lacks = hls_core.hls_core_lacks(design, board) if options.core == "hls" else ""

@@ -50,10 +50,6 @@ def run_demo(options: DemoOptions) -> None:
 
     Raises UsageError for more images than there are.
     """
-    from ..reports.demo import render_report
-    from ..reports.trace import trace
-    from .modes.demo_steps import run_steps
-
     started = time.monotonic()
     out, screen = options.out, show.console(options.as_json)
     images = models.shipped_images()
@@ -61,15 +57,20 @@ def run_demo(options: DemoOptions) -> None:
         raise UsageError(
             f"--requests must lie in 1..{len(images)}, the images that come with fluidnpu, not {options.requests}"
         )
+    screen.print("[bold]fluidnpu demo[/]: a trained network with early exits, on two boards that are simulated\n")
+    from ..reports.demo import render_report
+    from ..reports.trace import trace
+    from .modes.demo_screen import print_result
+    from .modes.demo_steps import run_steps
+
     report, timeline = out / "report.html", out / "trace.json"
     with files.one_writer(out):
         result = run_steps(screen, images[: options.requests], out, options.seed)
-        drawn = trace([served.schedule for served in result.served], result.designs[0].design.exits)
-        files.write_files({timeline: drawn, report: render_report(result)})
-    screen.print(
-        f"\nreport [bold]{report}[/]   trace for Perfetto [bold]{timeline}[/]   "
-        f"projects [bold]{out}/zc706 {out}/zcu104[/]"
-    )
-    screen.print(f"{time.monotonic() - started:.0f} s in all")
+        files.write_files(
+            {timeline: trace(result.schedules, result.designs[0].design.exits), report: render_report(result)}
+        )
+    print_result(screen, result)
+    screen.print(f"\nreport [bold]{report}[/]; for Perfetto [bold]{timeline}[/]")
+    screen.print(f"projects [bold]{out}/zc706[/], [bold]{out}/zcu104[/]; {time.monotonic() - started:.0f} s in all")
     if options.as_json:
         show.emit(result.to_json())

@@ -1,139 +1,189 @@
-"""The demo's page: one self-contained file, figures inline, no script and no font from elsewhere."""
+"""The demo's page: one self-contained file, pictures inline, no script and no font from elsewhere.
+
+Each exhibit's headline is its finding, made of the numbers of the run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
 
 from fluidnpu.dse import Exploration
 from fluidnpu.hls import CsimReport
 from fluidnpu.host import ServeResult
-from fluidnpu.models import Network
-from fluidnpu.models.numeric import GuardReport
-from fluidnpu.scheduler import Metrics
-from fluidnpu.studies.drawing import (
-    PALETTE,
-    first_merge,
-    inline_figure,
-    inline_panels,
-    page_template,
-    schedule_timeline,
-)
+from fluidnpu.models import ImageSet, Network
+from fluidnpu.scheduler import Metrics, Schedule
+from fluidnpu.studies.drawing import first_merge, page_template
 
 from .. import show
-from .design import plan_map
-from .figures import LoadPoint, load_curves, speed_panels
+from .demo_findings import board_names, designs_finding, exits_finding, headline, loads_finding, merge_finding
+from .demo_pictures import Life, StageBox, data_url, ribbons, timeline
+from .design import RESOURCES
+from .device_pictures import floorplan, slice_columns
+
+if TYPE_CHECKING:
+    from ..commands.modes.carried_load import Carried
+
+PICTURES = 3  # images of each exit
+LIVES = 9  # requests of the timeline
 
 
 @dataclass(frozen=True, kw_only=True)
-class PaperRun:
-    """ResNet-50 as in the paper's Fig. 7: our design for it, its traffic, every policy in the simulator."""
+class Answers:
+    """The golden model's exit, class and confidence of each image (N,), and accuracies over the images."""
 
-    exploration: Exploration
-    slo_ms: float
-    requests: int
-    curves: Mapping[str, Sequence[LoadPoint]]
+    exits: npt.NDArray[np.int64]
+    classes: npt.NDArray[np.int64]
+    sureness: npt.NDArray[np.float64]
+    accuracy: float
+    float_accuracy: float  # with early exits, too
+    last_accuracy: float  # where every image goes to the last exit
 
 
 @dataclass(frozen=True, kw_only=True)
 class DemoResult:
-    """The outcome of every step of the demo, for the report and for `--json`."""
+    """The outcome of every step of the demo, for the screen, the report and `--json`."""
 
     network: Network
-    guard: GuardReport
-    narrow: GuardReport  # with words of 8 bits
+    images: ImageSet  # that are served
+    answers: Answers
     designs: Sequence[Exploration]
-    beside: Sequence[Exploration]  # the same boards with words of 8 bits; empty of the `paper` model
     csim: CsimReport
-    rate_per_s: float
+    carried: Sequence[Carried]  # without exits, then with exits
+    requests: int  # a seed of `carried`
+    rate_per_s: float  # of the images
     slo_ns: int
-    labels: Sequence[int]  # of the images that are served
     class_names: Sequence[str]
-    served: Sequence[ServeResult]
+    served: ServeResult  # by the default policy
+    schedules: Sequence[Schedule]  # of every policy, of the same arrivals
     metrics: Sequence[Metrics]
-    curves: Mapping[str, Sequence[LoadPoint]]
-    paper: PaperRun
-    near_saturation: float  # load of the serving, over what full batches could sustain
-    load_requests: int  # a point of the curves
 
     @property
-    def every_design(self) -> list[Exploration]:
-        """The designs with words of 16 bits, then those of 8."""
-        return [*self.designs, *self.beside]
+    def default(self) -> Carried:
+        """The row of the policy that serves the images."""
+        return self.row(self.served.schedule.policy, exits=True)
+
+    def row(self, policy: str, *, exits: bool) -> Carried:
+        """The row of a policy among `carried`."""
+        return next(row for row in self.carried if row.policy == policy and row.exits == exits)
 
     def to_json(self) -> dict[str, object]:
         """Give the numbers in plain JSON types."""
         return {
             "designs": [show.design_report(design) for design in self.designs],
-            "designs_int8": [show.design_report(design, front=False) for design in self.beside],
             "csim": {"layers": self.csim.layers, "mismatches": self.csim.mismatches},
             "accuracy": {
-                "float": self.guard.float_accuracy,
-                "int16": self.guard.stored_accuracy,
-                "int8": self.narrow.stored_accuracy,
-                "images": self.guard.images,
+                "float": self.answers.float_accuracy,
+                "int16": self.answers.accuracy,
+                "last_exit": self.answers.last_accuracy,
+                "images": len(self.images),
             },
+            "carried": [row.to_json() for row in self.carried],
             "rate_per_s": self.rate_per_s,
             "slo_ms": self.slo_ns / 1e6,
             "serving": [m.to_dict() for m in self.metrics],
         }
 
 
-def _named_answers(demo: DemoResult, served: ServeResult) -> dict[int, str]:
-    """Return the class of each answer by the number of its request."""
-    return {
-        request.id: demo.class_names[answer.prediction]
-        for request, answer in zip(served.schedule.requests, served.answers, strict=True)
-    }
-
-
-def _class_rows(demo: DemoResult) -> list[dict[str, Any]]:
-    """Return a row a class of the images: how many, how many right answers, and how many left at each exit.
-
-    Every policy gives the same answers, so they are those of the first.
-    """
-    answers, exits = demo.served[0].answers, demo.designs[0].design.exits
-    rows = []
-    for index, name in enumerate(demo.class_names):
-        own = [answer for answer, label in zip(answers, demo.labels, strict=True) if label == index]
-        left = [sum(answer.exit == exit for answer in own) for exit in range(len(exits))]
-        right = sum(answer.prediction == index for answer in own)
-        rows.append(
-            {"name": name, "images": len(own), "right": right, "left": list(zip(exits, left, PALETTE, strict=False))}
-        )
-    return rows
-
-
 def render_report(demo: DemoResult) -> str:
     """Render the page as HTML text."""
-    design = demo.designs[0].design
-    merges = (first_merge(run.schedule) for run in demo.served)
-    first = next(
-        (index for index in merges if index), 0
-    )  # where a policy first merges a halted batch with newer samples
+    design, merged = demo.designs[0].design, first_merge(demo.served.schedule)
+    stages, lives = _stages(demo), _lives(demo, merged or 0)
+    without = demo.row(demo.default.policy, exits=False)
+    with_exits = [row for row in demo.carried if row.exits]
+    boards = board_names(demo.designs)
     return page_template(__package__, "demo.html.j2").render(
         demo=demo,
-        board=demo.designs[0].board,
         design=design,
-        speed=inline_panels(speed_panels({design.board.name: design.batch_ms for design in demo.designs})),
-        plan=inline_figure(plan_map(demo.designs[0]), "Use of the array by layer and batch size"),
-        curves=inline_figure(load_curves(demo.curves, demo.slo_ns / 1e6, demo.rate_per_s), "Policies by arrival rate"),
-        paper_curves=inline_figure(
-            load_curves(demo.paper.curves, demo.paper.slo_ms), "Policies by arrival rate, ResNet-50"
-        ),
-        classes=_class_rows(demo),
-        exits_key=[(name, colour, None) for name, colour in zip(design.exits, PALETTE, strict=False)],
-        timelines=[
-            (policy, inline_figure(drawn, f"Batches over time, {policy}"))
-            for policy, drawn in (
-                (
-                    served.schedule.policy,
-                    schedule_timeline(
-                        served.schedule, first, design.exits, label="sample", answers=_named_answers(demo, served)
-                    ),
-                )
-                for served in reversed(demo.served)
-            )
-        ],
+        boards=boards,
+        headline=headline(boards[0], demo.default, without),
+        without=without,
+        metric=next(m for m in demo.metrics if m.policy == demo.default.policy),
+        most=max(row.interval.mean + row.interval.half for row in demo.carried),
+        exits_finding=exits_finding(stages[0].name, stages[0].leave, stages[0].ms / sum(s.ms for s in stages)),
+        loads_finding=loads_finding(with_exits, demo.default),
+        merge_finding=merge_finding(merged is not None),
+        designs_finding=designs_finding(demo.designs),
+        ribbons=ribbons(stages, len(demo.images)),
+        exits=list(_exits(demo, stages)),
+        timelines=[(width, timeline(lives, design.exits, width)) for width in (1080, 360)],
+        parts=list(_parts(demo)),
     )
+
+
+def _stages(demo: DemoResult) -> list[StageBox]:
+    """Give each stage with its work, its time for one image alone, and the shares that reach and leave it."""
+    design, exits = demo.designs[0].design, demo.answers.exits
+    return [
+        StageBox(
+            name=name,
+            macs=[layer.macs for layer in (design.layers[i] for i in design.stage_layers(stage)) if layer.macs],
+            ms=design.latency.between(stage, stage, 1) / 1e6,
+            reach=float(np.mean(exits >= stage)),
+            leave=float(np.mean(exits == stage)),
+        )
+        for stage, name in enumerate(design.exits)
+    ]
+
+
+def _exits(demo: DemoResult, stages: Sequence[StageBox]) -> Iterator[dict[str, Any]]:
+    """Yield each exit with the images that left there, and the first `PICTURES` of them."""
+    answers, labels, names, ms = demo.answers, demo.images.labels, demo.class_names, 0.0
+    for stage, box in enumerate(stages):
+        left = np.flatnonzero(answers.exits == stage)
+        ms += box.ms
+        yield {
+            "name": box.name,
+            "box": box,
+            "left": len(left),
+            "onward": int(np.sum(answers.exits > stage)),
+            "right": int(np.sum(answers.classes[left] == labels[left])),
+            "ms": ms,
+            "pictures": [
+                {
+                    "url": data_url(demo.images.images[i]),
+                    "said": names[answers.classes[i]],
+                    "is": names[labels[i]],
+                    "right": bool(answers.classes[i] == labels[i]),
+                    "sure": float(answers.sureness[i]),
+                }
+                for i in left[:PICTURES]
+            ],
+        }
+
+
+def _lives(demo: DemoResult, first: int) -> list[Life]:
+    """Give the lives of the requests from the first on, and when greedy answers them."""
+    schedule = demo.served.schedule
+    other = next(s for s in demo.schedules if s.policy == "greedy")
+    chosen = range(first, min(first + LIVES, len(schedule.requests)))
+    runs: dict[int, list[tuple[int, int, int, int]]] = {schedule.requests[i].id: [] for i in chosen}
+    for run in schedule.runs:
+        for key in runs.keys() & set(run.ids):
+            runs[key].append((run.start_ns, run.end_ns, run.stage, len(run.ids)))
+    return [
+        Life(
+            name=f"{demo.class_names[demo.answers.classes[i]]} {i}",
+            url=data_url(demo.images.images[i]),
+            arrival_ns=schedule.requests[i].arrival_ns,
+            runs=tuple(runs[schedule.requests[i].id]),
+            other_ns=other.end_ns[i],
+        )
+        for i in chosen
+    ]
+
+
+def _parts(demo: DemoResult) -> Iterator[dict[str, Any]]:
+    """Yield each board with its columns of DSP slices and the shares of its resources."""
+    for one, name in zip(demo.designs, board_names(demo.designs), strict=True):
+        columns = slice_columns(one)
+        yield {
+            "name": name,
+            "one": one,
+            "picture": floorplan(columns) if columns else "",
+            "resources": [(RESOURCES[key], row) for key, row in one.fitted_resources.items()],
+        }
