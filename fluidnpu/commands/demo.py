@@ -57,7 +57,7 @@ def run_demo(options: DemoOptions) -> None:
         raise UsageError(
             f"--requests must lie in 1..{len(images)}, the images that come with fluidnpu, not {options.requests}"
         )
-    screen.print("[bold]fluidnpu demo[/]: a trained network with early exits, on two boards that are simulated\n")
+    screen.print("[bold]fluidnpu demo[/]: a network with early exits on two boards, simulated\n")
     from ..reports.demo import render_report
     from ..reports.trace import trace
     from .modes.demo_screen import print_result

@@ -20,7 +20,7 @@ from fluidnpu.scheduler import Metrics, Schedule
 from fluidnpu.studies.drawing import first_merge, page_template
 
 from .. import show
-from .demo_findings import board_names, designs_finding, exits_finding, headline, loads_finding, merge_finding
+from .demo_findings import board_names, designs_finding, exits_finding, headline, loads_finding, merge_finding, rate
 from .demo_pictures import Life, StageBox, data_url, ribbons, timeline
 from .design import RESOURCES
 from .device_pictures import floorplan, slice_columns
@@ -100,11 +100,13 @@ def render_report(demo: DemoResult) -> str:
         demo=demo,
         design=design,
         boards=boards,
+        rate=rate,
         headline=headline(boards[0], demo.default, without),
         without=without,
         metric=next(m for m in demo.metrics if m.policy == demo.default.policy),
         most=max(row.interval.mean + row.interval.half for row in demo.carried),
         exits_finding=exits_finding(stages[0].name, stages[0].leave, stages[0].ms / sum(s.ms for s in stages)),
+        price_finding=price_finding(demo.answers.last_accuracy, demo.answers.accuracy),
         loads_finding=loads_finding(with_exits, demo.default),
         merge_finding=merge_finding(merged is not None),
         designs_finding=designs_finding(demo.designs),

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 ALIKE = 0.05  # ratios nearer to one are not called more or fewer
 
+LEAST_POINTS = 0.05  # of accuracy that are told
+
 
 def board_names(designs: Sequence[Exploration]) -> list[str]:
     """Give the boards' names as their makers write them."""
@@ -49,6 +51,14 @@ def exits_finding(name: str, leave: float, time_share: float) -> str:
     return f"{100 * leave:.0f} of 100 images leave at {name}, after {100 * time_share:.0f} % of the network's time"
 
 
+def price_finding(last_accuracy: float, accuracy: float) -> str:
+    """Say what leaving early does to accuracy, beside the last exit for all; accuracies are shares."""
+    points = 100 * (last_accuracy - accuracy)
+    if abs(points) < LEAST_POINTS:
+        return "Leaving early costs no accuracy"
+    return f"Leaving early {'costs' if points > 0 else 'gains'} {abs(points):.1f} points of accuracy"
+
+
 def loads_finding(rows: Sequence[Carried], default: Carried) -> str:
     """Say which policies carry most, and how far the default is from that; ties are told as ties."""
     best = max(rows, key=lambda row: row.interval.mean)
@@ -56,8 +66,9 @@ def loads_finding(rows: Sequence[Carried], default: Carried) -> str:
     if len(tied) == len(rows):
         return "All policies carry the same load within the intervals"
     most = f"{listed([row.policy for row in tied])} {'tie and carry' if len(tied) > 1 else 'carries'} most"
+    low, high = (rate(f(row.interval.mean for row in tied)) for f in (min, max))
     if default in tied:
-        return f"{most}, {rate(best.interval.mean)} requests a second"
+        return f"{most}, {low if low == high else f'{low} to {high}'} requests a second"
     less = 100 * (1 - default.interval.mean / best.interval.mean)
     return f"{most}, {rate(best.interval.mean)} requests a second; {default.policy}, the default, {less:.1f} % fewer"
 

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ ROW, HEAD = 32.0, 46.0  # pixels of a request, and above the first
 
 @dataclass(frozen=True, kw_only=True)
 class StageBox:
-    """A stage: MACs of its layers, ms of one image alone, shares of all images that reach it and that leave after it."""
+    """A stage: MACs of its layers, ms of one image alone, shares of images that reach and leave it."""
 
     name: str
     macs: Sequence[int]
@@ -43,10 +44,10 @@ class Life:
     other_ns: int
 
 
-def data_url(image: npt.NDArray[np.generic]) -> str:
+def data_url(image: npt.NDArray[Any]) -> str:
     """Give a grey image (H, W) or (H, W, 1) of uint8, or of floats in 0..1, as the URL of a PNG."""
-    grey = np.asarray(image).reshape(image.shape[:2])
-    grey = grey if grey.dtype == np.uint8 else np.round(255 * grey).astype(np.uint8)
+    flat = image.reshape(image.shape[:2])
+    grey = (flat if flat.dtype == np.uint8 else np.round(255 * flat)).astype(np.uint8)
     rows = b"".join(b"\0" + row.tobytes() for row in grey)
 
     def chunk(kind: bytes, data: bytes) -> bytes:
@@ -58,7 +59,10 @@ def data_url(image: npt.NDArray[np.generic]) -> str:
 
 
 def ribbons(stages: Sequence[StageBox], images: int) -> Markup:
-    """Draw the stages side by side and the images through them; width is their number, bars in a stage are layers."""
+    """Draw the stages side by side and the images through them.
+
+    Width is their number; bars in a stage are layers.
+    """
     pitch = (WIDTH + 30.0) / len(stages)
     wide, most = pitch - GAP, max(macs for stage in stages for macs in stage.macs)
     parts = [
@@ -87,12 +91,12 @@ def ribbons(stages: Sequence[StageBox], images: int) -> Markup:
         for layer, macs in enumerate(stage.macs):
             tall = max(3.0, 104 * macs / most)
             parts.append(_box(x + 14 + step * layer, 180 - tall, step - 3, tall, colour))
-    left = ", ".join(f"{round(images * s.leave)} leave at {s.name}" for s in stages)
-    return _svg(parts, WIDTH, FOOT, f"{images} images enter; {left}")
+    said = ", ".join(f"{round(images * s.leave)} leave at {s.name}" for s in stages)
+    return _svg(parts, WIDTH, FOOT, f"{images} images enter; {said}")
 
 
 def timeline(lives: Sequence[Life], exits: Sequence[str], width: int) -> Markup:
-    """Draw requests over time, a row a request, for a page `width` pixels wide: arrival, runs, answer, the other's answer."""
+    """Draw requests over time for a page `width` pixels wide: arrival, runs, answer, the other's answer."""
     narrow = width < 600
     left, right, row = (76.0, 16.0, ROW + 14) if narrow else (150.0, 24.0, ROW)
     first = min(life.arrival_ns for life in lives)
@@ -102,7 +106,7 @@ def timeline(lives: Sequence[Life], exits: Sequence[str], width: int) -> Markup:
     def at(ns: int) -> float:
         return left + (width - left - right) * (ns - first) / (last - first)
 
-    parts = list(_ticks((last - first) / 1e6, 3 if narrow else 7, left, width - right, floor))
+    parts = list(_ticks((last - first) / 1e6, 4 if narrow else 9, left, width - right, floor))
     for index, life in enumerate(lives):
         y = HEAD + row * index
         middle = y + row / 2 + (6 if narrow else 0)
@@ -116,9 +120,7 @@ def timeline(lives: Sequence[Life], exits: Sequence[str], width: int) -> Markup:
                 parts.append(_text((at(start) + at(end)) / 2, middle + 5, str(batch), f"on{stage % 3 + 1}", "middle"))
         parts.append(_line(at(life.other_ns), at(life.other_ns), middle - 12, middle + 12, "other"))
         parts.append(f'<circle cx="{arrives:.1f}" cy="{middle:.1f}" r="3.6" class="arrives"/>')
-        parts.append(
-            f'<path d="M{answered:.1f},{middle - 6:.1f} l6,6 l-6,6 l-6,-6z" class="answered"/>'
-        )
+        parts.append(f'<path d="M{answered:.1f},{middle - 6:.1f} l6,6 l-6,6 l-6,-6z" class="answered"/>')
     label = f"{len(lives)} requests over {(last - first) / 1e6:.2f} ms, to {', '.join(exits)}"
     return _svg(parts, width, floor + 24, f"{label}{', narrow' if narrow else ''}")
 

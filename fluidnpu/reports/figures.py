@@ -10,70 +10,15 @@ from dataclasses import dataclass
 from math import log
 from typing import Any
 
-from fluidnpu.studies.drawing import GRID, HALF, INK, ON_COLOUR, PALETTE, WIDTH, YELLOW, logarithmic, new_figure, to_svg
+from fluidnpu.studies.drawing import HALF, INK, ON_COLOUR, PALETTE, WIDTH, YELLOW, logarithmic, new_figure, to_svg
 
 from ..quantities import plain
 
-DASHES = ("-", "--", "-", "--", ":")  # lines that lie on each other are distinguished
 LIGHT = {PALETTE[1], PALETTE[4], PALETTE[5], YELLOW}  # too light for white letters
 ROOF_NAME, LETTER = (-6.0, 5.0), 5.4  # points: of a roof's name from its place; of a letter
 PANEL_INCHES = (3.7, 2.9)  # of a small figure, of which three stand side by side
 NAMED = 5  # layers of a roofline that are named
 WALLS = {"compute": PALETTE[0], "tiles": PALETTE[1], "memory": PALETTE[4]}  # what limits a design, and its colour
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoadPoint:
-    """One policy at one arrival rate."""
-
-    rate_per_s: float
-    average_ms: float
-    p99_ms: float
-    violations_pct: float
-    utilisation_pct: float
-
-
-def load_curves(curves: Mapping[str, Sequence[LoadPoint]], slo_ms: float, marked_rate: float | None = None) -> str:
-    """Draw latency, violations and use by arrival rate, one line a policy; the SLO is marked, and one rate if
-    given.
-    """
-    thousands = max(p.rate_per_s for points in curves.values() for p in points) >= 1000
-    unit, label = (1e3, "thousand arrivals a second") if thousands else (1.0, "arrivals a second")
-    panels = (
-        ("average latency (ms)", "average_ms", True),
-        ("p99 latency (ms)", "p99_ms", True),
-        ("SLO violations (%)", "violations_pct", False),
-        ("NPU wall-clock utilisation (%)", "utilisation_pct", False),
-    )
-    figure, axes = new_figure(WIDTH, 6.4, 2, 2)
-    for axis, (title, key, in_decades) in zip(axes, panels, strict=True):
-        for number, (name, points) in enumerate(curves.items()):
-            axis.plot(
-                [p.rate_per_s / unit for p in points],
-                [getattr(p, key) for p in points],
-                DASHES[number % len(DASHES)],
-                color=PALETTE[number % len(PALETTE)],
-                label=name,
-                marker="o",
-                markersize=3,
-                linewidth=1.6,
-            )
-        if in_decades:
-            axis.set_yscale("log")
-            logarithmic(axis.yaxis)
-            axis.axhline(slo_ms, color=INK, linewidth=0.8, linestyle="--")
-            axis.annotate("SLO", (0.01, slo_ms), xycoords=("axes fraction", "data"), va="bottom", fontsize=8, color=INK)
-        else:
-            axis.set_ylim(-2, 102)
-        if marked_rate is not None:
-            axis.axvline(marked_rate / unit, color=GRID, linewidth=4, zorder=0)
-        axis.set_title(title, fontsize=10, color=INK, loc="left")
-        axis.set_xlabel(label, fontsize=9, color=INK)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside upper left", ncols=len(labels), frameon=False, fontsize=9, labelcolor=INK
-    )
-    return to_svg(figure)
 
 
 def speed_panels(

@@ -7,13 +7,6 @@ import pytest
 
 from fluidnpu.reports import figures as f
 
-CURVES = {
-    name: [
-        f.LoadPoint(rate_per_s=1000.0 * r, average_ms=r, p99_ms=3.0 * r, violations_pct=r, utilisation_pct=9 * r)
-        for r in (1, 2, 3)
-    ]
-    for name in ("serial", "fluid")
-}
 PARETO = [(1.0, 20.0, 90.0, 300.0, 900.0), (2.0, 19.5, 80.0, 200.0, 500.0)]
 
 WALLS_OF = {"zc706": [(0.5, 0.3, 0.2), (0.62, 0.3, 0.08)]}
@@ -32,7 +25,6 @@ def roof(*points: f.RoofPoint) -> str:
 
 
 DRAWINGS: dict[str, tuple[Callable[[], str], tuple[str, ...]]] = {
-    "curves": (lambda: f.load_curves(CURVES, 2.0, 2000.0), ("serial", "fluid", "SLO")),
     "speed": (
         lambda: joined(f.speed_panels({"zc706": (0.5, 0.8)})),
         ("zc706", "milliseconds of a batch", "over those of batch 1"),

@@ -16,13 +16,22 @@ def print_result(screen: Console, demo: DemoResult) -> None:
     """Print the outcome of a run, within 80 columns."""
     design, answers, count = demo.designs[0].design, demo.answers, len(demo.images)
     screen.print()
-    screen.print(show.table("Designs (simulated)", ("board", "array", "frames/s", f"B = {design.b_max}", "ms", "limited by", "DSP", "BRAM"), _designs(demo), left=2))
+    screen.print(
+        show.table(
+            "Designs (simulated)",
+            ("board", "array", "frames/s", f"B = {design.b_max}", "ms", "limited by", "DSP", "BRAM"),
+            _designs(demo),
+            left=2,
+        )
+    )
     if design.model == "paper":
         screen.print(
             "[dim]cycles of the publication's model, which knows no waiting: those of our RTL need Numba\\n"
             "(pip install 'fluidnpu\\[design]')[/]"
         )
-    screen.print(f"C simulation of the HLS C++ for {design.board}: {demo.csim.mismatches} mismatches in {demo.csim.outputs:,} outputs")
+    screen.print(
+        f"C simulation of the HLS C++ for {design.board}: {demo.csim.mismatches} mismatches in {demo.csim.outputs:,} outputs"
+    )
     slo = f"{demo.slo_ns / 1e6:.2f} ms"
     screen.print(f"\n[bold]Requests/s of which 99 % are answered within {slo}[/] ({design.board}, simulated)")
     most = max(row.interval.mean for row in demo.carried)
@@ -41,7 +50,9 @@ def print_result(screen: Console, demo: DemoResult) -> None:
     ):
         screen.print(f"- {finding}")
     metric = next(m for m in demo.metrics if m.policy == demo.default.policy)
-    screen.print(f"\n[bold]{count} images served by {metric.policy} at {demo.rate_per_s:.0f}/s[/] (simulated {design.board}, its driver)")
+    screen.print(
+        f"\n[bold]{count} images served by {metric.policy} at {demo.rate_per_s:.0f}/s[/] (simulated {design.board}, its driver)"
+    )
     left = ", ".join(f"{name} {100 * share:.1f} %" for name, share in zip(design.exits, shares, strict=True))
     screen.print(
         f"left at {left}\n{100 - metric.violations_pct:.1f} % in time, p99 {metric.p99_ms:.2f} ms, average "

@@ -1,4 +1,4 @@
-"""The steps of the demo. Each calls a room's surface, shows its progress and keeps its outcome for screen and report."""
+"""The steps of the demo. Each calls a room's surface, shows its progress and keeps its outcome."""
 
 from __future__ import annotations
 
@@ -12,7 +12,16 @@ from fluidnpu.boards import load_board
 from fluidnpu.dse import Design, Exploration, answer
 from fluidnpu.hls import CsimReport, compile_program, csim_network, write_project
 from fluidnpu.host import Bundle, Driver, ServeResult, open_device, serve_requests
-from fluidnpu.models import ImageSet, Network, QuantisedNetwork, golden, quantise, read_onnx, shipped_file, shipped_images
+from fluidnpu.models import (
+    ImageSet,
+    Network,
+    QuantisedNetwork,
+    golden,
+    quantise,
+    read_onnx,
+    shipped_file,
+    shipped_images,
+)
 from fluidnpu.models.exits.rule import early_exit_predictions
 from fluidnpu.models.images import SHIPPED_CLASSES
 from fluidnpu.models.numeric import run_float
@@ -32,7 +41,8 @@ DEFAULT = "fluid"  # the policy that serves the images, a server's default
 POLICIES = ("serial", "greedy", DEFAULT, "credit")
 WITHOUT_EXITS = ("serial", DEFAULT)
 SLO_OVER_LATENCY = 5.0  # objective over the latency of one sample alone through the whole network
-SEEDS, REQUESTS = 5, 8_000  # of the search for what a policy carries
+EVALUATIONS = 2  # arrays that a search counts; 8, as `fluidnpu dse` counts, give the same two designs
+SEEDS, REQUESTS = 5, 6_000  # of the search for what a policy carries
 
 
 def run_steps(screen: Console, images: ImageSet, out: Path, seed: int) -> DemoResult:
@@ -40,7 +50,10 @@ def run_steps(screen: Console, images: ImageSet, out: Path, seed: int) -> DemoRe
 
     Raises NegativeAnswerError where integers, generated C++ or an answer are not what they must be.
     """
-    with show.dotted(screen, f"answers of {len(images)} images, in float and int16") as step, shipped_file(MODEL) as path:
+    with (
+        show.dotted(screen, f"answers of {len(images)} images, in float and int16") as step,
+        shipped_file(MODEL) as path,
+    ):
         network = read_onnx(path)
         qnet = quantise(network)
         answers = _answers(network, qnet, images, step)
@@ -69,10 +82,11 @@ def run_steps(screen: Console, images: ImageSet, out: Path, seed: int) -> DemoRe
     )
 
 
-def _answers(
-    network: Network, qnet: QuantisedNetwork, images: ImageSet, step: Callable[[int, int], None]
-) -> Answers:
-    """Give the golden model's answers, with and without early exits, beside float. Raises NegativeAnswerError."""
+def _answers(network: Network, qnet: QuantisedNetwork, images: ImageSet, step: Callable[[int, int], None]) -> Answers:
+    """Give the golden model's answers, with and without early exits, beside float.
+
+    Raises NegativeAnswerError.
+    """
     labels, total = images.labels, 2 * len(images)
     real = run_float(network, images.images, lambda done, _: step(done, total))
     stored = golden.run(qnet, images.images, lambda done, _: step(len(images) + done, total))
@@ -95,11 +109,9 @@ def _answers(
     return answers
 
 
-def _design(
-    screen: Console, network: Network, qnet: QuantisedNetwork, name: str, core: str, out: Path
-) -> Exploration:
+def _design(screen: Console, network: Network, qnet: QuantisedNetwork, name: str, core: str, out: Path) -> Exploration:
     """Search a design for a board and write its project, whose bundle is that of `fluidnpu build`."""
-    board = load_board(name)
+    board, model = load_board(name), default_cycles()
     with show.dotted(screen, f"search of an array for {name}, and its project") as step:
         counting = False
 
@@ -108,7 +120,14 @@ def _design(
             counting = counting or done == 0  # only the second part of an exact search begins with no step done
             step(done + counting * total, 2 * total)
 
-        exploration = answer(question_of(network.workload, board, Search(cycle_model=default_cycles(), core=core)), report)
+        exploration = answer(
+            question_of(
+                network.workload,
+                board,
+                Search(cycle_model=model, core=core, evaluations=EVALUATIONS if model == "exact" else None),
+            ),
+            report,
+        )
         program = compile_program(qnet, exploration.design)
         write_project(project_files(exploration.design, program, board, core), out / name)
     return exploration
@@ -124,7 +143,10 @@ def _verify(screen: Console, qnet: QuantisedNetwork, design: Design) -> CsimRepo
 
 
 def _carried(screen: Console, design: Design, load: Load) -> list[Carried]:
-    """Search what each policy carries on one load; one that must be told the load is told what the default carries."""
+    """Search what each policy carries on one load.
+
+    One that must be told the load is told what the default carries.
+    """
     to_the_end = Load(slo_ns=load.slo_ns, exits=np.full_like(load.exits, design.stages - 1), gaps=load.gaps)
     never = Serving.of(design, [*([0.0] * (design.stages - 1)), 1.0])
     jobs = [(never, to_the_end, name, False) for name in WITHOUT_EXITS]
@@ -135,7 +157,11 @@ def _carried(screen: Console, design: Design, load: Load) -> list[Carried]:
             policy = make_policy(name, serving.setting(told, load.slo_ns))
             rows.append(
                 carried_load(
-                    serving, policy, asked, exits=exits, progress=lambda done, all_, i=index: step(i * all_ + done, len(jobs) * all_)
+                    serving,
+                    policy,
+                    asked,
+                    exits=exits,
+                    progress=lambda done, all_, i=index: step(i * all_ + done, len(jobs) * all_),
                 )
             )
             told = rows[-1].interval.mean if name == DEFAULT else told
@@ -154,8 +180,8 @@ def _serve(
 ) -> tuple[ServeResult, list[Schedule]]:
     """Serve the images on a simulated NPU by the default policy, at the rate that it carries.
 
-    The other policies meet the same arrivals in the simulator. Raises NegativeAnswerError for an answer that is not
-    golden.
+    The other policies meet the same arrivals in the simulator. Raises NegativeAnswerError for an answer that
+    is not golden.
     """
     requests = poisson(rate_per_s, len(images), slo_ns=slo_ns, rng=np.random.default_rng(seed))
     serving = Serving.of(design)
