@@ -15,7 +15,7 @@ from rich.text import Text
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "pictures"
-WIDTH = 124
+WIDTH = 80
 
 
 def main() -> None:

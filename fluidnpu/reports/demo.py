@@ -20,7 +20,16 @@ from fluidnpu.scheduler import Metrics, Schedule
 from fluidnpu.studies.drawing import first_merge, page_template
 
 from .. import show
-from .demo_findings import board_names, designs_finding, exits_finding, headline, loads_finding, merge_finding, rate
+from .demo_findings import (
+    board_names,
+    designs_finding,
+    exits_finding,
+    headline,
+    loads_finding,
+    merge_finding,
+    price_finding,
+    rate,
+)
 from .demo_pictures import Life, StageBox, data_url, ribbons, timeline
 from .design import RESOURCES
 from .device_pictures import floorplan, slice_columns

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from rich.console import Console
 
 from ... import show
 from ...reports.demo import DemoResult
-from ...reports.demo_findings import exits_finding, headline, loads_finding
+from ...reports.demo_findings import exits_finding, headline, loads_finding, price_finding
 from .carried_load import Carried
 
-BAR = 36  # columns of the longest bar
+WIDTH, BAR = 78, 40  # columns of a line, and of the longest bar
 
 
 def print_result(screen: Console, demo: DemoResult) -> None:
@@ -47,8 +49,9 @@ def print_result(screen: Console, demo: DemoResult) -> None:
         headline(design.board.upper(), demo.default, without),
         loads_finding([row for row in demo.carried if row.exits], demo.default),
         exits_finding(design.exits[0], shares[0], ms[0] / ms[-1]),
+        price_finding(answers.last_accuracy, answers.accuracy),
     ):
-        screen.print(f"- {finding}")
+        screen.print(textwrap.fill(finding, WIDTH, initial_indent="- ", subsequent_indent="  "))
     metric = next(m for m in demo.metrics if m.policy == demo.default.policy)
     screen.print(
         f"\n[bold]{count} images served by {metric.policy} at {demo.rate_per_s:.0f}/s[/] (simulated {design.board}, its driver)"
@@ -57,8 +60,8 @@ def print_result(screen: Console, demo: DemoResult) -> None:
     screen.print(
         f"left at {left}\n{100 - metric.violations_pct:.1f} % in time, p99 {metric.p99_ms:.2f} ms, average "
         f"{metric.average_ms:.2f} ms, batches of {metric.mean_batch:.1f}\n"
-        f"accuracy {100 * answers.accuracy:.2f} % (to the last exit {100 * answers.last_accuracy:.2f} %, float "
-        f"{100 * answers.float_accuracy:.2f} %); {count}/{count} answers equal the golden model's"
+        f"accuracy {100 * answers.accuracy:.2f} % (last exit for all {100 * answers.last_accuracy:.2f} %, float "
+        f"{100 * answers.float_accuracy:.2f} %)\n{count}/{count} answers equal the golden model's"
     )
 
 
