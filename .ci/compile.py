@@ -10,12 +10,13 @@ import time
 import numpy as np
 
 from fluidnpu.boards import load_board
-from fluidnpu.commands.modes.load_curves import load_curves
+from fluidnpu.commands.modes.carried_load import Load, carried_load
+from fluidnpu.commands.modes.demo_steps import POLICIES
 from fluidnpu.dse import LatencyTable, explore
 from fluidnpu.models import LayerShape, Window, Workload
+from fluidnpu.scheduler import Serving, make_policy
 from fluidnpu.scheduler.placement import place
 from fluidnpu.scheduler.placement.testing import toy_fleet
-from fluidnpu.scheduler.policies import Setting
 
 
 def compile_loops() -> None:
@@ -24,9 +25,10 @@ def compile_loops() -> None:
     layer = LayerShape(name="conv", r=16, p=8, c=8, window=window)
     work = Workload(name="one layer", layers=(layer,))
     explore(work, load_board("zc706"), b_max=1, evaluations=1, core="rtl")
-    latency = LatencyTable(ns=((1_000, 1_500), (1_000, 1_500)))
-    setting = Setting(latency=latency, exit_rates=(0.5, 0.5), rate_per_s=1e5, slo_ns=10_000)
-    load_curves(latency, np.array([0, 1]), [1e5], slo_ns=10_000, seed=0, setting=setting)
+    serving = Serving(latency=LatencyTable(ns=((1_000, 1_500), (1_000, 1_500))), exit_rates=(0.5, 0.5))
+    load = Load.drawn(np.array([0, 1]), slo_ns=10_000, seed=0, shape=(1, 10))
+    for name in POLICIES:
+        carried_load(serving, make_policy(name, serving.setting(1e5, load.slo_ns)), load, steps=1)
 
 
 def compile_fleets() -> None:
