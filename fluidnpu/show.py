@@ -85,23 +85,23 @@ def dotted(out: Console, label: str) -> Iterator[ProgressStep]:
     """Print a line a step: its label, a dot a twentieth of it, its seconds; in a log, too."""
     began, shown = time.monotonic(), 0
 
-    def say(text: str, end: str = "") -> None:
+    def put(text: str, end: str = "") -> None:
         out.print(text, end=end)
         out.file.flush()
 
-    def step(done: int, total: int, say_so: str = "") -> None:
+    def step(done: int, total: int, say: str = "") -> None:
         nonlocal shown
         due = min(DOTS, DOTS * done // max(total, 1))
-        say("." * (due - shown))
+        put("." * (due - shown))
         shown = max(shown, due)
 
-    say(f"{label:<{LABEL}}")
+    put(f"{label:<{LABEL}}")
     try:
         yield step
     except BaseException:
-        say("", end="\n")
+        put("", end="\n")
         raise
-    say(f"{'.' * (DOTS - shown)}{time.monotonic() - began:5.0f} s", end="\n")
+    put(f"{'.' * (DOTS - shown)}{time.monotonic() - began:5.0f} s", end="\n")
 
 
 def table(

@@ -122,6 +122,9 @@ def render_report(demo: DemoResult) -> str:
         ribbons=ribbons(stages, len(demo.images)),
         exits=list(_exits(demo, stages)),
         timelines=[(width, timeline(lives, design.exits, width)) for width in (1080, 360)],
+        lives=lives,
+        own_ms=float(np.mean([life.runs[-1][1] - life.arrival_ns for life in lives])) / 1e6,
+        other_ms=float(np.mean([life.other_ns - life.arrival_ns for life in lives])) / 1e6,
         parts=list(_parts(demo)),
     )
 

@@ -138,10 +138,14 @@ def test_its_bundle_installs_as_the_page_on_operation_says(ran: Result, out: Pat
     serve = bundle / "kit" / "serve.toml"
     serve.write_text(serve.read_text().replace("/srv/", f"{tmp_path}/srv/"))
     site = tmp_path / "site"
-    here = {"PIP_TARGET": str(site), "PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1", "PYTHONPATH": str(site)}
+    only_here = {"PIP_TARGET": str(site), "PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1", "PYTHONPATH": str(site)}
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
-        ["sh", "-c", script], cwd=tmp_path, env={**os.environ, **here, "PATH": path}, capture_output=True, text=True
+        ["sh", "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, **only_here, "PATH": path},
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert (site / "fluidnpu" / "host" / "driver.py").is_file()

@@ -67,7 +67,7 @@ def print_result(screen: Console, demo: DemoResult) -> None:
 
 def _designs(demo: DemoResult) -> list[tuple[str, ...]]:
     """Give a row a board."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for one in demo.designs:
         resources, walls = one.fitted_resources, one.walls(1)
         rows.append(

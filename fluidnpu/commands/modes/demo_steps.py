@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ from rich.console import Console
 
 from fluidnpu.boards import load_board
 from fluidnpu.dse import Design, Exploration, answer
+from fluidnpu.dse.question import Progress
 from fluidnpu.hls import CsimReport, compile_program, csim_network, write_project
 from fluidnpu.host import Bundle, Driver, ServeResult, open_device, serve_requests
 from fluidnpu.models import (
@@ -82,7 +82,7 @@ def run_steps(screen: Console, images: ImageSet, out: Path, seed: int) -> DemoRe
     )
 
 
-def _answers(network: Network, qnet: QuantisedNetwork, images: ImageSet, step: Callable[[int, int], None]) -> Answers:
+def _answers(network: Network, qnet: QuantisedNetwork, images: ImageSet, step: Progress) -> Answers:
     """Give the golden model's answers, with and without early exits, beside float.
 
     Raises NegativeAnswerError.
@@ -155,17 +155,14 @@ def _carried(screen: Console, design: Design, load: Load) -> list[Carried]:
     with show.dotted(screen, "load that each policy carries in time") as step:
         for index, (serving, asked, name, exits) in enumerate(jobs):
             policy = make_policy(name, serving.setting(told, load.slo_ns))
-            rows.append(
-                carried_load(
-                    serving,
-                    policy,
-                    asked,
-                    exits=exits,
-                    progress=lambda done, all_, i=index: step(i * all_ + done, len(jobs) * all_),
-                )
-            )
+            rows.append(carried_load(serving, policy, asked, exits=exits, progress=_part(step, index, len(jobs))))
             told = rows[-1].interval.mean if name == DEFAULT else told
     return sorted(rows, key=lambda row: (row.exits, row.interval.mean))
+
+
+def _part(step: Progress, index: int, parts: int) -> Progress:
+    """Give the progress of one of equal parts."""
+    return lambda done, total: step(index * total + done, parts * total)
 
 
 def _serve(
