@@ -205,9 +205,12 @@ def make(row: Row, root: Path, tree: str) -> str:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     env = {**os.environ, "PYTHONPATH": str(root), "PATH": path, "OMP_NUM_THREADS": "1", "COLUMNS": "80"}
     env |= {"FLUIDNPU_REWRITE_REFERENCE": "1"} if row.rewrite else {}
-    done = subprocess.run([*first, *words], cwd=root, env=env, capture_output=True, text=True)
+    shown = None if row.long else subprocess.PIPE  # what takes hours shows its progress
+    out = subprocess.PIPE if row.page else shown
+    done = subprocess.run([*first, *words], cwd=root, env=env, stdout=out, stderr=shown, text=True)
     if done.returncode:
-        return "\n".join(f"{done.stdout}\n{done.stderr}".strip().splitlines()[-LAST_LINES:])
+        told = f"{done.stdout or ''}\n{done.stderr or ''}".strip() or f"it ended with {done.returncode}"
+        return "\n".join(told.splitlines()[-LAST_LINES:])
     texts = {
         file: (root / made).read_text("utf-8") for file, made in row.copies.items() if file.endswith((".md", ".svg"))
     }
