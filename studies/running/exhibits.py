@@ -256,7 +256,10 @@ class Exhibits:
             return row["head"], [[text for cell in row["cells"] for text in _cells(cell, names)] for names in scopes]
         columns = list(by_number({column: None for line in values.values() for column in line}))
         form = row.get("form", "")
-        rows = [[key, *(write(line.get(c), form) for c in columns)] for key, line in by_number(values).items()]
+        rows = [
+            [key, *(write(line[column], form) if column in line else "-" for column in columns)]
+            for key, line in by_number(values).items()
+        ]
         return [row.get("corner", ""), *columns], rows
 
 
