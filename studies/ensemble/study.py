@@ -34,7 +34,8 @@ def study_figures(study: Mapping[str, Any]) -> dict[str, str]:
     """Draw the rate of each ensemble against the number of GPUs."""
     part = study["parts"]["table1"]
     panels = {
-        name: {way: [(n, (part[f"{name} on {n}"] or {}).get(way)) for n in GPUS] for way in WAYS} for name in ENSEMBLES
+        name: {way: [(n, (part.get(f"{name} on {n}") or {}).get(way)) for n in GPUS] for way in WAYS}
+        for name in ENSEMBLES
     }
     return {"rate": line_panels(panels, "GPUs", "samples a second (made-up times)")}
 

@@ -8,6 +8,7 @@ from typing import Any
 from ..drawing.charts import line_panels
 from ..running.exhibits import Exhibits
 from ..running.study import Size, Study, StudyTask
+from ..writing import by_number
 from . import simulations as run
 from .quantities import LEAVE, SHRINK, STOCK, TETRIS
 from .quantities import MIXED as MIXED_TYPES
@@ -62,7 +63,7 @@ def study_figures(study: Mapping[str, Any]) -> dict[str, str]:
     parts = study["parts"]
 
     def lines(part: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, list[tuple[float, Any]]]:
-        return {name: [(batch, part[f"{batch}"][name]) for batch in run.SIZES] for name in names}
+        return {name: [(int(batch), row[name]) for batch, row in by_number(part).items()] for name in names}
 
     goodput = {
         title: lines(parts[part], (STOCK, LEAVE, SHRINK, TETRIS, "ours, one pipeline"))
@@ -70,9 +71,10 @@ def study_figures(study: Mapping[str, Any]) -> dict[str, str]:
     }
     dollars = {size: {name: one["cost"] for name, one in row.items()} for size, row in parts["cost"].items()}
     cost = {"dollars an hour for 6,000/s": lines(dollars, (STOCK, LEAVE, TETRIS, MIXED_TYPES))}
+    sizes = [int(batch) for batch in by_number(parts["cost"])]
     return {
-        "goodput": line_panels(goodput, "largest batch", "samples a second (planned)", ticks=run.SIZES, doubling=True),
-        "cost": line_panels(cost, "largest batch", "dollars an hour", ticks=run.SIZES, doubling=True),
+        "goodput": line_panels(goodput, "largest batch", "samples a second (planned)", ticks=sizes, doubling=True),
+        "cost": line_panels(cost, "largest batch", "dollars an hour", ticks=sizes, doubling=True),
     }
 
 
