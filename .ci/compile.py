@@ -1,7 +1,6 @@
 """Compile the loops that the demo runs: the twin of the RTL, and the simulator with the demo's policies.
 
-With `--fleets` after the words to print, also the loop of fleets. Numba keeps them beside their sources.
-Without this the first command that needs one compiles it.
+Numba keeps them beside their sources. Without this the first command that needs one compiles it.
 """
 
 import sys
@@ -15,8 +14,6 @@ from fluidnpu.commands.modes.demo_steps import POLICIES
 from fluidnpu.dse import LatencyTable, explore
 from fluidnpu.models import LayerShape, Window, Workload
 from fluidnpu.scheduler import Serving, make_policy
-from fluidnpu.scheduler.placement import place
-from fluidnpu.scheduler.placement.testing import toy_fleet
 
 
 def compile_loops() -> None:
@@ -31,15 +28,8 @@ def compile_loops() -> None:
         carried_load(serving, make_policy(name, serving.setting(1e5, load.slo_ns)), load, steps=1)
 
 
-def compile_fleets() -> None:
-    """Plan for a toy fleet; the planner serves the plan once."""
-    place(toy_fleet(2), slo_ns=60_000_000, batches=(1, 2))
-
-
 if __name__ == "__main__":
     began = time.monotonic()
     print(sys.argv[1], flush=True)
     compile_loops()
-    if "--fleets" in sys.argv:
-        compile_fleets()
     print(f"  done in {time.monotonic() - began:.0f} s", flush=True)

@@ -23,11 +23,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compiled.twin import Ints
 from .following import TICKS, Follower
 from .plan import Plan
 from .replanning import Decision, moves
-from .twin import Fault, Served, serve_fleet_stream
+from .twin import Fault, Ints, Served, serve_fleet_stream
 
 
 @dataclass(frozen=True, kw_only=True)

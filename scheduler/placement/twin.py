@@ -1,9 +1,7 @@
 """The twin of a fleet: a plan served in simulated time on many boards, with links, losses and exits.
 
-One event loop over all boards, each with a policy as deployed: compiled (`scheduler/compiled/fleet.py`) for
-policies that many boards can share, plain (`scheduler/simulation/fleet.py`) for all others and without
-Numba. One board without links behaves exactly as `simulate`. Times are integer nanoseconds; the same seed
-gives the same bits.
+One event loop over all boards (`scheduler/simulation/fleet.py`), each with a policy as deployed. One board
+without links behaves exactly as `simulate`. Times are integer nanoseconds; the same seed gives the same bits.
 
 >>> from fluidnpu.scheduler.placement import place
 >>> from fluidnpu.scheduler.placement.testing import toy_fleet
@@ -23,11 +21,9 @@ from itertools import count, islice
 import numpy as np
 from numpy.typing import NDArray
 
-from fluidnpu.dse import LatencyTable, has_numba
+from fluidnpu.dse import LatencyTable
 
-from ..compiled import fleet as loop
-from ..compiled.twin import NO_DRAIN, Compiled, Ints, Npu, Stream, twin_of
-from ..errors import FleetError, PolicyError
+from ..errors import FleetError
 from ..policies.turns import TurnsPolicy
 from ..policies.wrappers.shedding import Shedding
 from ..policy import Policy
@@ -38,8 +34,7 @@ from .options import DeviceKind, Floats, Space
 from .plan import Job, Plan, Pool
 
 NOTICE = 4  # batch times after which the front sends again
-_QUEUE, _HEAP = 64, 4096
-_DROPPED = 2  # the outcome of a request that was shed, perhaps past an exit
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,14 +183,12 @@ def serve_fleet_stream(
     overhead_ns: int = 0,
     shed: bool = False,
     free_ns: Mapping[str, int] | None = None,
-    compiled: bool = True,
 ) -> Served:
     """Serve these arrivals, sorted, each leaving at its exit if it is let run.
 
     `arrival_ns` and `exits`: (requests,). `overhead_ns` is added to every run, as `World.overhead_ns`;
     policies and front do not know of it. `shed`: boards drop what can no longer be in time. `free_ns`: when a
-    device takes the first request, where that is not at once. `compiled`: False serves in plain Python, as a
-    policy is in any case that has no compiled twin, or a memory: a copy of it on every board. Raises as
+    device takes the first request, where that is not at once. Every board has a copy of the policy. Raises as
     `serve_plan`, and FleetError for faults or an overhead that do not fit.
     """
     plan.check(fleet)
@@ -209,28 +202,32 @@ def serve_fleet_stream(
         raise FleetError(f"faults must be of devices that the plan uses, and {', '.join(odd)} are not")
     _check_survivors(setting, faults)
     policies = [policy or TurnsPolicy(splits=table.splits, patience=0) for table in setting.tables]
-    asked = _Asked(
-        front=front,
-        policies=[Shedding(inner) for inner in policies] if shed else policies,
-        arrival=arrival_ns,
-        deadline=arrival_ns + plan.slo_ns,
-        exits=np.asarray(exits, np.int64),
+    done = FleetSimulator(
+        front,
+        [Shedding(inner) for inner in policies] if shed else policies,
+        arrival_ns=arrival_ns.tolist(),
+        deadline_ns=(arrival_ns + plan.slo_ns).tolist(),
+        exits=np.asarray(exits).tolist(),
         faults=[(fault.at_ns, at[fault.device], Event.BACK if fault.back else Event.LOST) for fault in faults],
         free_ns=[(at[device], time_ns) for device, time_ns in (free_ns or {}).items()],
-    )
-    done = (asked.compiled() if compiled and has_numba() else None) or asked.plain()
+    ).serve()
+    runs = np.zeros((len(front.pools), max(pool.latency.b_max for pool in front.pools)), np.int64)
+    for (pool, batch), times in done.runs.items():
+        runs[pool, batch - 1] = times
+    rows = [(r.answered_ns, r.left, r.route, r.hop, r.sent) for r in done.requests]
+    answered, left, route, hop, sent = np.array(rows, np.int64).reshape(-1, 5).T
     return Served(
         arrival_ns=arrival_ns,
-        end_ns=done.answered_ns,
-        exit=done.exit,
-        sent=done.sent,
+        end_ns=answered,
+        exit=left,
+        sent=sent,
         slo_ns=plan.slo_ns,
         events=done.events,
         decisions=done.decisions,
         again=done.again,
-        runs=done.runs,
-        passed=setting.passed(done.route, done.hop),
-        free_ns={device: done.busy_ns[k] for device, k in at.items()},
+        runs=runs,
+        passed=setting.passed(route, hop),
+        free_ns={device: done.boards[k].busy_ns for device, k in at.items()},
     )
 
 
@@ -249,116 +246,8 @@ def _check_survivors(setting: _Setting, faults: Sequence[Fault]) -> None:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Done:
-    """What a loop did: a column a request, `runs[pool, batch - 1]`, and the end of each board's last run."""
-
-    answered_ns: Ints
-    exit: Ints
-    route: Ints
-    hop: Ints
-    sent: Ints
-    events: int
-    decisions: int
-    again: int
-    runs: Ints
-    busy_ns: Sequence[int]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Asked:
-    """What either loop is asked: a front with its pools and their policies, arrivals and losses."""
-
-    front: FrontPlan
-    policies: Sequence[Policy]
-    arrival: Ints
-    deadline: Ints
-    exits: Ints
-    faults: Sequence[tuple[int, int, Event]]
-    free_ns: Sequence[tuple[int, int]]
-
-    @property
-    def b_max(self) -> int:
-        """Columns of a table of runs: batches up to the largest of all pools."""
-        return max(pool.latency.b_max for pool in self.front.pools)
-
-    def plain(self) -> _Done:
-        """Serve in plain Python, any policy. Raises PolicyError."""
-        done = FleetSimulator(
-            self.front,
-            self.policies,
-            arrival_ns=self.arrival.tolist(),
-            deadline_ns=self.deadline.tolist(),
-            exits=self.exits.tolist(),
-            faults=self.faults,
-            free_ns=self.free_ns,
-        ).serve()
-        runs = np.zeros((len(self.front.pools), self.b_max), np.int64)
-        for (pool, batch), times in done.runs.items():
-            runs[pool, batch - 1] = times
-        rows = [(r.answered_ns, r.left, r.route, r.hop, r.sent) for r in done.requests]
-        answered, left, route, hop, sent = np.array(rows, np.int64).reshape(-1, 5).T
-        return _Done(
-            answered_ns=answered,
-            exit=left,
-            route=route,
-            hop=hop,
-            sent=sent,
-            events=done.events,
-            decisions=done.decisions,
-            again=done.again,
-            runs=runs,
-            busy_ns=[board.busy_ns for board in done.boards],
-        )
-
-    def compiled(self) -> _Done | None:
-        """Serve in the compiled loop; None where a policy has no twin that boards can share.
-
-        Raises PolicyError.
-        """
-        faults = np.array([(at, board, kind) for at, board, kind in self.faults], np.int64).reshape(-1, 3)
-        queue, heap = _QUEUE, _HEAP + 4 * sum(len(pool.boards) for pool in self.front.pools)
-        while True:
-            world = loop.FleetRun.new(self.front, self.arrival, self.deadline, self.exits, queue, heap)
-            twins = self._twins(world.stream)
-            if twins is None:
-                return None
-            for board, time_ns in self.free_ns:
-                world.boards.of[board].free = time_ns
-            done = loop.serve_fleet(world, loop.pad(twins), faults)
-            if done == loop.REFUSED:
-                raise PolicyError(f"policy '{self.policies[0].name}' broke the rules on a board of the fleet")
-            if done == loop.DONE:
-                break
-            queue, heap = 4 * queue, 4 * heap
-        tally, requests = world.tally, world.requests
-        return _Done(
-            answered_ns=requests.of.answered.copy(),
-            exit=np.where(requests.of.outcome == _DROPPED, -1, requests.of.left),
-            route=requests.of.route.astype(np.int64),
-            hop=requests.of.hop.astype(np.int64),
-            sent=requests.of.sent.astype(np.int64),
-            events=int(tally[loop.EVENTS]),
-            decisions=int(tally[loop.DECISIONS]),
-            again=int(tally[loop.AGAIN]),
-            runs=tally[loop.RUNS :].reshape(-1, self.b_max),
-            busy_ns=world.boards.of.busy.tolist(),
-        )
-
-    def _twins(self, stream: Stream) -> tuple[Compiled, ...] | None:
-        """Return the twin of each pool; None where one has none that its boards can share."""
-        twins = []
-        for pool, policy in zip(self.front.pools, self.policies, strict=True):
-            table = np.array(pool.latency.ns, np.int64)
-            twin = twin_of(policy, stream, Npu(table, table, pool.latency.b_max, pool.slots))
-            if twin is None or "memory" in type(twin.twin)._fields or twin.drain is not NO_DRAIN:
-                return None
-            twins.append(twin)
-        return tuple(twins)
-
-
 class _Setting:
-    """A plan as the loops see it: pools, boards by number, and the front."""
+    """A plan as the loop sees it: pools, boards by number, and the front."""
 
     def __init__(self, fleet: Fleet, plan: Plan, network: str, overhead_ns: int) -> None:
         self.plan, self.network = plan, network

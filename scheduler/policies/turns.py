@@ -6,9 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from ..compiled.twin import Compiled, Npu, Stream
 from ..errors import SchedulerError
 from ..policy import Action, Run, View
 from .baselines import PATIENCE, deepest, oldest_first
@@ -67,13 +64,6 @@ class TurnsPolicy:
         if size > 0 and (size >= batch[0] or stage == 0):
             return Run(0, tuple(waiting[0][:size]), "full" if size >= batch[0] else "nothing else waits")
         return Run(stage, tuple(waiting[stage][: batch[stage]]), "no batch is full")
-
-    def compiled(self, stream: Stream, npu: Npu) -> Compiled:
-        """Return the twin for the compiled loop."""
-        from ..compiled.fleet import TurnsTwin
-
-        begins, batch = self.table(len(npu.believed), npu.b_max)
-        return Compiled(twin=TurnsTwin(np.array(begins, np.int64), np.array(batch, np.int64), self.patience))
 
 
 def splits_text(splits: Splits) -> str:

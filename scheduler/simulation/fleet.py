@@ -1,7 +1,7 @@
 """Discrete-event simulator of many boards behind one front: links, hand-overs, losses. Plain Python.
 
 A board is a `Ledger` with a policy of its own, so one board without links behaves as `engine.simulate`, and
-any policy serves. `scheduler/compiled/fleet.py` is the same loop for Numba. Times are integer nanoseconds.
+any policy serves. Times are integer nanoseconds.
 
 The front gives a request a route, and sends it to the board of the route's first pool that it predicts to be
 free first, among a few drawn. A sample that does not leave in a pool goes on to the next one of its route.
