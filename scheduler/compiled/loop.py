@@ -1,23 +1,15 @@
 """The simulator's loop, compiled by Numba: the schedules of `simulation/engine.py` a hundred times faster.
 
-The loop is compiled once for each kind of twin. Its cache is keyed by the sources in `scheduler/compiled`;
-with a twin from elsewhere it is compiled anew in every process, since that key does not cover the twin's
-file.
+The loop is compiled once for each kind of twin. Its cache is keyed by the sources in `scheduler/compiled`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
-
 import numpy as np
 
-from fluidnpu.dse import has_numba
-
-from .borrowing import borrow
 from .state import at, decide, jit
-from .twin import ANSWER, NEVER, RUN, WAIT, Book, Compiled, Ints, Npu, State, Stream
-from .wrappers import answer_early, drain_queue, shed_hopeless
+from .twin import NEVER, RUN, WAIT, Book, Compiled, Ints, Npu, State, Stream
+from .wrappers import answer_early, drain_queue
 
 DONE, REFUSED, FULL = range(3)
 
@@ -26,25 +18,12 @@ def serve(stream: Stream, npu: Npu, policy: Compiled) -> Book | None:
     """Serve the stream and return what happened; None for a decision that the engine would refuse."""
     n = len(stream.arrival)
     state = State.empty(n, len(npu.believed), npu.slots)
-    counts, loop = state.counts[0], loop_for(type(policy.twin))
+    counts = state.counts[0]
     book = Book(np.full((n, 4), -1, np.int64), np.empty((2 * n + 16, 6), np.int64), np.empty(8 * n + 16, np.int64))
-    while (status := loop(stream, npu, state, book, policy)) == FULL:
+    while (status := _loop(stream, npu, state, book, policy)) == FULL:
         longer = (np.concatenate([column, np.empty_like(column)]) for column in (book.log, book.ids))
         book = Book(book.fates, *longer)
     return Book(book.fates, book.log[: counts.lines], book.ids[: counts.named]) if status == DONE else None
-
-
-def loop_for(kind: type) -> Callable[..., int]:
-    """Return the loop for a kind of twin."""
-    return _loop if kind.__module__.startswith(f"{__package__}.") or not has_numba() else _uncached()
-
-
-@lru_cache
-def _uncached() -> Callable[..., int]:
-    import numba
-
-    anew: Callable[..., int] = numba.njit(error_model="numpy")(getattr(_loop, "py_func", _loop))
-    return anew
 
 
 @jit.entry
@@ -53,22 +32,14 @@ def _loop(stream: Stream, npu: Npu, state: State, book: Book, policy: Compiled) 
 
     Returns FULL when the book is full: call it again with a longer one.
     """
-    stream, npu, state, book, policy = (
-        borrow(stream),
-        borrow(npu),
-        borrow(state),
-        borrow(book),
-        borrow(policy),
-    )
     counts, wrappers = state.counts[0], policy.wrappers
     while proceed(state, stream):
         if counts.lines == len(book.log) or counts.named + len(state.gone) > len(book.ids):
             return FULL
-        if not (wrappers.shed and shed_hopeless(state, npu, stream)):
-            if not drain_queue(state, npu, policy.drain):
-                decide(policy.twin, state, npu, stream)
-            if wrappers.anytime > 0:
-                answer_early(state, npu, stream, wrappers)
+        if not drain_queue(state, npu, policy.drain):
+            decide(policy.twin, state, npu, stream)
+        if wrappers.anytime > 0:
+            answer_early(state, npu, stream, wrappers)
         if not act(state, npu, stream, book.fates):
             return REFUSED
         note(state, book)
@@ -117,11 +88,7 @@ def act(state: State, npu: Npu, stream: Stream, fates: Ints) -> bool:
         return True
     for k in range(action.samples):
         fate = gone[k]
-        fates[fate, 1] = now
-        if action.kind == ANSWER:
-            fates[fate, 2], fates[fate, 3] = answer(state, fate) - 1, 1
-        else:
-            fates[fate, 0], fates[fate, 3] = now, 2
+        fates[fate, 1], fates[fate, 2], fates[fate, 3] = now, answer(state, fate) - 1, 1
     return True
 
 

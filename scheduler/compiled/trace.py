@@ -10,7 +10,7 @@ into the same `Schedule` without the reasons of decisions.
 >>> two = [Request(0, 0, 100), Request(1, 5, 105)]
 >>> table = LatencyTable(ns=((10, 15), (10, 15)))
 >>> world = World(latency=table, exits=[0, 1], exit_rates=[0.5, 0.5])
->>> done = serve_compiled(two, make_policy("greedy"), world)
+>>> done = serve_compiled(two, make_policy("fluid"), world)
 >>> done is None or done.end_ns.tolist() == [10, 30]
 True
 """
@@ -24,11 +24,11 @@ import numpy as np
 
 from fluidnpu.dse import has_numba
 
-from ..policy import Action, Answer, Policy, Request, Run, Shed, Wait
+from ..policy import Action, Answer, Policy, Request, Run, Wait
 from ..simulation.schedule import Schedule, Tally
 from ..simulation.world import World
 from . import loop
-from .twin import ANSWER, NEVER, RUN, WAIT, Book, Ints, Npu, Stream, twin_of
+from .twin import NEVER, RUN, WAIT, Book, Ints, Npu, Stream, twin_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,7 @@ class Trace:
             elif kind == WAIT:
                 out.append((now, Wait(None if until == NEVER else until)))
             else:
-                out.append((now, Answer(batch) if kind == ANSWER else Shed(batch)))
+                out.append((now, Answer(batch)))
         return out
 
 

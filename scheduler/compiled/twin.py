@@ -19,7 +19,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Records = Any  # an array of records with named fields, which NumPy's types do not describe
 
-RUN, WAIT, ANSWER, SHED = range(4)  # kinds of an action
+RUN, WAIT, ANSWER = range(3)  # kinds of an action
 NEVER = -1  # the time of a wait without one
 COUNTS = np.dtype(
     [(name, "i8") for name in ["now", "arrived", "closed", "head", "held", "lines", "named"]] + [("early", "f8")]
@@ -54,8 +54,8 @@ class State(NamedTuple):
     them. `counts` and `action` hold one record each, COUNTS and ACTION: the time in ns, requests that have
     arrived, `closed` when all have, samples held past the queue, lines of the log and samples named in it,
     and the level of the bucket of early answers; the action, and the time of the next question. `batch` holds
-    places in the line of the action's stage, `action.samples` of them; `gone` the requests that a run, an
-    answer or a refusal takes.
+    places in the line of the action's stage, `action.samples` of them; `gone` the requests that a run or an
+    answer takes.
     """
 
     queue: Ints
@@ -81,12 +81,11 @@ class State(NamedTuple):
 
 
 class Wrappers(NamedTuple):
-    """The wrappers around a policy: share of anytime answers, the most saved up, `rescue_only`, `shed`."""
+    """Anytime answers around a policy: their share, the most saved up, and `rescue_only`."""
 
     anytime: float = 0.0
     most: float = 0.0
     rescue_only: int = 0
-    shed: int = 0
 
 
 class DrainTwin(NamedTuple):

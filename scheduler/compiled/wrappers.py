@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .state import at, jit, run
-from .twin import ANSWER, RUN, SHED, DrainTwin, Npu, State, Stream, Wrappers
+from .twin import ANSWER, RUN, DrainTwin, Npu, State, Stream, Wrappers
 
 
 @jit
@@ -63,24 +63,3 @@ def drain_queue(state: State, npu: Npu, drain: DrainTwin) -> bool:
         return False
     run(state, stage, size)
     return True
-
-
-@jit
-def shed_hopeless(state: State, npu: Npu, stream: Stream) -> bool:
-    """Refuse as `Shedding` the requests that are late in any case; False when there are none."""
-    counts = state.counts[0]
-    soonest, shed, kept, head = counts.now + npu.believed[0, 0], 0, 0, counts.head
-    for k in range(state.many[0]):
-        request = state.queue[head + k]
-        if stream.deadline[request] < soonest:
-            state.gone[shed] = request
-            shed += 1
-    if shed:
-        for k in range(state.many[0] - 1, -1, -1):
-            if stream.deadline[state.queue[head + k]] >= soonest:
-                state.queue[head + state.many[0] - 1 - kept] = state.queue[head + k]
-                kept += 1
-        counts.head += shed
-        state.many[0] = kept
-        state.action[0].kind, state.action[0].samples = SHED, shed
-    return shed > 0

@@ -12,9 +12,6 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-import numpy as np
-
-from ..compiled.twin import Compiled, Npu, Stream
 from ..errors import SchedulerError
 from ..policy import Action, Request, Run, Traits, View, Wait
 from ..simulation.units import format_ms, parse_duration_ns
@@ -96,12 +93,6 @@ class Serial:
         stage = deepest(view)
         return Run(stage, (view.waiting[stage][0],), "go on" if stage else "start the oldest")
 
-    def compiled(self, stream: Stream, npu: Npu) -> Compiled:
-        """Return the twin for the compiled loop."""
-        from ..compiled.baselines import SerialTwin
-
-        return Compiled(twin=SerialTwin())
-
 
 @dataclass(kw_only=True)
 class Greedy:
@@ -126,12 +117,6 @@ class Greedy:
             return Run(stage, tuple(line[: view.b_max]), "go on")  # more may wait that came in batches of others
         batch = tuple(line[: _limit(self.b_max, view)])
         return Run(0, batch, f"start {len(batch)} of {len(line)} in the queue")
-
-    def compiled(self, stream: Stream, npu: Npu) -> Compiled:
-        """Return the twin for the compiled loop."""
-        from ..compiled.baselines import GreedyTwin
-
-        return Compiled(twin=GreedyTwin(limit=_limit(self.b_max, npu)))
 
 
 @dataclass(kw_only=True)
@@ -182,20 +167,9 @@ class Adaptive:
             return Run(0, tuple(line), "no more can come" if view.closed else f"waited {format_ms(timeout)}")
         return Wait(due, f"{len(line)} of {limit} wait")
 
-    def compiled(self, stream: Stream, npu: Npu) -> Compiled:
-        """Return the twin for the compiled loop."""
-        from ..compiled.baselines import AdaptiveTwin
 
-        if self.timeout_ns is not None:
-            due = stream.arrival + self.timeout_ns
-        else:
-            timeout = (self.share or 0) * (stream.deadline - stream.arrival)
-            due = stream.arrival + np.rint(timeout).astype(np.int64)
-        return Compiled(twin=AdaptiveTwin(limit=_limit(self.b_max, npu), due=due))
-
-
-def _limit(own: int | None, where: View | Npu) -> int:
-    return where.b_max if own is None else min(own, where.b_max)
+def _limit(own: int | None, view: View) -> int:
+    return view.b_max if own is None else min(own, view.b_max)
 
 
 def _parse_timeout(key: str, text: str) -> dict[str, Any]:

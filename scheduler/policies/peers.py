@@ -59,7 +59,7 @@ class Lazy:
 
     def compiled(self, stream: Stream, npu: Npu) -> Compiled:
         """Return the twin for the compiled loop."""
-        from ..compiled.peers import LazyTwin
+        from ..compiled.lazy import LazyTwin
 
         return Compiled(twin=LazyTwin(exit_aware=int(self.exit_aware), admitted=np.zeros(1, np.int64)))
 
@@ -115,12 +115,6 @@ class Staged:
             tuple(waiting[stage][: view.b_max]),
             f"oldest first, {format_ms(view.now_ns - waiting[stage][0].arrival_ns)} old",
         )
-
-    def compiled(self, stream: Stream, npu: Npu) -> Compiled:
-        """Return the twin for the compiled loop."""
-        from ..compiled.peers import StagedTwin
-
-        return Compiled(twin=StagedTwin(tau_b=self.tau_b, turn_of_oldest=np.zeros(1, np.int64)))
 
 
 MOST_LAYERS = 10_000  # ten times the deepest networks

@@ -33,30 +33,26 @@ from fluidnpu.scheduler import (
 from fluidnpu.scheduler.comparison import Local, Source, Truth
 from fluidnpu.scheduler.compiled.trace import serve_compiled
 from fluidnpu.scheduler.policies import REGISTRY, Fluid, Setting
-from fluidnpu.scheduler.policies.baselines import Greedy
 
 pytestmark = pytest.mark.usefixtures("few_trials")
 needs_numba = pytest.mark.skipif(not has_numba(), reason="needs Numba")
-WRAPPED = (
+ALL = (
+    "fluid",
+    "fluid-repaired",
     "fluid:anytime=20%",
-    "serial:shed=1",
-    "lazy:exit_aware=1:anytime=50%",
-    "staged:tau_b=2:anytime=40%",
-    "credit:anytime=30%:shed=1",
-    "optimal:anytime=30%:shed=1",
-    "credit:robust=1:patience=2",
-    "guarded:patience=0.5:give_up=0%",
-    "guarded:dial=0:patience=1.5:give_up=10%:anytime=30%:shed=1",
-    "greedy:b_max=2",
-    "adaptive:timeout=30ns",
-    "turns:splits=0x2+1x1",
-    "turns:anytime=30%:shed=1",
     "fluid:drain=1",
-    "staged:tau_b=2:drain=1:anytime=40%:shed=1",
+    "lazy:exit_aware=1:anytime=50%",
+    "optimal",
+    "optimal:anytime=30%",
     "optimal:drain=0",
+    "credit",
+    "credit:anytime=30%",
+    "credit:robust=1:patience=2",
+    "guarded",
     "guarded:drain=0",
+    "guarded:patience=0.5:give_up=0%",
+    "guarded:dial=0:patience=1.5:give_up=10%:anytime=30%",
 )
-ALL = (*(name for name in REGISTRY if name != "adaptive"), *WRAPPED)
 SOLVED = tuple(spec for spec in ALL if REGISTRY[spec.split(":")[0]].solved or "drain=1" in spec)
 
 
@@ -162,22 +158,23 @@ def test_a_comparison_is_the_same_through_the_loop_as_through_the_engine() -> No
     serving = Serving.loads(json.dumps(ROWS[3]))
     seen: list[tuple[int, int]] = []
     usual: dict[str, Any] = {"rate_per_s": 40, "slo_ns": 200_000_000, "requests": 800, "seeds": 3}
-    policies = ["fluid", "lazy:layers=8:cost=100us", "credit:anytime=3%"]
+    policies = ["fluid", "lazy:layers=8:cost=100us", "serial", "credit:anytime=3%"]
     fast = compare(serving, policies, **usual, compiled=True, progress=lambda done, of: seen.append((done, of)))
     assert seen == [(0, 3), (1, 3), (2, 3), (3, 3)]
     slow = compare(serving, policies, **usual, compiled=False, engine=Local(processes=2))
     assert fast.metrics == slow.metrics
 
 
-def test_unknown_policies_are_left_to_the_engine() -> None:
+def test_other_policies_are_left_to_the_engine() -> None:
     class Mine(Fluid):
         pass
 
     requests = [Request(0, 0, 100)]
     world: dict[str, Any] = {"latency": SMALL, "exits": [0], "exit_rates": uniform(SMALL)}
-    assert serve_compiled(requests, Mine(), World(**world)) is None
+    for other in (Mine(), *map(make_policy, ("serial", "staged", "turns", "fluid:shed=1"))):
+        assert serve_compiled(requests, other, World(**world)) is None
     with pytest.raises(SchedulerError, match="one exit for each"):
-        serve_compiled(requests, Greedy(), World(**world | {"exits": []}))
+        serve_compiled(requests, Fluid(), World(**world | {"exits": []}))
 
 
 @needs_numba

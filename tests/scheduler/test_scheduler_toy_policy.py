@@ -1,8 +1,7 @@
-"""A policy of one's own is its file, its twin and one row of a table; no other file is touched."""
+"""A policy of one's own is its file and one row of a table; no other file is touched."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -12,14 +11,8 @@ from scheduling_worlds import ROWS
 from toy_policy import Deepest
 
 from fluidnpu.cli import main
-from fluidnpu.dse import has_numba
-from fluidnpu.scheduler import SchedulerError, Serving, compare, make_policy, simulate
-from fluidnpu.scheduler.comparison import Source
-from fluidnpu.scheduler.comparison.serving import world_of
-from fluidnpu.scheduler.compiled.trace import serve_compiled
+from fluidnpu.scheduler import SchedulerError, make_policy
 from fluidnpu.scheduler.policies import POLICY_FILES, REGISTRY
-
-ROW = Serving.loads(json.dumps(ROWS[1]))
 
 
 @pytest.fixture(autouse=True)
@@ -45,31 +38,6 @@ def test_the_console_command_serves_it(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, [*words, "--seeds", "1", str(table), "--json"])
     assert done.exit_code == 0, done.output
     assert set(json.loads(done.stdout)["policies"]) == {"deepest:most=2", "serial"}
-
-
-@pytest.mark.parametrize("text", ["deepest", "deepest:most=3", "deepest:most=2:anytime=20%:shed=1"])
-def test_its_twin_makes_the_same_schedule(text: str) -> None:
-    drawn = Source(rate_per_s=60, slo_ns=10**8, count=300).draw(ROW, 1)
-    policy = make_policy(text)
-    world = world_of(ROW, policy, drawn.exits)
-    there = simulate(drawn.requests, policy, world)
-    there.check()
-    trace = serve_compiled(drawn.requests, policy, world)
-    assert (trace is not None) == has_numba()
-    if trace is not None:
-        bare = [(at, dataclasses.replace(action, reason="")) for at, action in there.log]
-        assert list(trace.schedule().log) == bare
-        assert trace.end_ns.tolist() == list(there.end_ns)
-
-
-def test_a_comparison_takes_it_through_engine_and_loop() -> None:
-    usual = {"rate_per_s": 40.0, "slo_ns": 10**8, "requests": 300, "seeds": 2}
-    engine, loop = (
-        compare(ROW, ["deepest:most=2", "greedy"], **usual, compiled=compiled)  # type: ignore[arg-type]
-        for compiled in (False, True)
-    )
-    assert engine.metrics == loop.metrics
-    assert "deepest:most=2" in engine.table()
 
 
 def test_without_the_row_it_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,10 @@
-"""A policy in two files, this one and its compiled twin; a row of `POLICY_FILES` makes it known."""
+"""A policy in one file; a row of `POLICY_FILES` makes it known."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from fluidnpu.scheduler import Action, Run, SchedulerError, View
-from fluidnpu.scheduler.compiled.twin import Compiled, Npu, Stream
 from fluidnpu.scheduler.policies.entry import Entry, parse_count
 
 
@@ -28,12 +27,6 @@ class Deepest:
         stage = max(s for s, line in enumerate(view.waiting) if line)
         line = view.waiting[stage]
         return Run(stage, tuple(line[: min(self.most, view.b_max)]), "furthest on")
-
-    def compiled(self, stream: Stream, npu: Npu) -> Compiled:
-        """Return the twin for the compiled loop."""
-        from toy_twin import DeepestTwin
-
-        return Compiled(twin=DeepestTwin(most=min(self.most, npu.b_max)))
 
 
 ENTRIES = {"deepest": Entry(Deepest, "the samples furthest on first", {"most": parse_count})}

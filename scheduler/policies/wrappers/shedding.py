@@ -6,7 +6,6 @@ Off unless asked for: most users want a late answer rather than none.
 
 from __future__ import annotations
 
-from ...compiled.twin import Compiled, Npu, Stream, twin_of
 from ...policy import Action, Policy, Shed, View
 
 
@@ -26,10 +25,3 @@ class Shedding:
         soonest = view.now_ns + view.latency.ns[0][0]
         hopeless = tuple([r for r in view.waiting[0] if r.deadline_ns < soonest])
         return Shed(hopeless, "not even the first exit can be reached in time") if hopeless else self.inner.decide(view)
-
-    def compiled(self, stream: Stream, npu: Npu) -> Compiled | None:
-        """Return the twin of the wrapped policy, wrapped; None when it has none or sheds already."""
-        inner = twin_of(self.inner, stream, npu)
-        if inner is None or inner.wrappers.shed:
-            return None
-        return inner._replace(wrappers=inner.wrappers._replace(shed=1))

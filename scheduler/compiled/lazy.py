@@ -1,4 +1,4 @@
-"""Compiled twins of the policies in `policies/peers.py`."""
+"""Compiled twin of `Lazy` in `policies/peers.py`: it is asked at every layer, a hundred times a request."""
 
 from __future__ import annotations
 
@@ -43,26 +43,3 @@ class LazyTwin(NamedTuple):
                 run(state, 0, fresh)
                 return
         run(state, behind, min(state.many[behind], npu.b_max))
-
-
-class StagedTwin(NamedTuple):
-    """The twin of `Staged`. `turn_of_oldest[0]`: memory, 0 or 1."""
-
-    tau_b: int
-    turn_of_oldest: Ints
-
-    @jit
-    def decide(self, state: State, npu: Npu, stream: Stream) -> None:
-        """Start a parallel batch while few are in flight, else run the stage of the oldest sample."""
-        held = state.counts[0].held
-        room = min(state.many[0], npu.b_max, npu.slots - held)
-        if room > 0 and (not held or (held < self.tau_b and not self.turn_of_oldest[0])):
-            self.turn_of_oldest[0] = int(held > 0)
-            run(state, 0, room)
-            return
-        self.turn_of_oldest[0] = 0
-        stage = 0
-        for s in range(1, len(state.many)):
-            if state.many[s] and (stage == 0 or at(state, s, 0) < at(state, stage, 0)):
-                stage = s
-        run(state, stage, min(state.many[stage], npu.b_max))
