@@ -22,6 +22,7 @@ SMALLER: dict[str, Any] = {
     "pame.load.REQUESTS": 3000,
     "tetris.simulations.DRAWN_BATCHES": (1, 16),
     "tetris.simulations.FORECAST_SEEDS": 2,
+    "tetris.simulations.placement.FORECASTS": ("last", "ewma"),  # as without statsmodels
     "tetris.study.DRAWN": 1,
     "tetris.simulations.SIZES": (1, 4, 16),
     "tetris.simulations.V100S": {"V100": 4},

@@ -105,7 +105,7 @@ def test_a_quantity_with_a_list_makes_a_statement_of_each() -> None:
     assert [(one.where, one.verdict) for one in found] == [("Fig. 2", AGREES), ("Fig. 9", DIFFERS)]
 
 
-@pytest.mark.cpu(10, "a small study runs once for all tests of it")
+@pytest.mark.cpu(15, "a small study runs once for all tests of it")
 @pytest.mark.parametrize("name", ["delen", "pame", "tetris", "ensemble"])
 def test_a_small_run_is_judged_and_written(name: str) -> None:
     if name in ("tetris", "ensemble") and not find_spec("scipy"):
