@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from fluidnpu.hls import CsimReport
 from fluidnpu.host import ServeResult
 from fluidnpu.models import ImageSet, Network
 from fluidnpu.scheduler import Metrics, Schedule
+from fluidnpu.scheduler.comparison import Carried
 from fluidnpu.studies.drawing import first_merge, page_template
 
 from .. import show
@@ -34,15 +35,12 @@ from .demo_pictures import Life, StageBox, data_url, ribbons, timeline
 from .design import RESOURCES
 from .device_pictures import floorplan, slice_columns
 
-if TYPE_CHECKING:
-    from ..commands.modes.carried_load import Carried
-
 PICTURES = 3  # images of each exit
 LIVES = 9  # requests of the timeline
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answers:
+class DemoAnswers:
     """The golden model's exit, class and confidence of each image (N,), and accuracies over the images."""
 
     exits: npt.NDArray[np.int64]
@@ -59,7 +57,7 @@ class DemoResult:
 
     network: Network
     images: ImageSet  # that are served
-    answers: Answers
+    answers: DemoAnswers
     designs: Sequence[Exploration]
     csim: CsimReport
     carried: Sequence[Carried]  # without exits, then with exits

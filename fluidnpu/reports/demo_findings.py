@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from fluidnpu.dse import Exploration
-
-if TYPE_CHECKING:
-    from ..commands.modes.carried_load import Carried
+from fluidnpu.scheduler.comparison import Carried
 
 ALIKE = 0.05  # ratios nearer to one are not called more or fewer
 

@@ -1,5 +1,8 @@
 from .capacity import design_capacity as design_capacity
 from .capacity import predicted_capacity as predicted_capacity
+from .carried import Carried as Carried
+from .carried import OfferedLoad as OfferedLoad
+from .carried import carried_load as carried_load
 from .compare import Comparison as Comparison
 from .decision_log import record as record
 from .decision_log import replay as replay

@@ -17,14 +17,14 @@ from narrow_pages import check_narrow
 from fluidnpu.boards import load_board
 from fluidnpu.cli import main
 from fluidnpu.commands.helpers.designs import Search
-from fluidnpu.commands.modes import carried_load, demo_steps
-from fluidnpu.commands.modes.carried_load import Carried, Load
+from fluidnpu.commands.modes import demo_steps
 from fluidnpu.dse import LatencyTable, explore
 from fluidnpu.host import Bundle
 from fluidnpu.models import read_onnx, shipped_file
 from fluidnpu.reports import demo_findings
 from fluidnpu.reports.demo_pictures import Life, StageBox, data_url, ribbons, timeline
 from fluidnpu.scheduler import Serving, make_policy
+from fluidnpu.scheduler.comparison import Carried, OfferedLoad, carried_load
 
 IMAGES = 60
 OPERATE = Path(__file__).parents[2] / "docs" / "how-to" / "operate.md"
@@ -167,10 +167,10 @@ def test_its_short_search_finds_what_the_whole_one_finds() -> None:
 
 def test_what_a_policy_carries_is_in_time_and_a_little_more_is_not() -> None:
     serving = Serving(latency=LatencyTable(ns=((10**6, 10**6), (10**6, 2 * 10**6))), exit_rates=(0.5, 0.5))
-    load = Load.drawn(np.array([0, 1]), 10**7, 1, (2, 2_000))
+    load = OfferedLoad.drawn(np.array([0, 1]), 10**7, 1, (2, 2_000))
     for name in ("serial", "fluid"):
         policy = make_policy(name, serving.setting(1.0, load.slo_ns))
-        found = carried_load.carried_load(serving, policy, load, steps=12)
+        found = carried_load(serving, policy, load, steps=12)
         for seed, per_s in enumerate(found.rates_per_s):
             assert load.late(serving, policy, 0.9 * per_s, seed) <= 0.01
             assert load.late(serving, policy, 1.1 * per_s, seed) > 0.01

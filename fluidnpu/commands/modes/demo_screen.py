@@ -6,10 +6,11 @@ import textwrap
 
 from rich.console import Console
 
+from fluidnpu.scheduler.comparison import Carried
+
 from ... import show
 from ...reports.demo import DemoResult
 from ...reports.demo_findings import exits_finding, headline, loads_finding, price_finding
-from .carried_load import Carried
 
 WIDTH, BAR = 78, 40  # columns of a line, and of the longest bar
 

@@ -27,13 +27,13 @@ from fluidnpu.models.images import SHIPPED_CLASSES
 from fluidnpu.models.numeric import run_float
 from fluidnpu.models.numeric.guard import TOLERANCE_POINTS
 from fluidnpu.scheduler import Metrics, Schedule, Serving, World, make_policy, measure, poisson, simulate
+from fluidnpu.scheduler.comparison import Carried, OfferedLoad, carried_load
 
 from ... import show
 from ...errors import NegativeAnswerError
-from ...reports.demo import Answers, DemoResult
+from ...reports.demo import DemoAnswers, DemoResult
 from ..helpers.designs import Search, default_cycles, question_of
 from ..helpers.projects import project_files
-from .carried_load import Carried, Load, carried_load
 
 MODEL = "resnet8_fashion_mnist.onnx"
 CORES = {"zc706": "hls", "zcu104": "rtl"}  # the core of each board's project: one of each kind
@@ -61,7 +61,7 @@ def run_steps(screen: Console, images: ImageSet, out: Path, seed: int) -> DemoRe
     design = designs[0].design
     csim = _verify(screen, qnet, design)
     slo_ns = round(SLO_OVER_LATENCY * design.latency.between(0, design.stages - 1, 1))
-    load = Load.drawn(answers.exits, slo_ns, seed, (SEEDS, REQUESTS))
+    load = OfferedLoad.drawn(answers.exits, slo_ns, seed, (SEEDS, REQUESTS))
     carried = _carried(screen, design, load)
     rate = next(row for row in carried if row.exits and row.policy == DEFAULT).interval.mean
     served, schedules = _serve(screen, qnet, design, images, answers, rate, slo_ns, seed)
@@ -82,7 +82,7 @@ def run_steps(screen: Console, images: ImageSet, out: Path, seed: int) -> DemoRe
     )
 
 
-def _answers(network: Network, qnet: QuantisedNetwork, images: ImageSet, step: Progress) -> Answers:
+def _answers(network: Network, qnet: QuantisedNetwork, images: ImageSet, step: Progress) -> DemoAnswers:
     """Give the golden model's answers, with and without early exits, beside float.
 
     Raises NegativeAnswerError.
@@ -93,7 +93,7 @@ def _answers(network: Network, qnet: QuantisedNetwork, images: ImageSet, step: P
     logits = [qnet.logits(index, words) for index, words in enumerate(stored)]
     exits, classes, sureness = early_exit_predictions(logits, network.thresholds, network.check)
     never = [*([np.inf] * (len(logits) - 1)), network.thresholds[-1]]
-    answers = Answers(
+    answers = DemoAnswers(
         exits=exits,
         classes=classes,
         sureness=sureness,
@@ -142,12 +142,12 @@ def _verify(screen: Console, qnet: QuantisedNetwork, design: Design) -> CsimRepo
     return csim
 
 
-def _carried(screen: Console, design: Design, load: Load) -> list[Carried]:
+def _carried(screen: Console, design: Design, load: OfferedLoad) -> list[Carried]:
     """Search what each policy carries on one load.
 
     One that must be told the load is told what the default carries.
     """
-    to_the_end = Load(slo_ns=load.slo_ns, exits=np.full_like(load.exits, design.stages - 1), gaps=load.gaps)
+    to_the_end = OfferedLoad(slo_ns=load.slo_ns, exits=np.full_like(load.exits, design.stages - 1), gaps=load.gaps)
     never = Serving.of(design, [*([0.0] * (design.stages - 1)), 1.0])
     jobs = [(never, to_the_end, name, False) for name in WITHOUT_EXITS]
     jobs += [(Serving.of(design), load, name, True) for name in sorted(POLICIES, key=lambda name: name != DEFAULT)]
@@ -170,7 +170,7 @@ def _serve(
     qnet: QuantisedNetwork,
     design: Design,
     images: ImageSet,
-    answers: Answers,
+    answers: DemoAnswers,
     rate_per_s: float,
     slo_ns: int,
     seed: int,

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fluidnpu.dse.question import Progress
-from fluidnpu.scheduler import Policy, Serving
-from fluidnpu.scheduler.comparison import tally_stream
-from fluidnpu.scheduler.simulation import Interval, interval, requests_at
+from ..policy import Policy
+from ..simulation.metrics import Interval, interval
+from ..simulation.traffic import requests_at
+from .engines import Progress
+from .serving import Serving, tally_stream
 
 IN_TIME = 0.99  # share of the requests
 
@@ -43,7 +44,7 @@ class Carried:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Load:
+class OfferedLoad:
     """Requests of one objective. `exits` (seeds, requests): where each leaves; `gaps`: of mean 1e9 ns."""
 
     slo_ns: int
@@ -51,7 +52,7 @@ class Load:
     gaps: npt.NDArray[np.float64]
 
     @classmethod
-    def drawn(cls, exits: npt.NDArray[np.int64], slo_ns: int, seed: int, shape: tuple[int, int]) -> Load:
+    def drawn(cls, exits: npt.NDArray[np.int64], slo_ns: int, seed: int, shape: tuple[int, int]) -> OfferedLoad:
         """Draw the exits of real images (images,) for `shape` (seeds, requests), and Poisson arrivals."""
         rng = np.random.default_rng(seed)
         return cls(slo_ns=slo_ns, exits=rng.choice(exits, shape), gaps=rng.exponential(1e9, shape))
@@ -66,7 +67,7 @@ class Load:
 def carried_load(
     serving: Serving,
     policy: Policy,
-    load: Load,
+    load: OfferedLoad,
     *,
     exits: bool = True,
     steps: int = 7,
