@@ -19,6 +19,7 @@ from .regions import backbone_of as backbone_of
 from .regions import candidate_tensors as candidate_tensors
 from .regions import workload_in_parts as workload_in_parts
 from .rule import decide_exits as decide_exits
+from .rule import early_exit_predictions as early_exit_predictions
 from .rule import exceeds_threshold as exceeds_threshold
 from .rule import stated as stated
 from .rule import sureness as sureness

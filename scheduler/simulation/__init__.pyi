@@ -17,4 +17,3 @@ from .metrics import merge_metrics as merge_metrics
 from .networks import Networks as Networks
 from .tail_bound import least_violations_within as least_violations_within
 from .traffic import halve_early_exits as halve_early_exits
-from .traffic import requests_at as requests_at

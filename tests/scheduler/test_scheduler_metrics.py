@@ -24,8 +24,9 @@ from fluidnpu.scheduler import (
     simulate,
 )
 from fluidnpu.scheduler.policies.baselines import Greedy, Serial
-from fluidnpu.scheduler.simulation import interval, merge_metrics, requests_at
+from fluidnpu.scheduler.simulation import interval, merge_metrics
 from fluidnpu.scheduler.simulation.metrics import t_quantile
+from fluidnpu.scheduler.simulation.traffic import requests_at
 
 TABLE = LatencyTable(ns=((10, 15), (10, 16)))
 

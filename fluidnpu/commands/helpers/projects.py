@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fluidnpu import boards, dse, hls, rtl_tb
-from fluidnpu.hls.project.writing import Files
 from fluidnpu.host import kit
 
 from .wheel import board_wheel
@@ -20,7 +19,7 @@ def project_files(
     tools: str = "2019.2",
     first_run: bool = False,
     notes: Mapping[str, str] | None = None,
-) -> Files:
+) -> dict[str, str | bytes]:
     """Render a project whose bundle has the installer, fluidnpu as a wheel and the kit of a server.
 
     `notes`: further texts of the bundle, by file name; for the other arguments see `hls.render_project`.
