@@ -26,8 +26,8 @@ pytest_plugins = ["cpu_budget"]
 _locks = tempfile.TemporaryDirectory(prefix="fluidnpu-locks-")
 os.environ["FLUIDNPU_LOCKS"] = _locks.name
 
-# Packages that tests install for a while: a collected file's folder would stay on the path of all tests.
-collect_ignore = ["tests/scheduler/combiners", "tests/extensions/fluidnpu-example"]
+# A package that tests install for a while: a collected file's folder would stay on the path of all tests.
+collect_ignore = ["tests/extensions/fluidnpu-example"]
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,11 @@ import time
 import numpy as np
 
 from fluidnpu.boards import load_board
-from fluidnpu.commands.modes.carried_load import Load, carried_load
 from fluidnpu.commands.modes.demo_steps import POLICIES
 from fluidnpu.dse import LatencyTable, explore
 from fluidnpu.models import LayerShape, Window, Workload
 from fluidnpu.scheduler import Serving, make_policy
+from fluidnpu.scheduler.comparison import OfferedLoad, carried_load
 
 
 def compile_loops() -> None:
@@ -23,7 +23,7 @@ def compile_loops() -> None:
     work = Workload(name="one layer", layers=(layer,))
     explore(work, load_board("zc706"), b_max=1, evaluations=1, core="rtl")
     serving = Serving(latency=LatencyTable(ns=((1_000, 1_500), (1_000, 1_500))), exit_rates=(0.5, 0.5))
-    load = Load.drawn(np.array([0, 1]), slo_ns=10_000, seed=0, shape=(1, 10))
+    load = OfferedLoad.drawn(np.array([0, 1]), slo_ns=10_000, seed=0, shape=(1, 10))
     for name in POLICIES:
         carried_load(serving, make_policy(name, serving.setting(1e5, load.slo_ns)), load, steps=1)
 

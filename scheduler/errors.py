@@ -5,7 +5,6 @@ A ValueError is the caller's fault, a RuntimeError the policy's.
     SchedulingError
     ├── SchedulerError (ValueError)  a wrong argument, file or trace
     │   ├── CriterionError           a criterion breaks its grammar, or asks what is not known
-    │   │   └── QuantityError        a package's quantity cannot be loaded, or gives no number
     │   ├── TrafficError             arrivals, deadlines, rates or a trace break a rule
     │   ├── OverloadError            a decision process at a load that has no stationary solution
     │   └── FleetError               a fleet, profile or plan breaks a rule; file and place are named
@@ -31,10 +30,6 @@ class CriterionError(SchedulerError):
     def __init__(self, message: str, column: int = 0) -> None:
         super().__init__(message)
         self.column = column
-
-
-class QuantityError(CriterionError):
-    """A quantity that a package brings cannot be loaded, or gives no finite number; the package is named."""
 
 
 class TrafficError(SchedulerError):

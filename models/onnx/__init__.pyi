@@ -1,5 +1,4 @@
 from .processor import processor_name as processor_name
-from .rewriting.own_operators import OPERATOR_EXTENSIONS as OPERATOR_EXTENSIONS
 from .survey import survey as survey
 from .tail_session import tail_session as tail_session
 from .timing import measure_stages as measure_stages

@@ -17,7 +17,6 @@ from .fronts import first_exit_within as first_exit_within
 from .fronts import front_of as front_of
 from .fronts import halves as halves
 from .fronts import oracle_exits as oracle_exits
-from .own import QUANTITY_EXTENSIONS as QUANTITY_EXTENSIONS
 from .parsing import CriterionError as CriterionError
 from .parsing import parse_criterion as parse_criterion
 from .profile import ExitProfile as ExitProfile

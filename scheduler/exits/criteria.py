@@ -16,11 +16,10 @@ from any thread; a change holds from the next exit on, also for requests that ar
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from ..errors import QuantityError, SchedulerError
+from ..errors import SchedulerError
 from ..policy import Request
 from ..simulation.active import ExitSet
 from ..simulation.schedule import LAST as LAST
@@ -30,7 +29,6 @@ from .parsing import parse_criterion
 from .profile import ExitProfile
 
 Key = TypeVar("Key")
-_log = logging.getLogger(__name__)
 MOST_KEPT = 256  # bound criteria that are remembered, so that a request that repeats one costs nothing
 
 
@@ -43,7 +41,6 @@ class Criteria:
         self._usual = self.bound(usual)
         self._tenants: dict[str, Bound] = {}
         self._requests: dict[int, Bound] = {}
-        self._warned = False
 
     @property
     def usual(self) -> Criterion:
@@ -115,29 +112,18 @@ class Criteria:
             return [LAST] * len(requests)
         columns = AtExit(requests, started_ns, now_ns, self.profile.next_ns[exit], confidences)
         if not self._requests and not self._tenants:
-            return self._leaving(self._usual, exit, columns)
+            return self._usual.leaving(exit, columns)
         groups: dict[int, list[int]] = {}
         chosen = [self.of(request) for request in requests]
         for index, bound in enumerate(chosen):
             groups.setdefault(id(bound), []).append(index)
         if len(groups) == 1:
-            return self._leaving(chosen[0], exit, columns)
+            return chosen[0].leaving(exit, columns)
         reasons = [""] * len(requests)
         for indices in groups.values():
-            for index, text in zip(indices, self._leaving(chosen[indices[0]], exit, columns.of(indices)), strict=True):
+            for index, text in zip(indices, chosen[indices[0]].leaving(exit, columns.of(indices)), strict=True):
                 reasons[index] = text
         return reasons
-
-    def _leaving(self, bound: Bound, exit: int, columns: AtExit) -> list[str]:
-        """Ask one criterion; where a package's quantity fails, its samples run on, and a log says so once."""
-        try:
-            return bound.leaving(exit, columns)
-        except QuantityError as error:
-            _log.log(
-                logging.DEBUG if self._warned else logging.WARNING, "nobody leaves for '%s': %s", bound.criterion, error
-            )
-            self._warned = True
-            return [""] * len(columns.requests)
 
 
 def _put(kept: dict[Key, Bound], key: Key, bound: Bound | None) -> None:

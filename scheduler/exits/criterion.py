@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..errors import CriterionError, SchedulerError
-from .own import known_quantity
-from .quantities import written
+from .quantities import known_quantity, written
 
 OPERATORS = ("<=", ">=", "==", "!=", "<", ">")
 

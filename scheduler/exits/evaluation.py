@@ -17,7 +17,7 @@ than the comparison does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,8 @@ from numpy.typing import NDArray
 from ..errors import CriterionError
 from ..policy import Request
 from .criterion import AnyOf, Criterion, Inequality, Never, Node, Not
-from .own import known_quantity, own_values
 from .profile import ExitProfile
-from .rule import Seen
+from .quantities import known_quantity
 
 Floats = Sequence[float]
 Columns = Mapping[str, Floats]
@@ -170,10 +169,7 @@ def _fold(node: Node, profile: ExitProfile, exit: int) -> bool | Test:
         return False
     if isinstance(node, Inequality):
         compare, value, name = _COMPARE[node.operator], node.value_at(exit), node.quantity
-        quantity = known_quantity(name)
-        if quantity.of is not None:
-            return lambda columns: compare(own_values(quantity, _seen(columns, profile, exit)), value)
-        if not quantity.by_sample:
+        if not known_quantity(name).by_sample:
             return compare((profile.fact(name, exit),), value)[0]
         return lambda columns: compare(columns[name], value)
     if isinstance(node, Not):
@@ -187,20 +183,6 @@ def _fold(node: Node, profile: ExitProfile, exit: int) -> bool | Test:
     if not tests:
         return not decisive
     return tests[0] if len(tests) == 1 else _combine(tests, any if decisive else all)
-
-
-def _seen(columns: Columns, profile: ExitProfile, exit: int) -> Iterator[Seen]:
-    """Yield what a package's quantity sees of each sample at an exit; the confidence where it is known."""
-    confidences = columns.confidences if isinstance(columns, AtExit) else columns.get("confidence")
-    for index, (elapsed_ns, slack_ns) in enumerate(zip(columns["response_time"], columns["slack"], strict=True)):
-        yield Seen(
-            exit=exit,
-            elapsed_ns=int(elapsed_ns),
-            slack_ns=slack_ns,
-            confidence=None if confidences is None else float(confidences[index]),
-            macs=None if profile.macs is None else profile.macs[exit],
-            energy_nj=None if profile.energy_nj is None else profile.energy_nj[exit],
-        )
 
 
 def _combine(tests: Sequence[Test], join: Callable[[tuple[bool, ...]], bool]) -> Test:

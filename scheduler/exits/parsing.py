@@ -25,7 +25,6 @@ from typing import NamedTuple, NoReturn
 
 from ..errors import CriterionError as CriterionError
 from .criterion import AllOf, AnyOf, Criterion, Inequality, Never, Node, Not
-from .own import QUANTITY_EXTENSIONS, find_quantity
 from .quantities import ALIASES, QUANTITIES, WORDS, Quantity
 
 LONGEST = 4096  # characters of a criterion
@@ -127,7 +126,7 @@ class _Parser:
 
     def _comparison(self) -> Inequality:
         name = ALIASES.get(self.here.text, self.here.text)
-        quantity = find_quantity(name) if self.here.kind == "word" and name not in WORDS else None
+        quantity = QUANTITIES.get(name)
         if quantity is None:
             self._refuse_name()
         start = self._take().column
@@ -181,10 +180,9 @@ class _Parser:
         return value
 
     def _refuse_name(self) -> NoReturn:
-        names = (*QUANTITIES, *QUANTITY_EXTENSIONS.names)
-        close = difflib.get_close_matches(self.here.text, names, 1) if self.here.kind == "word" else []
+        close = difflib.get_close_matches(self.here.text, QUANTITIES, 1) if self.here.kind == "word" else []
         hint = f"; did you mean '{close[0]}'?" if close else ""
-        self._refuse(f"'not', '(', 'false' or one of {', '.join(names)}", hint)
+        self._refuse(f"'not', '(', 'false' or one of {', '.join(QUANTITIES)}", hint)
 
     def _refuse(self, expected: str, hint: str = "") -> NoReturn:
         token = "the end" if self.here.kind == "end" else repr(self.here.text)

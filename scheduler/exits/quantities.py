@@ -8,14 +8,11 @@ Decimal('0.01')
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .rule import Seen
-
+from ..errors import SchedulerError
 
 @dataclass(frozen=True)
 class Quantity:
@@ -23,8 +20,7 @@ class Quantity:
 
     `base` is the unit in which values are kept and given by profiles. `by_sample`: it may differ between the
     samples of a batch; the others are facts of the exit. `least` and `most` bound its values. `timed`: it
-    depends on when things happen. `whole`: its values are whole numbers. `of` makes a package's quantity,
-    which is by sample and timed, from what an exit has seen, in the base unit.
+    depends on when things happen. `whole`: its values are whole numbers.
     """
 
     name: str
@@ -36,12 +32,6 @@ class Quantity:
     most: float = float("inf")
     timed: bool = False
     whole: bool = False
-    of: Callable[[Seen], float] | None = None
-
-    def __post_init__(self) -> None:
-        if self.of is not None:
-            object.__setattr__(self, "by_sample", True)
-            object.__setattr__(self, "timed", True)
 
     @property
     def expected(self) -> str:
@@ -84,6 +74,13 @@ QUANTITIES: Mapping[str, Quantity] = {
 WORDS = ("and", "or", "not", "false")  # of the language, so no quantities
 ALIASES = {"energy_used": "energy", "flops_used": "macs"}  # as Delen's Table 1 has them; its "FLOPs" are MACs
 _LONG = 15  # digits before or after the point beyond which a number is written with an exponent
+
+
+def known_quantity(name: str) -> Quantity:
+    """Return a quantity that must be there. Raises SchedulerError."""
+    if name not in QUANTITIES:
+        raise SchedulerError(f"a comparison must be of a known quantity, not '{name}'")
+    return QUANTITIES[name]
 
 
 def written(value: float, quantity: Quantity) -> str:

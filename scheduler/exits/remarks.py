@@ -18,8 +18,8 @@ from collections.abc import Iterator, Mapping
 
 from ..errors import CriterionError
 from .criterion import AllOf, Criterion, Inequality, Never, Node, Not
-from .own import known_quantity
 from .profile import ExitProfile
+from .quantities import known_quantity
 
 MOST_CELLS = 20_000  # combinations of ranges that are looked at; a criterion with more is not judged
 

@@ -5,7 +5,7 @@ from .ensembles.combine import Rule as Rule
 from .ensembles.greedy import neighbours as neighbours
 from .ensembles.greedy import soft_greedy as soft_greedy
 from .ensembles.optimum import allocate as allocate
-from .ensembles.own import COMBINER_EXTENSIONS as COMBINER_EXTENSIONS
+from .ensembles.own import COMBINERS as COMBINERS
 from .ensembles.worst_fit import worst_fit as worst_fit
 from .fleet import DeviceSource as DeviceSource
 from .fleet import DeviceType as DeviceType

@@ -54,7 +54,7 @@ def unsupported(node: onnx.NodeProto, taken: str) -> UnsupportedOperatorError:
     """Return the error for an operator that the reader does not know; `known` lists those it does."""
     plain = node.domain in ("", "ai.onnx")
     remedy = REMEDIES.get(node.op_type) if plain else None
-    own = "" if plain else ", or bring it in a package (docs/how-to/extend.md)"
+    own = "" if plain else ", or write it as a function of the file"
     return misfit(
         node,
         "is not supported",

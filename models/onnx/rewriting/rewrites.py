@@ -1,8 +1,8 @@
 """Rewrite an ONNX file into one that the walk can read: step 1 of ADR 60. The user's file is not changed.
 
-Functions of the model's own, and those that packages give for operators, are inlined. Inputs that no output
-needs are left out, inputs that are only joined are one, and a quantised graph becomes the float one that it
-approximates (quantised.py). Each name of the user's that is still there is kept.
+Functions of the model's own are inlined. Inputs that no output needs are left out, inputs that are only
+joined are one, and a quantised graph becomes the float one that it approximates (quantised.py). Each name of
+the user's that is still there is kept.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from onnx import inliner
 from ...errors import ModelFileError
 from ..file import MOST_NODES, Attributes, OnnxFile
 from ..metadata import record
-from .own_operators import with_functions
 from .quantised import dequantise, is_quantised
 
 MOST_DEEP = 100  # functions that call one another
@@ -25,11 +24,6 @@ def rewrite(file: OnnxFile) -> OnnxFile:
     """Return a file as the walk reads it; the same one where nothing is to be done. Raises ModelFileError."""
     if file.model.functions:
         file = _inlined(file)
-    for _ in range(MOST_DEEP):  # a package's operator may be made of others
-        called = with_functions(file)
-        if called is file:
-            break
-        file = _inlined(called)
     images = [value for value in file.model.graph.input if value.name not in file.protos]
     if len(images) > 1:
         file = _joined(_needed(file))

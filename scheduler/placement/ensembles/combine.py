@@ -31,8 +31,8 @@ MOST_WEIGHT = 1 << 14  # so that sums fit 63 bits, beside 31 bits of a logit at 
 class Rule:
     """A combination rule over networks. Raises FleetError.
 
-    `name`: one of `RULES`, or a rule that an installed package brings. `fractions`: fraction bits of each
-    network's logits, 0 for all by default. `weights`: whole numbers, for `weighted` and rules of packages.
+    `name`: one of `RULES`, or of `COMBINERS`, rules of one's own. `fractions`: fraction bits of each
+    network's logits, 0 for all by default. `weights`: whole numbers, for `weighted` and rules of one's own.
     `majority` counts each network's first largest class; ties go to the larger sum of logits, then to the
     smaller class.
     """
@@ -63,7 +63,7 @@ class Rule:
 
     @property
     def combiner(self) -> Combiner | None:
-        """The function of a rule that a package brings; None for those of `RULES`."""
+        """The function of a rule of one's own; None for those of `RULES`."""
         return None if self.name in RULES else find_combiner(self.name)
 
     def tally(self, samples: int, classes: int) -> EnsembleTally:

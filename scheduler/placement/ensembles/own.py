@@ -1,8 +1,8 @@
-"""Rules of one's own that combine the answers of an ensemble, brought by installed packages.
+"""Rules of one's own that combine the answers of an ensemble.
 
-A package names a function in the group `fluidnpu.combiners` of its entry points; the name is the `rule` of an
-ensemble. The function is asked when an answer leaves, with the parts in the order of the networks, so what it
-gives does not depend on the order in which they came.
+A script puts a function into `COMBINERS`; its name there is the `rule` of an ensemble. The function is asked
+when an answer leaves, with the parts in the order of the networks, so what it gives does not depend on the
+order in which they came.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-from fluidnpu.models.files import ExtensionGroup
 
 from ...errors import FleetError
 
@@ -32,19 +30,14 @@ class Combiner(Protocol):
         """
 
 
-COMBINER_EXTENSIONS: ExtensionGroup[Combiner] = ExtensionGroup(
-    "fluidnpu.combiners", "rule", "a function", lambda name, thing: callable(thing), FleetError, RULES
-)
+COMBINERS: dict[str, Combiner] = {}  # by name; one of `RULES` stays fluidnpu's
 
 
 def find_combiner(name: str) -> Combiner:
-    """Load the rule of a name. Raises FleetError unless one package brings it and it can be loaded."""
-    combiner = COMBINER_EXTENSIONS.find(name)
-    if combiner is None:
-        names = ", ".join([*RULES, *COMBINER_EXTENSIONS.names])
-        group = COMBINER_EXTENSIONS.group
-        raise FleetError(f"a rule must be one of {names}, or of a package with entry points '{group}', not '{name}'")
-    return combiner
+    """Return the rule of a name. Raises FleetError where `COMBINERS` has none."""
+    if name not in COMBINERS:
+        raise FleetError(f"a rule must be one of {', '.join([*RULES, *COMBINERS])}, not '{name}'")
+    return COMBINERS[name]
 
 
 def scores_of(name: str, combiner: Combiner, logits: Floats, seen: NDArray[np.bool_], weights: Sequence[int]) -> Floats:
@@ -53,8 +46,9 @@ def scores_of(name: str, combiner: Combiner, logits: Floats, seen: NDArray[np.bo
     try:
         scores = np.asarray(combiner(logits.copy(), seen.copy(), np.array(weights, float)), float)
     except Exception as error:  # a function of a user's may raise anything
-        raise COMBINER_EXTENSIONS.failure(name, f"must give scores {wanted}", error) from error
+        came = " ".join(f"{type(error).__name__}: {error}".split())
+        raise FleetError(f"the rule '{name}' must give scores {wanted}, and that failed: {came}") from error
     if scores.shape != wanted or not np.isfinite(scores).all():
         what = "some that are not finite" if scores.shape == wanted else f"an array {scores.shape}"
-        raise FleetError(f"{COMBINER_EXTENSIONS.title(name)} must give finite scores {wanted}, not {what}")
+        raise FleetError(f"the rule '{name}' must give finite scores {wanted}, not {what}")
     return scores
