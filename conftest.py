@@ -26,9 +26,6 @@ pytest_plugins = ["cpu_budget"]
 _locks = tempfile.TemporaryDirectory(prefix="fluidnpu-locks-")
 os.environ["FLUIDNPU_LOCKS"] = _locks.name
 
-# A package that tests install for a while: a collected file's folder would stay on the path of all tests.
-collect_ignore = ["tests/extensions/fluidnpu-example"]
-
 
 @pytest.fixture(scope="module")
 def few_trials() -> Iterator[None]:

@@ -14,6 +14,7 @@ from decimal import Decimal
 
 from ..errors import SchedulerError
 
+
 @dataclass(frozen=True)
 class Quantity:
     """A name of the language: its units (the factor to its base unit), and its meaning in a sentence.

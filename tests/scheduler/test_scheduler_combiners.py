@@ -61,7 +61,7 @@ def test_it_takes_weights_and_answers_with_the_parts_that_came() -> None:
 
 
 def test_a_rule_that_nobody_named_is_refused_when_the_fleet_is_read() -> None:
-    with pytest.raises(FleetError, match="a rule must be one of average, weighted, majority, surest, .*, not 'best'"):
+    with pytest.raises(FleetError, match=r"a rule must be one of average, weighted, majority, surest, .*, not 'best'"):
         rule("best")
 
 

@@ -1,1 +1,0 @@
-"""One extension of each kind, as docs/how-to/extend.md shows them."""
