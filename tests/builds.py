@@ -28,9 +28,9 @@ def main() -> None:
             print(f"building {name}", flush=True)
             build()
 
+    parts = [part for path in files for part in importlib.import_module(path.stem).shared()]
     with ThreadPoolExecutor(JOBS) as pool:
-        for path in files:
-            list(pool.map(make, importlib.import_module(path.stem).shared()))
+        list(pool.map(make, parts))
 
 
 if __name__ == "__main__":
