@@ -67,11 +67,11 @@ route: $(VENV)/.installed-route ## small data plane and core placed and routed o
 # Type checkers, IDEs and the site read packages from disk and follow no `__path__`: one folder of links shows them the rooms.
 ROOMS := boards dse hls host models rtl_tb scheduler studies
 types: ## a view of the package for type checkers and IDEs, in build/types
-	@rm -rf build/types && mkdir -p build/types/fluidnpu && ln -s $(wildcard $(CURDIR)/fluidnpu/*) $(ROOMS:%=$(CURDIR)/%) build/types/fluidnpu
+	@rm -rf build/types && mkdir -p build/types/fluidnpu && cd build/types/fluidnpu && ln -s ../../../fluidnpu/* $(ROOMS:%=../../../%) .
 
 lint: $(VENV)/.installed-test types
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy
-	@cd build/types && PYTHONPATH=. $(CURDIR)/$(VENV)/bin/lint-imports --no-logo --no-cache $(CURDIR)/pyproject.toml
+	@cd build/types && PYTHONPATH=. ../../$(VENV)/bin/lint-imports --no-logo --no-cache ../../pyproject.toml
 
 format: $(VENV)/.installed-test ## let ruff rewrite the tree
 	@$(VENV)/bin/ruff check --fix . ; $(VENV)/bin/ruff format .

@@ -1,5 +1,6 @@
 """The rooms are folders at the root and packages of `fluidnpu`; a build without one is rejected (ADR 1)."""
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ missing = [folder for folder in FOLDERS.values() if not Path(folder, "__init__.p
 if missing:
     sys.exit(f"a build of fluidnpu must have all rooms, and {', '.join(missing)} is missing in {Path.cwd()}")
 
+shutil.rmtree("build/lib", ignore_errors=True)  # setuptools would pack files that are gone
 setup(
     package_dir=FOLDERS,
     packages=[

@@ -20,10 +20,10 @@ WIDTH = 80
 
 def main() -> None:
     """Draw what the command line asks for."""
+    if "--demo" in sys.argv[1:]:
+        draw_demo()  # first: a demo that fails leaves all pictures
     for name, draw in PICTURES.items():
         (FOLDER / f"{name}.svg").write_text(draw().svg(), encoding="utf-8")
-    if "--demo" in sys.argv[1:]:
-        draw_demo()
 
 
 def draw_demo() -> None:
@@ -38,7 +38,7 @@ def draw_demo() -> None:
         "OMP_NUM_THREADS": "1",
         "HOME": str(Path.home()),
     }
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True, check=True)
     screen = Console(record=True, width=WIDTH, file=io.StringIO())
     screen.print("[bold green]$[/] make demo", highlight=False)
     screen.print(Text.from_ansi(done.stdout.rstrip()))

@@ -295,6 +295,8 @@ def main() -> int:
         "--jobs", type=int, default=2, choices=range(1, 65), metavar="N", help="pages at a time, 2 by default"
     )
     given = parser.parse_args()
+    if not (ROOT / ".git").exists():
+        parser.error(f"a refresh names its tree, so {ROOT} must be a checkout of git")
     listed = list(rows())
     for name in given.names:
         if not fnmatch.filter([row.name for row in listed], name):
@@ -309,4 +311,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

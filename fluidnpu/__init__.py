@@ -13,6 +13,8 @@ from typing import Any
 
 import lazy_loader
 
+if __name__ != "fluidnpu":  # a checkout's folder is on `__path__`, and with it this one
+    raise ImportError(f"fluidnpu must be imported by its own name, not as {__name__}")
 _HERE = Path(__file__).resolve().parent
 if not (_HERE / "boards").is_dir():  # a checkout, where the rooms lie beside this folder
     __path__.append(str(_HERE.parent))
@@ -23,9 +25,12 @@ _of_rooms, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is asked for; `__version__` is that of the installation, which pyproject.toml sets."""
+    """Load a name when it is first used; `__version__` is that of the installation, "unknown" without one."""
     if name == "__version__":
-        from importlib.metadata import version  # slow to load, and rooms need none of it
+        from importlib.metadata import PackageNotFoundError, version  # slow to load, and rooms need none of it
 
-        return version("fluidnpu")
+        try:
+            return version("fluidnpu")
+        except PackageNotFoundError:  # a checkout on PYTHONPATH
+            return "unknown"
     return _of_rooms(name)

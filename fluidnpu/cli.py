@@ -16,6 +16,8 @@ from typing import Any
 
 import click
 
+import fluidnpu
+
 from .commands.helpers.logs import FORMATS, LEVELS, start_logging
 from .errors import EXIT_BAD_INPUT, UsageError, fail, flush_output, one_sentence
 
@@ -89,8 +91,17 @@ def _said(error: click.ClickException) -> UsageError:
     return UsageError(f"{error.format_message().rstrip('.')}{see}")
 
 
+def _version(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
+    """Print the version and exit."""
+    if asked:
+        click.echo(f"fluidnpu, version {fluidnpu.__version__}")
+        context.exit()
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="fluidnpu")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and exit."
+)
 @click.option(
     "--log-level",
     type=click.Choice(LEVELS),

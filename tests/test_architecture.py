@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,11 @@ def loaded(code: str) -> set[str]:
     show = "print(*(m for m in set(sys.modules) - old if m.partition('.')[0] not in sys.stdlib_module_names))"
     words = [sys.executable, "-c", f"import sys; old = set(sys.modules)\n{code}\n{show}"]
     return set(subprocess.run(words, capture_output=True, text=True, cwd=ROOT, check=True).stdout.split())
+
+
+def test_a_checkout_is_no_package_of_itself() -> None:
+    with pytest.raises(ImportError, match="by its own name, not as"):
+        import_module("fluidnpu.fluidnpu")
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -29,12 +29,8 @@ DATA = {
     "rtl_tb": ("*/rtl/*.sv", "*/proofs/*", "**/*.sv", "**/*.h", "**/*.cpp", "README.md"),
     "scheduler": ("policies/tuned/*.json",),
     "host": (
-        "oip/*.proto",
-        "oip/*.protoset",
-        "oip/*.html",
-        "oip/*.css",
-        "oip/*.js",
-        "fleet/*.html",
+        *(f"oip/**/*.{kind}" for kind in ("proto", "protoset", "html", "css", "js")),
+        "fleet/**/*.html",
         "kit/*",
         "notebooks/*.ipynb",
     ),
@@ -95,6 +91,7 @@ def wheel(wheel_file: Path) -> set[str]:
 
 def test_all_code_and_data_are_inside(wheel: set[str]) -> None:
     for room, patterns in DATA.items():
+        assert [pattern for pattern in patterns if not any((ROOT / room).glob(pattern))] == []
         inside = Path() if room == "fluidnpu" else Path("fluidnpu")
         wanted = {path for pattern in ("**/*.py", "**/*.pyi", *patterns) for path in (ROOT / room).glob(pattern)}
         names = {str(inside / p.relative_to(ROOT)) for p in wanted if p.is_file() and "__pycache__" not in p.parts}

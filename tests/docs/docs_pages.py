@@ -20,7 +20,6 @@ compared: numbers, rules and white space may differ.
 from __future__ import annotations
 
 import contextlib
-import doctest
 import io
 import itertools
 import os
@@ -172,7 +171,8 @@ class Session:
                 continue
             code, printed = self.command(command)
             wanted = (1, 2) if block.fails and number == len(lines) else (0,)
-            assert code in wanted, f"{block.where}: '{command}' ends with {code}:\n{printed}"
+            wrong = code not in wanted or "Traceback (most recent call last)" in printed
+            assert not wrong, f"{block.where}: '{command}' ends with {code}:\n{printed}"
             if shown:
                 self.look(shown, printed, f"{block.where}: '{command}'")
 
@@ -212,10 +212,12 @@ class Session:
         raise AssertionError(f"{block.where}: '{line}' has not printed '{block.ready}':\n{log.read_text()}")
 
     def stop(self) -> None:
-        """End what was started."""
+        """End what was started. Raises AssertionError where a process has failed before."""
+        ended = [process.poll() for process in self.started]
         for process in self.started:
             process.terminate()
             process.wait(timeout=SLOWEST_START_S)
+        assert not any(ended), f"commands in the background ended with {ended}"
 
 
 def commands(text: str) -> Iterator[tuple[str, str]]:
@@ -243,13 +245,23 @@ def shape(text: str) -> str:
 
 
 def alike(shown: str, printed: str, of: Callable[[str], str] = shape) -> bool:
-    r"""Tell whether an output has the shape that a page shows; `...` stands for anything.
+    r"""Tell whether an output has the shape that a page shows.
 
-    >>> alike("a 1.5 of ...\n", "a  2 of two\n"), alike("a 1.5\n", "b 1.5\n")
-    (True, False)
+    `...` stands for anything in its line; alone in a line, for any lines.
+
+    >>> alike("a 1.5 of ...\n", "a  2 of two\n"), alike("a 1.5\n", "b 1.5\n"), alike("...\nb\n", "x\ny\nb\n")
+    (True, False, True)
+    >>> alike("a ...\nb\n", "a 1\nan error\nb\n")
+    False
     """
-    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    return doctest.OutputChecker().check_output(of(shown), of(printed), options)
+    pattern = ""
+    for line in of(shown).splitlines():
+        if line.strip() == "...":
+            pattern += r"(?:.*\n)*?"
+        else:
+            words = (re.escape(word).replace(r"\.\.\.", r"[^\n]*") for word in line.split())
+            pattern += "".join(rf"{word}\s+" if word != r"[^\n]*" else r"[^\n]*?\s*" for word in words)
+    return bool(re.fullmatch(pattern, f"{of(printed).strip()}\n"))
 
 
 def mended(shown: str, printed: str) -> str:
@@ -311,13 +323,15 @@ def rewritten(page: Page, folder: Path) -> str:
 
 def with_outputs(block: Block, outputs: list[tuple[str, str]]) -> str:
     """Give the text of a block with new outputs."""
-    text = block.text
+    text, at = block.text, 0
     for shown, printed in outputs:
         if block.language == "python":
+            assert len(shown.splitlines()) == len(printed.splitlines()), f"{block.where} prints\n{printed}"
             lines = iter(printed.splitlines())
             text = PRINTED.sub(lambda m, n=lines: m[0].removesuffix(m[1]) + next(n), text)  # type: ignore[misc]
         else:
-            text = text.replace(shown, mended(shown, printed), 1)
+            at, new = text.index(f"\n{shown}", at) + 1, mended(shown, printed)
+            text, at = text[:at] + new + text[at + len(shown) :], at + len(new)
     return text
 
 

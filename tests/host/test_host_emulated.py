@@ -22,6 +22,7 @@ from emulated_board import EmulatedBoard, needs_the_emulation
 from host_worlds import world
 
 from fluidnpu.boards import load_board
+from fluidnpu.commands.helpers import wheel as wheels
 from fluidnpu.commands.helpers.wheel import board_wheel
 from fluidnpu.host import Bundle
 from fluidnpu.models import golden
@@ -250,9 +251,13 @@ def test_a_board_serves_on_each_python(make: Make, version: str, tmp_path: Path)
     assert json.loads(served.stdout)["accuracy"] == 1.0
 
 
-def test_the_boards_wheel_serves_by_itself(make: Make, tmp_path: Path) -> None:
+def test_the_boards_wheel_serves_by_itself(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unpacked, it is the whole of fluidnpu that a board has; and it is the same each time."""
     name, wheel = board_wheel()
+    with monkeypatch.context() as installed:  # beside a checkout the metadata of its installation are read
+        installed.setattr(wheels, "_CHECKOUT", False)
+        requirements = wheels._requirements()
+    assert requirements == wheels._requirements()
     assert board_wheel() == (name, wheel)
     with zipfile.ZipFile(io.BytesIO(wheel)) as archive:
         archive.extractall(tmp_path / "site")

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import pytest
 from host_worlds import PATIENCE_S
 
 
@@ -52,6 +53,7 @@ print(*{m.partition('.')[0] for m in sys.modules})
 
 
 def test_a_client_of_a_board_loads_the_wire_format_and_no_server() -> None:
+    pytest.importorskip("grpc")
     host = "fluidnpu.host"
     code = f"import sys, {host}.fleet.boards.link; print(*(name for name in sys.modules if name.startswith('{host}')))"
     loaded = {name for name in loaded_by(code) if not name.startswith(f"{host}.oip.wire")}

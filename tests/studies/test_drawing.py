@@ -94,4 +94,4 @@ def test_looks_are_told_apart() -> None:
 
 def test_an_unknown_page_is_an_error() -> None:
     with pytest.raises(Exception, match="no_such_page"):
-        page_template("fluidnpu.studies.fluid_batching", "no_such_page.html.j2")
+        page_template("fluidnpu.studies.drawing", "no_such_page.html.j2")

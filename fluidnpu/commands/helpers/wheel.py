@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import re
 import sys
 import zipfile
 from importlib import metadata
@@ -78,7 +79,8 @@ def _requirements() -> tuple[str, list[str]]:
     project = _FRONT.parent / "pyproject.toml"
     if _CHECKOUT and project.is_file():
         table = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
-        return table["version"], [*table["dependencies"], *map(_extra, table["optional-dependencies"][EXTRA])]
+        base, extra = table["dependencies"], table["optional-dependencies"][EXTRA]
+        return table["version"], [*map(_canonical, base), *(_canonical(need, f'extra == "{EXTRA}"') for need in extra)]
     try:
         facts = metadata.metadata("fluidnpu")
     except metadata.PackageNotFoundError:
@@ -87,10 +89,15 @@ def _requirements() -> tuple[str, list[str]]:
     return facts["Version"], [need for need in needs if "extra ==" not in need or f'extra == "{EXTRA}"' in need]
 
 
-def _extra(need: str) -> str:
-    """Put the marker of `EXTRA` behind a requirement."""
-    package, _, marker = (part.strip() for part in need.partition(";"))
-    return f'{package}; {f"({marker}) and " if marker else ""}extra == "{EXTRA}"'
+def _canonical(need: str, extra: str = "") -> str:
+    """Write a requirement as installed metadata have it, with the marker of an extra behind its own."""
+    package, _, marker = (part.strip() for part in need.replace("'", '"').partition(";"))
+    name = re.match(r"[\w.-]+", package)
+    assert name is not None
+    versions = ",".join(sorted(part.strip() for part in package[name.end() :].split(",") if part.strip()))
+    marker = f"({marker})" if extra and " or " in marker else marker
+    markers = " and ".join(filter(None, (marker, extra)))
+    return f"{name[0]}{versions}{'; ' if markers else ''}{markers}"
 
 
 def _license() -> bytes:
