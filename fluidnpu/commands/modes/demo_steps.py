@@ -43,7 +43,7 @@ WITHOUT_EXITS = ("serial", DEFAULT)
 SLO_OVER_LATENCY = 5.0  # objective over the latency of one sample alone through the whole network
 MOST_LOST = 0.5  # points of accuracy that words of 16 bits may lose against float
 EVALUATIONS = 2  # arrays that a search counts; 8, as `fluidnpu dse` counts, give the same two designs
-SEEDS, REQUESTS = 5, 6_000  # of the search for what a policy carries
+SEEDS, REQUESTS = 5, 3_000  # of the search for what a policy carries
 
 
 def run_steps(screen: Console, images: ImageSet, out: Path, seed: int) -> DemoResult:
