@@ -29,7 +29,6 @@ def _named(monkeypatch: pytest.MonkeyPatch) -> None:
         "broken": broken,
         "narrow": lambda logits, seen, weights: logits.sum(axis=1)[:, 1:],
         "endless": lambda logits, seen, weights: np.full((logits.shape[0], logits.shape[2]), np.nan),
-        "average": broken,
     }
     for name, rule in rules.items():
         monkeypatch.setitem(COMBINERS, name, rule)
@@ -65,10 +64,11 @@ def test_a_rule_that_nobody_named_is_refused_when_the_fleet_is_read() -> None:
         rule("best")
 
 
-def test_no_script_replaces_a_shipped_rule() -> None:
-    tally = rule("average").tally(samples=1, classes=3)
-    tally.add("c", 0, np.array(PARTS["c"]))
-    assert tally.scores.tolist() == [[1.0, 0.0, 1.0]]
+def test_a_rule_named_as_a_shipped_one_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert rule("average").combiner is None
+    monkeypatch.setitem(COMBINERS, "average", broken)
+    with pytest.raises(FleetError, match="must have a name that is none of average, weighted, majority, not 'average'"):
+        rule("average")
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import FleetError
-from .own import RULES, Combiner, Floats, find_combiner, scores_of
+from .own import Combiner, Floats, find_combiner, scores_of
 
 MOST_SHIFT = 16
 MOST_WEIGHT = 1 << 14  # so that sums fit 63 bits, beside 31 bits of a logit at its network's finest scale
@@ -64,7 +64,7 @@ class Rule:
     @property
     def combiner(self) -> Combiner | None:
         """The function of a rule of one's own; None for those of `RULES`."""
-        return None if self.name in RULES else find_combiner(self.name)
+        return find_combiner(self.name)
 
     def tally(self, samples: int, classes: int) -> EnsembleTally:
         """Begin a number of samples."""

@@ -30,11 +30,18 @@ class Combiner(Protocol):
         """
 
 
-COMBINERS: dict[str, Combiner] = {}  # by name; one of `RULES` stays fluidnpu's
+COMBINERS: dict[str, Combiner] = {}  # by name, which must be none of `RULES`
 
 
-def find_combiner(name: str) -> Combiner:
-    """Return the rule of a name. Raises FleetError where `COMBINERS` has none."""
+def find_combiner(name: str) -> Combiner | None:
+    """Return the function of a rule, None for those of `RULES`.
+
+    Raises FleetError for an unknown name, and for one that `COMBINERS` and `RULES` share.
+    """
+    if name in RULES:
+        if name in COMBINERS:
+            raise FleetError(f"a rule of your own must have a name that is none of {', '.join(RULES)}, not '{name}'")
+        return None
     if name not in COMBINERS:
         raise FleetError(f"a rule must be one of {', '.join([*RULES, *COMBINERS])}, not '{name}'")
     return COMBINERS[name]
